@@ -1,0 +1,154 @@
+// ./ex bench: every case in one process, everybody in turn, medians in one table.
+//
+// Google Benchmark registers, filters and writes the JSON. One of its iterations is one round: a
+// batch of calls by ExTensor and by each peer, in alternating order, so that a machine that slows
+// down slows everybody down.
+#include <benchmark/benchmark.h>
+#include <extensor/extensor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "peers.h"
+#include "table.h"
+
+namespace extensor::bench {
+namespace {
+
+struct Contender {
+  std::string name;
+  Work work;
+  double scale = 1;
+  std::int64_t batch = 1;
+  std::vector<double> samples = {};
+};
+
+double time_batch(const Work& work, std::int64_t batch) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < batch; ++i) work();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  return spent.count() / static_cast<double>(batch);
+}
+
+// Warms up, and makes a batch long enough for the clock and short enough to alternate often.
+void calibrate(Contender& contender) {
+  constexpr double batch_seconds = 2e-3;
+  double once = 0;
+  for (int i = 0; i < 3; ++i) {
+    once = time_batch(contender.work, contender.batch);
+    contender.batch =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(batch_seconds / once), 1, 1'000'000);
+  }
+}
+
+double median(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// Everybody who can do the case; who cannot is left out.
+std::vector<Contender> contenders_for(const Case& c, const std::vector<Peer*>& peers, int threads) {
+  std::vector<Contender> contenders;
+  contenders.push_back({"ExTensor", extensor_work(c.task)});
+  for (Peer* peer : peers) {
+    try {
+      Work work = peer->make(c.task);
+      if (work) work();
+      contenders.push_back({peer->name, std::move(work)});
+    } catch (const std::exception&) {
+      // It has the name but not this dtype or layout: an empty cell.
+    }
+  }
+  if (c.reference) contenders.push_back({"reference", extensor_work(*c.reference)});
+  if (c.floor) {
+    Floor floor = c.floor(threads);
+    contenders.push_back({"floor", std::move(floor.work), floor.scale});
+  }
+  std::erase_if(contenders, [](const Contender& contender) { return !contender.work; });
+  return contenders;
+}
+
+void run_figure(const Case& c, benchmark::State& state) {
+  for (auto _ : state) {
+    const double amount = c.figure();
+    state.SetIterationTime(c.in_bytes ? 1e-9 : amount);
+    state.counters["ExTensor"] = amount;
+  }
+}
+
+void run_case(const Case& c, const std::vector<Peer*>& peers, int threads,
+              benchmark::State& state) {
+  try {
+    if (c.figure) return run_figure(c, state);
+    std::vector<Contender> contenders = contenders_for(c, peers, threads);
+    for (Contender& contender : contenders) calibrate(contender);
+    for (auto _ : state) {
+      for (Contender& contender : contenders) {
+        contender.samples.push_back(time_batch(contender.work, contender.batch));
+      }
+      state.SetIterationTime(contenders.front().name == "ExTensor"
+                                 ? contenders.front().samples.back()
+                                 : contenders.back().samples.back());
+      std::reverse(contenders.begin(), contenders.end());
+    }
+    for (const Contender& contender : contenders) {
+      state.counters[contender.name] = median(contender.samples) * contender.scale;
+    }
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+
+int thread_count() {
+  const char* text = std::getenv("EXTENSOR_BENCH_THREADS");
+  const int asked = text != nullptr ? std::atoi(text) : 0;
+  return asked > 0 ? asked : 2;
+}
+
+int main(int argc, char** argv) {
+  const int threads = thread_count();
+  set_num_threads(threads);
+  const std::vector<Peer*> peers = load_peers();
+  std::string whom;
+  for (Peer* peer : peers) {
+    peer->set_threads(threads);
+    benchmark::AddCustomContext(peer->name, peer->version);
+    whom += (whom.empty() ? "" : ", ") + peer->name + " " + peer->version;
+  }
+  benchmark::AddCustomContext("threads", std::to_string(threads));
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+
+  const std::vector<Case> cases = all_cases();
+  for (const Case& c : cases) {
+    benchmark::RegisterBenchmark(
+        c.name.c_str(), [&](benchmark::State& state) { run_case(c, peers, threads, state); })
+        ->UseManualTime()
+        ->Iterations(c.figure ? 1 : c.rounds);
+  }
+
+  std::printf("%d threads; medians of interleaved rounds; ratio > 1: ExTensor is faster.\n",
+              threads);
+  std::printf("Beside it: %s.\n\n", whom.empty() ? "nobody" : whom.c_str());
+  double load = 0;
+  if (getloadavg(&load, 1) == 1 && load > 0.5) {
+    std::printf("Careful: this machine is busy (load %.1f); times are not to be trusted.\n\n",
+                load);
+  }
+  Table table(cases);
+  benchmark::RunSpecifiedBenchmarks(&table);
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace extensor::bench
+
+int main(int argc, char** argv) { return extensor::bench::main(argc, argv); }

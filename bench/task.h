@@ -1,0 +1,79 @@
+// A piece of work, described so that ExTensor and every peer can build the same thing from it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "extensor/dtype.h"
+
+namespace extensor::bench {
+
+// One call of the work; empty where somebody cannot do it.
+using Work = std::function<void()>;
+
+struct Operand {
+  std::vector<std::int64_t> shape;  // as stored, row-major
+  bool transposed = false;          // then read with its axes reversed
+  std::int64_t step = 1;            // and with this step along the last axis
+};
+
+inline constexpr int all_axes = -1000;
+
+struct Task {
+  std::string op;  // the public function's name
+  DType dtype = DType::float32;
+  std::vector<Operand> operands = {};
+  int axis = all_axes;
+  double lo = -1, hi = 1;    // the values lie between
+  bool into_buffer = false;  // a peer writes into a buffer it was given (PyTorch's out=)
+};
+
+inline std::int64_t count(const Operand& operand) {
+  std::int64_t product = 1;
+  for (std::int64_t extent : operand.shape) product *= extent;
+  return product;
+}
+
+// Deterministic values between lo and hi, alike for everybody.
+inline void fill(float* first, std::int64_t n, double lo, double hi, std::uint32_t seed) {
+  std::uint32_t state = seed * 2654435761u + 12345u;
+  for (std::int64_t i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    first[i] = static_cast<float>(lo + (hi - lo) * (state >> 8) / 16777216.0);
+  }
+}
+
+// C = A·B, row-major, as a BLAS sees it.
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;  // stored the other way round
+
+  explicit Gemm(const Task& task) {
+    const Operand& a = task.operands[0];
+    const Operand& b = task.operands[1];
+    a_transposed = a.transposed;
+    b_transposed = b.transposed;
+    m = a.shape[a_transposed ? 1 : 0];
+    k = a.shape[a_transposed ? 0 : 1];
+    n = b.shape.size() == 1 ? 1 : b.shape[b_transposed ? 0 : 1];
+  }
+  std::int64_t lda() const { return a_transposed ? m : k; }
+  std::int64_t ldb() const { return b_transposed ? k : n; }
+  double flops() const { return 2.0 * m * n * k; }
+};
+
+// Somebody to compare with. Each lives in its own module that is loaded at run time, so that one
+// that is missing or does not load costs an empty column and nothing else.
+struct Peer {
+  std::string name;
+  std::string version;
+  std::function<void(int threads)> set_threads;
+  std::function<Work(const Task&)> make;  // may throw or return an empty Work
+};
+
+}  // namespace extensor::bench
+
+// Every peer module exports this one function.
+extern "C" extensor::bench::Peer* extensor_bench_peer();

@@ -1,0 +1,58 @@
+# Options, and the compile flags they stand for.
+
+option(BUILD_SHARED_LIBS "Build extensor as a shared library" ON)
+option(EXTENSOR_SIMD_STATIC "Build kernels only for this machine's SIMD target (quick builds)" OFF)
+option(EXTENSOR_WERROR "Turn warnings into errors" OFF)
+option(EXTENSOR_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(EXTENSOR_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(EXTENSOR_BUILD_BENCH "Build the benchmarks" OFF)
+option(EXTENSOR_INSTALL "Install the library and its CMake package" ON)
+set(EXTENSOR_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
+set(EXTENSOR_KERNEL_OPTIONS "-O3" CACHE STRING "How kernels are optimised, whatever the build type")
+set(EXTENSOR_PEERS_DIR "${PROJECT_SOURCE_DIR}/build/peers" CACHE PATH
+    "Where the benchmark looks for an unpacked PyTorch wheel (DIR/torch)")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  set(CMAKE_CXX_EXTENSIONS OFF)
+  find_program(EXTENSOR_CCACHE ccache)
+  mark_as_advanced(EXTENSOR_CCACHE)
+  if(EXTENSOR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${EXTENSOR_CCACHE})
+  endif()
+endif()
+
+# Flags of everything this project compiles, and of nothing it exports.
+add_library(extensor_build_flags INTERFACE)
+target_compile_options(extensor_build_flags INTERFACE -Wall -Wextra)
+if(EXTENSOR_WERROR)
+  target_compile_options(extensor_build_flags INTERFACE -Werror)
+endif()
+if(EXTENSOR_SIMD_STATIC)
+  target_compile_options(extensor_build_flags INTERFACE -march=native)
+  target_compile_definitions(extensor_build_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+endif()
+# GCC fuses a*b+c, also in references and tests, whenever the target has FMA: nowhere here.
+target_compile_options(extensor_build_flags INTERFACE -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Highway opens a target region around headers that may define nothing in it.
+  target_compile_options(extensor_build_flags INTERFACE -Wno-pragma-clang-attribute)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # psabi is noise about vector arguments; GCC 12's restrict warns of std::string's own code.
+  target_compile_options(extensor_build_flags INTERFACE -Wno-psabi -Wno-restrict)
+endif()
+
+if(EXTENSOR_SANITIZE)
+  set(_sanitize -fsanitize=${EXTENSOR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(EXTENSOR_SANITIZE MATCHES "undefined")
+    list(APPEND _sanitize -fsanitize=float-cast-overflow)
+  endif()
+  target_compile_options(extensor_build_flags INTERFACE ${_sanitize})
+  target_link_options(extensor_build_flags INTERFACE ${_sanitize})
+  set(EXTENSOR_KERNEL_OPTIONS "")
+endif()

@@ -1,0 +1,445 @@
+#!/usr/bin/env bash
+# The one entry point for people. `./ex help` says what it can do.
+# Every command first installs what the machine lacks, then builds, then runs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# ---- what each command needs: probe, Debian/Ubuntu package, why -----------------------------------
+# A probe is a command (cmd:), a header (hdr:), a file (file:) or a Python module (py:). LLVM stands for
+# the version of Clang, the first of at least 16 that the machine has or can install.
+
+need_build='
+cmd:g++                   g++               C++20 compiler
+cmd:cmake                 cmake             build system
+cmd:ninja                 ninja-build       build system
+cmd:ccache                ccache            quick rebuilds
+hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
+'
+need_test='
+hdr:gtest/gtest.h         libgtest-dev      test framework
+'
+need_format='
+cmd:clang-format-14       clang-format-14   source format (one version for everybody)
+'
+need_check='
+cmd:clang++-LLVM          clang-LLVM        compiler of the ThreadSanitizer build
+file:/usr/lib/llvm-LLVM/lib/clang/*/lib/linux/libclang_rt.tsan*  libclang-rt-LLVM-dev  ThreadSanitizer
+cmd:llvm-symbolizer-LLVM  llvm-LLVM         names in its reports
+'
+need_lint='
+cmd:clang-tidy-LLVM       clang-tidy-LLVM   lint
+'
+need_bench='
+hdr:benchmark/benchmark.h libbenchmark-dev  benchmark framework
+'
+need_peers='
+hdr:dnnl.h                libdnnl-dev       yardstick: oneDNN
+hdr:openblas-openmp/cblas.h libopenblas-openmp-dev  yardstick: OpenBLAS (its OpenMP flavour)
+hdr:libxsmm.h             libxsmm-dev       yardstick: libxsmm
+'
+
+need_wheel='
+cmd:python3               python3           fetches PyTorch
+py:pip                    python3-pip       fetches PyTorch
+'
+need_torch='
+hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
+'
+
+commands='build test bench check help'
+presets='release ci dev asan tsan bench'
+
+# ---- talking --------------------------------------------------------------------------------------
+
+say() { printf '\033[1mex:\033[0m %s\n' "$*" >&2; }
+fail() {
+  say "$@"
+  exit 1
+}
+
+usage() {
+  cat <<'TEXT'
+ExTensor. Each command installs what is missing, builds, and runs.
+
+  ./ex build [--preset P]           build the library and its tests
+  ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
+  ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
+  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan; all four by default
+  ./ex help                         this text
+
+Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
+errors), asan, tsan. Build directories are build/<preset>.
+TEXT
+}
+
+# Edit distance of two short words.
+distance() {
+  local a=$1 b=$2 i j cost best
+  local -a previous current
+  for ((j = 0; j <= ${#b}; j++)); do previous[j]=$j; done
+  for ((i = 1; i <= ${#a}; i++)); do
+    current[0]=$i
+    for ((j = 1; j <= ${#b}; j++)); do
+      cost=1
+      [[ ${a:i-1:1} == "${b:j-1:1}" ]] && cost=0
+      best=$((previous[j - 1] + cost))
+      ((previous[j] + 1 < best)) && best=$((previous[j] + 1))
+      ((current[j - 1] + 1 < best)) && best=$((current[j - 1] + 1))
+      current[j]=$best
+    done
+    previous=("${current[@]}")
+  done
+  echo "${previous[${#b}]}"
+}
+
+# nearest WORD CANDIDATE...: the candidate closest to the word.
+nearest() {
+  local word=$1 best='' best_distance=99 candidate d
+  shift
+  for candidate in "$@"; do
+    d=$(distance "$word" "$candidate")
+    ((d < best_distance)) && best=$candidate best_distance=$d
+  done
+  echo "$best"
+}
+
+# one_of KIND WORD "CANDIDATES": fails with a suggestion unless the word is a candidate.
+one_of() {
+  local kind=$1 word=$2 candidates=$3
+  [[ " $candidates " == *" $word "* ]] && return
+  # shellcheck disable=SC2086
+  fail "unknown $kind '$word'; did you mean '$(nearest "$word" $candidates)'? (${candidates// /, })"
+}
+
+# ---- installing -----------------------------------------------------------------------------------
+
+present() {
+  local what=${1#*:}
+  case $1 in
+    cmd:*) command -v "$what" >/dev/null ;;
+    file:*) compgen -G "$what" >/dev/null ;;
+    py:*) python3 -c "import $what" 2>/dev/null ;;
+    hdr:*) compgen -G "/usr/include/$what" >/dev/null || compgen -G "/usr/local/include/$what" >/dev/null ||
+      compgen -G "/usr/include/*-linux-gnu/$what" >/dev/null ;;
+  esac
+}
+
+as_root() {
+  if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+# install LISTS...: installs the packages whose probes fail; returns 1, having said why, if it cannot.
+install() {
+  local probe package why packages=()
+  while read -r probe package why; do
+    [[ -z $probe ]] && continue
+    present "$probe" && continue
+    ((${#packages[@]} == 0)) && say "this machine lacks:"
+    say "  $package ($why)"
+    packages+=("$package")
+  done <<<"${*//LLVM/${llvm:-16}}"
+  ((${#packages[@]} == 0)) && return 0
+
+  if ! command -v apt-get >/dev/null; then
+    say "cannot install them: no apt-get here. Please install the equivalents, then run this again."
+    return 1
+  fi
+  if ((EUID != 0)) && ! command -v sudo >/dev/null; then
+    say "cannot install them: neither root nor sudo. An administrator can run:"
+    say "  apt-get install ${packages[*]}"
+    return 1
+  fi
+  say "installing ${packages[*]}"
+  local log
+  log=$(mktemp)
+  as_root apt-get -qq update >"$log" 2>&1 || say "apt-get update failed; trying with the lists at hand"
+  if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-remove \
+    --no-install-recommends install "${packages[@]}" >>"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    say "apt-get could not install: ${packages[*]} (all it said: $log)"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# at_least FOUND WANTED
+at_least() { [[ $(printf '%s\n' "$2" "$1" | sort -V | head -n1) == "$2" ]]; }
+
+ready_to_build() {
+  install "$need_build" "$@" || exit 1
+  local cmake_version gcc_version
+  cmake_version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')
+  at_least "$cmake_version" 3.25 ||
+    fail "CMake 3.25 or newer is needed, this is $cmake_version (Debian 12, Ubuntu 24.04 have it)"
+  if [[ -z ${CXX:-} ]]; then
+    gcc_version=$(g++ -dumpfullversion)
+    at_least "$gcc_version" 12 ||
+      fail "GCC 12 or newer is needed, this is $gcc_version (set CXX to a newer compiler)"
+  fi
+}
+
+# ---- building -------------------------------------------------------------------------------------
+
+# configure_and_build PRESET [cmake -D options]: configures only when it must; ninja does the rest.
+configure_and_build() {
+  local preset=$1 dir=build/$1
+  shift
+  if [[ ! -e $dir/build.ninja || CMakePresets.json -nt $dir/build.ninja ]]; then
+    say "configuring $dir"
+    mkdir -p "$dir"
+    cmake --preset "$preset" "$@" >"$dir/configure.log" 2>&1 || {
+      cat "$dir/configure.log" >&2
+      fail "configuring $dir failed"
+    }
+  fi
+  NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" || fail "building $dir failed"
+}
+
+jobs() { nproc 2>/dev/null || echo 2; }
+
+run_tests() {
+  local preset=$1 wrapper=()
+  shift
+  # ThreadSanitizer of that age does not bear how far newer kernels scatter a program in memory.
+  if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
+  "${wrapper[@]}" ctest --preset "$preset" -j "$(jobs)" "$@"
+}
+
+# ---- ThreadSanitizer's tools ----------------------------------------------------------------------
+# GCC's libgomp synchronises in ways ThreadSanitizer cannot see and would report races that are not
+# there. LLVM's runtime tells it, through Archer. The runtime is unpacked under build/, because the
+# system can hold only one version of it and that choice is not ours.
+
+choose_llvm() {
+  local version
+  for version in 16 17 18 19 20 21; do
+    command -v "clang++-$version" >/dev/null && llvm=$version && return
+  done
+  for version in 16 17 18 19 20 21; do
+    apt-cache show "clang-$version" "libomp-$version-dev" >/dev/null 2>&1 && llvm=$version && return
+  done
+  llvm=16
+}
+
+fetch_openmp_runtime() {
+  openmp_root=$PWD/build/tools/libomp-$llvm
+  [[ -e $openmp_root/complete ]] && return
+  say "unpacking libomp-$llvm-dev and libomp5-$llvm into build/tools (OpenMP that ThreadSanitizer understands)"
+  mkdir -p "$openmp_root"
+  (
+    cd "$openmp_root"
+    apt-get -qq download "libomp-$llvm-dev" "libomp5-$llvm" 2>/dev/null ||
+      { as_root apt-get -qq update && apt-get -qq download "libomp-$llvm-dev" "libomp5-$llvm"; }
+    for archive in *.deb; do dpkg -x "$archive" . && rm "$archive"; done
+    touch complete
+  ) || fail "cannot fetch LLVM's OpenMP runtime (packages libomp-$llvm-dev, libomp5-$llvm)"
+}
+
+build_tsan() {
+  choose_llvm
+  ready_to_build "$need_test" "$need_check"
+  fetch_openmp_runtime
+  local lib=$openmp_root/usr/lib/llvm-$llvm/lib include
+  include=$(dirname "$(find "$openmp_root" -name omp.h | head -n1)")
+  CXX=clang++-$llvm configure_and_build tsan \
+    -DOpenMP_CXX_FLAGS="-fopenmp=libomp -I$include" -DOpenMP_CXX_LIB_NAMES=omp \
+    -DOpenMP_omp_LIBRARY="$lib/libomp.so.5"
+  # Races inside uninstrumented system libraries are not ours to see; ours are all instrumented.
+  export OMP_TOOL_LIBRARIES=$lib/libarcher.so
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1"
+  TSAN_OPTIONS+=" external_symbolizer_path=$(command -v "llvm-symbolizer-$llvm")"
+}
+
+# ---- the benchmark's PyTorch ----------------------------------------------------------------------
+
+# unzip_wheel ARCHIVE DIR: only what a C++ program needs of it.
+unzip_wheel() {
+  python3 - "$@" <<'PYTHON'
+import re, sys, zipfile
+wanted = re.compile(r"torch/include/|torch/lib/lib(torch_cpu|c10)\.so$|nvidia/.*\.so[.0-9]*$")
+with zipfile.ZipFile(sys.argv[1]) as archive:
+    archive.extractall(sys.argv[2], filter(wanted.match, archive.namelist()))
+PYTHON
+}
+
+fetch_wheel() {
+  local dir=$1 requirement=$2
+  say "fetching the wheel $requirement"
+  rm -rf "$dir/wheel"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+    --dest "$dir/wheel" "$requirement" >&2 && unzip_wheel "$dir"/wheel/*.whl "$dir"
+  local result=$?
+  rm -rf "$dir/wheel"
+  return $result
+}
+
+# PyTorch's wheel for Linux links to two small CUDA libraries even for work on the CPU.
+fetch_cuda_libraries() {
+  local dir=$1 name major package
+  while read -r name; do
+    major=${name##*.}
+    case $name in
+      libcupti.so.*) package=nvidia-cuda-cupti ;;
+      libcudart.so.*) package=nvidia-cuda-runtime ;;
+      *) continue ;;
+    esac
+    ((major < 13)) && package+="-cu$major"
+    fetch_wheel "$dir" "$package>=$major,<$((major + 1))" || return 1
+  done < <(ldd "$dir/torch/lib/libtorch_cpu.so" | sed -n 's/^\s*\(\S*\) => not found.*/\1/p')
+}
+
+fetch_torch() {
+  local dir=build/peers
+  [[ -e $dir/complete ]] && return
+  if [[ -e $dir/unavailable ]]; then
+    say "using the system's PyTorch, if any; remove $dir to try for the wheel again"
+    return
+  fi
+  install "$need_wheel" || return 0
+  mkdir -p "$dir"
+  say "PyTorch is the yardstick: some 550 MB to fetch, once, into $dir"
+  if fetch_wheel "$dir" torch && fetch_cuda_libraries "$dir"; then
+    touch "$dir/complete"
+  else
+    rm -rf "$dir" && mkdir -p "$dir" && touch "$dir/unavailable"
+    say "PyTorch's wheel cannot be had; trying the system's"
+    install "$need_torch" || say "going on without PyTorch: its column stays empty"
+  fi
+}
+
+# ---- the commands ---------------------------------------------------------------------------------
+
+build_preset() {
+  case $1 in
+    tsan) build_tsan ;;
+    bench) build_bench ;;
+    *) ready_to_build "$need_test" && configure_and_build "$1" ;;
+  esac
+}
+
+build_bench() {
+  ready_to_build "$need_bench"
+  # Found anew when what could be found has changed.
+  local -a peers=(build/peers/complete /usr/include/dnnl.h /usr/include/*/openblas-openmp/cblas.h
+    /usr/include/libxsmm.h /usr/include/ATen/ATen.h)
+  local peer
+  for peer in "${peers[@]}"; do
+    [[ -e $peer && build/bench/build.ninja -ot $peer ]] && rm -f build/bench/build.ninja
+  done
+  configure_and_build bench
+  # A peer that does not build is a peer less, not a failure.
+  cmake --build --preset bench --target extensor_peers -- -k 0 ||
+    say "not every peer could be built; its column stays empty"
+}
+
+# Reads [--preset P] and leaves the rest in `rest`.
+read_preset() {
+  preset=release rest=()
+  while (($#)); do
+    case $1 in
+      --preset=*) preset=${1#*=} ;;
+      --preset)
+        (($# > 1)) || fail "--preset wants a name: ${presets// /, }"
+        preset=$2
+        shift
+        ;;
+      --*) one_of option "$1" "--preset" ;;
+      *) rest+=("$1") ;;
+    esac
+    shift
+  done
+  one_of preset "$preset" "$presets"
+}
+
+command_build() {
+  read_preset "$@"
+  ((${#rest[@]} == 0)) || fail "build takes no '${rest[0]}'; see ./ex help"
+  build_preset "$preset"
+  say "built build/$preset"
+}
+
+command_test() {
+  read_preset "$@"
+  ((${#rest[@]} <= 1)) || fail "test takes one regular expression; see ./ex help"
+  [[ $preset != bench ]] || fail "the bench preset has no tests"
+  build_preset "$preset"
+  run_tests "$preset" ${rest[0]:+-R "${rest[0]}"}
+}
+
+command_bench() {
+  local filter='' with_peers=yes
+  while (($#)); do
+    case $1 in
+      --no-peers) with_peers=no ;;
+      --*) one_of option "$1" "--no-peers" ;;
+      *) filter=$1 ;;
+    esac
+    shift
+  done
+  if [[ $with_peers == yes ]]; then
+    install "$need_peers" || say "going on without those: their columns stay empty"
+    fetch_torch
+  fi
+  build_bench
+  build/bench/bench/extensor_bench ${filter:+--benchmark_filter="$filter"} \
+    --benchmark_out=build/bench.json --benchmark_out_format=json
+  say "wrote build/bench.json"
+}
+
+# ---- checks ---------------------------------------------------------------------------------------
+
+sources() {
+  find include src tests bench examples \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+}
+
+check_format() {
+  install "$need_format" || return 1
+  sources | xargs clang-format-14 --dry-run -Werror
+}
+
+# Lints with the compile commands of the tsan build, the one that Clang itself compiles.
+check_lint() {
+  choose_llvm
+  install "$need_lint" || return 1
+  build_tsan
+  sources | grep -E '^src/.*\.cpp$' |
+    xargs -P "$(jobs)" -n 1 "clang-tidy-$llvm" -p build/tsan --quiet --warnings-as-errors='*' 2> \
+      >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
+}
+
+check_asan() {
+  build_preset asan
+  run_tests asan
+}
+
+check_tsan() {
+  build_preset tsan
+  run_tests tsan
+}
+
+command_check() {
+  local all='format lint asan tsan' step failed=''
+  for step in "$@"; do one_of step "$step" "$all"; done
+  # shellcheck disable=SC2048
+  for step in ${*:-$all}; do
+    say "check $step"
+    ("check_$step") || failed+=" $step"
+  done
+  [[ -z $failed ]] || fail "check failed:$failed"
+  say "every check passed"
+}
+
+main() {
+  local word=${1:-help}
+  (($#)) && shift
+  case $word in
+    -h | --help) word=help ;;
+  esac
+  one_of command "$word" "$commands"
+  case $word in
+    help) usage ;;
+    *) "command_$word" "$@" ;;
+  esac
+}
+
+main "$@"

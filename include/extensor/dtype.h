@@ -1,0 +1,105 @@
+// The 13 element types, how they promote, and how they map to C++ types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "extensor/float16.h"
+
+namespace extensor {
+
+// The one list of dtypes: X(name, C++ type). Everything per dtype is generated from it.
+#define EXTENSOR_DTYPES(X)          \
+  X(bool_, bool)                    \
+  X(int8, std::int8_t)              \
+  X(int16, std::int16_t)            \
+  X(int32, std::int32_t)            \
+  X(int64, std::int64_t)            \
+  X(uint8, std::uint8_t)            \
+  X(uint16, std::uint16_t)          \
+  X(uint32, std::uint32_t)          \
+  X(uint64, std::uint64_t)          \
+  X(float16, ::extensor::Float16)   \
+  X(bfloat16, ::extensor::BFloat16) \
+  X(float32, float)                 \
+  X(float64, double)
+
+enum class DType : std::uint8_t {
+#define EXTENSOR_ENUMERATE(name, type) name,
+  EXTENSOR_DTYPES(EXTENSOR_ENUMERATE)
+#undef EXTENSOR_ENUMERATE
+};
+
+// So that users write extensor::float32 rather than extensor::DType::float32.
+#define EXTENSOR_CONSTANT(name, type) inline constexpr DType name = DType::name;
+EXTENSOR_DTYPES(EXTENSOR_CONSTANT)
+#undef EXTENSOR_CONSTANT
+
+inline constexpr int dtype_count = 13;
+inline constexpr DType default_float = DType::float32;
+inline constexpr DType default_integer = DType::int64;
+
+namespace detail {
+template <class T>
+struct DTypeOf;
+#define EXTENSOR_DTYPE_OF(name, type)           \
+  template <>                                   \
+  struct DTypeOf<type> {                        \
+    static constexpr DType value = DType::name; \
+  };
+EXTENSOR_DTYPES(EXTENSOR_DTYPE_OF)
+#undef EXTENSOR_DTYPE_OF
+// long and long long are both 64 bits; the list names only one of them.
+template <>
+struct DTypeOf<std::conditional_t<std::is_same_v<std::int64_t, long>, long long, long>> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<std::conditional_t<std::is_same_v<std::uint64_t, unsigned long>, unsigned long long,
+                                  unsigned long>> {
+  static constexpr DType value = DType::uint64;
+};
+}  // namespace detail
+
+// The dtype that stores a C++ type: dtype_of<float> is float32.
+template <class T>
+inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
+
+constexpr std::size_t itemsize(DType dtype) {
+  constexpr std::size_t sizes[] = {
+#define EXTENSOR_SIZE(name, type) sizeof(type),
+      EXTENSOR_DTYPES(EXTENSOR_SIZE)
+#undef EXTENSOR_SIZE
+  };
+  return sizes[static_cast<int>(dtype)];
+}
+
+// "float32", "bool", …: the name as NumPy prints it.
+constexpr const char* name(DType dtype) {
+  constexpr const char* names[] = {
+#define EXTENSOR_NAME(name, type) #name,
+      EXTENSOR_DTYPES(EXTENSOR_NAME)
+#undef EXTENSOR_NAME
+  };
+  return dtype == DType::bool_ ? "bool" : names[static_cast<int>(dtype)];
+}
+
+constexpr bool is_floating_point(DType dtype) { return dtype >= DType::float16; }
+constexpr bool is_signed_integer(DType dtype) {
+  return dtype >= DType::int8 && dtype <= DType::int64;
+}
+constexpr bool is_unsigned_integer(DType dtype) {
+  return dtype >= DType::uint8 && dtype <= DType::uint64;
+}
+constexpr bool is_integer(DType dtype) {
+  return is_signed_integer(dtype) || is_unsigned_integer(dtype);
+}
+constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// The common dtype of two tensors: same kind → the wider; signed with unsigned → the next wider
+// signed; bool with a number → the number; integer with float → the float's; float16 with bfloat16
+// → float32. uint64 with a signed integer throws DTypeError.
+DType promote_types(DType a, DType b);
+
+}  // namespace extensor

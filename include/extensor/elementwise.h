@@ -1,0 +1,135 @@
+// Every elementwise operation, generated from the op tables in extensor/tables/.
+//
+//   Tensor y = extensor::sigmoid(x);
+//   Tensor grad_x = extensor::sigmoid_backward(grad_y, y);          // explicit gradient
+//   auto [grad_a, grad_b] = extensor::multiply_backward(g, a, b);   // summed to a's and b's shapes
+//   extensor::exp_(x);                                              // in place
+//
+// Inputs broadcast; dtypes promote; integers become float32 where the function is not defined on
+// integers. A backward wants a grad_output of the shape the forward gave, and floats.
+// Errors: ShapeError, DTypeError, DeviceError, and ValueError for integer division by 0, shifts
+// outside the width, clip with lo > hi.
+#pragma once
+
+#include <utility>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// The magnitude below which a denominator in a gradient is replaced, see safe() in the tables;
+// eps = 0 gives IEEE.
+inline constexpr double default_eps = 1e-10;
+
+#define UNARY(name, lo, hi, kinks, saved, ...) \
+  Tensor name(const Tensor& x);                \
+  Tensor& name##_(Tensor& x);                  \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved);
+#define UNARY_EPS(name, lo, hi, kinks, saved, ...) \
+  Tensor name(const Tensor& x);                    \
+  Tensor& name##_(Tensor& x);                      \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double eps = default_eps);
+#define UNARY_1(name, p, p_default, lo, hi, kinks, saved, ...) \
+  Tensor name(const Tensor& x, double p = p_default);          \
+  Tensor& name##_(Tensor& x, double p = p_default);            \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p = p_default);
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...)                 \
+  Tensor name(const Tensor& x, double p = p_default, double q = q_default);                    \
+  Tensor& name##_(Tensor& x, double p = p_default, double q = q_default);                      \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p = p_default, \
+                         double q = q_default);
+#define UNARY_2_NUMERIC(name, p, q, lo_, hi_, kinks, saved, ...)                          \
+  Tensor name(const Tensor& x, const Scalar& p, const Scalar& q);                         \
+  Tensor& name##_(Tensor& x, const Scalar& p, const Scalar& q);                           \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, const Scalar& p, \
+                         const Scalar& q);
+#include "extensor/tables/unary.def"
+
+#define EXTENSOR_DECLARE_BINARY(name)            \
+  Tensor name(const Tensor& a, const Tensor& b); \
+  Tensor name(const Tensor& a, const Scalar& b); \
+  Tensor name(const Scalar& a, const Tensor& b); \
+  Tensor& name##_(Tensor& a, const Tensor& b);   \
+  Tensor& name##_(Tensor& a, const Scalar& b);
+
+#define BINARY(name, ...)                                                               \
+  EXTENSOR_DECLARE_BINARY(name)                                                         \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, \
+                                            const Tensor& b);
+#define BINARY_EPS(name, ...)                                                           \
+  EXTENSOR_DECLARE_BINARY(name)                                                         \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, \
+                                            const Tensor& b, double eps = default_eps);
+#define BINARY_LINEAR(name, ...)                                                             \
+  EXTENSOR_DECLARE_BINARY(name)                                                              \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Shape& a_shape, \
+                                            const Shape& b_shape);
+#include "extensor/tables/binary.def"
+
+#define COMPARE(name, ...)                       \
+  Tensor name(const Tensor& a, const Tensor& b); \
+  Tensor name(const Tensor& a, const Scalar& b); \
+  Tensor name(const Scalar& a, const Tensor& b);
+#define PREDICATE(name, ...) Tensor name(const Tensor& x);
+#define BITWISE(name, ...) EXTENSOR_DECLARE_BINARY(name)
+#define BITWISE_UNARY(name, ...) Tensor name(const Tensor& x);
+#include "extensor/tables/logical.def"
+
+// gelu with the tanh approximation where `approximate` is set.
+Tensor gelu(const Tensor& x, bool approximate);
+Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximate);
+
+// a · b + c, rounded once for float32 and float64.
+Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);
+struct FmaGradients {
+  Tensor a, b, c;
+};
+FmaGradients fma_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b,
+                          const Shape& c_shape);
+
+// condition ? a : b, all three broadcasting; condition is bool.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor& condition,
+                                         const Shape& a_shape, const Shape& b_shape);
+
+// |a − b| ≤ absolute + relative · |b|, equal infinities included; NaN equals NaN only on request.
+Tensor isclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
+               bool equal_nan = false);
+bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
+              bool equal_nan = false);
+
+// The names of the Python Array API.
+inline Tensor remainder(const Tensor& a, const Tensor& b) { return modulo(a, b); }
+inline Tensor remainder(const Tensor& a, const Scalar& b) { return modulo(a, b); }
+inline Tensor pow(const Tensor& a, const Tensor& b) { return power(a, b); }
+inline Tensor pow(const Tensor& a, const Scalar& b) { return power(a, b); }
+inline Tensor pow(const Scalar& a, const Tensor& b) { return power(a, b); }
+
+#define EXTENSOR_OPERATOR(symbol, name)                                                  \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return name(a, b); } \
+  inline Tensor operator symbol(const Tensor& a, const Scalar& b) { return name(a, b); } \
+  inline Tensor operator symbol(const Scalar& a, const Tensor& b) { return name(a, b); }
+EXTENSOR_OPERATOR(+, add)
+EXTENSOR_OPERATOR(-, subtract)
+EXTENSOR_OPERATOR(*, multiply)
+EXTENSOR_OPERATOR(/, divide)
+EXTENSOR_OPERATOR(%, modulo)
+EXTENSOR_OPERATOR(==, equal)
+EXTENSOR_OPERATOR(!=, not_equal)
+EXTENSOR_OPERATOR(<, less)
+EXTENSOR_OPERATOR(<=, less_equal)
+EXTENSOR_OPERATOR(>, greater)
+EXTENSOR_OPERATOR(>=, greater_equal)
+EXTENSOR_OPERATOR(&, bitwise_and)
+EXTENSOR_OPERATOR(|, bitwise_or)
+EXTENSOR_OPERATOR(^, bitwise_xor)
+EXTENSOR_OPERATOR(<<, bitwise_left_shift)
+EXTENSOR_OPERATOR(>>, bitwise_right_shift)
+#undef EXTENSOR_OPERATOR
+
+inline Tensor operator-(const Tensor& x) { return negative(x); }
+inline Tensor operator+(const Tensor& x) { return positive(x); }
+inline Tensor operator~(const Tensor& x) { return bitwise_invert(x); }
+inline Tensor operator!(const Tensor& x) { return logical_not(x); }
+
+}  // namespace extensor

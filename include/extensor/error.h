@@ -1,0 +1,63 @@
+// The exceptions of ExTensor. Every one derives from Error; the message names the op, the argument,
+// the value that was given and what was allowed.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace extensor {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Shapes that do not fit together, or a shape that cannot exist.
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A dtype the operation is not defined for, or two that have no common dtype.
+class DTypeError : public Error {
+ public:
+  using Error::Error;
+};
+
+// An axis or an index out of range.
+class IndexError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Tensors on different devices, or a device that is not there.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+// An argument whose value is not allowed: step 0, division of integers by 0, lo > hi.
+class ValueError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A file whose contents are not what its format promises.
+class FormatError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The operating system refused to read or write.
+class IoError : public Error {
+ public:
+  using Error::Error;
+};
+
+// An allocation beyond the machine's memory or the limit that was set.
+class OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace extensor

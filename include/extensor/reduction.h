@@ -1,0 +1,58 @@
+// Reductions over all axes, one axis or a list of axes, and their explicit gradients.
+//
+//   Tensor s = extensor::sum(x, {0, 2}, true);             // keepdims
+//   Tensor g = extensor::sum_backward(grad, x.shape(), {0, 2}, true);
+//
+// Every backward takes the gradient of the forward's result in the shape that forward gave, with or
+// without keepdims: both are told apart by the shape.
+#pragma once
+
+#include "extensor/elementwise.h"
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// Integers and bool sum to int64 (uint64 for unsigned); floats keep their dtype and are summed
+// pairwise in float32 or wider.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
+
+// Integers give float32. The mean of nothing is NaN.
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
+
+// NaN propagates; ValueError for nothing. Ties share the gradient equally.
+Tensor max_reduce(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
+Tensor min_reduce(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
+
+// Exact where elements are 0 too.
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
+
+// The sum of squared deviations over n − correction; NaN where correction ≥ n.
+Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
+Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
+                    double correction = 0);
+Tensor std(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
+Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
+                    double correction = 0, double eps = default_eps);
+
+Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+
+// The position (int64) of the first largest or smallest; NaN counts as both. No axis: the position
+// in the flattened tensor. ValueError for nothing.
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
+
+// The names of the Python Array API.
+inline Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {
+  return max_reduce(x, axes, keepdims);
+}
+inline Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {
+  return min_reduce(x, axes, keepdims);
+}
+
+}  // namespace extensor

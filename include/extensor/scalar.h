@@ -1,0 +1,78 @@
+// A number handed to an operation beside tensors. It is weak: it takes the tensor's dtype within
+// its kind, so float16 tensor * 2.0 stays float16.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "extensor/dtype.h"
+
+namespace extensor {
+
+class Scalar {
+ public:
+  enum class Kind : std::uint8_t { boolean, integer, unsigned_integer, floating };
+
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  constexpr Scalar(T value) {  // NOLINT: implicit on purpose, so that x + 1 reads as it should
+    if constexpr (std::same_as<T, bool>) {
+      kind_ = Kind::boolean;
+      integer_ = value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      kind_ = Kind::floating;
+      floating_ = static_cast<double>(value);
+    } else if constexpr (std::is_signed_v<T>) {
+      kind_ = Kind::integer;
+      integer_ = value;
+    } else {
+      kind_ = Kind::unsigned_integer;
+      unsigned_ = value;
+    }
+  }
+  constexpr Scalar(Float16 value) : Scalar(static_cast<float>(value)) {}   // NOLINT: implicit
+  constexpr Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}  // NOLINT: implicit
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr double as_double() const {
+    switch (kind_) {
+      case Kind::floating:
+        return floating_;
+      case Kind::unsigned_integer:
+        return static_cast<double>(unsigned_);
+      default:
+        return static_cast<double>(integer_);
+    }
+  }
+  constexpr std::int64_t as_integer() const { return integer_; }     // boolean or integer
+  constexpr std::uint64_t as_unsigned() const { return unsigned_; }  // unsigned_integer
+  constexpr bool is_floating() const { return kind_ == Kind::floating; }
+
+  // The dtype a tensor made of this number alone has: bool, int64, uint64 or float32.
+  constexpr DType default_dtype() const {
+    switch (kind_) {
+      case Kind::boolean:
+        return DType::bool_;
+      case Kind::integer:
+        return DType::int64;
+      case Kind::unsigned_integer:
+        return unsigned_ <= static_cast<std::uint64_t>(INT64_MAX) ? DType::int64 : DType::uint64;
+      default:
+        return default_float;
+    }
+  }
+
+ private:
+  Kind kind_;
+  union {
+    std::int64_t integer_;
+    std::uint64_t unsigned_;
+    double floating_;
+  };
+};
+
+// The dtype of tensor ∘ scalar.
+DType promote_with_scalar(DType tensor, const Scalar& scalar);
+
+}  // namespace extensor

@@ -1,0 +1,18 @@
+// The softmax family along one axis, stable for every finite input, and its gradients.
+#pragma once
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+Tensor softmax(const Tensor& x, std::int64_t axis = -1);
+Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis = -1);
+
+Tensor log_softmax(const Tensor& x, std::int64_t axis = -1);
+Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis = -1);
+
+// log Σ exp(x); −∞ for nothing and for a row of −∞.
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
+
+}  // namespace extensor

@@ -1,0 +1,63 @@
+// The memory behind tensors: reference-counted, shared by all views of it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "extensor/device.h"
+
+namespace extensor {
+
+// Memory of the library's own sits right behind this header in one block, so that a tensor costs
+// one allocation; memory of somebody else's is pointed to, and given back through `release`.
+struct alignas(64) Storage {
+  std::atomic<std::uint32_t> references{1};
+  Device device;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  std::atomic<std::uint64_t> version{0};  // counts writes in place, so that autograd notices them
+  void (*release)(Storage*) = nullptr;
+  void* context = nullptr;
+};
+
+// A counted reference to a Storage.
+class StoragePointer {
+ public:
+  StoragePointer() = default;
+  explicit StoragePointer(Storage* adopted) : storage_(adopted) {}
+  StoragePointer(const StoragePointer& other) : storage_(other.storage_) {
+    if (storage_ != nullptr) storage_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  StoragePointer(StoragePointer&& other) noexcept
+      : storage_(std::exchange(other.storage_, nullptr)) {}
+  StoragePointer& operator=(StoragePointer other) noexcept {
+    std::swap(storage_, other.storage_);
+    return *this;
+  }
+  ~StoragePointer() {
+    if (storage_ == nullptr) return;
+    // A last owner needs no atomic decrement: nobody else can be counting.
+    if (storage_->references.load(std::memory_order_acquire) == 1 ||
+        storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      storage_->release(storage_);
+    }
+  }
+
+  Storage* get() const { return storage_; }
+  Storage* operator->() const { return storage_; }
+
+ private:
+  Storage* storage_ = nullptr;
+};
+
+// `bytes` uninitialised bytes, 64-byte aligned, from the caching allocator. OutOfMemoryError when
+// the machine or the limit has no room; `operation` is named in its message.
+StoragePointer allocate_storage(std::size_t bytes, Device device, const char* operation);
+
+// Somebody else's memory; `release(context)` runs when the last tensor on it is gone.
+StoragePointer wrap_storage(void* data, std::size_t bytes, Device device, void (*release)(void*),
+                            void* context);
+
+}  // namespace extensor

@@ -1,0 +1,201 @@
+// Tensor: a cheap handle on shared, strided memory.
+//
+//   auto x = extensor::arange(6).reshape({2, 3});   // int64, [[0, 1, 2], [3, 4, 5]]
+//   auto y = x.transpose() + 1;                      // a view, then a new tensor
+//   std::int64_t corner = y[{2, 1}].item<std::int64_t>();
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "extensor/device.h"
+#include "extensor/dtype.h"
+#include "extensor/error.h"
+#include "extensor/scalar.h"
+#include "extensor/shape.h"
+#include "extensor/storage.h"
+
+namespace extensor {
+
+namespace detail {
+
+struct TensorImpl {
+  std::atomic<std::uint32_t> references{1};
+  DType dtype = DType::float32;
+  bool contiguous = true;
+  std::byte* data = nullptr;  // the first element of this view
+  std::int64_t numel = 0;
+  StoragePointer storage;
+  Shape shape;
+  Strides strides;
+
+  static void* operator new(std::size_t size);
+  static void operator delete(void* pointer, std::size_t size) noexcept;
+};
+
+[[noreturn]] void throw_undefined_tensor();
+[[noreturn]] void throw_dtype_mismatch(const char* operation, DType actual, DType asked);
+
+}  // namespace detail
+
+// start:stop:step on one axis; what is left out runs to the end in the step's direction.
+struct Slice {
+  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> stop;
+  std::int64_t step = 1;
+};
+
+struct EllipsisTag {};
+struct NewAxisTag {};
+inline constexpr EllipsisTag ellipsis{};  // as many whole axes as are needed
+inline constexpr NewAxisTag newaxis{};    // a new axis of length 1
+
+// One position of an index expression.
+class Index {
+ public:
+  enum class Kind : std::uint8_t { integer, slice, ellipsis, newaxis };
+
+  Index(std::int64_t integer) : kind_(Kind::integer), integer_(integer) {}  // NOLINT: implicit
+  Index(int integer) : Index(std::int64_t{integer}) {}                      // NOLINT: implicit
+  Index(Slice slice) : kind_(Kind::slice), slice_(slice) {}                 // NOLINT: implicit
+  Index(EllipsisTag) : kind_(Kind::ellipsis) {}                             // NOLINT: implicit
+  Index(NewAxisTag) : kind_(Kind::newaxis) {}                               // NOLINT: implicit
+
+  Kind kind() const { return kind_; }
+  std::int64_t integer() const { return integer_; }
+  const Slice& slice() const { return slice_; }
+
+ private:
+  Kind kind_;
+  std::int64_t integer_ = 0;
+  Slice slice_;
+};
+
+class Tensor {
+ public:
+  // No tensor at all; everything but defined(), assignment and destruction throws ValueError.
+  Tensor() = default;
+  Tensor(const Tensor& other) : impl_(other.impl_) {
+    if (impl_ != nullptr) impl_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Tensor& operator=(Tensor other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~Tensor() {
+    if (impl_ != nullptr && (impl_->references.load(std::memory_order_acquire) == 1 ||
+                             impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)) {
+      delete impl_;
+    }
+  }
+  explicit Tensor(detail::TensorImpl* adopted) : impl_(adopted) {}
+
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const { return impl().shape; }
+  const Strides& strides() const { return impl().strides; }
+  std::int64_t ndim() const { return static_cast<std::int64_t>(impl().shape.size()); }
+  std::int64_t numel() const { return impl().numel; }
+  std::int64_t size(std::int64_t axis) const;  // negative counts from the end
+  DType dtype() const { return impl().dtype; }
+  Device device() const { return impl().storage->device; }
+  std::size_t itemsize() const { return extensor::itemsize(dtype()); }
+  std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * itemsize(); }
+  bool is_contiguous() const { return impl().contiguous; }  // row-major without gaps
+
+  // The first element; others at strides(). DTypeError when T does not store this dtype.
+  template <class T>
+  T* data() {
+    return const_cast<T*>(std::as_const(*this).data<T>());
+  }
+  template <class T>
+  const T* data() const {
+    if (dtype_of<T> != dtype()) detail::throw_dtype_mismatch("data", dtype(), dtype_of<T>);
+    return reinterpret_cast<const T*>(impl().data);
+  }
+
+  // The one element of a tensor of one element, converted as by to().
+  template <class T>
+  T item() const {
+    T result;
+    read_item(dtype_of<T>, &result);
+    return result;
+  }
+
+  // Views: O(1), the same memory.
+  Tensor reshape(
+      const Shape& shape) const;  // one −1 allowed; copies only where strides forbid a view
+  Tensor transpose() const;       // reverses all axes
+  Tensor transpose(const Dims& axes) const;  // a permutation
+  Tensor squeeze(const Axes& axes = {}) const;
+  Tensor unsqueeze(std::int64_t axis) const;
+  Tensor flatten() const;
+  Tensor broadcast_to(const Shape& shape) const;
+  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
+               std::optional<std::int64_t> stop = {}, std::int64_t step = 1) const;
+  Tensor operator[](std::int64_t index) const;                  // along the first axis
+  Tensor operator[](std::initializer_list<Index> index) const;  // x[{1, Slice{0, 4}, newaxis}]
+  Tensor index(const std::vector<Index>& index) const;
+
+  // Copies.
+  Tensor to(DType dtype) const;  // itself when the dtype is the same
+  Tensor clone() const;
+  Tensor contiguous() const;  // itself when it is contiguous
+
+  // Writes into this memory; `source` broadcasts to this shape.
+  Tensor& copy_from(const Tensor& source);
+  Tensor& fill(const Scalar& value);
+
+  // In place: the result keeps this shape and dtype. ValueError where this memory is a broadcast
+  // view or overlaps the other operand at other positions.
+  Tensor& operator+=(const Tensor& other);
+  Tensor& operator-=(const Tensor& other);
+  Tensor& operator*=(const Tensor& other);
+  Tensor& operator/=(const Tensor& other);
+  Tensor& operator%=(const Tensor& other);
+  Tensor& operator+=(const Scalar& other);
+  Tensor& operator-=(const Scalar& other);
+  Tensor& operator*=(const Scalar& other);
+  Tensor& operator/=(const Scalar& other);
+  Tensor& operator%=(const Scalar& other);
+
+  // The values as a C++ vector in row-major order; dtype must match.
+  template <class T>
+  std::vector<T> to_vector() const {
+    if (dtype_of<T> != dtype()) detail::throw_dtype_mismatch("to_vector", dtype(), dtype_of<T>);
+    const Tensor dense = contiguous();
+    const T* first = dense.data<T>();
+    return std::vector<T>(first, first + dense.numel());
+  }
+
+  const detail::TensorImpl& impl() const {
+    if (impl_ == nullptr) [[unlikely]] {
+      detail::throw_undefined_tensor();
+    }
+    return *impl_;
+  }
+  detail::TensorImpl& impl() {
+    return const_cast<detail::TensorImpl&>(std::as_const(*this).impl());
+  }
+
+ private:
+  void read_item(DType dtype, void* result) const;
+
+  detail::TensorImpl* impl_ = nullptr;
+};
+
+using ExTensor = Tensor;
+
+// Prints like NumPy: nested brackets, 1000 elements or more summarised by their edges.
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::string to_string(const Tensor& tensor);
+
+}  // namespace extensor
+
+namespace ext = extensor;

@@ -1,0 +1,108 @@
+#include "extensor/gradcheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+
+// The distance in elements of every logical element from the view's first, in row-major order.
+std::vector<std::int64_t> element_offsets(const Tensor& x) {
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(static_cast<std::size_t>(x.numel()));
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    std::int64_t rest = i, offset = 0;
+    for (std::size_t d = x.shape().size(); d-- > 0;) {
+      offset += rest % x.shape()[d] * x.strides()[d];
+      rest /= x.shape()[d];
+    }
+    offsets.push_back(offset);
+  }
+  return offsets;
+}
+
+// The same strides on memory of its own, so that moving an element leaves the caller's alone.
+Tensor copy_with_layout(const Tensor& x) {
+  const std::vector<std::int64_t> offsets = element_offsets(x);
+  if (offsets.empty()) return x;
+  const auto [low, high] = std::minmax_element(offsets.begin(), offsets.end());
+  Tensor memory = zeros({*high - *low + 1}, float64);
+  const double* from = x.data<double>();
+  double* to = memory.data<double>();
+  for (std::int64_t offset : offsets) to[offset - *low] = from[offset];
+  return detail::strided_view("gradcheck", memory, x.shape(), x.strides(), -*low);
+}
+
+double weighted_sum(const Tensor& output, const Tensor& weights) {
+  const std::vector<double> y = output.to(float64).to_vector<double>();
+  const std::vector<double> w = weights.to_vector<double>();
+  long double sum = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) sum += static_cast<long double>(y[i]) * w[i];
+  return static_cast<double>(sum);
+}
+
+}  // namespace
+
+GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction& backward,
+                          const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  std::vector<Tensor> moved;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].dtype() != float64) {
+      throw DTypeError(message("gradcheck: input ", k, " is ", inputs[k].dtype(),
+                               ", must be float64 for finite differences to mean something"));
+    }
+    moved.push_back(copy_with_layout(inputs[k]));
+  }
+  Generator generator(options.seed, 7);
+  const Tensor output = forward(moved);
+  const Tensor weights = uniform(output.shape(), 0.5, 1.5, float64, generator);
+  const std::vector<Tensor> gradients = backward(weights, moved);
+  GradcheckResult result;
+  if (gradients.size() != inputs.size()) {
+    throw ValueError(message("gradcheck: the backward gave ", gradients.size(), " gradients for ",
+                             inputs.size(), " inputs"));
+  }
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    if (!(gradients[k].shape() == moved[k].shape())) {
+      throw ShapeError(message("gradcheck: the gradient of input ", k, " is ", gradients[k].shape(),
+                               ", the input is ", moved[k].shape()));
+    }
+    const std::vector<std::int64_t> offsets = element_offsets(moved[k]);
+    const std::vector<double> analytic_elements = gradients[k].to(float64).to_vector<double>();
+    // Elements of a broadcast view are one number in memory: their gradients add up.
+    std::map<std::int64_t, double> analytic;
+    for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
+    double* memory = moved[k].data<double>();
+    for (const auto& [offset, expected] : analytic) {
+      const double x = memory[offset];
+      const double h = options.step * std::max(1.0, std::fabs(x));
+      const auto at = [&](double position) {
+        memory[offset] = position;
+        return weighted_sum(forward(moved), weights);
+      };
+      const double numeric =
+          (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
+      memory[offset] = x;
+      const double error =
+          std::fabs(expected - numeric) / std::max({1.0, std::fabs(expected), std::fabs(numeric)});
+      if (error <= result.worst_error) continue;  // false for NaN too, which falls through
+      result.worst_error = error;
+      if (error <= options.tolerance) continue;
+      result.passed = false;
+      result.message = message("gradcheck: input ", k, ", element at offset ", offset, " (x = ", x,
+                               "): the backward says ", expected, ", finite differences say ",
+                               numeric, " (relative error ", error, ")");
+    }
+  }
+  return result;
+}
+
+}  // namespace extensor

@@ -1,0 +1,23 @@
+// The elementwise kernels that compute in float64.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/elementwise/float64.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway asks.
+#include "backend/cpu/elementwise/float-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+ElementwiseTable make_float64_table() { return make_float_table<double>(); }
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/simd/dispatch_table.h"
+
+namespace extensor::cpu {
+const ElementwiseTable& elementwise_table_float64() {
+  static const ElementwiseTable table = EXTENSOR_DISPATCH(make_float64_table)();
+  return table;
+}
+}  // namespace extensor::cpu
+#endif

@@ -1,0 +1,81 @@
+// Loops that work on plain elements and leave vectorising to the compiler: comparisons, predicates,
+// where. Shared by the float and the integer tables.
+#if defined(EXTENSOR_LOGICAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_LOGICAL_INL_H_
+#undef EXTENSOR_LOGICAL_INL_H_
+#else
+#define EXTENSOR_LOGICAL_INL_H_
+#endif
+
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/elementwise/kernels.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+using backend::ElementwiseOp;
+using backend::Parameter;
+
+template <class T>
+HWY_INLINE bool is_infinite(T x) {
+  if constexpr (std::numeric_limits<T>::has_infinity) {
+    return x == std::numeric_limits<T>::infinity() || x == -std::numeric_limits<T>::infinity();
+  } else {
+    return false;
+  }
+}
+template <class T>
+HWY_INLINE bool is_finite(T x) {
+  return x == x && !is_infinite(x);
+}
+
+#define COMPARE(name, expression)                                                           \
+  template <class T>                                                                        \
+  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) { \
+    const T* first = static_cast<const T*>(inputs[0]);                                      \
+    const T* second = static_cast<const T*>(inputs[1]);                                     \
+    auto* result = static_cast<std::uint8_t*>(out);                                         \
+    for (std::size_t i = 0; i < n; ++i) {                                                   \
+      const T a = first[i], b = second[i];                                                  \
+      result[i] = (expression);                                                             \
+    }                                                                                       \
+  }
+#define PREDICATE(name, expression)                                                         \
+  template <class T>                                                                        \
+  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) { \
+    const T* first = static_cast<const T*>(inputs[0]);                                      \
+    auto* result = static_cast<std::uint8_t*>(out);                                         \
+    for (std::size_t i = 0; i < n; ++i) {                                                   \
+      const T x = first[i];                                                                 \
+      result[i] = (expression);                                                             \
+    }                                                                                       \
+  }
+#include "extensor/tables/logical.def"
+
+template <class T>
+void where_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) {
+  const auto* condition = static_cast<const std::uint8_t*>(inputs[0]);
+  const T* yes = static_cast<const T*>(inputs[1]);
+  const T* no = static_cast<const T*>(inputs[2]);
+  T* result = static_cast<T*>(out);
+  for (std::size_t i = 0; i < n; ++i) {
+    const T a = yes[i], b = no[i];  // loaded unconditionally, so that this becomes a blend
+    result[i] = condition[i] != 0 ? a : b;
+  }
+}
+
+template <class T>
+void add_logical_loops(ElementwiseTable& table) {
+#define COMPARE(name, ...) table.loops[static_cast<int>(ElementwiseOp::name)] = &name##_loop<T>;
+#define PREDICATE COMPARE
+#include "extensor/tables/logical.def"
+  table.loops[static_cast<int>(ElementwiseOp::where)] = &where_loop<T>;
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_LOGICAL_INL_H_

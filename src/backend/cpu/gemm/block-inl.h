@@ -1,0 +1,169 @@
+// A block of the product, tile by tile, over operands that are packed or readable in place.
+
+#if defined(EXTENSOR_GEMM_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_GEMM_BLOCK_INL_H_
+#undef EXTENSOR_GEMM_BLOCK_INL_H_
+#else
+#define EXTENSOR_GEMM_BLOCK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cpu/gemm/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::product {
+
+// Where the tiles of a block lie; see Block.
+template <class T>
+struct Tiling {
+  std::int64_t m, n;
+  const T* a;
+  std::int64_t a_panel_stride, panel_rows;
+  const T* b;
+  std::int64_t b_panel_stride;
+};
+
+// Sets up `tile` for each tile in turn and calls run(tile function, i, j, rows, columns).
+template <class T, class Run>
+HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
+  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  constexpr std::int64_t kColumns = 2 * kLanes;
+  tile.b = tiling.b;
+  for (std::int64_t j = 0; j < tiling.n; j += kColumns, tile.b += tiling.b_panel_stride) {
+    const std::int64_t columns = std::min(kColumns, tiling.n - j);
+    const bool two = columns > kLanes;
+    tile.last_columns = columns - (two ? kLanes : 0);
+    const int partial = tile.last_columns < kLanes;
+    const auto* functions = two ? kTileFunctions<T>.two_vectors : kTileFunctions<T>.one_vector;
+    tile.a = tiling.a;
+    for (std::int64_t i = 0; i < tiling.m; i += tiling.panel_rows) {
+      const std::int64_t rows = std::min(tiling.panel_rows, tiling.m - i);
+      run(functions[rows - 1][partial], i, j, rows, columns);
+      tile.a += tiling.a_panel_stride;
+    }
+  }
+}
+
+// Bias and relu at most, in the tile's own store. Stores little besides c: when the store queue
+// fills up, the next tile cannot start before this one ends.
+template <class T>
+HWY_INLINE void RunPlainTiles(const Tiling<T>& tiling, Tile<T>& tile) {
+  T* c = tile.c;
+  const T* bias = tile.bias;
+  ForEachTile(tiling, tile,
+              [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t,
+                  std::int64_t) EXTENSOR_INLINED {
+                if (i == 0) {
+                  tile.c = c + j;
+                  if (bias != nullptr) tile.bias = bias + j;
+                }
+                function(tile);
+                tile.c += tiling.panel_rows * tile.c_row_stride;
+              });
+}
+
+template <class T>
+HWY_NOINLINE void RunTinyTiles(const GemmCall& call, Tile<T>& tile, std::uint32_t most_rows) {
+  const std::uint32_t last_row = static_cast<std::uint32_t>(call.m) - 1;
+  const std::int64_t panel_rows = last_row / (last_row / most_rows + 1) + 1;
+  RunPlainTiles<T>({call.m, call.n, static_cast<const T*>(call.a.data),
+                    panel_rows * call.a.row_stride, panel_rows,
+                    static_cast<const T*>(call.b.data), TransposedTile<T>::kColumns},
+                   tile);
+}
+
+// A small product with both operands read in place, none or relu for an activation.
+template <class T>
+void RunTiny(const GemmCall& call) {
+  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  Tile<T> tile;
+  tile.k = call.k;
+  tile.a_row_stride = call.a.row_stride;
+  tile.a_k_stride = call.a.column_stride;
+  tile.b_k_stride = call.b.row_stride;
+  tile.c = static_cast<T*>(call.c);
+  tile.c_row_stride = call.c_row_stride;
+  tile.bias = static_cast<const T*>(call.bias);
+  tile.accumulate = false;
+  tile.relu = call.activation == Activation::relu;
+  const bool two = call.n > kLanes;
+  const int most_rows = two ? kTileRows : kTallRows;
+  if (call.m > most_rows || call.n > 2 * kLanes) return RunTinyTiles(call, tile, most_rows);
+  tile.a = static_cast<const T*>(call.a.data);
+  tile.b = static_cast<const T*>(call.b.data);
+  tile.last_columns = call.n - (two ? kLanes : 0);
+  const auto* functions = two ? kTileFunctions<T>.two_vectors : kTileFunctions<T>.one_vector;
+  functions[call.m - 1][tile.last_columns < kLanes](tile);
+}
+
+template <class Element>
+void RunBlock(const Block<Element>& block) {
+  using T = ComputeOf<Element>;
+  // What the tile's own store can do: bias and relu, when c holds computed values.
+  const Epilogue<Element>* finish = block.finish;
+  const T* bias = nullptr;
+  bool relu = false;
+  if constexpr (std::is_same_v<Element, T>) {
+    if (finish != nullptr && finish->activation <= Activation::relu) {
+      bias = finish->bias;
+      relu = finish->activation == Activation::relu;
+      finish = nullptr;
+    }
+  }
+
+  const Tiling<T> tiling{block.m,          block.n, block.a,
+                         block.a_panel_stride, block.panel_rows, block.b, block.b_panel_stride};
+  Tile<T> tile;
+  tile.k = block.k;
+  tile.a_row_stride = block.a_row_stride;
+  tile.a_k_stride = block.a_k_stride;
+  tile.b_k_stride = block.b_k_stride;
+  if (!block.transposed) {
+    tile.c = block.sums;
+    tile.c_row_stride = block.sums_row_stride;
+    tile.bias = bias;
+    tile.accumulate = block.accumulate;
+    tile.relu = relu;
+    if (finish == nullptr) return RunPlainTiles(tiling, tile);
+    ForEachTile(tiling, tile,
+                [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t rows,
+                    std::int64_t columns) {
+                  tile.c = block.sums + i * block.sums_row_stride + j;
+                  function(tile);
+                  FinishRows<Element>({finish->c + i * finish->c_row_stride + j, finish->c_row_stride,
+                              finish->bias != nullptr ? finish->bias + j : nullptr,
+                              finish->activation},
+                             tile.c, block.sums_row_stride, rows, columns);
+                });
+    return;
+  }
+
+  TransposedTile<T> transposed;
+  tile.c = transposed.values;
+  tile.c_row_stride = TransposedTile<T>::kColumns;
+  tile.bias = nullptr;
+  tile.accumulate = false;
+  tile.relu = false;
+  ForEachTile(tiling, tile,
+              [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t rows,
+                  std::int64_t columns) {
+                function(tile);
+                T* sums = block.sums + j * block.sums_row_stride + i;
+                StoreTransposed(transposed, rows, columns, sums, block.sums_row_stride,
+                                block.accumulate, bias != nullptr ? bias + i : nullptr, relu);
+                if (finish != nullptr) {
+                  FinishRows<Element>({finish->c + j * finish->c_row_stride + i, finish->c_row_stride,
+                              finish->bias != nullptr ? finish->bias + i : nullptr,
+                              finish->activation},
+                             sums, block.sums_row_stride, columns, rows);
+                }
+              });
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE::product
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_GEMM_BLOCK_INL_H_

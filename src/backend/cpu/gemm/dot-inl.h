@@ -1,0 +1,185 @@
+// Products without packing: dot products along k, and linear combinations of rows.
+
+#if defined(EXTENSOR_GEMM_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_GEMM_DOT_INL_H_
+#undef EXTENSOR_GEMM_DOT_INL_H_
+#else
+#define EXTENSOR_GEMM_DOT_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/gemm/elements-inl.h"
+#include "backend/cpu/gemm/kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::product {
+
+#if HWY_MAX_BYTES == 64
+inline constexpr int kDotRows = 4;
+inline constexpr int kDotColumns = 5;
+#else
+inline constexpr int kDotRows = 2;
+inline constexpr int kDotColumns = 4;
+#endif
+inline constexpr int kDotColumnsOfOneRow = 8;
+
+// to[i] = sum of the lanes of v[i] for i < count. Every sum is formed in the same order, so a
+// result does not depend on the tile it was computed in.
+template <class D, int kCount, class V = hn::Vec<D>>
+HWY_INLINE void SumLanes(D d, const V (&v)[kCount], hn::TFromD<D>* to) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  for (int i = 0; i < kCount; ++i) to[i] = hn::GetLane(v[i]);
+#else
+  using T = hn::TFromD<D>;
+  constexpr int kGroup = 16 / sizeof(T);
+  const hn::CappedTag<T, kGroup> d128;
+  for (int first = 0; first < kCount; first += kGroup) {
+    V group[kGroup];
+    for (int q = 0; q < kGroup; ++q) group[q] = v[std::min(first + q, kCount - 1)];
+    TransposeBlocks(d, group);
+    V sum = hn::Add(group[0], group[1]);
+    if constexpr (kGroup == 4) sum = hn::Add(sum, hn::Add(group[2], group[3]));
+    const hn::Half<D> half;
+    auto halved = hn::Add(hn::LowerHalf(half, sum), hn::UpperHalf(half, sum));
+    T sums[kGroup];
+    if constexpr (hn::MaxLanes(half) > kGroup) {
+      const hn::Half<decltype(half)> quarter;
+      hn::StoreU(hn::Add(hn::LowerHalf(quarter, halved), hn::UpperHalf(quarter, halved)), d128,
+                 sums);
+    } else {
+      hn::StoreU(halved, d128, sums);
+    }
+    for (int q = 0; q < kGroup && first + q < kCount; ++q) to[first + q] = sums[q];
+  }
+#endif
+}
+
+template <class Element, int kRows, int kColumns>
+void RunDotTile(const DotBlock<Element>& tile) {
+  using T = ComputeOf<Element>;
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  V sum[kRows * kColumns];
+  for (int q = 0; q < kRows * kColumns; ++q) sum[q] = hn::Zero(d);
+  const std::int64_t a_stride = tile.a_row_stride;
+  const std::int64_t b_stride = tile.b_column_stride;
+  const auto add_products = [&](auto load) HWY_ATTR {
+    V b[kColumns];
+    for (int j = 0; j < kColumns; ++j) b[j] = load(tile.b + j * b_stride);
+    for (int i = 0; i < kRows; ++i) {
+      const V a = load(tile.a + i * a_stride);
+      for (int j = 0; j < kColumns; ++j) {
+        sum[i * kColumns + j] = hn::MulAdd(a, b[j], sum[i * kColumns + j]);
+      }
+    }
+  };
+  std::int64_t p = 0;
+  for (; p + kLanes <= tile.k; p += kLanes) {
+    add_products([&](const Element* from) HWY_ATTR { return LoadElements(d, from + p); });
+  }
+  if (p < tile.k) {
+    add_products(
+        [&](const Element* from) HWY_ATTR { return LoadSomeElements(d, from + p, tile.k - p); });
+  }
+  T sums[kRows * kColumns];
+  SumLanes(d, sum, sums);
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kColumns; ++j) {
+      tile.sums[i * tile.sums_row_stride + j] = sums[i * kColumns + j];
+    }
+  }
+}
+
+template <class Element, int kRows, int kMaxColumns, int kColumns = 1>
+HWY_INLINE void RunDotTileOf(const DotBlock<Element>& tile) {
+  if constexpr (kColumns < kMaxColumns) {
+    if (tile.n > kColumns) {
+      return RunDotTileOf<Element, kRows, kMaxColumns, kColumns + 1>(tile);
+    }
+  }
+  RunDotTile<Element, kRows, kColumns>(tile);
+}
+
+template <class Element>
+void RunDotBlock(const DotBlock<Element>& block) {
+  const std::int64_t most = block.m == 1 ? kDotColumnsOfOneRow : kDotColumns;
+  const std::int64_t tiles = (block.n + most - 1) / most;
+  const std::int64_t columns = (block.n + tiles - 1) / tiles;
+  DotBlock<Element> tile = block;
+  for (std::int64_t j = 0; j < block.n; j += columns) {
+    tile.n = std::min(columns, block.n - j);
+    tile.b = block.b + j * block.b_column_stride;
+    for (std::int64_t i = 0; i < block.m; i += tile.m) {
+      tile.m = block.m == 1 ? 1 : std::min<std::int64_t>(kDotRows, block.m - i);
+      tile.a = block.a + i * block.a_row_stride;
+      tile.sums = block.sums + i * block.sums_row_stride + j;
+      if (block.m == 1) {
+        RunDotTileOf<Element, 1, kDotColumnsOfOneRow>(tile);
+      } else if (tile.m == 1) {
+        RunDotTileOf<Element, 1, kDotColumns>(tile);
+      } else if (tile.m == 2) {
+        RunDotTileOf<Element, 2, kDotColumns>(tile);
+      } else if constexpr (kDotRows > 2) {
+        if (tile.m == 3) {
+          RunDotTileOf<Element, 3, kDotColumns>(tile);
+        } else {
+          RunDotTileOf<Element, 4, kDotColumns>(tile);
+        }
+      }
+    }
+  }
+}
+
+// sums (+)= Σ of kSteps rows, each scaled by its x.
+template <class Element, int kSteps, class T = ComputeOf<Element>>
+HWY_INLINE void CombineSteps(const T* x, const Element* rows, std::int64_t row_stride,
+                             std::int64_t count, bool accumulate, T* sums) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  V scale[kSteps];
+  for (int q = 0; q < kSteps; ++q) scale[q] = hn::Set(d, x[q]);
+  const auto combine = [&](auto load) HWY_ATTR {
+    V sum = hn::Mul(scale[0], load(rows));
+    for (int q = 1; q < kSteps; ++q) sum = hn::MulAdd(scale[q], load(rows + q * row_stride), sum);
+    return sum;
+  };
+  std::int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes) {
+    V sum = combine([&](const Element* row) HWY_ATTR { return LoadElements(d, row + j); });
+    if (accumulate) sum = hn::Add(hn::LoadU(d, sums + j), sum);
+    hn::StoreU(sum, d, sums + j);
+  }
+  if (j < count) {
+    const std::int64_t rest = count - j;
+    V sum =
+        combine([&](const Element* row) HWY_ATTR { return LoadSomeElements(d, row + j, rest); });
+    if (accumulate) sum = hn::Add(LoadSomeElements(d, sums + j, rest), sum);
+    StoreSomeElements(d, sum, sums + j, rest);
+  }
+}
+
+template <class Element, class T = ComputeOf<Element>>
+void CombineRows(const T* x, const Element* rows, std::int64_t row_stride, std::int64_t k,
+                 std::int64_t count, T* sums) {
+  std::int64_t p = 0;
+  for (; p + 8 <= k; p += 8) {
+    CombineSteps<Element, 8>(x + p, rows + p * row_stride, row_stride, count, p > 0, sums);
+  }
+  if (p + 4 <= k) {
+    CombineSteps<Element, 4>(x + p, rows + p * row_stride, row_stride, count, p > 0, sums);
+    p += 4;
+  }
+  for (; p < k; ++p) {
+    CombineSteps<Element, 1>(x + p, rows + p * row_stride, row_stride, count, p > 0, sums);
+  }
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE::product
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_GEMM_DOT_INL_H_

@@ -1,0 +1,22 @@
+// Kernels of float32 products, for every SIMD target.
+// SSSE3 and SSE4 have no fused multiply-add; machines that old run the scalar kernels.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm/kernels_f32.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include "backend/cpu/gemm/kernels-inl.h"
+
+#if HWY_ONCE
+#include "backend/cpu/gemm/select.h"
+
+namespace extensor::cpu {
+
+template <>
+const Kernels<float>& kernels<float>() {
+  static const Kernels<float>& selected = SelectKernels<float>();
+  return selected;
+}
+
+}  // namespace extensor::cpu
+#endif

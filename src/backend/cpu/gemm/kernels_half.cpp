@@ -1,0 +1,28 @@
+// Kernels of float16 and bfloat16 products, for every SIMD target.
+// SSSE3 and SSE4 have no fused multiply-add; machines that old run the scalar kernels.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm/kernels_half.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include "backend/cpu/gemm/kernels-inl.h"
+
+#if HWY_ONCE
+#include "backend/cpu/gemm/select.h"
+
+namespace extensor::cpu {
+
+template <>
+const Kernels<Float16>& kernels<Float16>() {
+  static const Kernels<Float16>& selected = SelectKernels<Float16>();
+  return selected;
+}
+
+template <>
+const Kernels<BFloat16>& kernels<BFloat16>() {
+  static const Kernels<BFloat16>& selected = SelectKernels<BFloat16>();
+  return selected;
+}
+
+}  // namespace extensor::cpu
+#endif

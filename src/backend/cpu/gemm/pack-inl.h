@@ -1,0 +1,154 @@
+// Copies operands into the panels that the tile kernel streams through, widening halves.
+
+#if defined(EXTENSOR_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_GEMM_PACK_INL_H_
+#undef EXTENSOR_GEMM_PACK_INL_H_
+#else
+#define EXTENSOR_GEMM_PACK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/gemm/elements-inl.h"
+#include "backend/cpu/gemm/kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::product {
+
+// A panel is at most this many rows wide: two vectors.
+template <class T>
+inline constexpr std::int64_t kPanelWidth = 2 * hn::MaxLanes(hn::ScalableTag<T>());
+
+// Rows lie next to each other: each step of k is one contiguous copy. Whole vectors are stored; the
+// next step overwrites what spills past `width`.
+template <class Element, class T = ComputeOf<Element>>
+void PackAdjacentRows(const Element* rows, std::int64_t k_stride, std::int64_t count,
+                      std::int64_t k, std::int64_t width, T* panel) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  if (count == 2 * kLanes) {
+    for (std::int64_t p = 0; p < k; ++p, rows += k_stride, panel += width) {
+      const auto low = LoadElements(d, rows);
+      const auto high = LoadElements(d, rows + kLanes);
+      StoreElements(d, low, panel);
+      StoreElements(d, high, panel + kLanes);
+    }
+  } else if (count < kLanes) {
+    for (std::int64_t p = 0; p < k; ++p, rows += k_stride, panel += width) {
+      StoreElements(d, LoadSomeElements(d, rows, count), panel);
+    }
+  } else if (count == kLanes) {
+    for (std::int64_t p = 0; p < k; ++p, rows += k_stride, panel += width) {
+      StoreElements(d, LoadElements(d, rows), panel);
+    }
+  } else {
+    for (std::int64_t p = 0; p < k; ++p, rows += k_stride, panel += width) {
+      const auto low = LoadElements(d, rows);
+      const auto high = LoadSomeElements(d, rows + kLanes, count - kLanes);
+      StoreElements(d, low, panel);
+      StoreElements(d, high, panel + kLanes);
+    }
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// One vector of rows, `groups` groups of which exist; the lanes of the others hold anything.
+template <class T>
+void PackTransposedVector(const T* rows, std::int64_t row_stride, std::int64_t groups,
+                          std::int64_t k, std::int64_t width, T* panel) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kSteps = 16 / sizeof(T);
+  constexpr std::int64_t kBlocks = hn::MaxLanes(d) / kSteps;
+  const T* block[kBlocks];
+  Unroll<kBlocks>([&](auto b) EXTENSOR_INLINED {
+    block[b] = rows + (b < groups ? b * kSteps * row_stride : 0);
+  });
+  for (std::int64_t p = 0; p + kSteps <= k; p += kSteps, panel += kSteps * width) {
+    hn::Vec<decltype(d)> v[kSteps];
+    LoadTransposed(d, block, row_stride, p, v);
+    Unroll<kSteps>([&](auto step) EXTENSOR_INLINED { hn::StoreU(v[step], d, panel + step * width); });
+  }
+}
+#endif
+
+// Rows are contiguous along k: transposes blocks of 4 steps of k (2 in double) in registers.
+template <class T>
+void PackTransposed(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t k,
+                    std::int64_t width, T* panel) {
+  std::int64_t packed_rows = 0;
+  std::int64_t packed_steps = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  constexpr std::int64_t kSteps = 16 / sizeof(T);
+  packed_rows = count / kSteps * kSteps;
+  packed_steps = k / kSteps * kSteps;
+  // The upper half first: what it spills into the next step lies under the lower half.
+  if (packed_rows > kLanes) {
+    PackTransposedVector(rows + kLanes * row_stride, row_stride, (packed_rows - kLanes) / kSteps, k,
+                         width, panel + kLanes);
+  }
+  if (packed_rows > 0) {
+    PackTransposedVector(rows, row_stride, packed_rows / kSteps, k, width, panel);
+  }
+#endif
+  for (std::int64_t i = packed_rows; i < count; ++i) {
+    for (std::int64_t p = 0; p < packed_steps; ++p) panel[p * width + i] = rows[i * row_stride + p];
+  }
+  for (std::int64_t p = packed_steps; p < k; ++p) {
+    for (std::int64_t i = 0; i < count; ++i) panel[p * width + i] = rows[i * row_stride + p];
+  }
+}
+
+// Halves contiguous along k, or any element at general strides: a piece of k at a time becomes
+// contiguous computed values, which are then transposed.
+template <class Element, class T = ComputeOf<Element>>
+void PackThroughStage(const Element* rows, std::int64_t row_stride, std::int64_t k_stride,
+                      std::int64_t count, std::int64_t k, std::int64_t width, T* panel) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  constexpr std::int64_t kPiece = 64;
+  HWY_ALIGN T stage[kPanelWidth<T> * kPiece];
+  for (std::int64_t first = 0; first < k; first += kPiece) {
+    const std::int64_t steps = std::min(kPiece, k - first);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Element* from = rows + i * row_stride + first * k_stride;
+      T* to = stage + i * kPiece;
+      std::int64_t p = 0;
+      if (k_stride == 1) {
+        for (; p + kLanes <= steps; p += kLanes) {
+          hn::StoreU(LoadElements(d, from + p), d, to + p);
+        }
+      }
+      for (; p < steps; ++p) to[p] = static_cast<T>(from[p * k_stride]);
+    }
+    PackTransposed(stage, kPiece, count, steps, width, panel + first * width);
+  }
+}
+
+template <class Element, class T = ComputeOf<Element>>
+void Pack(const Element* rows, std::int64_t row_stride, std::int64_t k_stride, std::int64_t count,
+          std::int64_t k, std::int64_t width, T* panels) {
+  for (std::int64_t i = 0; i < count; i += width) {
+    const std::int64_t in_panel = std::min(width, count - i);
+    const Element* from = rows + i * row_stride;
+    T* panel = panels + i * k;
+    if (row_stride == 1) {
+      PackAdjacentRows(from, k_stride, in_panel, k, width, panel);
+      continue;
+    }
+    if constexpr (std::is_same_v<Element, T>) {
+      if (k_stride == 1) {
+        PackTransposed(from, row_stride, in_panel, k, width, panel);
+        continue;
+      }
+    }
+    PackThroughStage(from, row_stride, k_stride, in_panel, k, width, panel);
+  }
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE::product
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_GEMM_PACK_INL_H_

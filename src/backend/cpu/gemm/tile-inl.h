@@ -1,0 +1,200 @@
+// The tile kernel: a few rows of a times two vectors of columns of b, the sums held in registers.
+
+#if defined(EXTENSOR_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_GEMM_TILE_INL_H_
+#undef EXTENSOR_GEMM_TILE_INL_H_
+#else
+#define EXTENSOR_GEMM_TILE_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cpu/gemm/elements-inl.h"
+#include "backend/cpu/gemm/finish-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::product {
+
+// Rows per tile: with two vectors per row and one for each operand this fills the register file.
+// Where c is one vector wide, a tile may be taller.
+#if HWY_MAX_BYTES == 64
+inline constexpr int kTileRows = 14;
+inline constexpr int kTallRows = 24;
+#elif HWY_MAX_BYTES == 32
+inline constexpr int kTileRows = 6;
+inline constexpr int kTallRows = 12;
+#else
+inline constexpr int kTileRows = 2;
+inline constexpr int kTallRows = 2;
+#endif
+
+template <class T>
+struct Tile {
+  std::int64_t k;
+  const T* a;
+  std::int64_t a_row_stride, a_k_stride;
+  const T* b;
+  std::int64_t b_k_stride;
+  T* c;
+  std::int64_t c_row_stride;
+  std::int64_t last_columns;  // columns in the last vector
+  const T* bias;              // or null
+  bool accumulate;
+  bool relu;
+};
+
+// kPartial: the last vector has fewer columns than lanes.
+template <class T, int kRows, int kVectors, bool kPartial>
+void RunTile(const Tile<T>& given) {
+  const Tile<T> tile = given;  // stores to c cannot change the copy
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  const auto mask = hn::FirstN(d, kPartial ? tile.last_columns : kLanes);
+  const auto load = [&](const T* from, auto v) EXTENSOR_INLINED {
+    if constexpr (kPartial && v == kVectors - 1) {
+      return hn::MaskedLoad(mask, d, from + v * kLanes);
+    } else {
+      return hn::LoadU(d, from + v * kLanes);
+    }
+  };
+
+  V sum[kRows][kVectors];
+  const auto for_all = [&](auto update) EXTENSOR_INLINED {
+    Unroll<kRows * kVectors>([&](auto q) EXTENSOR_INLINED {
+      constexpr int i = q / kVectors;
+      constexpr int v = q % kVectors;
+      update(sum[i][v], i, std::integral_constant<int, v>());
+    });
+  };
+  for_all([&](V& x, int, auto) EXTENSOR_INLINED { x = hn::Zero(d); });
+  if (tile.accumulate) {
+    for_all([&](V&, int i, auto v) EXTENSOR_INLINED {
+      hwy::Prefetch(tile.c + i * tile.c_row_stride + v * kLanes);
+    });
+  }
+
+  // Three rows share a pointer, so that the addresses of 14 rows fit in the registers.
+  constexpr int kPointers = (kRows + 2) / 3;
+  const std::int64_t row_stride = tile.a_row_stride;
+  const T* a[kPointers];
+  Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] = tile.a + 3 * q * row_stride; });
+  const T* b = tile.b;
+  for (std::int64_t p = tile.k; p > 0; --p) {
+    V columns[kVectors];
+    Unroll<kVectors>([&](auto v) EXTENSOR_INLINED { columns[v] = load(b, v); });
+    b += tile.b_k_stride;
+    Unroll<kRows>([&](auto i) EXTENSOR_INLINED {
+      const V row = hn::Set(d, a[i / 3][i % 3 * row_stride]);
+      Unroll<kVectors>([&](auto v) EXTENSOR_INLINED {
+        sum[i][v] = hn::MulAdd(row, columns[v], sum[i][v]);
+      });
+    });
+    Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] += tile.a_k_stride; });
+  }
+
+  if (tile.accumulate) {
+    for_all([&](V& x, int i, auto v) EXTENSOR_INLINED {
+      x = hn::Add(load(tile.c + i * tile.c_row_stride, v), x);
+    });
+  }
+  if (tile.bias != nullptr) {
+    for_all([&](V& x, int, auto v) EXTENSOR_INLINED { x = hn::Add(x, load(tile.bias, v)); });
+  }
+  if (tile.relu) {
+    for_all([&](V& x, int, auto) EXTENSOR_INLINED { x = Relu(d, x); });
+  }
+  for_all([&](V& x, int i, auto v) EXTENSOR_INLINED {
+    T* to = tile.c + i * tile.c_row_stride + v * kLanes;
+    if constexpr (kPartial && v == kVectors - 1) {
+      hn::BlendedStore(x, mask, d, to);
+    } else {
+      hn::StoreU(x, d, to);
+    }
+  });
+}
+
+template <class T>
+using TileFunction = void (*)(const Tile<T>&);
+
+// By rows - 1 and by whether the last vector is partial.
+template <class T>
+struct TileFunctions {
+  TileFunction<T> one_vector[kTallRows][2];
+  TileFunction<T> two_vectors[kTileRows][2];
+};
+
+template <class T>
+constexpr TileFunctions<T> MakeTileFunctions() {
+  TileFunctions<T> table{};
+  Unroll<kTallRows>([&](auto i) {
+    table.one_vector[i][0] = &RunTile<T, i + 1, 1, false>;
+    table.one_vector[i][1] = &RunTile<T, i + 1, 1, true>;
+  });
+  Unroll<kTileRows>([&](auto i) {
+    table.two_vectors[i][0] = &RunTile<T, i + 1, 2, false>;
+    table.two_vectors[i][1] = &RunTile<T, i + 1, 2, true>;
+  });
+  return table;
+}
+
+template <class T>
+inline constexpr TileFunctions<T> kTileFunctions = MakeTileFunctions<T>();
+
+// A tile that was computed as part of cᵀ, with all the rows of its last vector.
+template <class T>
+struct TransposedTile {
+  static constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  static constexpr std::int64_t kRows = (kTileRows + kLanes - 1) / kLanes * kLanes;
+  static constexpr std::int64_t kColumns = 2 * kLanes;
+  HWY_ALIGN T values[kRows * kColumns] = {};
+};
+
+// c (+)= the transpose of the tile's first `rows` rows and `columns` columns.
+template <class T>
+void StoreTransposed(const TransposedTile<T>& tile, std::int64_t rows, std::int64_t columns, T* c,
+                     std::int64_t c_row_stride, bool accumulate, const T* bias, bool relu) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  constexpr std::int64_t kTileStride = TransposedTile<T>::kColumns;
+  for (std::int64_t i = 0; i < rows; i += kLanes) {
+    const std::int64_t count = rows - i < kLanes ? rows - i : kLanes;
+    const auto mask = hn::FirstN(d, count);
+    const auto addend = bias != nullptr ? hn::MaskedLoad(mask, d, bias + i) : hn::Zero(d);
+    const auto store = [&](hn::Vec<decltype(d)> v, std::int64_t j) EXTENSOR_INLINED {
+      T* to = c + j * c_row_stride + i;
+      if (accumulate) v = hn::Add(hn::MaskedLoad(mask, d, to), v);
+      if (bias != nullptr) v = hn::Add(v, addend);
+      if (relu) v = Relu(d, v);
+      if (count == kLanes) {
+        hn::StoreU(v, d, to);
+      } else {
+        hn::BlendedStore(v, mask, d, to);
+      }
+    };
+    const T* from = tile.values + i * kTileStride;
+#if HWY_TARGET == HWY_SCALAR
+    for (std::int64_t j = 0; j < columns; ++j) store(hn::Set(d, from[j]), j);
+#else
+    constexpr std::int64_t kSteps = 16 / sizeof(T);
+    constexpr std::int64_t kBlocks = kLanes / kSteps;
+    const T* block[kBlocks];
+    Unroll<kBlocks>([&](auto b) EXTENSOR_INLINED { block[b] = from + b * kSteps * kTileStride; });
+    for (std::int64_t j = 0; j < columns; j += kSteps) {
+      hn::Vec<decltype(d)> v[kSteps];
+      LoadTransposed(d, block, kTileStride, j, v);
+      Unroll<kSteps>([&](auto step) EXTENSOR_INLINED {
+        if (j + step < columns) store(v[step], j + step);
+      });
+    }
+#endif
+  }
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE::product
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_GEMM_TILE_INL_H_

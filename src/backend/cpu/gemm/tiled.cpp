@@ -1,0 +1,258 @@
+// The general product: cut into blocks that fit the caches, packed where that pays, tile by tile.
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cpu/gemm/parallel.h"
+#include "backend/cpu/gemm/routes.h"
+
+namespace extensor::cpu {
+namespace {
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return divide_up(value, step) * step;
+}
+
+// Even pieces of at most `most` (a multiple of `step`), each a multiple of `step`.
+std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step) {
+  return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
+}
+
+constexpr std::int64_t kStepsPerBlock = 400;     // of k
+constexpr std::int64_t kRowsPerBlock = 384;      // a block of a stays in the second-level cache
+constexpr std::int64_t kColumnsPerBlock = 1024;  // a block of b in the third
+constexpr double kSmallWork = 80.0 * 1024;       // multiply-adds below which one thread is faster
+
+// The product as the tile kernel sees it: `left` is read element by element, `right` in vectors.
+// Swapped, it computes cᵀ = bᵀ · aᵀ.
+template <class Element>
+struct Plan {
+  std::int64_t m, n, k;
+  const Element* left;
+  std::int64_t left_row_stride, left_k_stride;
+  const Element* right;
+  std::int64_t right_k_stride, right_column_stride;
+  bool swapped, pack_left, pack_right;
+  std::int64_t k_block;
+  Epilogue<Element> finish;
+};
+
+// Cycles that an arrangement spends on anything but full tiles: idle lanes, transposes.
+double overhead(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lanes,
+                bool right_transposed, bool swapped) {
+  constexpr double kTranspose = 0.35;  // cycles per element
+  const double idle_lanes = static_cast<double>(round_up(n, lanes) - n);
+  double cycles = static_cast<double>(m) * static_cast<double>(k) * idle_lanes / static_cast<double>(lanes);
+  if (right_transposed) cycles += kTranspose * static_cast<double>(n) * static_cast<double>(k);
+  if (swapped) cycles += 1.5 * kTranspose * static_cast<double>(m) * static_cast<double>(n);
+  return cycles;
+}
+
+template <class Element>
+Plan<Element> make_plan(const Product<Element>& product) {
+  const Kernels<Element>& kernel = kernels<Element>();
+  constexpr bool kInPlace = std::is_same_v<Element, ComputeOf<Element>>;
+  const std::int64_t lanes = kernel.tile_columns / 2;
+  Plan<Element> plan;
+  plan.k = product.k;
+  plan.finish = product.finish;
+  plan.swapped =
+      product.b_column_stride != 1 &&
+      overhead(product.n, product.m, product.k, lanes, product.a_row_stride != 1, true) <
+          overhead(product.m, product.n, product.k, lanes, true, false);
+  if (plan.swapped) {
+    plan.m = product.n;
+    plan.n = product.m;
+    plan.left = product.b;
+    plan.left_row_stride = product.b_column_stride;
+    plan.left_k_stride = product.b_k_stride;
+    plan.right = product.a;
+    plan.right_k_stride = product.a_k_stride;
+    plan.right_column_stride = product.a_row_stride;
+  } else {
+    plan.m = product.m;
+    plan.n = product.n;
+    plan.left = product.a;
+    plan.left_row_stride = product.a_row_stride;
+    plan.left_k_stride = product.a_k_stride;
+    plan.right = product.b;
+    plan.right_k_stride = product.b_k_stride;
+    plan.right_column_stride = product.b_column_stride;
+  }
+  // Transposing sums costs, so cᵀ is computed in longer steps.
+  plan.k_block = even_piece(plan.k, plan.swapped ? 2 * kStepsPerBlock : kStepsPerBlock, 8);
+  plan.pack_left = !kInPlace || plan.n > 16 * kernel.tile_columns;
+  plan.pack_right =
+      !kInPlace || plan.right_column_stride != 1 || plan.m > 32 * kernel.tile_rows;
+  return plan;
+}
+
+// The part of c that one thread computes, and its share of the workspace.
+template <class Element>
+struct Region {
+  std::int64_t first_row, rows, first_column, columns;
+  ComputeOf<Element>* left_panels;
+  ComputeOf<Element>* right_panels;
+  ComputeOf<Element>* sums;
+};
+
+template <class Element>
+void run_region(const Plan<Element>& plan, const Region<Element>& region) {
+  using Compute = ComputeOf<Element>;
+  constexpr bool kInPlace = std::is_same_v<Element, Compute>;
+  const Kernels<Element>& kernel = kernels<Element>();
+  const std::int64_t column_step =
+      even_piece(region.columns, kColumnsPerBlock, kernel.tile_columns);
+  const std::int64_t row_tiles = divide_up(region.rows, kernel.tile_rows);
+  const std::int64_t panel_rows = divide_up(region.rows, row_tiles);
+  const std::int64_t row_step =
+      even_piece(region.rows, std::max(panel_rows, kRowsPerBlock / panel_rows * panel_rows),
+                 panel_rows);
+  // Sums kept apart from c stay a block long; sums in c itself may run over all the rows.
+  const std::int64_t outer_step = kInPlace ? region.rows : row_step;
+
+  Block<Element> block;
+  Epilogue<Element> finish = plan.finish;
+  block.transposed = plan.swapped;
+  block.panel_rows = panel_rows;
+  for (std::int64_t j = 0; j < region.columns; j += column_step) {
+    const std::int64_t column = region.first_column + j;
+    block.n = std::min(column_step, region.columns - j);
+    for (std::int64_t outer = 0; outer < region.rows; outer += outer_step) {
+      const std::int64_t outer_end = std::min(region.rows, outer + outer_step);
+      for (std::int64_t p = 0; p < plan.k; p += plan.k_block) {
+        block.k = std::min(plan.k_block, plan.k - p);
+        block.accumulate = p > 0;
+        const bool last = p + block.k == plan.k;
+        const Element* right =
+            plan.right + p * plan.right_k_stride + column * plan.right_column_stride;
+        if (plan.pack_right) {
+          kernel.pack(right, plan.right_column_stride, plan.right_k_stride, block.n, block.k,
+                      kernel.tile_columns, region.right_panels);
+          block.b = region.right_panels;
+          block.b_k_stride = kernel.tile_columns;
+          block.b_panel_stride = kernel.tile_columns * block.k;
+        } else if constexpr (kInPlace) {
+          block.b = right;
+          block.b_k_stride = plan.right_k_stride;
+          block.b_panel_stride = kernel.tile_columns;
+        }
+        for (std::int64_t i = outer; i < outer_end; i += row_step) {
+          const std::int64_t row = region.first_row + i;
+          block.m = std::min(row_step, outer_end - i);
+          const Element* left = plan.left + row * plan.left_row_stride + p * plan.left_k_stride;
+          if (plan.pack_left) {
+            kernel.pack(left, plan.left_row_stride, plan.left_k_stride, block.m, block.k,
+                        panel_rows, region.left_panels);
+            block.a = region.left_panels;
+            block.a_row_stride = 1;
+            block.a_k_stride = panel_rows;
+            block.a_panel_stride = panel_rows * block.k;
+          } else if constexpr (kInPlace) {
+            block.a = left;
+            block.a_row_stride = plan.left_row_stride;
+            block.a_k_stride = plan.left_k_stride;
+            block.a_panel_stride = panel_rows * plan.left_row_stride;
+          }
+          const std::int64_t c_row = plan.swapped ? column : row;
+          const std::int64_t c_column = plan.swapped ? row : column;
+          finish.c = plan.finish.c + c_row * plan.finish.c_row_stride + c_column;
+          finish.bias = plan.finish.bias != nullptr ? plan.finish.bias + c_column : nullptr;
+          block.finish = last ? &finish : nullptr;
+          if constexpr (kInPlace) {
+            block.sums = finish.c;
+            block.sums_row_stride = finish.c_row_stride;
+          } else {
+            block.sums = region.sums;
+            block.sums_row_stride = plan.swapped ? row_step : column_step;
+          }
+          kernel.block(block);
+        }
+      }
+    }
+  }
+}
+
+// How the threads share c: a grid of equal regions, chosen to pack as little as possible.
+struct Grid {
+  std::int64_t row_parts, column_parts;
+};
+
+template <class Element>
+Grid make_grid(const Plan<Element>& plan, int threads) {
+  const Kernels<Element>& kernel = kernels<Element>();
+  Grid best{1, 1};
+  double best_cost = 0;
+  for (std::int64_t row_parts = 1; row_parts <= threads; ++row_parts) {
+    if (threads % row_parts != 0) continue;
+    const std::int64_t column_parts = threads / row_parts;
+    const double rows = static_cast<double>(divide_up(plan.m, row_parts));
+    const double columns = static_cast<double>(
+        round_up(divide_up(plan.n, column_parts), kernel.tile_columns / 2));
+    const double cost = rows * columns / 16 + (plan.pack_left ? rows * 0.35 : rows * 0.05) +
+                        (plan.pack_right ? columns * 0.2 : columns * 0.05);
+    if (row_parts == 1 || cost < best_cost) {
+      best = {row_parts, column_parts};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+template <class Element>
+void run_tiled(const Product<Element>& product) {
+  using Compute = ComputeOf<Element>;
+  constexpr bool kInPlace = std::is_same_v<Element, Compute>;
+  const Kernels<Element>& kernel = kernels<Element>();
+  const Plan<Element> plan = make_plan(product);
+  const int threads =
+      gemm_threads(static_cast<double>(plan.m) * static_cast<double>(plan.n) *
+                       static_cast<double>(plan.k),
+                   kSmallWork);
+  const Grid grid = threads > 1 ? make_grid(plan, threads) : Grid{1, 1};
+  const std::int64_t region_rows = divide_up(plan.m, grid.row_parts);
+  const std::int64_t region_columns =
+      round_up(divide_up(plan.n, grid.column_parts), kernel.tile_columns / 2);
+
+  // All memory is reserved before anything is written.
+  const std::int64_t slack = 2 * kernel.tile_columns;
+  const std::int64_t block_rows = std::min(round_up(region_rows, kernel.tile_rows), kRowsPerBlock);
+  const std::int64_t block_columns =
+      std::min(round_up(region_columns, kernel.tile_columns), kColumnsPerBlock);
+  const std::int64_t left_size =
+      plan.pack_left ? round_up(block_rows * plan.k_block + slack, 64) : 0;
+  const std::int64_t right_size =
+      plan.pack_right ? round_up(block_columns * plan.k_block + slack, 64) : 0;
+  const std::int64_t sums_size = kInPlace ? 0 : round_up(block_rows * block_columns, 64);
+  const std::int64_t region_size = left_size + right_size + sums_size;
+  const std::int64_t regions = grid.row_parts * grid.column_parts;
+  Compute* workspace =
+      region_size == 0 ? nullptr
+                       : reinterpret_cast<Compute*>(Workspace::reserve(
+                             static_cast<std::size_t>(regions * region_size) * sizeof(Compute)));
+
+  run_tasks(threads, regions, [&](std::int64_t index) {
+    Region<Element> region;
+    region.first_row = index / grid.column_parts * region_rows;
+    region.first_column = index % grid.column_parts * region_columns;
+    region.rows = std::min(region_rows, plan.m - region.first_row);
+    region.columns = std::min(region_columns, plan.n - region.first_column);
+    if (region.rows <= 0 || region.columns <= 0) return;
+    region.left_panels = workspace + index * region_size;
+    region.right_panels = region.left_panels + left_size;
+    region.sums = region.right_panels + right_size;
+    run_region(plan, region);
+  });
+}
+
+#define EXTENSOR_INSTANTIATE(Element) template void run_tiled(const Product<Element>&);
+EXTENSOR_INSTANTIATE(float)
+EXTENSOR_INSTANTIATE(double)
+EXTENSOR_INSTANTIATE(Float16)
+EXTENSOR_INSTANTIATE(BFloat16)
+#undef EXTENSOR_INSTANTIATE
+
+}  // namespace extensor::cpu

@@ -1,0 +1,108 @@
+// Random fills: each element computed from its own draw, so that threads and splits do not matter.
+#include "backend/cpu/random.h"
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/parallel.h"
+#include "core/convert.h"
+#include "core/philox.h"
+#include "core/visit.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::RandomCall;
+using backend::RandomOp;
+
+template <class Draw, class Make>
+void fill(const RandomCall& call, Make&& make) {
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    T* out = reinterpret_cast<T*>(call.out);
+    parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+      detail::for_each_draw<Draw>(
+          call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
+          [&](std::int64_t i, auto value) { out[begin + i] = detail::convert<T>(make(value)); });
+    });
+  });
+}
+
+// Uniform draws of a half come with as many bits as it holds, so that none rounds up to `high`.
+template <class Half>
+Half uniform_half(std::uint32_t word) {
+  if constexpr (std::is_same_v<Half, Float16>) {
+    return detail::uniform_float16(word);
+  } else {
+    return detail::uniform_bfloat16(word);
+  }
+}
+
+template <class Half>
+void fill_uniform_half(const RandomCall& call) {
+  Half* out = reinterpret_cast<Half*>(call.out);
+  const float low = static_cast<float>(call.first);
+  const float range = static_cast<float>(call.second - call.first);
+  parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+    detail::for_each_draw<detail::Uniform32>(
+        call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
+        [&](std::int64_t i, std::uint32_t word) {
+          const float unit = static_cast<float>(uniform_half<Half>(word));
+          out[begin + i] = Half(low + range * unit);
+        });
+  });
+}
+
+void fill_uniform(const RandomCall& call) {
+  const double low = call.first, range = call.second - call.first;
+  if (call.dtype == DType::float64) {
+    return fill<detail::Uniform64>(
+        call, [=](std::uint64_t bits) { return low + range * detail::uniform_double(bits); });
+  }
+  if (call.dtype == DType::float16) return fill_uniform_half<Float16>(call);
+  if (call.dtype == DType::bfloat16) return fill_uniform_half<BFloat16>(call);
+  const auto low32 = static_cast<float>(low), range32 = static_cast<float>(range);
+  fill<detail::Uniform32>(
+      call, [=](std::uint32_t word) { return low32 + range32 * detail::uniform_float(word); });
+}
+
+void fill_normal(const RandomCall& call) {
+  const double mean = call.first, deviation = call.second;
+  if (call.dtype == DType::float64) {
+    return fill<detail::Normal64>(call, [=](double z) { return mean + deviation * z; });
+  }
+  const auto mean32 = static_cast<float>(mean), deviation32 = static_cast<float>(deviation);
+  fill<detail::Normal32>(call, [=](float z) { return mean32 + deviation32 * z; });
+}
+
+void fill_integers(const RandomCall& call) {
+  const auto low = static_cast<std::uint64_t>(call.integer_first);
+  const std::uint64_t range = static_cast<std::uint64_t>(call.integer_second) - low;
+  fill<detail::Integer64>(call, [=](std::uint64_t bits) {
+    const auto scaled =
+        static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits) * range) >> 64);
+    return static_cast<std::int64_t>(low + scaled);
+  });
+}
+
+void fill_bernoulli(const RandomCall& call) {
+  const double probability = call.first;
+  fill<detail::Uniform32>(call, [=](std::uint32_t word) {
+    return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
+  });
+}
+
+}  // namespace
+
+void random(const RandomCall& call) {
+  switch (call.op) {
+    case RandomOp::uniform:
+      return fill_uniform(call);
+    case RandomOp::normal:
+      return fill_normal(call);
+    case RandomOp::integers:
+      return fill_integers(call);
+    case RandomOp::bernoulli:
+      return fill_bernoulli(call);
+  }
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,208 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/reduce/kernels.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway asks.
+#include <limits>
+#include <type_traits>
+
+#include "backend/cpu/reduce/kernels.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Each operation on plain elements and on vectors. NaN wins over everything in max and min.
+struct Sum {
+  template <class T>
+  static constexpr T identity = T(0);
+  template <class T>
+  static HWY_INLINE T scalar(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    } else {
+      return a + b;
+    }
+  }
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct Product {
+  template <class T>
+  static constexpr T identity = T(1);
+  template <class T>
+  static HWY_INLINE T scalar(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::conditional_t<sizeof(T) < 4, unsigned, std::make_unsigned_t<T>>;
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    } else {
+      return a * b;
+    }
+  }
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+struct Maximum {
+  template <class T>
+  static constexpr T identity = std::numeric_limits<T>::has_infinity
+                                    ? -std::numeric_limits<T>::infinity()
+                                    : std::numeric_limits<T>::lowest();
+  template <class T>
+  static HWY_INLINE bool wins(T challenger, T holder) {
+    return challenger > holder || (challenger != challenger && holder == holder);
+  }
+  template <class T>
+  static HWY_INLINE T scalar(T a, T b) {
+    return (b > a) | (b != b) ? b : a;
+  }
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
+};
+struct Minimum {
+  template <class T>
+  static constexpr T identity = std::numeric_limits<T>::has_infinity
+                                    ? std::numeric_limits<T>::infinity()
+                                    : std::numeric_limits<T>::max();
+  template <class T>
+  static HWY_INLINE bool wins(T challenger, T holder) {
+    return challenger < holder || (challenger != challenger && holder == holder);
+  }
+  template <class T>
+  static HWY_INLINE T scalar(T a, T b) {
+    return (b < a) | (b != b) ? b : a;
+  }
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  }
+};
+
+// Pairs of lanes, then pairs of those: the order depends on the vector's width alone.
+template <class Op, class T>
+HWY_INLINE T fold(T* lanes, std::size_t count) {
+  for (std::size_t width = count / 2; width >= 1; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] = Op::scalar(lanes[i], lanes[i + width]);
+  }
+  return lanes[0];
+}
+
+template <class Op, class T>
+T block(const T* values, std::size_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const hn::ScalableTag<T> d;
+    const std::size_t lanes = hn::Lanes(d);
+    auto a0 = hn::Set(d, Op::template identity<T>), a1 = a0, a2 = a0, a3 = a0;
+    std::size_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      a0 = Op::vector(a0, hn::LoadU(d, values + i));
+      a1 = Op::vector(a1, hn::LoadU(d, values + i + lanes));
+      a2 = Op::vector(a2, hn::LoadU(d, values + i + 2 * lanes));
+      a3 = Op::vector(a3, hn::LoadU(d, values + i + 3 * lanes));
+    }
+    for (; i + lanes <= n; i += lanes) a0 = Op::vector(a0, hn::LoadU(d, values + i));
+    alignas(64) T folded[hn::MaxLanes(hn::ScalableTag<T>())];
+    hn::Store(Op::vector(Op::vector(a0, a1), Op::vector(a2, a3)), d, folded);
+    T rest = Op::template identity<T>;
+    for (; i < n; ++i) rest = Op::scalar(rest, values[i]);
+    return Op::scalar(fold<Op>(folded, lanes), rest);
+  } else {
+    T result = Op::template identity<T>;
+    for (std::size_t i = 0; i < n; ++i) result = Op::scalar(result, values[i]);
+    return result;
+  }
+}
+
+template <class Op, class T>
+void accumulate(T* accumulator, const T* values, std::size_t n) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const hn::ScalableTag<T> d;
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+      hn::StoreU(Op::vector(hn::LoadU(d, accumulator + i), hn::LoadU(d, values + i)), d,
+                 accumulator + i);
+    }
+    for (; i < n; ++i) accumulator[i] = Op::scalar(accumulator[i], values[i]);
+  } else {
+    for (std::size_t i = 0; i < n; ++i) accumulator[i] = Op::scalar(accumulator[i], values[i]);
+  }
+}
+
+template <class Op, class T>
+void accumulate_position(T* accumulator, std::int64_t* positions, const T* values,
+                         std::int64_t position, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool wins = Op::wins(values[i], accumulator[i]);
+    accumulator[i] = wins ? values[i] : accumulator[i];
+    positions[i] = wins ? position : positions[i];
+  }
+}
+
+template <class Op, class T>
+ReduceKernels<T> make_kernels() {
+  ReduceKernels<T> kernels{&block<Op, T>, &accumulate<Op, T>, nullptr, Op::template identity<T>};
+  if constexpr (requires { Op::wins(T(), T()); }) {
+    kernels.accumulate_position = &accumulate_position<Op, T>;
+  }
+  return kernels;
+}
+
+// Sum, product, maximum, minimum.
+template <class T>
+void fill_kernels(ReduceKernels<T>* kernels) {
+  kernels[0] = make_kernels<Sum, T>();
+  kernels[1] = make_kernels<Product, T>();
+  kernels[2] = make_kernels<Maximum, T>();
+  kernels[3] = make_kernels<Minimum, T>();
+}
+template void fill_kernels(ReduceKernels<float>*);
+template void fill_kernels(ReduceKernels<double>*);
+template void fill_kernels(ReduceKernels<std::int64_t>*);
+template void fill_kernels(ReduceKernels<std::uint64_t>*);
+template void fill_kernels(ReduceKernels<std::uint8_t>*);
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/simd/dispatch_table.h"
+
+namespace extensor::cpu {
+
+template <class T>
+const ReduceKernels<T>& reduce_kernels(backend::ReduceOp op) {
+  using backend::ReduceOp;
+  static const auto* kernels = [] {
+    auto* filled = new ReduceKernels<T>[4];
+    EXTENSOR_DISPATCH(fill_kernels<T>)(filled);
+    return filled;
+  }();
+  switch (op) {
+    case ReduceOp::sum:
+      return kernels[0];
+    case ReduceOp::prod:
+      return kernels[1];
+    case ReduceOp::max:
+    case ReduceOp::argmax:
+    case ReduceOp::any:
+      return kernels[2];
+    default:
+      return kernels[3];
+  }
+}
+
+template const ReduceKernels<float>& reduce_kernels(backend::ReduceOp);
+template const ReduceKernels<double>& reduce_kernels(backend::ReduceOp);
+template const ReduceKernels<std::int64_t>& reduce_kernels(backend::ReduceOp);
+template const ReduceKernels<std::uint64_t>& reduce_kernels(backend::ReduceOp);
+template const ReduceKernels<std::uint8_t>& reduce_kernels(backend::ReduceOp);
+
+}  // namespace extensor::cpu
+#endif

@@ -1,0 +1,28 @@
+// The inner loops of reductions for one element type and one operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/backend.h"
+
+namespace extensor::cpu {
+
+template <class T>
+struct ReduceKernels {
+  // Reduces n ≥ 1 dense elements, at most a block.
+  T (*block)(const T* values, std::size_t n);
+  // accumulator[j] = op(accumulator[j], values[j])
+  void (*accumulate)(T* accumulator, const T* values, std::size_t n);
+  // The same, and where values[j] wins, positions[j] = position.
+  void (*accumulate_position)(T* accumulator, std::int64_t* positions, const T* values,
+                              std::int64_t position, std::size_t n);
+  T identity;
+};
+
+// T: float, double, std::int64_t, std::uint64_t, std::uint8_t. argmax and argmin give the kernels
+// of max and min.
+template <class T>
+const ReduceKernels<T>& reduce_kernels(backend::ReduceOp op);
+
+}  // namespace extensor::cpu

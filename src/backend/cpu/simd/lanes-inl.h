@@ -1,0 +1,204 @@
+// The abstract value the op tables are written against, as a SIMD vector: operators, literals and
+// the vocabulary of the rows.
+#if defined(EXTENSOR_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_LANES_INL_H_
+#undef EXTENSOR_LANES_INL_H_
+#else
+#define EXTENSOR_LANES_INL_H_
+#endif
+
+#include <type_traits>
+
+#include "backend/cpu/simd/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+struct LanesMask {
+  hn::Mask<hn::ScalableTag<T>> m;
+
+  friend HWY_INLINE LanesMask operator&&(LanesMask a, LanesMask b) { return {hn::And(a.m, b.m)}; }
+  friend HWY_INLINE LanesMask operator||(LanesMask a, LanesMask b) { return {hn::Or(a.m, b.m)}; }
+  friend HWY_INLINE LanesMask operator!(LanesMask a) { return {hn::Not(a.m)}; }
+};
+
+// One vector of float or double; T is the lane type.
+template <class T>
+struct Lanes {
+  using D = hn::ScalableTag<T>;
+  using Vector = hn::Vec<D>;
+  Vector v;
+
+  Lanes() = default;
+  HWY_INLINE Lanes(Vector vector) : v(vector) {}  // NOLINT: implicit, rows mix both
+  template <class Literal>
+  requires std::is_arithmetic_v<Literal> HWY_INLINE Lanes(Literal literal)
+      : v(hn::Set(D(), static_cast<T>(literal))) {}  // NOLINT
+
+  friend HWY_INLINE Lanes operator+(Lanes a, Lanes b) { return hn::Add(a.v, b.v); }
+  friend HWY_INLINE Lanes operator-(Lanes a, Lanes b) { return hn::Sub(a.v, b.v); }
+  friend HWY_INLINE Lanes operator*(Lanes a, Lanes b) { return hn::Mul(a.v, b.v); }
+  friend HWY_INLINE Lanes operator/(Lanes a, Lanes b) { return hn::Div(a.v, b.v); }
+  friend HWY_INLINE Lanes operator-(Lanes a) { return hn::Neg(a.v); }
+  friend HWY_INLINE LanesMask<T> operator<(Lanes a, Lanes b) { return {hn::Lt(a.v, b.v)}; }
+  friend HWY_INLINE LanesMask<T> operator<=(Lanes a, Lanes b) { return {hn::Le(a.v, b.v)}; }
+  friend HWY_INLINE LanesMask<T> operator>(Lanes a, Lanes b) { return {hn::Gt(a.v, b.v)}; }
+  friend HWY_INLINE LanesMask<T> operator>=(Lanes a, Lanes b) { return {hn::Ge(a.v, b.v)}; }
+  friend HWY_INLINE LanesMask<T> operator==(Lanes a, Lanes b) { return {hn::Eq(a.v, b.v)}; }
+};
+
+template <class T>
+HWY_INLINE Lanes<T> select(LanesMask<T> condition, std::type_identity_t<Lanes<T>> yes,
+                           std::type_identity_t<Lanes<T>> no) {
+  return hn::IfThenElse(condition.m, yes.v, no.v);
+}
+
+#define EXTENSOR_VOCABULARY_1(word, Function)   \
+  template <class T>                            \
+  HWY_INLINE Lanes<T> word(Lanes<T> x) {        \
+    return Function(hn::ScalableTag<T>(), x.v); \
+  }
+EXTENSOR_VOCABULARY_1(exp, Exp)
+EXTENSOR_VOCABULARY_1(exp2, Exp2)
+EXTENSOR_VOCABULARY_1(expm1, Expm1)
+EXTENSOR_VOCABULARY_1(log, Log)
+EXTENSOR_VOCABULARY_1(log2, Log2)
+EXTENSOR_VOCABULARY_1(log10, Log10)
+EXTENSOR_VOCABULARY_1(log1p, Log1p)
+EXTENSOR_VOCABULARY_1(cbrt, Cbrt)
+EXTENSOR_VOCABULARY_1(rsqrt, Rsqrt)
+EXTENSOR_VOCABULARY_1(sin, Sin)
+EXTENSOR_VOCABULARY_1(cos, Cos)
+EXTENSOR_VOCABULARY_1(tan, Tan)
+EXTENSOR_VOCABULARY_1(asin, Asin)
+EXTENSOR_VOCABULARY_1(acos, Acos)
+EXTENSOR_VOCABULARY_1(atan, Atan)
+EXTENSOR_VOCABULARY_1(sinh, Sinh)
+EXTENSOR_VOCABULARY_1(cosh, Cosh)
+EXTENSOR_VOCABULARY_1(tanh, Tanh)
+EXTENSOR_VOCABULARY_1(asinh, Asinh)
+EXTENSOR_VOCABULARY_1(acosh, Acosh)
+EXTENSOR_VOCABULARY_1(atanh, Atanh)
+EXTENSOR_VOCABULARY_1(erf, Erf)
+EXTENSOR_VOCABULARY_1(sigmoid, Sigmoid)
+EXTENSOR_VOCABULARY_1(log_sigmoid, LogSigmoid)
+EXTENSOR_VOCABULARY_1(softplus, Softplus)
+EXTENSOR_VOCABULARY_1(gelu, Gelu)
+EXTENSOR_VOCABULARY_1(gelu_tanh, GeluTanh)
+EXTENSOR_VOCABULARY_1(silu, Silu)
+EXTENSOR_VOCABULARY_1(mish, Mish)
+EXTENSOR_VOCABULARY_1(normal_cdf, NormalCdf)
+EXTENSOR_VOCABULARY_1(normal_pdf, NormalPdf)
+EXTENSOR_VOCABULARY_1(floor, Floor)
+EXTENSOR_VOCABULARY_1(ceil, Ceil)
+EXTENSOR_VOCABULARY_1(round, Round)
+EXTENSOR_VOCABULARY_1(trunc, Trunc)
+#undef EXTENSOR_VOCABULARY_1
+
+#define EXTENSOR_VOCABULARY_2(word, Function)                              \
+  template <class T>                                                       \
+  HWY_INLINE Lanes<T> word(Lanes<T> a, std::type_identity_t<Lanes<T>> b) { \
+    return Function(hn::ScalableTag<T>(), a.v, b.v);                       \
+  }
+EXTENSOR_VOCABULARY_2(atan2, Atan2)
+EXTENSOR_VOCABULARY_2(hypot, Hypot)
+EXTENSOR_VOCABULARY_2(power, Pow)
+EXTENSOR_VOCABULARY_2(logaddexp, LogAddExp)
+EXTENSOR_VOCABULARY_2(floor_divide, FloorDivide)
+EXTENSOR_VOCABULARY_2(floor_modulo, FloorMod)
+#undef EXTENSOR_VOCABULARY_2
+
+template <class T>
+HWY_INLINE Lanes<T> sqrt(Lanes<T> x) {
+  return hn::Sqrt(x.v);
+}
+template <class T>
+HWY_INLINE Lanes<T> abs(Lanes<T> x) {
+  return hn::Abs(x.v);
+}
+template <class T>
+HWY_INLINE LanesMask<T> isnan(Lanes<T> x) {
+  return {hn::IsNaN(x.v)};
+}
+template <class T>
+HWY_INLINE Lanes<T> copysign(std::type_identity_t<Lanes<T>> magnitude, Lanes<T> sign) {
+  return hn::CopySign(magnitude.v, sign.v);
+}
+template <class T>
+HWY_INLINE Lanes<T> sign(Lanes<T> x) {  // NaN stays NaN
+  const Lanes<T> one = hn::CopySign(hn::Set(hn::ScalableTag<T>(), T(1)), x.v);
+  return select(x < 0 || x > 0, one, select(isnan(x), x, 0));
+}
+// NaN in either operand gives NaN.
+template <class T>
+HWY_INLINE Lanes<T> max(Lanes<T> a, std::type_identity_t<Lanes<T>> b) {
+  return select(a > b || isnan(a), a, b);
+}
+template <class T>
+HWY_INLINE Lanes<T> min(Lanes<T> a, std::type_identity_t<Lanes<T>> b) {
+  return select(a < b || isnan(a), a, b);
+}
+template <class T>
+HWY_INLINE Lanes<T> clamp(Lanes<T> x, std::type_identity_t<Lanes<T>> lo,
+                          std::type_identity_t<Lanes<T>> hi) {
+  return select(x < lo, lo, select(x > hi, hi, x));
+}
+
+inline constexpr double selu_alpha = 1.6732632423543772848170429916717;
+inline constexpr double selu_scale = 1.0507009873554804934193349852946;
+
+// Derivatives whose parts are shared. The bound on x keeps ∞ · 0 out of the far tails, where the
+// factor beside x is 0 or 1 already.
+template <class V>
+HWY_INLINE V gelu_derivative(V x) {
+  return normal_cdf(x) + clamp(x, -64, 64) * normal_pdf(x);
+}
+template <class V>
+HWY_INLINE V gelu_tanh_derivative(V x) {
+  const V bounded = clamp(x, -64, 64);
+  const V square = bounded * bounded;
+  const V inner = 0.797884560802865355880 * bounded * (1 + 0.044715 * square);
+  // 0.5 · (1 + tanh z) = sigmoid(2z), and sigmoid' = s · (1 − s).
+  const V s = sigmoid(2 * inner);
+  return s + bounded * (s * sigmoid(-2 * inner)) *
+                 (2 * 0.797884560802865355880 * (1 + 3 * 0.044715 * square));
+}
+template <class V>
+HWY_INLINE V silu_derivative(V x) {
+  const V s = sigmoid(x);
+  return s * (1 + clamp(x, -1e4, 1e4) * sigmoid(-x));
+}
+template <class V>
+HWY_INLINE V mish_derivative(V x) {
+  const V t = tanh(softplus(x));
+  return t + clamp(x, -1e4, 1e4) * sigmoid(x) * ((1 - t) * (1 + t));
+}
+template <class V, class Safe>
+HWY_INLINE V power_gradient_base(V a, V b, Safe safe) {
+  const V power_of_distance = power(a, abs(b - 1));
+  return select(b >= 1, b * power_of_distance, b / safe(power_of_distance));
+}
+template <class V, class Safe>
+HWY_INLINE V power_gradient_exponent(V a, V b, Safe safe) {
+  const V magnitude = power(a, abs(b));
+  return select(b >= 0, magnitude, 1 / safe(magnitude)) * log(select(a == 0, 1, a));
+}
+template <class V>
+HWY_INLINE V over_hypot(V numerator, V a, V b) {
+  const V h = hypot(a, b);
+  return select(h == 0, 0, numerator / h);
+}
+template <class V>
+HWY_INLINE V over_square_of_hypot(V numerator, V a, V b) {
+  const V h = hypot(a, b);
+  return select(h == 0, 0, numerator / h / h);
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_LANES_INL_H_

@@ -1,0 +1,186 @@
+// Activations built from exp, log and tanh.
+
+#if defined(EXTENSOR_SIMD_MATH_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_SIMD_MATH_ACTIVATION_INL_H_
+#undef EXTENSOR_SIMD_MATH_ACTIVATION_INL_H_
+#else
+#define EXTENSOR_SIMD_MATH_ACTIVATION_INL_H_
+#endif
+
+#include "backend/cpu/simd/math_core-inl.h"
+#include "backend/cpu/simd/math_exp_log-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+// sigmoid(x) = 2^n / d for d = 2^n + e^(n ln2 - x): in [0.7, 2] 2^n, so that neither end overflows
+// and the left tail keeps its precision down to the subnormals.
+template <class V>
+struct ReducedSigmoid {
+  V n;
+  Sum<V> denominator;
+};
+
+// x_error is what rounding x lost, for arguments that were computed.
+template <bool kWithError, class D, class V>
+HWY_INLINE ReducedSigmoid<V> ReduceSigmoid(D d, V x, V x_error) {
+  using T = hn::TFromD<D>;
+  const V one = hn::Set(d, T(1));
+  const V bounded =
+      kIsFloat<D> ? ClampKeepingNaN(d, x, T(-120), T(30)) : ClampKeepingNaN(d, x, T(-760), T(60));
+  // As ReduceExp, of -x.
+  const V n = hn::Round(hn::Mul(bounded, Pick(d, 1.44269502f, 1.4426950408889634)));
+  const V high = FusedMulAdd(d, n, Pick(d, 0.693147182f, 0.69314718055994529), hn::Neg(bounded));
+  const V low = Pick(d, -1.90465421e-09f, 2.3190468138462996e-17);
+  const V r = hn::MulAdd(n, low, high);
+  V y = hn::Add(r, ExpTail<false>(d, r));
+  if constexpr (kWithError) {
+    const V r_error = hn::MulAdd(n, low, hn::Sub(high, r));
+    y = hn::Add(y, hn::NegMulAdd(x_error, hn::Add(one, y), r_error));
+  }
+  const Sum<V> whole = FastTwoSum(one, PowerOfTwoOrZero(d, n));
+  const Sum<V> sum = FastTwoSum(whole.sum, y);
+  return {n, {sum.sum, hn::Add(sum.error, whole.error)}};
+}
+
+// 1 / d: one Newton step from the rough reciprocal, with the whole denominator.
+template <class D, class V>
+HWY_INLINE V SigmoidMantissa(D d, const ReducedSigmoid<V>& s) {
+  const V one = hn::Set(d, hn::TFromD<D>(1));
+  const V rough = RoughReciprocal(d, s.denominator.sum);
+  const V error =
+      hn::NegMulAdd(s.denominator.error, rough, FusedNegMulAdd(d, s.denominator.sum, rough, one));
+  return hn::MulAdd(rough, error, rough);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Sigmoid(D d, V x) {
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Sigmoid(dd, v); });
+  } else {
+    const ReducedSigmoid<V> s = ReduceSigmoid<false>(d, x, x);
+    return ScaleByPowerOfTwo(d, SigmoidMantissa(d, s), s.n);
+  }
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Silu(D d, V x) {
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Silu(dd, v); });
+  } else {
+    const ReducedSigmoid<V> s = ReduceSigmoid<false>(d, x, x);
+    // Far left the result is zero; -infinity times zero must not arise.
+    const V bounded = MaxKeepingNaN(d, x, hn::TFromD<D>(kIsFloat<D> ? -120 : -760));
+    return ScaleByPowerOfTwo(d, hn::Mul(bounded, SigmoidMantissa(d, s)), s.n);
+  }
+}
+
+// max(x, 0) + log(1 + e^-|x|)
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Softplus(D d, V x) {
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Softplus(dd, v); });
+  } else {
+    const V e = Exp(d, hn::Neg(hn::Abs(x)));
+    return hn::Add(MaxKeepingNaN(d, x, hn::TFromD<D>(0)), Log1pOfUnit(d, e));
+  }
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LogSigmoid(D d, V x) {
+  return hn::Neg(Softplus(d, hn::Neg(x)));
+}
+
+// log(e^a + e^b). Where the two terms cancel, the rare path has the bits that are left.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LogAddExp(D d, V a, V b) {
+  using T = hn::TFromD<D>;
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, a, b, [](auto dd, auto v, auto w) HWY_ATTR { return LogAddExp(dd, v, w); });
+  } else {
+    const V larger = hn::Max(a, b);
+    const V smaller = hn::Min(a, b);
+    const Sum<V> difference = TwoSum(smaller, hn::Neg(larger));
+    const V power = Exp(d, difference.sum);
+    const V e = hn::MulAdd(
+        power, hn::IfThenElse(hn::Gt(power, hn::Zero(d)), difference.error, hn::Zero(d)), power);
+    const V result = hn::Add(larger, Log1pOfUnit(d, e));
+    const auto ordinary =
+        hn::And(hn::IsFinite(hn::Sub(a, b)), hn::Ge(hn::Abs(result), hn::Set(d, T(0.25))));
+    if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return result;
+    return PerLane(d, a, b, [](T first, T second) {
+      using W = Wide<T>;
+      const W x = first, y = second;
+      if (x == y) return x + W(0.693147180559945309417232121458176568L);
+      if (std::isnan(x) || std::isnan(y)) return x + y;
+      return std::max(x, y) + std::log1p(std::exp(-std::abs(x - y)));
+    });
+  }
+}
+
+// 0.5 x (1 + tanh(u)) = x sigmoid(2u), 2u = sqrt(8/pi) (x + 0.044715 x^3), which the left tail
+// needs to twice the precision.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V GeluTanh(D d, V x) {
+  using T = hn::TFromD<D>;
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return GeluTanh(dd, v); });
+  } else {
+    const T bound = kIsFloat<D> ? 12 : 25;
+    const V bounded = ClampKeepingNaN(d, x, -bound, bound);
+    const V cubic = Pick(d, 0.0713548139f, 0.071354816272600249);
+    const V square = hn::Mul(bounded, bounded);
+    const V square_error = ProductError(d, bounded, bounded, square);
+    const V scaled = hn::Mul(square, cubic);
+    const V scaled_error =
+        hn::MulAdd(square_error, cubic,
+                   hn::MulAdd(square, Pick(d, 2.3988324e-09f, -6.175149918155315e-19),
+                              ProductError(d, square, cubic, scaled)));
+    const Sum<V> slope = TwoSum(Pick(d, 1.59576917f, 1.5957691216057308), scaled);
+    const V slope_error = hn::Add(
+        hn::Add(slope.error, Pick(d, -4.53406804e-08f, -9.9693088091109202e-17)), scaled_error);
+    const Sum<V> twice_u = Product(d, bounded, Sum<V>{slope.sum, slope_error});
+    const ReducedSigmoid<V> s = ReduceSigmoid<true>(d, twice_u.sum, twice_u.error);
+    const V value =
+        ScaleByPowerOfTwo(d, Quotient(d, Sum<V>{bounded, hn::Zero(d)}, s.denominator), s.n);
+    return hn::IfThenElse(hn::Ge(x, hn::Set(d, bound)), x, hn::CopySign(value, x));
+  }
+}
+
+// x tanh(softplus(x)) = x e (e + 2) / (e (e + 2) + 2) for e = e^x = 2^n p.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Mish(D d, V x) {
+  using T = hn::TFromD<D>;
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Mish(dd, v); });
+  } else {
+    const V two = hn::Set(d, T(2));
+    const V high = Pick(d, 20, 40);
+    const V bounded =
+        kIsFloat<D> ? ClampKeepingNaN(d, x, T(-120), T(20)) : ClampKeepingNaN(d, x, T(-760), T(40));
+    const ReducedExp<V> e = ReduceExp<false>(d, bounded);
+    const Sum<V> sum = ReducedExpSum<true>(d, e);
+    const Sum<V> p = FastTwoSum(sum.sum, sum.error);
+    const V power = PowerOfTwoOrZero(d, e.n);
+    // e + 2: the larger term first.
+    const V exponential = hn::Mul(p.sum, power);
+    const Sum<V> head = TwoSum(two, exponential);
+    const V factor_error = hn::MulAdd(p.error, power, head.error);
+    // p (e + 2), then times 2^n plus 2.
+    const V product = hn::Mul(p.sum, head.sum);
+    const V product_error =
+        hn::MulAdd(p.sum, factor_error,
+                   hn::MulAdd(p.error, head.sum, ProductError(d, p.sum, head.sum, product)));
+    const Sum<V> bottom = TwoSum(two, hn::Mul(product, power));
+    const Sum<V> top = Product(d, bounded, Sum<V>{product, product_error});
+    const V ratio =
+        Quotient(d, top, Sum<V>{bottom.sum, hn::MulAdd(product_error, power, bottom.error)});
+    const V value = ScaleByPowerOfTwo(d, ratio, e.n);
+    return hn::IfThenElse(hn::Gt(x, high), x, hn::CopySign(value, x));
+  }
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_SIMD_MATH_ACTIVATION_INL_H_

@@ -1,0 +1,111 @@
+// Moving elements between strided and dense memory, whatever their dtype.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/convert.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace extensor::cpu {
+
+namespace {
+
+// Calls f with an unsigned integer of `size` bytes: moving needs the width alone.
+template <class Function>
+void with_width(std::size_t size, Function&& f) {
+  switch (size) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
+}
+
+}  // namespace
+
+void gather(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n,
+            std::size_t size) {
+  with_width(size, [&](auto width) {
+    using T = decltype(width);
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    for (std::size_t i = 0; i < n; ++i) target[i] = source[static_cast<std::int64_t>(i) * stride];
+  });
+}
+
+void scatter(const std::byte* from, std::byte* to, std::int64_t stride, std::size_t n,
+             std::size_t size) {
+  with_width(size, [&](auto width) {
+    using T = decltype(width);
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    for (std::size_t i = 0; i < n; ++i) target[static_cast<std::int64_t>(i) * stride] = source[i];
+  });
+}
+
+void splat(const std::byte* from, std::byte* to, std::size_t n, std::size_t size) {
+  with_width(size, [&](auto width) {
+    using T = decltype(width);
+    T* target = reinterpret_cast<T*>(to);
+    std::fill(target, target + n, *reinterpret_cast<const T*>(from));
+  });
+}
+
+void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int64_t column_stride,
+                       std::byte* to, std::size_t to_row_stride, std::size_t rows,
+                       std::size_t columns, std::size_t size) {
+  with_width(size, [&](auto width) {
+    using T = decltype(width);
+    // One cache line of the source at a time, so that each is read once however the lines of
+    // different columns collide in the cache.
+    constexpr std::size_t tile = 64 / sizeof(T);
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    for (std::size_t j0 = 0; j0 < columns; j0 += tile) {
+      const std::size_t j_end = std::min(columns, j0 + tile);
+      for (std::size_t i0 = 0; i0 < rows; i0 += tile) {
+        const std::size_t i_end = std::min(rows, i0 + tile);
+        T lines[tile][tile];
+        for (std::size_t j = j0; j < j_end; ++j) {
+          const T* line = source + static_cast<std::int64_t>(j) * column_stride;
+          for (std::size_t i = i0; i < i_end; ++i) {
+            lines[j - j0][i - i0] = line[static_cast<std::int64_t>(i) * row_stride];
+          }
+        }
+        for (std::size_t i = i0; i < i_end; ++i) {
+          T* row = target + i * to_row_stride;
+          for (std::size_t j = j0; j < j_end; ++j) row[j] = lines[j - j0][i - i0];
+        }
+      }
+    }
+  });
+}
+
+void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes) {
+#if defined(__SSE2__)
+  std::size_t i = 0;
+  for (; i + 64 <= bytes; i += 64) {
+    for (std::size_t part = 0; part < 64; part += 16) {
+      const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + part));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + part), value);
+    }
+  }
+  std::memcpy(to + i, from + i, bytes - i);
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,92 @@
+// Building error messages, and the checks of axes and sizes that every op shares.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "extensor/device.h"
+#include "extensor/dtype.h"
+#include "extensor/error.h"
+#include "extensor/scalar.h"
+#include "extensor/shape.h"
+
+namespace extensor::detail {
+
+void append_part(std::string& text, std::string_view part);
+void append_part(std::string& text, const Dims& part);  // [2, 3]
+void append_part(std::string& text, DType part);        // float32
+void append_part(std::string& text, const Device& part);
+void append_part(std::string& text, const Scalar& part);
+void append_part(std::string& text, double part);  // the shortest that reads back the same
+void append_part(std::string& text, float part);
+void append_signed(std::string& text, std::int64_t part);
+void append_unsigned(std::string& text, std::uint64_t part);
+
+inline void append_part(std::string& text, const char* part) {
+  append_part(text, std::string_view(part));
+}
+inline void append_part(std::string& text, const std::string& part) {
+  append_part(text, std::string_view(part));
+}
+// Constrained, so that neither a pointer nor an integer turns into a bool.
+template <std::same_as<bool> Bool>
+void append_part(std::string& text, Bool part) {
+  append_part(text, part ? std::string_view("true") : std::string_view("false"));
+}
+template <std::same_as<char> Character>
+void append_part(std::string& text, Character part) {
+  append_part(text, std::string_view(&part, 1));
+}
+template <std::integral Integer>
+requires(!std::same_as<Integer, bool> &&
+         !std::same_as<Integer, char>) void append_part(std::string& text, Integer part) {
+  if constexpr (std::signed_integral<Integer>) {
+    append_signed(text, static_cast<std::int64_t>(part));
+  } else {
+    append_unsigned(text, static_cast<std::uint64_t>(part));
+  }
+}
+
+// message("sum: axis ", 3, " of ", shape): the parts one after the other.
+template <class... Parts>
+std::string message(const Parts&... parts) {
+  std::string text;
+  (append_part(text, parts), ...);
+  return text;
+}
+
+[[noreturn]] void throw_axis_out_of_range(const char* operation, std::int64_t axis,
+                                          std::int64_t rank);
+
+// The axis counted from 0. IndexError outside -rank … rank - 1.
+inline std::int64_t normalize_axis(const char* operation, std::int64_t axis, std::int64_t rank) {
+  if (axis < -rank || axis >= rank) [[unlikely]] {
+    throw_axis_out_of_range(operation, axis, rank);
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+// The axes counted from 0, ascending. IndexError for one out of range, ValueError for one named
+// twice.
+Dims normalize_axes(const char* operation, const Axes& axes, std::int64_t rank);
+
+// The number of elements. ShapeError for a negative dimension, a rank beyond max_rank, or a count
+// beyond int64; a zero anywhere does not excuse the other dimensions.
+std::int64_t checked_numel(const char* operation, const Shape& shape);
+
+[[noreturn]] void throw_byte_overflow(const char* operation, std::int64_t numel, DType dtype);
+
+// The number of bytes. ShapeError when it does not fit int64, in which offsets are counted.
+inline std::size_t checked_bytes(const char* operation, std::int64_t numel, DType dtype) {
+  const auto item = static_cast<std::int64_t>(itemsize(dtype));
+  std::int64_t bytes;
+  if (__builtin_mul_overflow(numel, item, &bytes)) [[unlikely]] {
+    throw_byte_overflow(operation, numel, dtype);
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace extensor::detail

@@ -1,0 +1,61 @@
+#include "extensor/dtype.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "extensor/scalar.h"
+
+namespace extensor {
+
+namespace {
+
+// The signed integer that holds every value of `unsigned_dtype`; there is none for uint64.
+DType next_wider_signed(DType unsigned_dtype) {
+  switch (unsigned_dtype) {
+    case DType::uint8:
+      return DType::int16;
+    case DType::uint16:
+      return DType::int32;
+    default:
+      return DType::int64;
+  }
+}
+
+}  // namespace
+
+DType promote_types(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::bool_) return b;
+  if (b == DType::bool_) return a;
+  // From here on two different numbers. Within a kind the enumeration runs from narrow to wide.
+  if (is_floating_point(a) && is_floating_point(b)) {
+    if (is_half(a) && is_half(b)) return DType::float32;
+    return std::max(a, b);
+  }
+  if (is_floating_point(a)) return a;
+  if (is_floating_point(b)) return b;
+  if (is_signed_integer(a) == is_signed_integer(b)) return std::max(a, b);
+  const DType signed_one = is_signed_integer(a) ? a : b;
+  const DType unsigned_one = is_signed_integer(a) ? b : a;
+  if (unsigned_one == DType::uint64) {
+    throw DTypeError(detail::message("promote_types: ", a, " and ", b,
+                                     " have no common dtype (uint64 goes with unsigned integers, "
+                                     "bool and floats; convert one of them with to())"));
+  }
+  return std::max(signed_one, next_wider_signed(unsigned_one));
+}
+
+DType promote_with_scalar(DType tensor, const Scalar& scalar) {
+  switch (scalar.kind()) {
+    case Scalar::Kind::boolean:
+      return tensor;
+    case Scalar::Kind::integer:
+    case Scalar::Kind::unsigned_integer:
+      return tensor == DType::bool_ ? scalar.default_dtype() : tensor;
+    case Scalar::Kind::floating:
+      return is_floating_point(tensor) ? tensor : default_float;
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace extensor

@@ -1,0 +1,19 @@
+// Numbers as NumPy writes them in an array: one common width and precision for all that are shown.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "extensor/tensor.h"
+
+namespace extensor::detail {
+
+// The elements at these offsets (in elements, from the tensor's first), all equally wide.
+std::vector<std::string> format_elements(const TensorImpl& tensor,
+                                         const std::vector<std::int64_t>& offsets);
+
+// The element of a 0-d tensor: as NumPy prints a scalar.
+std::string format_scalar(const TensorImpl& tensor);
+
+}  // namespace extensor::detail

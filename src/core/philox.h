@@ -1,0 +1,324 @@
+// Random numbers by counting: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
+// as easy as 1, 2, 3", 2011), and how draws are made of its words.
+//
+// A block is four 32-bit words, a function of a 64-bit key (the seed) and a 128-bit counter: the
+// number of the block in words 0 and 1, the stream in word 2 and the lower 24 bits of word 3, and
+// above it the kind of draw. So draws of different kinds never share bits, whatever their order,
+// and draw n of a kind depends on nothing but (seed, stream, n):
+//
+//   kind        per block  draw n takes
+//   uniform32   4          word n mod 4 of block n / 4
+//   uniform64   2          words 2 (n mod 2) and the next of block n / 2, the first as the high
+//   half normal32    4          words 2 p and 2 p + 1 of block n / 4 for pair p = (n mod 4) / 2, by
+//                          Box–Muller: the cosine for even n, the sine for odd n
+//   normal64    2          words 0, 1 (radius) and 2, 3 (angle) of block n / 2; cosine, sine as
+//   above integer     2          64 bits as uniform64
+//
+// Everything is plain + − × ÷ and sqrt in one fixed order, without library functions, so that it
+// gives the same bits on every device. Compile with floating-point contraction off (GCC and Clang
+// in ISO mode within one expression; the CPU kernels and the CUDA ones say so explicitly).
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "extensor/float16.h"
+
+#ifdef __CUDACC__
+#define EXTENSOR_HOST_DEVICE __host__ __device__
+#else
+#define EXTENSOR_HOST_DEVICE
+#endif
+
+namespace extensor::detail {
+
+inline constexpr std::uint64_t stream_count = std::uint64_t{1} << 56;
+
+struct PhiloxBlock {
+  std::uint32_t word[4];
+};
+
+EXTENSOR_HOST_DEVICE constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint32_t key0,
+                                                         std::uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
+    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
+                static_cast<std::uint32_t>(product1),
+                static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
+                static_cast<std::uint32_t>(product0)}};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+enum class DrawKind : std::uint32_t { uniform32, uniform64, normal32, normal64, integer };
+
+EXTENSOR_HOST_DEVICE constexpr PhiloxBlock draw_block(std::uint64_t seed, std::uint64_t stream,
+                                                      DrawKind kind, std::uint64_t block) {
+  const auto high = static_cast<std::uint32_t>(stream >> 32) & 0xffffffu;
+  return philox4x32_10(
+      {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+        static_cast<std::uint32_t>(stream), high | static_cast<std::uint32_t>(kind) << 24}},
+      static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+}
+
+// Blocks first … first + Count − 1 side by side: word[w][i] is word w of block first + i. The loops
+// over i are what compilers turn into vector code.
+template <int Count>
+struct PhiloxBlocks {
+  std::uint32_t word[4][Count];
+
+  EXTENSOR_HOST_DEVICE PhiloxBlock block(int i) const {
+    return {{word[0][i], word[1][i], word[2][i], word[3][i]}};
+  }
+};
+template <int Count>
+EXTENSOR_HOST_DEVICE inline void draw_blocks(std::uint64_t seed, std::uint64_t stream,
+                                             DrawKind kind, std::uint64_t first,
+                                             PhiloxBlocks<Count>& blocks) {
+  const auto high = static_cast<std::uint32_t>(stream >> 32) & 0xffffffu;
+  for (int i = 0; i < Count; ++i) {
+    const std::uint64_t number = first + static_cast<std::uint64_t>(i);
+    blocks.word[0][i] = static_cast<std::uint32_t>(number);
+    blocks.word[1][i] = static_cast<std::uint32_t>(number >> 32);
+    blocks.word[2][i] = static_cast<std::uint32_t>(stream);
+    blocks.word[3][i] = high | static_cast<std::uint32_t>(kind) << 24;
+  }
+  auto key0 = static_cast<std::uint32_t>(seed);
+  auto key1 = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < Count; ++i) {
+      const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * blocks.word[0][i];
+      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * blocks.word[2][i];
+      blocks.word[0][i] = static_cast<std::uint32_t>(product1 >> 32) ^ blocks.word[1][i] ^ key0;
+      blocks.word[1][i] = static_cast<std::uint32_t>(product1);
+      blocks.word[2][i] = static_cast<std::uint32_t>(product0 >> 32) ^ blocks.word[3][i] ^ key1;
+      blocks.word[3][i] = static_cast<std::uint32_t>(product0);
+    }
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+}
+
+EXTENSOR_HOST_DEVICE constexpr std::uint64_t join_words(std::uint32_t high, std::uint32_t low) {
+  return std::uint64_t{high} << 32 | low;
+}
+
+// ---- uniform in [0, 1)
+// -----------------------------------------------------------------------------
+
+// As many leading bits as the type holds exactly, so that no draw rounds up to 1.
+EXTENSOR_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
+EXTENSOR_HOST_DEVICE constexpr double uniform_double(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+constexpr Float16 uniform_float16(std::uint32_t word) {
+  return Float16(static_cast<float>(word >> 21) * 0x1p-11f);
+}
+constexpr BFloat16 uniform_bfloat16(std::uint32_t word) {
+  return BFloat16(static_cast<float>(word >> 24) * 0x1p-8f);
+}
+
+// ---- normal
+// ----------------------------------------------------------------------------------------
+
+// Σ coefficient[k] x^k for the series below, highest power first.
+template <class Real, int Count>
+EXTENSOR_HOST_DEVICE constexpr Real horner(Real x, const Real (&coefficients)[Count]) {
+  Real sum = coefficients[0];
+  for (int i = 1; i < Count; ++i) sum = sum * x + coefficients[i];
+  return sum;
+}
+
+// ln(value) for normal value > 0: 2 atanh((m − 1) / (m + 1)) + e ln 2 with m in [√½, √2).
+template <class Real>
+EXTENSOR_HOST_DEVICE constexpr Real plain_log(Real value) {
+  constexpr bool wide = sizeof(Real) == 8;
+  using Bits = std::conditional_t<wide, std::uint64_t, std::uint32_t>;
+  constexpr int fraction_bits = wide ? 52 : 23;
+  // Adding the distance from √½ to 1 makes the exponent step at √2 rather than at 2.
+  constexpr Bits one = wide ? Bits(0x3ff0000000000000u) : Bits(0x3f800000u);
+  constexpr Bits root = wide ? Bits(0x3fe6a09e667f3bcdu) : Bits(0x3f3504f3u);
+  const Bits shifted = std::bit_cast<Bits>(value) + (one - root);
+  const int exponent = static_cast<int>(shifted >> fraction_bits) - (wide ? 1023 : 127);
+  const Bits fraction = shifted & ((Bits(1) << fraction_bits) - 1);
+  const Real m = std::bit_cast<Real>(static_cast<Bits>(fraction + root));
+  const Real s = (m - Real(1)) / (m + Real(1));
+  const Real square = s * s;
+  Real series;
+  if constexpr (wide) {
+    constexpr double terms[] = {2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,
+                                2.0 / 11, 2.0 / 9,  2.0 / 7,  2.0 / 5,  2.0 / 3,  2.0};
+    series = horner(square, terms);
+  } else {
+    constexpr float terms[] = {2.0f / 11, 2.0f / 9, 2.0f / 7, 2.0f / 5, 2.0f / 3, 2.0f};
+    series = horner(square, terms);
+  }
+  // ln 2 in two parts, the first short enough for its product to be exact.
+  constexpr Real log2_high = wide ? Real(0x1.62e42fefa38p-1) : Real(0x1.62e4p-1f);
+  constexpr Real log2_low = wide ? Real(0x1.ef35793c7673p-45) : Real(0x1.7f7d1cp-20f);
+  const Real scale = static_cast<Real>(exponent);
+  return scale * log2_high + (s * series + scale * log2_low);
+}
+
+template <class Real>
+struct CosineSine {
+  Real cosine;
+  Real sine;
+};
+
+// Of turn / 2³² whole turns. The quarter is taken off in integers, so there is no cancellation.
+template <class Real, class Bits>
+EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
+  constexpr int bits = static_cast<int>(sizeof(Bits)) * 8;
+  using Signed = std::make_signed_t<Bits>;
+  const Bits quarter = static_cast<Bits>(turn + (Bits(1) << (bits - 3))) >> (bits - 2);
+  const auto rest = static_cast<Signed>(static_cast<Bits>(turn - (quarter << (bits - 2))));
+  constexpr Real unit = sizeof(Real) == 8 ? Real(0x1.921fb54442d18p-62) : Real(0x1.921fb6p-30f);
+  const Real x = static_cast<Real>(rest) * unit;  // within ±π/4
+  const Real square = x * x;
+  Real sine;
+  Real cosine;
+  if constexpr (sizeof(Real) == 8) {
+    constexpr double odd[] = {
+        1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
+        1.0 / 362880,          -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
+    constexpr double even[] = {
+        -1.0 / 6402373705728000, 1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
+        -1.0 / 3628800,          1.0 / 40320,          -1.0 / 720,         1.0 / 24};
+    sine = x + x * (square * horner(square, odd));
+    cosine = 1.0 - (0.5 * square - square * square * horner(square, even));
+  } else {
+    constexpr float odd[] = {1.0f / 362880, -1.0f / 5040, 1.0f / 120, -1.0f / 6};
+    constexpr float even[] = {-1.0f / 3628800, 1.0f / 40320, -1.0f / 720, 1.0f / 24};
+    sine = x + x * (square * horner(square, odd));
+    cosine = 1.0f - (0.5f * square - square * square * horner(square, even));
+  }
+  const bool swapped = (quarter & 1) != 0;
+  const Real first = swapped ? sine : cosine;
+  const Real second = swapped ? cosine : sine;
+  return {quarter == 1 || quarter == 2 ? -first : first, quarter >= 2 ? -second : second};
+}
+
+// Two independent standard normals. The radius comes from a uniform in (0, 1] with half a step
+// added, so the logarithm is finite: draws reach ±6.8 in float32 and ±9.4 in float64.
+template <class Real, class Bits>
+EXTENSOR_HOST_DEVICE inline CosineSine<Real> normal_pair(Bits radius_bits, Bits angle_bits) {
+  constexpr Real unit = sizeof(Bits) == 8 ? Real(0x1p-64) : Real(0x1p-32);
+  const Real uniform = static_cast<Real>(radius_bits) * unit + unit * Real(0.5);
+  const Real radius = std::sqrt(Real(-2) * plain_log(uniform));
+  const CosineSine<Real> direction = plain_turn<Real>(angle_bits);
+  return {radius * direction.cosine, radius * direction.sine};
+}
+
+// ---- integers
+// --------------------------------------------------------------------------------------
+
+// A number in [0, range), range 0 standing for 2⁶⁴, from one draw: the high half of bits · range.
+// Each number's probability is off 1 / range by less than 2⁻⁶⁴.
+EXTENSOR_HOST_DEVICE constexpr std::uint64_t bounded_integer(std::uint64_t bits,
+                                                             std::uint64_t range) {
+  if (range == 0) return bits;
+  // In 32-bit halves, since not every compiler has a 128-bit product.
+  const std::uint64_t bits_low = bits & 0xffffffffu;
+  const std::uint64_t bits_high = bits >> 32;
+  const std::uint64_t range_low = range & 0xffffffffu;
+  const std::uint64_t range_high = range >> 32;
+  const std::uint64_t middle = bits_high * range_low + ((bits_low * range_low) >> 32);
+  const std::uint64_t carry = (middle & 0xffffffffu) + bits_low * range_high;
+  return bits_high * range_high + (middle >> 32) + (carry >> 32);
+}
+
+// ---- draw n
+// ----------------------------------------------------------------------------------------
+
+// All draws of one block, in order of n. The functions below and the kernels are made of these.
+struct Uniform32 {
+  static constexpr DrawKind kind = DrawKind::uniform32;
+  static constexpr int per_block = 4;
+  using Value = std::uint32_t;
+  EXTENSOR_HOST_DEVICE static void make(const PhiloxBlock& block, Value* values) {
+    for (int i = 0; i < 4; ++i) values[i] = block.word[i];
+  }
+};
+template <DrawKind Kind>
+struct Bits64 {
+  static constexpr DrawKind kind = Kind;
+  static constexpr int per_block = 2;
+  using Value = std::uint64_t;
+  EXTENSOR_HOST_DEVICE static void make(const PhiloxBlock& block, Value* values) {
+    values[0] = join_words(block.word[0], block.word[1]);
+    values[1] = join_words(block.word[2], block.word[3]);
+  }
+};
+using Uniform64 = Bits64<DrawKind::uniform64>;
+using Integer64 = Bits64<DrawKind::integer>;
+struct Normal32 {
+  static constexpr DrawKind kind = DrawKind::normal32;
+  static constexpr int per_block = 4;
+  using Value = float;
+  EXTENSOR_HOST_DEVICE static void make(const PhiloxBlock& block, Value* values) {
+    for (int pair = 0; pair < 2; ++pair) {
+      const auto normals = normal_pair<float>(block.word[2 * pair], block.word[2 * pair + 1]);
+      values[2 * pair] = normals.cosine;
+      values[2 * pair + 1] = normals.sine;
+    }
+  }
+};
+struct Normal64 {
+  static constexpr DrawKind kind = DrawKind::normal64;
+  static constexpr int per_block = 2;
+  using Value = double;
+  EXTENSOR_HOST_DEVICE static void make(const PhiloxBlock& block, Value* values) {
+    const auto normals = normal_pair<double>(join_words(block.word[0], block.word[1]),
+                                             join_words(block.word[2], block.word[3]));
+    values[0] = normals.cosine;
+    values[1] = normals.sine;
+  }
+};
+
+// Draws first … first + count − 1, each handed to store(i, value) with i from 0. Any chunk of a
+// longer sequence gives the same values.
+template <class Draw, class Store>
+EXTENSOR_HOST_DEVICE void for_each_draw(std::uint64_t seed, std::uint64_t stream,
+                                        std::uint64_t first, std::int64_t count, Store&& store) {
+  constexpr int per_block = Draw::per_block;
+  typename Draw::Value values[per_block];
+  std::uint64_t block = first / per_block;
+  int skip = static_cast<int>(first % per_block);
+  std::int64_t i = 0;
+  if (skip != 0 && count != 0) {  // the rest of a block begun by an earlier chunk
+    Draw::make(draw_block(seed, stream, Draw::kind, block++), values);
+    for (; skip < per_block && i < count; ++skip, ++i) store(i, values[skip]);
+  }
+  constexpr int side_by_side = 8;
+  for (; i + side_by_side * per_block <= count; block += side_by_side) {
+    PhiloxBlocks<side_by_side> blocks;
+    draw_blocks(seed, stream, Draw::kind, block, blocks);
+    for (int b = 0; b < side_by_side; ++b) {
+      Draw::make(blocks.block(b), values);
+      for (int k = 0; k < per_block; ++k, ++i) store(i, values[k]);
+    }
+  }
+  for (; i < count; ++block) {
+    Draw::make(draw_block(seed, stream, Draw::kind, block), values);
+    for (int k = 0; k < per_block && i < count; ++k, ++i) store(i, values[k]);
+  }
+}
+
+// Draw n alone: four or two times the work, for tests and single values.
+template <class Draw>
+EXTENSOR_HOST_DEVICE typename Draw::Value draw(std::uint64_t seed, std::uint64_t stream,
+                                               std::uint64_t n) {
+  typename Draw::Value values[Draw::per_block];
+  Draw::make(draw_block(seed, stream, Draw::kind, n / Draw::per_block), values);
+  return values[n % Draw::per_block];
+}
+
+}  // namespace extensor::detail

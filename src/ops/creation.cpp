@@ -1,0 +1,342 @@
+#include "extensor/creation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/elementwise.h"
+#include "ops/scalar_range.h"
+
+namespace extensor {
+
+using detail::make_empty;
+using detail::message;
+
+// ---- filled
+// ----------------------------------------------------------------------------------------
+
+Tensor empty(const Shape& shape, DType dtype) { return make_empty("empty", shape, dtype); }
+
+namespace {
+
+Tensor filled(const char* operation, const Shape& shape, const Scalar& value, DType dtype,
+              Device device = cpu_device) {
+  ops::check_scalar_fits(operation, value, dtype);
+  return make_empty(operation, shape, dtype, device).fill(value);
+}
+
+}  // namespace
+
+Tensor zeros(const Shape& shape, DType dtype) { return filled("zeros", shape, 0, dtype); }
+Tensor ones(const Shape& shape, DType dtype) { return filled("ones", shape, 1, dtype); }
+Tensor full(const Shape& shape, const Scalar& value, std::optional<DType> dtype) {
+  return filled("full", shape, value, dtype.value_or(value.default_dtype()));
+}
+
+Tensor empty_like(const Tensor& x, std::optional<DType> dtype) {
+  return make_empty("empty_like", x.shape(), dtype.value_or(x.dtype()), x.device());
+}
+Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) {
+  return filled("zeros_like", x.shape(), 0, dtype.value_or(x.dtype()), x.device());
+}
+Tensor ones_like(const Tensor& x, std::optional<DType> dtype) {
+  return filled("ones_like", x.shape(), 1, dtype.value_or(x.dtype()), x.device());
+}
+Tensor full_like(const Tensor& x, const Scalar& value, std::optional<DType> dtype) {
+  return filled("full_like", x.shape(), value, dtype.value_or(x.dtype()), x.device());
+}
+
+Tensor scalar(const Scalar& value, std::optional<DType> dtype) {
+  return filled("scalar", {}, value, dtype.value_or(value.default_dtype()));
+}
+
+// ---- counted
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
+  if (step == 0) throw ValueError("arange: step is 0, must not be");
+  // In 128 bits, where stop − start cannot overflow.
+  const __int128 distance = static_cast<__int128>(stop) - start;
+  __int128 count = step > 0 ? (distance + step - 1) / step : (distance + step + 1) / step;
+  if ((distance > 0) != (step > 0)) count = 0;
+  if (count > std::numeric_limits<std::int64_t>::max() / 8) {
+    throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
+  }
+  const auto n = static_cast<std::int64_t>(count);
+  Tensor result = make_empty("arange", {n}, DType::int64);
+  std::int64_t* values = result.data<std::int64_t>();
+  auto next = static_cast<std::uint64_t>(start);  // unsigned: one step past the last may wrap
+  for (std::int64_t i = 0; i < n; ++i, next += static_cast<std::uint64_t>(step)) {
+    values[i] = static_cast<std::int64_t>(next);
+  }
+  return result.to(dtype);
+}
+
+Tensor arange_reals(double start, double stop, double step, DType dtype) {
+  if (!(step < 0 || step > 0) || !std::isfinite(step)) {
+    throw ValueError(message("arange: step is ", step, ", must be finite and not 0"));
+  }
+  if (!std::isfinite(start) || !std::isfinite(stop)) {
+    throw ValueError(
+        message("arange: start is ", start, " and stop is ", stop, ", both must be finite"));
+  }
+  const double count = std::max(0.0, std::ceil((stop - start) / step));
+  if (!(count < 0x1p60)) {
+    throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
+  }
+  const auto n = static_cast<std::int64_t>(count);
+  Tensor result = make_empty("arange", {n}, DType::float64);
+  double* values = result.data<double>();
+  for (std::int64_t i = 0; i < n; ++i) values[i] = start + static_cast<double>(i) * step;
+  return result.to(dtype);
+}
+
+}  // namespace
+
+Tensor arange(const Scalar& stop, std::optional<DType> dtype) { return arange(0, stop, 1, dtype); }
+
+Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
+              std::optional<DType> dtype) {
+  const bool real = start.is_floating() || stop.is_floating() || step.is_floating();
+  if (real) {
+    return arange_reals(start.as_double(), stop.as_double(), step.as_double(),
+                        dtype.value_or(default_float));
+  }
+  for (const Scalar* bound : {&start, &stop, &step}) {
+    ops::check_scalar_fits("arange", *bound, DType::int64);
+  }
+  return arange_integers(start.as_integer(), stop.as_integer(), step.as_integer(),
+                         dtype.value_or(default_integer));
+}
+
+Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool endpoint) {
+  if (count < 0) throw ValueError(message("linspace: count is ", count, ", must be 0 or more"));
+  Tensor result = make_empty("linspace", {count}, DType::float64);
+  double* values = result.data<double>();
+  const double intervals = static_cast<double>(endpoint ? count - 1 : count);
+  const double step = intervals > 0 ? (stop - start) / intervals : 0;
+  for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * step;
+  if (endpoint && count > 1) values[count - 1] = stop;
+  return result.to(dtype);
+}
+
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t diagonal,
+           DType dtype) {
+  const std::int64_t width = columns.value_or(rows);
+  Tensor result = zeros({rows, width}, dtype);
+  const std::int64_t first_row = std::max<std::int64_t>(0, -std::max(diagonal, -rows));
+  const std::int64_t first_column = std::max<std::int64_t>(0, std::min(diagonal, width));
+  const std::int64_t length = std::min(rows - first_row, width - first_column);
+  if (length <= 0) return result;
+  detail::strided_view("eye", result, {length}, {width + 1}, first_row * width + first_column)
+      .fill(1);
+  return result;
+}
+
+// ---- triangles and grids
+// ---------------------------------------------------------------------------
+
+namespace {
+
+Tensor triangle(const char* operation, const Tensor& x, std::int64_t diagonal, bool lower) {
+  if (x.ndim() < 2) {
+    throw ShapeError(message(operation, ": x is ", x.shape(), ", needs two dimensions at least"));
+  }
+  const Tensor row = arange(x.size(-2)).unsqueeze(1), column = arange(x.size(-1));
+  // column − row, so that neither side overflows for any diagonal.
+  const Tensor distance = column - row;
+  const Tensor kept = lower ? less_equal(distance, diagonal) : greater_equal(distance, diagonal);
+  return where(kept, x, zeros({}, x.dtype()));
+}
+
+}  // namespace
+
+Tensor tril(const Tensor& x, std::int64_t diagonal) { return triangle("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, std::int64_t diagonal) { return triangle("triu", x, diagonal, false); }
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool xy_indexing) {
+  const std::size_t count = vectors.size();
+  if (count > static_cast<std::size_t>(max_rank)) {
+    throw ShapeError(message("meshgrid: ", count, " vectors, at most ", max_rank, " are allowed"));
+  }
+  const auto axis_of = [&](std::size_t i) {
+    return xy_indexing && count >= 2 && i < 2 ? 1 - i : i;
+  };
+  Shape shape(count, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (vectors[i].ndim() != 1) {
+      throw ShapeError(message("meshgrid: argument ", i, " is ", vectors[i].shape(),
+                               ", must have one dimension"));
+    }
+    shape[axis_of(i)] = vectors[i].size(0);
+  }
+  std::vector<Tensor> grids;
+  for (std::size_t i = 0; i < count; ++i) {
+    Shape column(count, 1);
+    column[axis_of(i)] = vectors[i].size(0);
+    grids.push_back(vectors[i].reshape(column).broadcast_to(shape).clone());
+  }
+  return grids;
+}
+
+// ---- from data
+// -------------------------------------------------------------------------------------
+
+Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape) {
+  const std::int64_t numel = detail::checked_numel("from_data", shape);
+  if (static_cast<std::size_t>(numel) != count) {
+    throw ShapeError(message("from_data: ", count, " values do not fill ", shape, ", which has ",
+                             numel, " elements"));
+  }
+  Tensor result = make_empty("from_data", shape, dtype);
+  if (count != 0) std::memcpy(result.impl().data, values, result.nbytes());
+  return result;
+}
+
+Tensor from_data(const std::vector<bool>& values, const Shape& shape) {
+  std::vector<unsigned char> bytes(values.begin(), values.end());
+  return from_bytes(bytes.data(), bytes.size(), DType::bool_, shape);
+}
+
+namespace detail {
+
+Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
+                     DType dtype) {
+  return from_bytes(values, count, stored, shape).to(dtype);
+}
+
+void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected) {
+  throw ShapeError(
+      message("tensor: row ", row, " has ", length, " elements, row 0 has ", expected));
+}
+
+}  // namespace detail
+
+Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*),
+                     void* context) {
+  const std::int64_t numel = detail::checked_numel("from_external", shape);
+  const std::size_t bytes = detail::checked_bytes("from_external", numel, dtype);
+  if (data == nullptr && numel != 0) {
+    throw ValueError(message("from_external: data is null for a tensor of shape ", shape));
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % itemsize(dtype) != 0) {
+    throw ValueError(message("from_external: data is not aligned to ", itemsize(dtype),
+                             " bytes, as ", dtype, " needs"));
+  }
+  StoragePointer storage = wrap_storage(data, bytes, cpu_device, release, context);
+  return detail::make_on_storage(std::move(storage), static_cast<std::byte*>(data), dtype, shape,
+                                 detail::contiguous_strides(shape));
+}
+
+// ---- random
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+using backend::RandomCall;
+using backend::RandomOp;
+
+Tensor drawn(const char* operation, RandomCall call, const Shape& shape, DType dtype,
+             Generator& generator) {
+  Tensor result = make_empty(operation, shape, dtype);
+  const RandomState state = generator.reserve(static_cast<std::uint64_t>(result.numel()));
+  call.dtype = dtype;
+  call.numel = result.numel();
+  call.out = result.impl().data;
+  call.seed = state.seed;
+  call.stream = state.stream;
+  call.offset = state.offset;
+  backend::backend_for(result.device()).random(call);
+  return result;
+}
+
+void check_random_float(const char* operation, DType dtype) {
+  if (is_floating_point(dtype)) return;
+  throw DTypeError(message(operation, ": dtype is ", dtype, ", must be a float dtype"));
+}
+
+RandomCall random_call(RandomOp op, double first = 0, double second = 1) {
+  RandomCall call{};
+  call.op = op;
+  call.first = first;
+  call.second = second;
+  return call;
+}
+
+}  // namespace
+
+Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
+  check_random_float("rand", dtype);
+  return drawn("rand", random_call(RandomOp::uniform), shape, dtype, generator);
+}
+
+Tensor randn(const Shape& shape, DType dtype, Generator& generator) {
+  check_random_float("randn", dtype);
+  return drawn("randn", random_call(RandomOp::normal), shape, dtype, generator);
+}
+
+Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator) {
+  check_random_float("uniform", dtype);
+  if (!(low <= high) || !std::isfinite(high - low)) {
+    throw ValueError(message("uniform: low is ", low, " and high is ", high,
+                             ", both must be finite and low ≤ high"));
+  }
+  return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, dtype, generator);
+}
+
+Tensor normal(const Shape& shape, double mean, double deviation, DType dtype,
+              Generator& generator) {
+  check_random_float("normal", dtype);
+  if (!(deviation >= 0) || !std::isfinite(mean) || !std::isfinite(deviation)) {
+    throw ValueError(message("normal: mean is ", mean, " and deviation is ", deviation,
+                             ", both must be finite and the deviation 0 or more"));
+  }
+  return drawn("normal", random_call(RandomOp::normal, mean, deviation), shape, dtype, generator);
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype,
+               Generator& generator) {
+  if (!is_integer(dtype)) {
+    throw DTypeError(message("randint: dtype is ", dtype, ", must be an integer dtype"));
+  }
+  if (high <= low) {
+    throw ValueError(message("randint: high is ", high, ", must be greater than low, ", low));
+  }
+  ops::check_scalar_fits("randint", low, dtype);
+  ops::check_scalar_fits("randint", high - 1, dtype);
+  RandomCall call = random_call(RandomOp::integers);
+  call.integer_first = low;
+  call.integer_second = high;
+  return drawn("randint", call, shape, dtype, generator);
+}
+
+Tensor randperm(std::int64_t count, Generator& generator) {
+  if (count < 0) throw ValueError(message("randperm: count is ", count, ", must be 0 or more"));
+  // A random 64-bit key each; equal keys are so rare that ordering them by position is no bias.
+  RandomCall call = random_call(RandomOp::integers);
+  call.integer_first = std::numeric_limits<std::int64_t>::min();
+  call.integer_second = std::numeric_limits<std::int64_t>::max();
+  const Tensor keys = drawn("randperm", call, {count}, DType::int64, generator);
+  Tensor result = arange(count);
+  const std::int64_t* key = keys.data<std::int64_t>();
+  std::int64_t* order = result.data<std::int64_t>();
+  std::stable_sort(order, order + count,
+                   [key](std::int64_t a, std::int64_t b) { return key[a] < key[b]; });
+  return result;
+}
+
+Tensor bernoulli(double probability, const Shape& shape, DType dtype, Generator& generator) {
+  if (!(probability >= 0 && probability <= 1)) {
+    throw ValueError(message("bernoulli: probability is ", probability, ", must be in [0, 1]"));
+  }
+  return drawn("bernoulli", random_call(RandomOp::bernoulli, probability), shape, dtype, generator);
+}
+
+}  // namespace extensor

@@ -1,0 +1,475 @@
+// The public elementwise functions, generated from the op tables: each row is checked, promoted and
+// launched by one of a few generic functions, its backward right beside it.
+#include "extensor/elementwise.h"
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/broadcasting.h"
+#include "extensor/creation.h"
+#include "extensor/reduction.h"
+#include "ops/launch.h"
+#include "ops/overlap.h"
+#include "ops/scalar_range.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+using ops::check_float;
+using ops::check_grad_output;
+using ops::compute_dtype;
+using ops::ElementwiseOp;
+using ops::evaluate;
+using ops::parameter;
+using ops::Parameter;
+using ops::Source;
+
+enum class Domain { floats, numbers };  // numbers: integers too, which keep their dtype
+
+const backend::Backend& backend_of(const Tensor& x) { return backend::backend_for(x.device()); }
+
+[[noreturn]] void throw_unsupported(const char* operation, DType dtype) {
+  throw DTypeError(message(operation, ": not defined for dtype ", dtype));
+}
+
+DType unary_dtype(const char* operation, Domain domain, DType x) {
+  if (is_floating_point(x)) return x;
+  if (domain == Domain::floats) return default_float;
+  if (x == DType::bool_) throw_unsupported(operation, x);
+  return x;
+}
+
+// ---- one input
+// -------------------------------------------------------------------------------------
+
+Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tensor& x,
+             Parameter first = {}, Parameter second = {}) {
+  const DType dtype = unary_dtype(operation, domain, x.dtype());
+  const Source inputs[] = {x};
+  return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, first, second);
+}
+
+Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, Tensor& x,
+                       Parameter first = {}, Parameter second = {}) {
+  const DType dtype = unary_dtype(operation, domain, x.dtype());
+  if (dtype != x.dtype()) {
+    throw DTypeError(
+        message(operation, ": the result is ", dtype, " and cannot be stored in ", x.dtype()));
+  }
+  ops::check_writable(operation, x);
+  const Source inputs[] = {x};
+  ops::launch(op, compute_dtype(dtype), inputs, x, first, second);
+  ++x.impl().storage->version;
+  return x;
+}
+
+Tensor unary_backward(ElementwiseOp op, const char* operation, const Tensor& grad_output,
+                      const Tensor& saved, Parameter first = {}, Parameter second = {}) {
+  check_float(operation, "the saved tensor", saved);
+  check_grad_output(operation, grad_output, saved.shape());
+  const Source inputs[] = {grad_output, saved};
+  const DType wide = promote_types(grad_output.dtype(), saved.dtype());
+  return evaluate(op, operation, compute_dtype(wide), saved.dtype(), inputs, first, second);
+}
+
+void check_eps(const char* operation, double eps) {
+  if (eps >= 0) return;
+  throw ValueError(message(operation, ": eps is ", eps, ", must be 0 or more"));
+}
+
+// ---- two inputs
+// ------------------------------------------------------------------------------------
+
+// What a row allows beyond broadcasting and promotion.
+struct Rule {
+  Domain domain = Domain::numbers;
+  bool gives_bool = false;
+  bool integers_only = false;
+  bool allows_bool = false;
+};
+
+constexpr bool bool_is_closed(ElementwiseOp op) {
+  return op == ElementwiseOp::add || op == ElementwiseOp::multiply ||
+         op == ElementwiseOp::maximum || op == ElementwiseOp::minimum;
+}
+
+struct Types {
+  DType compute;
+  DType result;
+};
+
+Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DType common) {
+  if (rule.gives_bool) return {compute_dtype(common), DType::bool_};
+  if (rule.integers_only) {
+    if (is_floating_point(common) || (common == DType::bool_ && !rule.allows_bool)) {
+      throw_unsupported(operation, common);
+    }
+    return {common, common};
+  }
+  if (is_floating_point(common)) return {compute_dtype(common), common};
+  if (rule.domain == Domain::floats) return {default_float, default_float};
+  if (common == DType::bool_ && !bool_is_closed(op)) throw_unsupported(operation, common);
+  return {common, common};
+}
+
+// Conditions on the values of b that only integers have.
+void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor& b, DType dtype) {
+  if (is_floating_point(dtype) || b.numel() == 0) return;
+  if (op == ElementwiseOp::floor_divide || op == ElementwiseOp::modulo) {
+    if (!all(b).item<bool>()) {
+      throw ValueError(message(operation, ": integer division by zero: b, ", b.shape(), " of ",
+                               b.dtype(), ", contains 0"));
+    }
+  } else if (op == ElementwiseOp::power && is_signed_integer(b.dtype())) {
+    const auto least = min_reduce(b).item<std::int64_t>();
+    if (least < 0) {
+      throw ValueError(message(operation, ": integers to a negative integer power: b contains ",
+                               least, "; convert to a float dtype first"));
+    }
+  } else if (op == ElementwiseOp::bitwise_left_shift || op == ElementwiseOp::bitwise_right_shift) {
+    const auto width = static_cast<std::int64_t>(8 * itemsize(dtype));
+    const bool natural = is_unsigned_integer(b.dtype());
+    const auto least = natural ? 0 : min_reduce(b).item<std::int64_t>();
+    const auto most = max_reduce(b);
+    const bool beyond = natural ? most.item<std::uint64_t>() >= static_cast<std::uint64_t>(width)
+                                : most.item<std::int64_t>() >= width;
+    if (least < 0 || beyond) {
+      throw ValueError(message(
+          operation, ": a shift in b is outside 0 to ", width - 1, " for ", dtype, ": b runs from ",
+          least, " to ",
+          natural ? message(most.item<std::uint64_t>()) : message(most.item<std::int64_t>())));
+    }
+  }
+}
+
+Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Tensor& a,
+              const Tensor& b) {
+  const DType common = a.dtype() == b.dtype() ? a.dtype() : promote_types(a.dtype(), b.dtype());
+  const Types types = binary_types(op, operation, rule, common);
+  const Source inputs[] = {a, b};
+  if (!is_floating_point(types.compute)) {
+    ops::broadcast_inputs(operation, inputs);
+    check_integer_operand(op, operation, b, types.compute);
+  }
+  return evaluate(op, operation, types.compute, types.result, inputs);
+}
+
+// A number beside a tensor: weak, and checked against the dtype it takes.
+Types scalar_types(ElementwiseOp op, const char* operation, const Rule& rule, DType tensor,
+                   const Scalar& scalar) {
+  const DType common = promote_with_scalar(tensor, scalar);
+  if (rule.gives_bool && !is_floating_point(common)) {
+    // Compare with the number itself, not with what fits the tensor's dtype.
+    const bool natural = tensor == DType::uint64 || scalar.default_dtype() == DType::uint64;
+    const bool negative = scalar.kind() == Scalar::Kind::integer && scalar.as_integer() < 0;
+    if (!natural) return {DType::int64, DType::bool_};
+    if (negative || is_signed_integer(tensor)) return {DType::float64, DType::bool_};
+    return {DType::uint64, DType::bool_};
+  }
+  if (rule.gives_bool && is_integer(tensor)) return {DType::float64, DType::bool_};
+  const Types types = binary_types(op, operation, rule, common);
+  ops::check_scalar_fits(operation, scalar, types.result);
+  return types;
+}
+
+Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Tensor& a,
+              const Scalar& b) {
+  const Types types = scalar_types(op, operation, rule, a.dtype(), b);
+  if (!is_floating_point(types.compute)) {
+    check_integer_operand(op, operation, scalar(b, rule.gives_bool ? types.compute : types.result),
+                          types.compute);
+  }
+  const Source inputs[] = {a, Source(b, types.compute)};
+  return evaluate(op, operation, types.compute, types.result, inputs);
+}
+
+Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Scalar& a,
+              const Tensor& b) {
+  const Types types = scalar_types(op, operation, rule, b.dtype(), a);
+  check_integer_operand(op, operation, b, types.compute);
+  const Source inputs[] = {Source(a, types.compute), b};
+  return evaluate(op, operation, types.compute, types.result, inputs);
+}
+
+void check_in_place(const char* operation, const Tensor& a, const Types& types) {
+  const bool fits = types.result == a.dtype() ||
+                    (is_floating_point(types.result) && is_floating_point(a.dtype())) ||
+                    (is_integer(types.result) && is_integer(a.dtype()));
+  if (!fits) {
+    throw DTypeError(message(operation, ": the result is ", types.result,
+                             " and cannot be stored in place in ", a.dtype()));
+  }
+  ops::check_writable(operation, a);
+}
+
+Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
+                        const Tensor& b) {
+  const DType common = promote_types(a.dtype(), b.dtype());
+  const Types types = binary_types(op, operation, rule, common);
+  const Source inputs[] = {a, b};
+  ops::common_device(operation, inputs);
+  const Shape shape = ops::broadcast_inputs(operation, inputs);
+  if (!(shape == a.shape())) {
+    throw ShapeError(message(operation, ": the result has shape ", shape,
+                             " and cannot be stored in place in ", a.shape()));
+  }
+  check_in_place(operation, a, types);
+  ops::check_no_partial_overlap(operation, a, b);
+  check_integer_operand(op, operation, b, types.compute);
+  ops::launch(op, types.compute, inputs, a);
+  ++a.impl().storage->version;
+  return a;
+}
+
+Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
+                        const Scalar& b) {
+  const Types types = scalar_types(op, operation, rule, a.dtype(), b);
+  check_in_place(operation, a, types);
+  if (!is_floating_point(types.compute)) {
+    check_integer_operand(op, operation, scalar(b, types.result), types.compute);
+  }
+  const Source inputs[] = {a, Source(b, types.compute)};
+  ops::launch(op, types.compute, inputs, a);
+  ++a.impl().storage->version;
+  return a;
+}
+
+// One gradient of a two-input row, reduced to its operand's shape.
+Tensor binary_gradient(ElementwiseOp op, const char* operation, const Tensor& grad_output,
+                       const Tensor& a, const Tensor& b, const Tensor& operand, Parameter first) {
+  const DType wide = promote_types(grad_output.dtype(), promote_types(a.dtype(), b.dtype()));
+  const Source inputs[] = {grad_output, a, b};
+  // Summed before it is rounded, where there is something to sum.
+  const bool reduces = !(operand.shape() == grad_output.shape());
+  const DType dtype = reduces ? compute_dtype(wide) : operand.dtype();
+  const Tensor full = evaluate(op, operation, compute_dtype(wide), dtype, inputs, first);
+  return reduces ? reduce_broadcast_dims(full, operand.shape()).to(operand.dtype()) : full;
+}
+
+std::pair<Tensor, Tensor> binary_backward(ElementwiseOp gradient_a, ElementwiseOp gradient_b,
+                                          const char* operation, const Tensor& grad_output,
+                                          const Tensor& a, const Tensor& b, double eps = 0) {
+  check_float(operation, "a", a);
+  check_float(operation, "b", b);
+  const Source operands[] = {a, b};
+  check_grad_output(operation, grad_output, ops::broadcast_inputs(operation, operands));
+  check_eps(operation, eps);
+  const Parameter first{eps, 0};
+  return {binary_gradient(gradient_a, operation, grad_output, a, b, a, first),
+          binary_gradient(gradient_b, operation, grad_output, a, b, b, first)};
+}
+
+void check_linear_shapes(const char* operation, const Tensor& grad_output, const Shape& a_shape,
+                         const Shape& b_shape) {
+  if (!are_shapes_broadcastable(a_shape, b_shape)) {
+    throw ShapeError(message(operation, ": shapes do not broadcast: ", a_shape, " and ", b_shape));
+  }
+  check_grad_output(operation, grad_output, broadcast_shapes(a_shape, b_shape));
+}
+
+void check_bounds(const char* operation, double lo, double hi) {
+  if (lo <= hi) return;
+  throw ValueError(message(operation, ": lo is ", lo, " and hi is ", hi, ", lo ≤ hi is required"));
+}
+
+// Integers clip against integers; a float bound makes the result a float, as elsewhere.
+Tensor clipped(ElementwiseOp op, const char* operation, const Tensor& x, const Scalar& lo,
+               const Scalar& hi) {
+  check_bounds(operation, lo.as_double(), hi.as_double());
+  const DType dtype = promote_with_scalar(promote_with_scalar(x.dtype(), lo), hi);
+  if (dtype == DType::bool_) throw_unsupported(operation, dtype);
+  ops::check_scalar_fits(operation, lo, dtype);
+  ops::check_scalar_fits(operation, hi, dtype);
+  const Source inputs[] = {x};
+  return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, parameter(lo), parameter(hi));
+}
+
+}  // namespace
+
+// ---- the rows
+// --------------------------------------------------------------------------------------
+
+// clang-format off
+#define EXTENSOR_UNARY(name, domain)                                                                      \
+  Tensor name(const Tensor& x) { return unary(ElementwiseOp::name, #name, domain, x); }                   \
+  Tensor& name##_(Tensor& x) { return unary_in_place(ElementwiseOp::name, #name "_", domain, x); }
+#define UNARY_BACKWARD(name)                                                                              \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved) {                                \
+    return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved);         \
+  }
+#define UNARY(name, ...) EXTENSOR_UNARY(name, Domain::floats) UNARY_BACKWARD(name)
+#define UNARY_NUMERIC(name, ...) EXTENSOR_UNARY(name, Domain::numbers) UNARY_BACKWARD(name)
+#define UNARY_EPS(name, ...)                                                                              \
+  EXTENSOR_UNARY(name, Domain::floats)                                                                    \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double eps) {                    \
+    check_eps(#name "_backward", eps);                                                                    \
+    return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {eps, 0}); \
+  }
+#define UNARY_1(name, p, ...)                                                                             \
+  Tensor name(const Tensor& x, double p) { return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}); } \
+  Tensor& name##_(Tensor& x, double p) { return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}); } \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p) {                      \
+    return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {p, 0}); \
+  }
+#define UNARY_2(name, p, p_default, q, ...)                                                               \
+  Tensor name(const Tensor& x, double p, double q) {                                                      \
+    check_bounds(#name, p, q);                                                                            \
+    return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}, {q, 0});                          \
+  }                                                                                                       \
+  Tensor& name##_(Tensor& x, double p, double q) {                                                        \
+    check_bounds(#name "_", p, q);                                                                        \
+    return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}, {q, 0});             \
+  }                                                                                                       \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p, double q) {            \
+    check_bounds(#name "_backward", p, q);                                                                \
+    return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {p, 0}, {q, 0}); \
+  }
+#define UNARY_2_NUMERIC(name, p, q, ...)                                                                  \
+  Tensor name(const Tensor& x, const Scalar& p, const Scalar& q) {                                        \
+    return clipped(ElementwiseOp::name, #name, x, p, q);                                                  \
+  }                                                                                                       \
+  Tensor& name##_(Tensor& x, const Scalar& p, const Scalar& q) {                                          \
+    check_bounds(#name "_", p.as_double(), q.as_double());                                                \
+    ops::check_scalar_fits(#name "_", p, x.dtype());                                                      \
+    ops::check_scalar_fits(#name "_", q, x.dtype());                                                      \
+    return unary_in_place(ElementwiseOp::name, #name "_", Domain::numbers, x, parameter(p), parameter(q)); \
+  }                                                                                                       \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, const Scalar& p, const Scalar& q) { \
+    check_bounds(#name "_backward", p.as_double(), q.as_double());                                        \
+    return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, parameter(p), parameter(q)); \
+  }
+#include "extensor/tables/unary.def"
+
+#define EXTENSOR_BINARY(name, ...)                                                                        \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(ElementwiseOp::name, #name, Rule{__VA_ARGS__}, a, b); } \
+  Tensor name(const Tensor& a, const Scalar& b) { return binary(ElementwiseOp::name, #name, Rule{__VA_ARGS__}, a, b); } \
+  Tensor name(const Scalar& a, const Tensor& b) { return binary(ElementwiseOp::name, #name, Rule{__VA_ARGS__}, a, b); }
+#define EXTENSOR_BINARY_IN_PLACE(name, ...)                                                               \
+  Tensor& name##_(Tensor& a, const Tensor& b) { return binary_in_place(ElementwiseOp::name, #name "_", Rule{__VA_ARGS__}, a, b); } \
+  Tensor& name##_(Tensor& a, const Scalar& b) { return binary_in_place(ElementwiseOp::name, #name "_", Rule{__VA_ARGS__}, a, b); }
+#define EXTENSOR_BINARY_BACKWARD(name)                                                                    \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b) { \
+    return binary_backward(ElementwiseOp::name##_gradient_a, ElementwiseOp::name##_gradient_b,            \
+                           #name "_backward", grad_output, a, b);                                         \
+  }
+#define EXTENSOR_BINARY_BACKWARD_EPS(name)                                                                \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b, double eps) { \
+    return binary_backward(ElementwiseOp::name##_gradient_a, ElementwiseOp::name##_gradient_b,            \
+                           #name "_backward", grad_output, a, b, eps);                                    \
+  }
+#define BINARY(name, ...)                                                                                 \
+  EXTENSOR_BINARY(name, .domain = Domain::floats)                                                         \
+  EXTENSOR_BINARY_IN_PLACE(name, .domain = Domain::floats)                                                \
+  EXTENSOR_BINARY_BACKWARD(name)
+#define BINARY_NUMERIC(name, ...) EXTENSOR_BINARY(name) EXTENSOR_BINARY_IN_PLACE(name) EXTENSOR_BINARY_BACKWARD(name)
+#define BINARY_EPS(name, ...)                                                                             \
+  EXTENSOR_BINARY(name, .domain = Domain::floats)                                                         \
+  EXTENSOR_BINARY_IN_PLACE(name, .domain = Domain::floats)                                                \
+  EXTENSOR_BINARY_BACKWARD_EPS(name)
+#define BINARY_NUMERIC_EPS(name, ...) EXTENSOR_BINARY(name) EXTENSOR_BINARY_IN_PLACE(name) EXTENSOR_BINARY_BACKWARD_EPS(name)
+#define BINARY_LINEAR(name, lo, hi, kinks, forward, gradient_a, gradient_b)                               \
+  EXTENSOR_BINARY(name) EXTENSOR_BINARY_IN_PLACE(name)                                                    \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Shape& a_shape, const Shape& b_shape) { \
+    check_linear_shapes(#name "_backward", grad_output, a_shape, b_shape);                                \
+    const auto& g = grad_output;                                                                          \
+    return {reduce_broadcast_dims(gradient_a, a_shape), reduce_broadcast_dims(gradient_b, b_shape)};      \
+  }
+#include "extensor/tables/binary.def"
+
+#define COMPARE(name, ...) EXTENSOR_BINARY(name, .gives_bool = true)
+#define PREDICATE(name, ...)                                                                              \
+  Tensor name(const Tensor& x) {                                                                          \
+    const Source inputs[] = {x};                                                                          \
+    return evaluate(ElementwiseOp::name, #name, compute_dtype(x.dtype()), DType::bool_, inputs);          \
+  }
+#define BITWISE(name, ...)                                                                                \
+  EXTENSOR_BINARY(name, .integers_only = true, .allows_bool = true)                                       \
+  EXTENSOR_BINARY_IN_PLACE(name, .integers_only = true, .allows_bool = true)
+#define SHIFT(name, ...)                                                                                  \
+  EXTENSOR_BINARY(name, .integers_only = true)                                                            \
+  EXTENSOR_BINARY_IN_PLACE(name, .integers_only = true)
+#define BITWISE_UNARY(name, ...)                                                                          \
+  Tensor name(const Tensor& x) {                                                                          \
+    if (x.dtype() == DType::bool_) return logical_not(x);                                                 \
+    if (is_floating_point(x.dtype())) throw_unsupported(#name, x.dtype());                                \
+    return unary(ElementwiseOp::name, #name, Domain::numbers, x);                                         \
+  }
+#include "extensor/tables/logical.def"
+// clang-format on
+
+// ---- beside the rows
+// -------------------------------------------------------------------------------
+
+Tensor gelu(const Tensor& x, bool approximate) { return approximate ? gelu_tanh(x) : gelu(x); }
+
+Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximate) {
+  return approximate ? gelu_tanh_backward(grad_output, x) : gelu_backward(grad_output, x);
+}
+
+Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) {
+  const DType common = promote_types(promote_types(a.dtype(), b.dtype()), c.dtype());
+  if (!backend_of(a).has_elementwise(ElementwiseOp::fma, common) || common == DType::bool_) {
+    throw_unsupported("fma", common);
+  }
+  const Source inputs[] = {a, b, c};
+  return evaluate(ElementwiseOp::fma, "fma", compute_dtype(common), common, inputs);
+}
+
+FmaGradients fma_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b,
+                          const Shape& c_shape) {
+  const Source operands[] = {a, b};
+  const Shape product = ops::broadcast_inputs("fma_backward", operands);
+  check_linear_shapes("fma_backward", grad_output, product, c_shape);
+  auto [grad_a, grad_b] = std::pair{multiply(grad_output, b), multiply(grad_output, a)};
+  return {reduce_broadcast_dims(grad_a, a.shape()), reduce_broadcast_dims(grad_b, b.shape()),
+          reduce_broadcast_dims(grad_output, c_shape)};
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (condition.dtype() != DType::bool_) {
+    throw DTypeError(message("where: condition is ", condition.dtype(), ", must be bool"));
+  }
+  const DType common = promote_types(a.dtype(), b.dtype());
+  const Source inputs[] = {condition, a, b};
+  return evaluate(ElementwiseOp::where, "where", compute_dtype(common), common, inputs);
+}
+
+std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor& condition,
+                                         const Shape& a_shape, const Shape& b_shape) {
+  if (condition.dtype() != DType::bool_) {
+    throw DTypeError(message("where_backward: condition is ", condition.dtype(), ", must be bool"));
+  }
+  check_linear_shapes("where_backward", grad_output, broadcast_shapes(condition.shape(), a_shape),
+                      b_shape);
+  const Tensor zero = zeros({}, grad_output.dtype());
+  return {reduce_broadcast_dims(where(condition, grad_output, zero), a_shape),
+          reduce_broadcast_dims(where(condition, zero, grad_output), b_shape)};
+}
+
+Tensor isclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan) {
+  if (!(relative >= 0) || !(absolute >= 0)) {
+    throw ValueError(message("isclose: tolerances must be 0 or more, relative is ", relative,
+                             ", absolute is ", absolute));
+  }
+  const Tensor x = a.to(float64), y = b.to(float64);
+  const Tensor near = less_equal(abs(x - y), absolute + relative * abs(y)) & isfinite(y);
+  const Tensor close = near | equal(x, y);
+  return equal_nan ? close | (isnan(x) & isnan(y)) : close;
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan) {
+  return all(isclose(a, b, relative, absolute, equal_nan)).item<bool>();
+}
+
+#define EXTENSOR_COMPOUND(symbol, name)                                               \
+  Tensor& Tensor::operator symbol(const Tensor& other) { return name(*this, other); } \
+  Tensor& Tensor::operator symbol(const Scalar& other) { return name(*this, other); }
+EXTENSOR_COMPOUND(+=, add_)
+EXTENSOR_COMPOUND(-=, subtract_)
+EXTENSOR_COMPOUND(*=, multiply_)
+EXTENSOR_COMPOUND(/=, divide_)
+EXTENSOR_COMPOUND(%=, modulo_)
+#undef EXTENSOR_COMPOUND
+
+}  // namespace extensor

@@ -1,0 +1,63 @@
+// From checked tensors to one kernel call: the journey every elementwise op shares.
+#pragma once
+
+#include <span>
+
+#include "backend/backend.h"
+#include "extensor/tensor.h"
+
+namespace extensor::ops {
+
+using backend::ElementwiseOp;
+using backend::Parameter;
+
+// A parameter of a row, usable by float and integer kernels.
+Parameter parameter(const Scalar& value);
+
+// An operand of an elementwise call: a tensor, or a number standing for one of any shape.
+class Source {
+ public:
+  Source(const Tensor& tensor) : tensor_(&tensor) {}  // NOLINT: implicit, calls mix both
+  // The number as `kind`'s widest: float64 for a float, int64 or uint64 for an integer.
+  Source(const Scalar& scalar, DType result);
+
+  bool is_tensor() const { return tensor_ != nullptr; }
+  const Tensor& tensor() const { return *tensor_; }
+  DType dtype() const { return is_tensor() ? tensor_->dtype() : dtype_; }
+  std::byte* data() const {
+    return is_tensor() ? tensor_->impl().data
+                       : const_cast<std::byte*>(reinterpret_cast<const std::byte*>(&value_));
+  }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  DType dtype_ = DType::float64;
+  union {
+    double real;
+    std::int64_t integer;
+    std::uint64_t natural;
+  } value_ = {0};
+};
+
+// The dtype kernels compute a tensor dtype in: halves in float32, the rest in itself.
+DType compute_dtype(DType dtype);
+
+// DeviceError unless all tensors are on one device, which is returned.
+Device common_device(const char* operation, std::span<const Source> inputs);
+
+// The shape the tensors among the inputs broadcast to; ShapeError names the op and both shapes.
+Shape broadcast_inputs(const char* operation, std::span<const Source> inputs);
+
+// out[i] = op(inputs[i] …), everything checked already; inputs broadcast to out's shape.
+void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
+            Parameter first = {}, Parameter second = {});
+
+// A new tensor of `dtype`, computed in `compute`, in the inputs' broadcast shape.
+Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,
+                std::span<const Source> inputs, Parameter first = {}, Parameter second = {});
+
+// ShapeError unless grad_output has the shape the forward gave, DTypeError unless it is a float.
+void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected);
+void check_float(const char* operation, const char* argument, const Tensor& x);
+
+}  // namespace extensor::ops

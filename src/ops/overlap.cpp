@@ -1,0 +1,128 @@
+#include "ops/overlap.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "core/check.h"
+
+namespace extensor::ops {
+
+namespace {
+
+// One unknown of Σ stride · index = target, with index from 0 to last.
+struct Term {
+  std::int64_t stride;  // > 0
+  std::int64_t last;
+};
+
+// Looks for a solution from the largest stride down. What the smaller strides can still reach
+// bounds each index, so an ordinary layout leaves one or two candidates per dimension.
+bool solvable(const std::vector<Term>& terms, std::size_t at, __int128 target, int& budget) {
+  __int128 reach = 0;
+  for (std::size_t i = at; i < terms.size(); ++i) {
+    reach += static_cast<__int128>(terms[i].stride) * terms[i].last;
+  }
+  if (target < 0 || target > reach) return false;
+  if (at == terms.size()) return target == 0;
+  if (--budget < 0) return true;
+  const __int128 rest = reach - static_cast<__int128>(terms[at].stride) * terms[at].last;
+  __int128 low = target - rest <= 0 ? 0 : (target - rest + terms[at].stride - 1) / terms[at].stride;
+  const __int128 high = std::min<__int128>(terms[at].last, target / terms[at].stride);
+  for (; low <= high; ++low) {
+    if (solvable(terms, at + 1, target - low * terms[at].stride, budget)) return true;
+  }
+  return false;
+}
+
+// Adds sign · Σ stride · index of one tensor; indices run backwards where the stride is negative,
+// which shifts the target.
+void add_terms(const Tensor& x, std::int64_t sign, std::vector<Term>& terms, __int128& target) {
+  const auto size = static_cast<std::int64_t>(x.itemsize());
+  for (std::size_t d = 0; d < x.shape().size(); ++d) {
+    const std::int64_t stride = sign * x.strides()[d] * size, last = x.shape()[d] - 1;
+    if (last == 0 || stride == 0) continue;
+    if (stride < 0) target += static_cast<__int128>(-stride) * last;
+    terms.push_back({std::llabs(stride), last});
+  }
+}
+
+constexpr int search_budget = 10000;
+
+}  // namespace
+
+Overlap overlap(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return Overlap::none;
+  if (a.impl().storage.get() != b.impl().storage.get()) return Overlap::none;
+  if (a.impl().data == b.impl().data && a.dtype() == b.dtype() && a.shape() == b.shape() &&
+      a.strides() == b.strides()) {
+    return Overlap::same;
+  }
+  // a's element and b's element meet: Σ a-terms − Σ b-terms = b.data − a.data. Elements of one
+  // storage with different sizes are compared at their first bytes after widening the search below.
+  std::vector<Term> terms;
+  __int128 target = b.impl().data - a.impl().data;
+  add_terms(a, 1, terms, target);
+  add_terms(b, -1, terms, target);
+  if (a.itemsize() != b.itemsize()) {
+    terms.push_back({1, static_cast<std::int64_t>(a.itemsize() - 1)});
+    terms.push_back({1, static_cast<std::int64_t>(b.itemsize() - 1)});
+    target += static_cast<std::int64_t>(b.itemsize() - 1);
+  }
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& x, const Term& y) { return x.stride > y.stride; });
+  int budget = search_budget;
+  return solvable(terms, 0, target, budget) ? Overlap::partial : Overlap::none;
+}
+
+bool overlaps_itself(const Tensor& x) {
+  if (x.is_contiguous() || x.numel() <= 1) return false;
+  std::vector<Term> terms;
+  for (std::size_t d = 0; d < x.shape().size(); ++d) {
+    if (x.shape()[d] == 1) continue;
+    if (x.strides()[d] == 0) return true;
+    terms.push_back({std::llabs(x.strides()[d]), x.shape()[d] - 1});
+  }
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& a, const Term& b) { return a.stride < b.stride; });
+  // Strides that each step over all the smaller ones leave no room for two ways to one element.
+  std::int64_t reach = 0;
+  bool nested = true;
+  for (const Term& term : terms) {
+    nested = nested && term.stride > reach;
+    reach += term.stride * term.last;
+  }
+  if (nested) return false;
+  // Two different indices meet where Σ stride · difference = 0 with some difference ≥ 1.
+  for (std::size_t first = 0; first < terms.size(); ++first) {
+    std::vector<Term> differences;
+    __int128 target = -static_cast<__int128>(terms[first].stride);
+    differences.push_back({terms[first].stride, terms[first].last - 1});
+    for (std::size_t d = 0; d < terms.size(); ++d) {
+      if (d == first) continue;
+      differences.push_back({terms[d].stride, 2 * terms[d].last});
+      target += static_cast<__int128>(terms[d].stride) * terms[d].last;
+    }
+    std::sort(differences.begin(), differences.end(),
+              [](const Term& a, const Term& b) { return a.stride > b.stride; });
+    int budget = search_budget;
+    if (solvable(differences, 0, target, budget)) return true;
+  }
+  return false;
+}
+
+void check_writable(const char* operation, const Tensor& x) {
+  if (!overlaps_itself(x)) return;
+  throw ValueError(detail::message(
+      operation, ": cannot write in place: several elements of x, ", x.shape(), " with strides ",
+      x.strides(), ", share one place in memory (a broadcast view?); clone it first"));
+}
+
+void check_no_partial_overlap(const char* operation, const Tensor& x, const Tensor& source) {
+  if (overlap(x, source) != Overlap::partial) return;
+  throw ValueError(detail::message(operation, ": cannot write in place: x, ", x.shape(),
+                                   ", overlaps the other operand, ", source.shape(),
+                                   ", at other positions; clone one of them first"));
+}
+
+}  // namespace extensor::ops

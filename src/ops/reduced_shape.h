@@ -1,0 +1,23 @@
+// Which axes a reduction removes, and the shapes on both sides of it.
+#pragma once
+
+#include "extensor/tensor.h"
+
+namespace extensor::ops {
+
+struct ReducedAxes {
+  bool reduced[max_rank] = {};
+
+  // IndexError for an axis out of range, ValueError for one named twice.
+  ReducedAxes(const char* operation, const Axes& axes, std::int64_t rank);
+
+  Shape shape(const Shape& input, bool keepdims) const;
+  std::int64_t count(const Shape& input) const;  // elements that become one
+};
+
+// grad_output, given with or without the reduced axes kept, as a view with them kept. ShapeError
+// when it is neither, DTypeError when it is not a float.
+Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
+                               const Shape& input_shape, const ReducedAxes& axes);
+
+}  // namespace extensor::ops

@@ -1,0 +1,255 @@
+#include "extensor/reduction.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "ops/launch.h"
+#include "ops/reduced_shape.h"
+
+namespace extensor {
+
+namespace {
+
+using backend::ReduceOp;
+using detail::message;
+using ops::check_float;
+using ops::gradient_with_kept_axes;
+using ops::ReducedAxes;
+
+Tensor reduce(ReduceOp op, const char* operation, const Tensor& x, const ReducedAxes& axes,
+              bool keepdims, DType dtype, double divisor = 1) {
+  Tensor result = detail::make_empty(operation, axes.shape(x.shape(), keepdims), dtype, x.device());
+  backend::ReduceCall call{};
+  call.op = op;
+  call.shape = &x.shape();
+  call.reduced = axes.reduced;
+  call.input = {x.impl().data, x.dtype(), x.strides().data()};
+  call.out = {result.impl().data, dtype, nullptr};
+  call.divisor = divisor;
+  backend::backend_for(x.device()).reduce(call);
+  return result;
+}
+
+DType accumulated_dtype(DType dtype) {
+  if (is_floating_point(dtype)) return dtype;
+  return is_unsigned_integer(dtype) ? DType::uint64 : DType::int64;
+}
+
+void check_not_empty(const char* operation, const Tensor& x, const ReducedAxes& axes) {
+  if (axes.count(x.shape()) != 0) return;
+  throw ValueError(message(operation, ": nothing to reduce: x is ", x.shape(),
+                           " and the reduced axes have no elements"));
+}
+
+Tensor extreme(ReduceOp op, const char* operation, const Tensor& x, const Axes& axes,
+               bool keepdims) {
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  check_not_empty(operation, x, reduced);
+  return reduce(op, operation, x, reduced, keepdims, x.dtype());
+}
+
+// g shared equally among the elements that are the extreme.
+Tensor extreme_backward(ReduceOp op, const char* operation, const Tensor& grad_output,
+                        const Tensor& x, const Axes& axes) {
+  check_float(operation, "x", x);
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  if (x.numel() == 0) return zeros_like(x);
+  check_not_empty(operation, x, reduced);
+  const Tensor best = reduce(op, operation, x, reduced, true, x.dtype());
+  // NaN wins as in the forward, though it equals nothing.
+  const Tensor hit = equal(x, best) | (isnan(x) & isnan(best));
+  const Tensor count = reduce(ReduceOp::sum, operation, hit, reduced, true, DType::int64);
+  const Tensor share = divide(g, count.to(ops::compute_dtype(x.dtype())));
+  return where(hit, share, zeros({}, share.dtype())).to(x.dtype());
+}
+
+Tensor position(ReduceOp op, const char* operation, const Tensor& x,
+                std::optional<std::int64_t> axis, bool keepdims) {
+  const Axes axes = axis ? Axes(*axis) : Axes();
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  check_not_empty(operation, x, reduced);
+  return reduce(op, operation, x, reduced, keepdims, DType::int64);
+}
+
+}  // namespace
+
+// ---- sum and mean
+// ----------------------------------------------------------------------------------
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceOp::sum, "sum", x, ReducedAxes("sum", axes, x.ndim()), keepdims,
+                accumulated_dtype(x.dtype()));
+}
+
+Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
+  const ReducedAxes reduced("sum_backward", axes, static_cast<std::int64_t>(input_shape.size()));
+  return gradient_with_kept_axes("sum_backward", grad_output, input_shape, reduced)
+      .broadcast_to(input_shape)
+      .clone();
+}
+
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
+  const ReducedAxes reduced("mean", axes, x.ndim());
+  const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
+  return reduce(ReduceOp::sum, "mean", x, reduced, keepdims, dtype,
+                static_cast<double>(reduced.count(x.shape())));
+}
+
+Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
+  const ReducedAxes reduced("mean_backward", axes, static_cast<std::int64_t>(input_shape.size()));
+  const Tensor g = gradient_with_kept_axes("mean_backward", grad_output, input_shape, reduced);
+  return divide(g, static_cast<double>(reduced.count(input_shape)))
+      .broadcast_to(input_shape)
+      .clone();
+}
+
+// ---- extremes
+// --------------------------------------------------------------------------------------
+
+Tensor max_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+  return extreme(ReduceOp::max, "max_reduce", x, axes, keepdims);
+}
+
+Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  return extreme_backward(ReduceOp::max, "max_reduce_backward", grad_output, x, axes);
+}
+
+Tensor min_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+  return extreme(ReduceOp::min, "min_reduce", x, axes, keepdims);
+}
+
+Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  return extreme_backward(ReduceOp::min, "min_reduce_backward", grad_output, x, axes);
+}
+
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+  return position(ReduceOp::argmax, "argmax", x, axis, keepdims);
+}
+
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+  return position(ReduceOp::argmin, "argmin", x, axis, keepdims);
+}
+
+// ---- product
+// ---------------------------------------------------------------------------------------
+
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceOp::prod, "prod", x, ReducedAxes("prod", axes, x.ndim()), keepdims,
+                accumulated_dtype(x.dtype()));
+}
+
+// The product of the others: prod / x without a 0; with one 0 only that element has a gradient, the
+// product of the rest; with more, none has.
+Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  check_float("prod_backward", "x", x);
+  const ReducedAxes reduced("prod_backward", axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes("prod_backward", grad_output, x.shape(), reduced);
+  if (x.numel() == 0) return zeros_like(x);
+  const DType compute = ops::compute_dtype(x.dtype());
+  const Tensor wide = x.to(compute);
+  const Tensor is_zero = equal(wide, 0);
+  const Tensor zero_count =
+      reduce(ReduceOp::sum, "prod_backward", is_zero, reduced, true, DType::int64);
+  const Tensor nonzero = where(is_zero, ones({}, compute), wide);
+  const Tensor rest =
+      multiply(reduce(ReduceOp::prod, "prod_backward", nonzero, reduced, true, compute), g);
+  const Tensor none = zeros({}, compute);
+  const Tensor without_zero = where(equal(zero_count, 0), divide(rest, nonzero), none);
+  const Tensor with_one_zero = where(equal(zero_count, 1) & is_zero, rest, none);
+  return add(without_zero, with_one_zero).to(x.dtype());
+}
+
+// ---- variance
+// --------------------------------------------------------------------------------------
+
+namespace {
+
+void check_correction(const char* operation, double correction) {
+  if (correction >= 0) return;
+  throw ValueError(message(operation, ": correction is ", correction, ", must be 0 or more"));
+}
+
+double degrees_of_freedom(const Shape& shape, const ReducedAxes& axes, double correction) {
+  return std::max(0.0, static_cast<double>(axes.count(shape)) - correction);
+}
+
+Tensor deviations(const char* operation, const Tensor& wide, const ReducedAxes& axes) {
+  const Tensor center = reduce(ReduceOp::sum, operation, wide, axes, true, wide.dtype(),
+                               static_cast<double>(axes.count(wide.shape())));
+  return subtract(wide, center);
+}
+
+Tensor wide_variance(const char* operation, const Tensor& x, const ReducedAxes& axes,
+                     double correction, bool keepdims) {
+  const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
+  const Tensor squares = square(deviations(operation, x.to(ops::compute_dtype(dtype)), axes));
+  const double freedom = degrees_of_freedom(x.shape(), axes, correction);
+  Tensor result = reduce(ReduceOp::sum, operation, squares, axes, keepdims, squares.dtype(),
+                         freedom > 0 ? freedom : 1);
+  if (freedom <= 0) result.fill(std::numeric_limits<double>::quiet_NaN());
+  return result;
+}
+
+DType float_result(DType dtype) { return is_floating_point(dtype) ? dtype : default_float; }
+
+Tensor variance_gradient(const char* operation, const Tensor& g, const Tensor& x,
+                         const ReducedAxes& axes, double correction) {
+  const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
+  const double freedom = degrees_of_freedom(x.shape(), axes, correction);
+  const double factor = freedom > 0 ? 2 / freedom : std::numeric_limits<double>::quiet_NaN();
+  return multiply(multiply(deviations(operation, wide, axes), factor), g).to(x.dtype());
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+  check_correction("var", correction);
+  const ReducedAxes reduced("var", axes, x.ndim());
+  return wide_variance("var", x, reduced, correction, keepdims).to(float_result(x.dtype()));
+}
+
+Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes,
+                    double correction) {
+  check_float("var_backward", "x", x);
+  check_correction("var_backward", correction);
+  const ReducedAxes reduced("var_backward", axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes("var_backward", grad_output, x.shape(), reduced);
+  return variance_gradient("var_backward", g, x, reduced, correction);
+}
+
+Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+  check_correction("std", correction);
+  const ReducedAxes reduced("std", axes, x.ndim());
+  return sqrt(wide_variance("std", x, reduced, correction, keepdims)).to(float_result(x.dtype()));
+}
+
+Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes, double correction,
+                    double eps) {
+  check_float("std_backward", "x", x);
+  check_correction("std_backward", correction);
+  const ReducedAxes reduced("std_backward", axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes("std_backward", grad_output, x.shape(), reduced);
+  const Tensor deviation = sqrt(wide_variance("std_backward", x, reduced, correction, true));
+  const Tensor through_root = sqrt_backward(g.to(deviation.dtype()), deviation, eps);
+  return variance_gradient("std_backward", through_root, x, reduced, correction);
+}
+
+// ---- truth
+// -----------------------------------------------------------------------------------------
+
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceOp::all, "all", x, ReducedAxes("all", axes, x.ndim()), keepdims,
+                DType::bool_);
+}
+
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceOp::any, "any", x, ReducedAxes("any", axes, x.ndim()), keepdims,
+                DType::bool_);
+}
+
+}  // namespace extensor

@@ -1,0 +1,46 @@
+#include "ops/scalar_range.h"
+
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "core/check.h"
+#include "core/visit.h"
+#include "extensor/error.h"
+
+namespace extensor::ops {
+
+namespace {
+
+template <class T>
+bool fits(const Scalar& scalar) {
+  switch (scalar.kind()) {
+    case Scalar::Kind::floating: {
+      const double value = scalar.as_double();
+      return value >= static_cast<double>(std::numeric_limits<T>::min()) &&
+             value < -2.0 * static_cast<double>(std::numeric_limits<std::make_signed_t<T>>::min()) *
+                         (std::is_signed_v<T> ? 0.5 : 1.0);
+    }
+    case Scalar::Kind::unsigned_integer:
+      return std::in_range<T>(scalar.as_unsigned());
+    default:
+      return std::in_range<T>(scalar.as_integer());
+  }
+}
+
+}  // namespace
+
+void check_scalar_fits(const char* operation, const Scalar& scalar, DType dtype) {
+  if (!is_integer(dtype)) return;
+  detail::visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (fits<T>(scalar)) return;
+      using Limits = std::numeric_limits<T>;
+      throw ValueError(detail::message(operation, ": ", scalar, " does not fit ", dtype, " (",
+                                       static_cast<std::int64_t>(Limits::min()), " to ",
+                                       static_cast<std::uint64_t>(Limits::max()), ")"));
+    }
+  });
+}
+
+}  // namespace extensor::ops

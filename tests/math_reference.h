@@ -1,0 +1,164 @@
+// What the vector math functions should return, written independently of the library: plain libm in
+// a wider type (double for float, x87 long double for double), with first-order corrections where
+// rounding the argument would already cost more than the tolerance.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace math_reference {
+
+template <class W>
+inline constexpr W kSqrtHalf = W(0.707106781186547524400844362104849039L);
+template <class W>
+inline constexpr W kSqrtHalfRest = W((kSqrtHalf<long double> -
+                                      static_cast<long double>(kSqrtHalf<W>)) +
+                                     (1.8950325588932570797e-20L));
+
+// erfc(x / sqrt(2)), with the rounding of the quotient corrected to first order.
+template <class W>
+W erfc_of_scaled(W x) {
+  const W z = x * kSqrtHalf<W>;
+  const W value = std::erfc(z);
+  if (!std::isfinite(z) || value == 0) return value;
+  const W rest = std::fma(x, kSqrtHalf<W>, -z) + x * kSqrtHalfRest<W>;
+  const W slope = W(-1.128379167095512573896158903121545172L) * std::exp(-z * z);
+  return value + slope * rest;
+}
+
+template <class W>
+W normal_cdf(W x) {
+  return W(0.5) * erfc_of_scaled(-x);
+}
+
+template <class W>
+W normal_pdf(W x) {
+  const W square = x * x;
+  if (!std::isfinite(square)) return x != x ? x : W(0);
+  const W rest = std::fma(x, x, -square);
+  const W power = std::exp(W(-0.5) * square);
+  if (power == 0) return 0;
+  return W(0.398942280401432677939946059934381868L) * power * (1 - W(0.5) * rest);
+}
+
+template <class W>
+W gelu(W x) {
+  if (x == -std::numeric_limits<W>::infinity()) return W(-0.0);
+  return x * normal_cdf(x);
+}
+
+// 0.5 x (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) in twice the width.
+template <class W>
+W gelu_tanh(W x) {
+  if (x != x) return x;
+  if (std::abs(x) > 100) return x > 0 ? x : W(-0.0);
+  const __float128 wide = x;
+  const __float128 scale =
+      __float128(0.797884560802865355879892119868763737L) + (2.675588877860239146e-20L);
+  const __float128 cubic = __float128(0.044715L) + (5.1174342541315809285e-22L);
+  const __float128 exponent = -2 * scale * (wide + cubic * wide * wide * wide);
+  const W high = static_cast<W>(exponent);
+  const W low = static_cast<W>(exponent - static_cast<__float128>(high));
+  return x / (1 + std::exp(high) * (1 + low));
+}
+
+template <class W>
+W sigmoid(W x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+template <class W>
+W softplus(W x) {
+  return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+}
+
+template <class W>
+W mish(W x) {
+  if (x == -std::numeric_limits<W>::infinity()) return W(-0.0);
+  return x * std::tanh(softplus(x));
+}
+
+template <class W>
+W silu(W x) {
+  if (x == -std::numeric_limits<W>::infinity()) return W(-0.0);
+  return x < 0 ? x * (std::exp(x) / (1 + std::exp(x))) : x / (1 + std::exp(-x));
+}
+
+template <class W>
+W log_add_exp(W a, W b) {
+  if (a != a || b != b) return a + b;
+  if (a == b) return a + W(0.693147180559945309417232121458176568L);
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
+
+// NumPy's remainder and floor_divide, computed on the exact values.
+template <class T>
+T floor_mod(T a, T b) {
+  T remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(T(0), b);
+  if ((b < 0) != (remainder < 0)) remainder += b;
+  return remainder;
+}
+
+// The quotient is an integer, and exact in 113 bits wherever T can hold it.
+template <class W, class T>
+W floor_divide(T a, T b) {
+  if (b == 0 || std::isnan(a) || std::isnan(b) || std::isinf(a)) return b == 0 ? a / b : T(NAN);
+  if (std::isinf(b)) return a == 0 || (a < 0) == (b < 0) ? std::copysign(T(0), a / b) : T(-1);
+  const T remainder = std::fmod(a, b);
+  __float128 quotient = (static_cast<__float128>(a) - remainder) / b;
+  if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;
+  return quotient == 0 ? std::copysign(T(0), a / b) : static_cast<W>(quotient);
+}
+
+}  // namespace math_reference
+
+// X(Name, reference of x). W is the wide type.
+#define EXTENSOR_MATH_UNARY(X)                 \
+  X(Exp, std::exp(x))                          \
+  X(Exp2, std::exp2(x))                        \
+  X(Expm1, std::expm1(x))                      \
+  X(Log, std::log(x))                          \
+  X(Log2, std::log2(x))                        \
+  X(Log10, std::log10(x))                      \
+  X(Log1p, std::log1p(x))                      \
+  X(Cbrt, std::cbrt(x))                        \
+  X(Rsqrt, W(1) / std::sqrt(x))                \
+  X(Sin, std::sin(x))                          \
+  X(Cos, std::cos(x))                          \
+  X(Tan, std::tan(x))                          \
+  X(Asin, std::asin(x))                        \
+  X(Acos, std::acos(x))                        \
+  X(Atan, std::atan(x))                        \
+  X(Sinh, std::sinh(x))                        \
+  X(Cosh, std::cosh(x))                        \
+  X(Tanh, std::tanh(x))                        \
+  X(Asinh, std::asinh(x))                      \
+  X(Acosh, std::acosh(x))                      \
+  X(Atanh, std::atanh(x))                      \
+  X(Erf, std::erf(x))                          \
+  X(Erfc, std::erfc(x))                        \
+  X(NormalCdf, math_reference::normal_cdf(x))  \
+  X(NormalPdf, math_reference::normal_pdf(x))  \
+  X(Gelu, math_reference::gelu(x))             \
+  X(GeluTanh, math_reference::gelu_tanh(x))    \
+  X(Sigmoid, math_reference::sigmoid(x))       \
+  X(Softplus, math_reference::softplus(x))     \
+  X(LogSigmoid, -math_reference::softplus(-x)) \
+  X(Mish, math_reference::mish(x))             \
+  X(Silu, math_reference::silu(x))             \
+  X(Round, std::nearbyint(x))                  \
+  X(Floor, std::floor(x))                      \
+  X(Ceil, std::ceil(x))                        \
+  X(Trunc, std::trunc(x))
+
+// X(Name, reference of a and b). T is the type under test.
+#define EXTENSOR_MATH_BINARY(X)                                                         \
+  X(Pow, std::pow(a, b))                                                                \
+  X(Atan2, std::atan2(a, b))                                                            \
+  X(Hypot, std::hypot(a, b))                                                            \
+  X(LogAddExp, math_reference::log_add_exp(a, b))                                       \
+  X(FloorMod, W(math_reference::floor_mod(static_cast<T>(a), static_cast<T>(b))))       \
+  X(FloorDivide, math_reference::floor_divide<W>(static_cast<T>(a), static_cast<T>(b))) \
+  X(CopySign, std::copysign(a, b))
