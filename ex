@@ -46,7 +46,7 @@ need_torch='
 hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
 '
 
-commands='build test bench check help'
+commands='build test bench check format help'
 presets='release ci dev asan tsan bench'
 
 # ---- talking --------------------------------------------------------------------------------------
@@ -65,6 +65,7 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan; all four by default
+  ./ex format                       put the sources into the format that check asks for
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
@@ -390,6 +391,12 @@ command_bench() {
 
 sources() {
   find include src tests bench examples \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+}
+
+command_format() {
+  (($# == 0)) || fail "format takes no '$1'; see ./ex help"
+  install "$need_format" || exit 1
+  sources | xargs clang-format-14 -i
 }
 
 check_format() {

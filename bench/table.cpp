@@ -83,12 +83,11 @@ void Table::print(const Run& run) {
     if (time > 0 && (best_library == 0 || time < best_library)) best_library = time;
   }
 
-  std::string goals;
-  bool reached = true;
+  std::string reached, missed;
   const auto ask = [&](double wanted, double found, const std::string& text) {
     if (wanted <= 0 || found <= 0) return;
-    goals += (goals.empty() ? "" : ", ") + text;
-    reached = reached && found >= wanted;
+    std::string& list = found >= wanted ? reached : missed;
+    list += (list.empty() ? "" : ", ") + text;
   };
   const Goal& goal = c.goal;
   ask(goal.amount, own <= goal.amount ? goal.amount : goal.amount / 2,
@@ -100,9 +99,13 @@ void Table::print(const Run& run) {
   ask(goal.reference, reference,
       ">= " + format("%.0f%%", goal.reference * 100) + " of float32 (is " +
           format("%.0f%%", reference * 100) + ")");
-  if (!goals.empty()) {
-    goals = (reached ? "ok    " : "MISS  ") + goals;
-    ++(reached ? reached_ : missed_);
+  std::string goals;
+  if (!missed.empty()) {
+    goals = "MISS " + missed + (reached.empty() ? "" : "; ok " + reached);
+    ++missed_;
+  } else if (!reached.empty()) {
+    goals = "ok   " + reached;
+    ++reached_;
   }
 
   line(out, {name, c.in_bytes ? three_digits(own / 1e6, "MB") : time_text(own), time_text(torch),

@@ -37,19 +37,28 @@ CHILD_TEST(BadInputCreation, Item02ElementCountOverflows) {
   // A 0 elsewhere must not hide it, nor a product that wraps round to something small.
   expect_error<ShapeError>([=] { empty({large, 0, large}); }, {"empty", "overflow"});
   expect_error<ShapeError>(
-      [] { empty({std::int64_t{1} << 32, std::int64_t{1} << 32, 3}, int8); },
+      [] {
+        empty({std::int64_t{1} << 32, std::int64_t{1} << 32, 3}, int8);
+      },
       {"empty", "overflow"});
-  expect_error<ShapeError>([=] { from_data(std::vector<float>{1}, {large, large}); },
-                           {"from_data", "overflow"});
+  expect_error<ShapeError>(
+      [=] {
+        from_data(std::vector<float>{1}, {large, large});
+      },
+      {"from_data", "overflow"});
   const Tensor one = ones({1, 1});
-  expect_error<ShapeError>([&] { broadcast_to(one, {large, large}); },
-                           {"broadcast_to", "1099511627776"}, {one});
+  expect_error<ShapeError>(
+      [&] {
+        broadcast_to(one, {large, large});
+      },
+      {"broadcast_to", "1099511627776"}, {one});
   expect_error<ShapeError>(
       [&] {
         (void)(broadcast_to(one, {large, 1}) + broadcast_to(one, {1, large}));
       },
       {"add", "1099511627776"}, {one});
-  expect_error<ShapeError>([] { arange(INT64_MIN, INT64_MAX); }, {"arange", "-9223372036854775808"});
+  expect_error<ShapeError>([] { arange(INT64_MIN, INT64_MAX); },
+                           {"arange", "-9223372036854775808"});
   expect_error<ShapeError>([] { arange(0.0, 1e300, 1e-300); }, {"arange", "1e+300"});
 }
 
@@ -139,7 +148,8 @@ CHILD_TEST(BadInputCreation, Item08ArangeWithStepZeroOrNan) {
   expect_error<ValueError>([] { arange(0.0, 5.0, infinity); }, {"arange", "step", "inf"});
   expect_error<ValueError>([] { arange(nan_value, 5.0, 1.0); }, {"arange", "start", "nan"});
   expect_error<ValueError>([] { arange(0.0, infinity, 1.0); }, {"arange", "stop", "inf"});
-  expect_error<ValueError>([] { arange(std::uint64_t{1} << 63); }, {"arange", "9223372036854775808"});
+  expect_error<ValueError>([] { arange(std::uint64_t{1} << 63); },
+                           {"arange", "9223372036854775808"});
   EXPECT_EQ(arange(5, 0, 1).numel(), 0);
 }
 
@@ -153,8 +163,7 @@ CHILD_TEST(BadInputCreation, Item09RandintWithHighNotAboveLow) {
                            {"randint", "299", "int8"});
   expect_error<ValueError>([&] { randint(-1, 3, {2}, uint8, generator); },
                            {"randint", "-1", "uint8"});
-  expect_error<DTypeError>([&] { randint(0, 3, {2}, float32, generator); },
-                           {"randint", "float32"});
+  expect_error<DTypeError>([&] { randint(0, 3, {2}, float32, generator); }, {"randint", "float32"});
   expect_error<ValueError>([&] { bernoulli(1.5, {2}, float32, generator); },
                            {"bernoulli", "probability", "1.5"});
   expect_error<ValueError>([&] { bernoulli(nan_value, {2}, float32, generator); },

@@ -10,8 +10,9 @@ using test_support::expect_error;
 
 CHILD_TEST(BadInputLinearAlgebra, Item51InnerDimensionsDiffer) {
   const Tensor a = ones({3, 4}), b = ones({5, 2}), v = ones({5});
-  expect_error<ShapeError>([&] { matmul(a, b); }, {"matmul: inner dimensions differ", "a is [3, 4]",
-                                                   "b is [5, 2]"}, {a, b});
+  expect_error<ShapeError>([&] { matmul(a, b); },
+                           {"matmul: inner dimensions differ", "a is [3, 4]", "b is [5, 2]"},
+                           {a, b});
   expect_error<ShapeError>([&] { matmul(a, v); }, {"matmul", "[3, 4]", "[5]"}, {a, v});
   expect_error<ShapeError>([&] { matmul(v, a); }, {"matmul", "[5]", "[3, 4]"}, {a, v});
   expect_error<ShapeError>([&] { matmul(ones({2, 3, 4}), b); }, {"matmul", "[2, 3, 4]"}, {b});
@@ -21,8 +22,11 @@ CHILD_TEST(BadInputLinearAlgebra, Item51InnerDimensionsDiffer) {
   const Tensor g = ones({3, 2});
   expect_error<ShapeError>([&] { matmul_backward(g, a, b); }, {"matmul_backward", "[5, 2]"},
                            {g, a, b});
-  expect_error<DTypeError>([&] { matmul(a.to(int64), ones({4, 1}, uint64)); }, {"int64", "uint64"},
-                           {a});
+  expect_error<DTypeError>(
+      [&] {
+        matmul(a.to(int64), ones({4, 1}, uint64));
+      },
+      {"int64", "uint64"}, {a});
   EXPECT_EQ(matmul(a, ones({4, 1})).to_vector<float>(), (std::vector<float>{4, 4, 4}));
 }
 
@@ -53,8 +57,8 @@ CHILD_TEST(BadInputLinearAlgebra, Item52InnerDimensionZeroGivesZeros) {
 
 CHILD_TEST(BadInputLinearAlgebra, Item53BatchDimensionsThatDoNotBroadcast) {
   const Tensor a = ones({2, 3, 4}), b = ones({3, 4, 5});
-  expect_error<ShapeError>([&] { matmul(a, b); },
-                           {"matmul", "batch", "[2, 3, 4]", "[3, 4, 5]"}, {a, b});
+  expect_error<ShapeError>([&] { matmul(a, b); }, {"matmul", "batch", "[2, 3, 4]", "[3, 4, 5]"},
+                           {a, b});
   const Tensor g = ones({2, 3, 5});
   expect_error<ShapeError>([&] { matmul_backward(g, a, b); }, {"matmul_backward", "batch"},
                            {g, a, b});

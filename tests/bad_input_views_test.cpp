@@ -37,8 +37,11 @@ CHILD_TEST(BadInputViews, Item13PermutationWithARepeatedAxis) {
   expect_error<IndexError>([&] { (void)x.transpose({0, 1, 3}); }, {"transpose", "3"}, {x});
   expect_error<IndexError>([&] { (void)x.transpose({INT64_MIN, 1, 0}); }, {"transpose"}, {x});
   const Tensor g = ones({1, 2, 3});
-  expect_error<ValueError>([&] { transpose_backward(g, {0, 1, 1}); },
-                           {"transpose_backward", "axis 1"}, {g});
+  expect_error<ValueError>(
+      [&] {
+        transpose_backward(g, {0, 1, 1});
+      },
+      {"transpose_backward", "axis 1"}, {g});
   EXPECT_EQ(integers(x.transpose({2, 0, 1})), (std::vector<std::int64_t>{0, 3, 1, 4, 2, 5}));
 }
 
@@ -62,8 +65,11 @@ CHILD_TEST(BadInputViews, Item15BroadcastThatShrinks) {
   const Tensor g = ones({2, 3});
   expect_error<ShapeError>([&] { reduce_broadcast_dims(g, {2}); },
                            {"reduce_broadcast_dims", "[2]", "[2, 3]"}, {g});
-  expect_error<ShapeError>([&] { reduce_broadcast_dims(g, {1, 2, 3}); },
-                           {"reduce_broadcast_dims", "[1, 2, 3]"}, {g});
+  expect_error<ShapeError>(
+      [&] {
+        reduce_broadcast_dims(g, {1, 2, 3});
+      },
+      {"reduce_broadcast_dims", "[1, 2, 3]"}, {g});
   EXPECT_EQ(ones({1}).broadcast_to({0}).numel(), 0);
 }
 
@@ -112,11 +118,17 @@ CHILD_TEST(BadInputViews, Item19ConcatenateOfNothing) {
 CHILD_TEST(BadInputViews, Item20ConcatenateOfMixedRanks) {
   const Tensor a = zeros({2, 3}), b = zeros({3}), c = zeros({2, 4});
   expect_error<ShapeError>([&] { concatenate({a, b}); }, {"concatenate", "[2, 3]", "[3]"}, {a, b});
-  expect_error<ShapeError>([&] { concatenate({a, a, c}, 0); },
-                           {"concatenate", "tensor 2", "[2, 4]"}, {a, c});
+  expect_error<ShapeError>(
+      [&] {
+        concatenate({a, a, c}, 0);
+      },
+      {"concatenate", "tensor 2", "[2, 4]"}, {a, c});
   expect_error<IndexError>([&] { concatenate({a, c}, 2); }, {"concatenate", "2"}, {a, c});
-  expect_error<DTypeError>([&] { concatenate({a.to(int64), a.to(uint64)}); },
-                           {"int64", "uint64"}, {a});
+  expect_error<DTypeError>(
+      [&] {
+        concatenate({a.to(int64), a.to(uint64)});
+      },
+      {"int64", "uint64"}, {a});
   EXPECT_EQ(concatenate({a, c}, 1).shape(), (Shape{2, 7}));
 }
 

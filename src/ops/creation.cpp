@@ -130,7 +130,7 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t diagonal,
            DType dtype) {
   const std::int64_t width = columns.value_or(rows);
-  Tensor result = zeros({rows, width}, dtype);
+  Tensor result = filled("eye", {rows, width}, 0, dtype);
   const std::int64_t first_row = std::max<std::int64_t>(0, -std::max(diagonal, -rows));
   const std::int64_t first_column = std::max<std::int64_t>(0, std::min(diagonal, width));
   const std::int64_t length = std::min(rows - first_row, width - first_column);

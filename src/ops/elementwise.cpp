@@ -2,6 +2,8 @@
 // launched by one of a few generic functions, its backward right beside it.
 #include "extensor/elementwise.h"
 
+#include <limits>
+
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
@@ -155,6 +157,12 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
   return evaluate(op, operation, types.compute, types.result, inputs);
 }
 
+// What a number is compared as: beyond every int64 it is ∞, or it might equal one that rounds up.
+Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
+  const bool beyond = number.default_dtype() == DType::uint64 && is_signed_integer(tensor);
+  return rule.gives_bool && beyond ? Scalar(std::numeric_limits<double>::infinity()) : number;
+}
+
 // A number beside a tensor: weak, and checked against the dtype it takes.
 Types scalar_types(ElementwiseOp op, const char* operation, const Rule& rule, DType tensor,
                    const Scalar& scalar) {
@@ -180,7 +188,7 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
     check_integer_operand(op, operation, scalar(b, rule.gives_bool ? types.compute : types.result),
                           types.compute);
   }
-  const Source inputs[] = {a, Source(b, types.compute)};
+  const Source inputs[] = {a, Source(compared_as(rule, a.dtype(), b), types.compute)};
   return evaluate(op, operation, types.compute, types.result, inputs);
 }
 
@@ -188,7 +196,7 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const S
               const Tensor& b) {
   const Types types = scalar_types(op, operation, rule, b.dtype(), a);
   check_integer_operand(op, operation, b, types.compute);
-  const Source inputs[] = {Source(a, types.compute), b};
+  const Source inputs[] = {Source(compared_as(rule, b.dtype(), a), types.compute), b};
   return evaluate(op, operation, types.compute, types.result, inputs);
 }
 
@@ -268,21 +276,42 @@ void check_linear_shapes(const char* operation, const Tensor& grad_output, const
   check_grad_output(operation, grad_output, broadcast_shapes(a_shape, b_shape));
 }
 
-void check_bounds(const char* operation, double lo, double hi) {
-  if (lo <= hi) return;
+void check_bounds(const char* operation, const Scalar& lo, const Scalar& hi) {
+  // Integers as they are: two large ones may differ in digits that a double does not hold.
+  const auto exact = [](const Scalar& x) -> __int128 {
+    return x.kind() == Scalar::Kind::unsigned_integer ? static_cast<__int128>(x.as_unsigned())
+                                                      : static_cast<__int128>(x.as_integer());
+  };
+  const bool real = lo.is_floating() || hi.is_floating();
+  if (real ? lo.as_double() <= hi.as_double() : exact(lo) <= exact(hi)) return;
   throw ValueError(message(operation, ": lo is ", lo, " and hi is ", hi, ", lo ≤ hi is required"));
+}
+
+DType clipped_dtype(const char* operation, const Tensor& x, const Scalar& lo, const Scalar& hi) {
+  check_bounds(operation, lo, hi);
+  const DType dtype = promote_with_scalar(promote_with_scalar(x.dtype(), lo), hi);
+  if (dtype == DType::bool_) throw_unsupported(operation, dtype);
+  ops::check_scalar_fits(operation, lo, dtype);
+  ops::check_scalar_fits(operation, hi, dtype);
+  return dtype;
 }
 
 // Integers clip against integers; a float bound makes the result a float, as elsewhere.
 Tensor clipped(ElementwiseOp op, const char* operation, const Tensor& x, const Scalar& lo,
                const Scalar& hi) {
-  check_bounds(operation, lo.as_double(), hi.as_double());
-  const DType dtype = promote_with_scalar(promote_with_scalar(x.dtype(), lo), hi);
-  if (dtype == DType::bool_) throw_unsupported(operation, dtype);
-  ops::check_scalar_fits(operation, lo, dtype);
-  ops::check_scalar_fits(operation, hi, dtype);
+  const DType dtype = clipped_dtype(operation, x, lo, hi);
   const Source inputs[] = {x};
   return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, parameter(lo), parameter(hi));
+}
+
+Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, const Scalar& lo,
+                         const Scalar& hi) {
+  const DType dtype = clipped_dtype(operation, x, lo, hi);
+  if (dtype != x.dtype()) {
+    throw DTypeError(
+        message(operation, ": the result is ", dtype, " and cannot be stored in ", x.dtype()));
+  }
+  return unary_in_place(op, operation, Domain::numbers, x, parameter(lo), parameter(hi));
 }
 
 }  // namespace
@@ -330,13 +359,10 @@ Tensor clipped(ElementwiseOp op, const char* operation, const Tensor& x, const S
     return clipped(ElementwiseOp::name, #name, x, p, q);                                                  \
   }                                                                                                       \
   Tensor& name##_(Tensor& x, const Scalar& p, const Scalar& q) {                                          \
-    check_bounds(#name "_", p.as_double(), q.as_double());                                                \
-    ops::check_scalar_fits(#name "_", p, x.dtype());                                                      \
-    ops::check_scalar_fits(#name "_", q, x.dtype());                                                      \
-    return unary_in_place(ElementwiseOp::name, #name "_", Domain::numbers, x, parameter(p), parameter(q)); \
+    return clipped_in_place(ElementwiseOp::name, #name "_", x, p, q);                                     \
   }                                                                                                       \
   Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, const Scalar& p, const Scalar& q) { \
-    check_bounds(#name "_backward", p.as_double(), q.as_double());                                        \
+    check_bounds(#name "_backward", p, q);                                                                \
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, parameter(p), parameter(q)); \
   }
 #include "extensor/tables/unary.def"

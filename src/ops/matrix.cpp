@@ -145,9 +145,10 @@ Tensor transpose_backward(const Tensor& grad_output, const Dims& axes) {
     throw ShapeError(message("transpose_backward: grad_output is ", grad_output.shape(),
                              ", but axes ", axes, " permute ", axes.size(), " dimensions"));
   }
+  detail::normalize_axes("transpose_backward", axes, rank);  // for its checks: range, repetition
   Dims inverse(axes.size(), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::int64_t axis = detail::normalize_axis("transpose_backward", axes[i], rank);
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
     inverse[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(i);
   }
   return grad_output.transpose(inverse);

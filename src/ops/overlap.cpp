@@ -47,6 +47,21 @@ void add_terms(const Tensor& x, std::int64_t sign, std::vector<Term>& terms, __i
   }
 }
 
+// Whether one walk visits both alike: dimensions of size 1 are not walked, so they do not count.
+bool same_layout(const Tensor& a, const Tensor& b) {
+  const auto walked = [](const Tensor& x, std::size_t d) {
+    while (d < x.shape().size() && x.shape()[d] == 1) ++d;
+    return d;
+  };
+  std::size_t i = walked(a, 0), j = walked(b, 0);
+  while (i < a.shape().size() && j < b.shape().size()) {
+    if (a.shape()[i] != b.shape()[j] || a.strides()[i] != b.strides()[j]) return false;
+    i = walked(a, i + 1);
+    j = walked(b, j + 1);
+  }
+  return i == a.shape().size() && j == b.shape().size();
+}
+
 constexpr int search_budget = 10000;
 
 }  // namespace
@@ -54,8 +69,7 @@ constexpr int search_budget = 10000;
 Overlap overlap(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return Overlap::none;
   if (a.impl().storage.get() != b.impl().storage.get()) return Overlap::none;
-  if (a.impl().data == b.impl().data && a.dtype() == b.dtype() && a.shape() == b.shape() &&
-      a.strides() == b.strides()) {
+  if (a.impl().data == b.impl().data && a.dtype() == b.dtype() && same_layout(a, b)) {
     return Overlap::same;
   }
   // a's element and b's element meet: Σ a-terms − Σ b-terms = b.data − a.data. Elements of one

@@ -14,9 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -28,7 +30,7 @@ extern "C" char** environ;
 
 namespace test_support {
 
-// ---- a process per test ----------------------------------------------------------------------------
+// ---- a process per test -------------------------------------------------------------------------
 
 inline constexpr const char* child_variable = "EXTENSOR_TEST_CHILD";
 
@@ -109,22 +111,22 @@ inline ChildResult run_test_in_child(const std::string& test) {
 
 inline void expect_passes_in_child(const std::string& test) {
   const ChildResult result = run_test_in_child(test);
-  EXPECT_TRUE(result.passed()) << test << " " << result.description() << "; it printed:\n"
-                               << result.output;
-  // A filter that matches nothing passes too.
-  EXPECT_NE(result.output.find("[       OK ] " + test), std::string::npos) << result.output;
+  // A filter that matches nothing passes too, so the line of the test itself is looked for.
+  const bool ran = result.output.find("[       OK ] " + test) != std::string::npos;
+  EXPECT_TRUE(result.passed() && ran) << test << " " << result.description() << "; it printed:\n"
+                                      << result.output;
 }
 
 // Like TEST, with the body run in a process of its own.
-#define CHILD_TEST(suite, name)                                                \
-  static void suite##_##name##_body();                                         \
-  TEST(suite, name) {                                                          \
-    if (::test_support::is_child_process()) return suite##_##name##_body();    \
-    ::test_support::expect_passes_in_child(#suite "." #name);                  \
-  }                                                                            \
+#define CHILD_TEST(suite, name)                                             \
+  static void suite##_##name##_body();                                      \
+  TEST(suite, name) {                                                       \
+    if (::test_support::is_child_process()) return suite##_##name##_body(); \
+    ::test_support::expect_passes_in_child(#suite "." #name);               \
+  }                                                                         \
   static void suite##_##name##_body()
 
-// ---- what an error must satisfy --------------------------------------------------------------------
+// ---- what an error must satisfy -----------------------------------------------------------------
 
 // Everything about a tensor that a failed call could have changed.
 struct Snapshot {
@@ -167,7 +169,9 @@ inline void expect_library_works() {
 // they were, and the library goes on working.
 template <class ErrorType, class Call>
 void expect_error(Call&& call, const std::vector<std::string>& parts,
-                  const std::vector<extensor::Tensor>& arguments = {}) {
+                  const std::vector<extensor::Tensor>& arguments = {},
+                  const std::source_location& where = std::source_location::current()) {
+  const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "here");
   std::vector<Snapshot> before;
   for (const extensor::Tensor& argument : arguments) before.emplace_back(argument);
   try {

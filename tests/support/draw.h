@@ -19,7 +19,7 @@ using extensor::Tensor;
 inline constexpr double step = 1e-3;
 inline double reach(double x) { return 2.5 * step * std::max(1.0, std::fabs(x)); }
 
-inline std::vector<double> uniform(std::int64_t count, double lo, double hi, unsigned seed) {
+inline std::vector<double> uniform_values(std::int64_t count, double lo, double hi, unsigned seed) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> distribution(lo, hi);
   std::vector<double> values(static_cast<std::size_t>(count));
@@ -28,7 +28,7 @@ inline std::vector<double> uniform(std::int64_t count, double lo, double hi, uns
 }
 
 inline Tensor uniform(const Shape& shape, double lo, double hi, unsigned seed) {
-  return extensor::from_data(uniform(layouts::element_count(shape), lo, hi, seed), shape);
+  return extensor::from_data(uniform_values(layouts::element_count(shape), lo, hi, seed), shape);
 }
 
 // In the row's domain, away from its kinks.

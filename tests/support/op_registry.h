@@ -119,27 +119,27 @@ inline double upper_part(double lo, double hi) { return lo + (hi - lo) * 0.75; }
 inline std::vector<UnaryRow> unary_rows() {
   using namespace detail::unary_words;
   std::vector<UnaryRow> rows;
-#define EXTENSOR_TEST_ROW(name, lo, hi, kinks, saved, numeric)                                      \
-  rows.push_back({#name, #name, lo, hi, kinks, detail::is_result(#saved), numeric, {},              \
+#define EXTENSOR_TEST_ROW(name, lo, hi, kinks_, saved, numeric)                                      \
+  rows.push_back({#name, #name, lo, hi, kinks_, detail::is_result(#saved), numeric, {},              \
                   [](const Tensor& x) { return extensor::name(x); },                                \
                   [](Tensor& x) -> Tensor& { return extensor::name##_(x); },                        \
                   [](const Tensor& g, const Tensor& s) { return extensor::name##_backward(g, s); }, \
                   nullptr});
-#define UNARY(name, lo, hi, kinks, saved, ...) EXTENSOR_TEST_ROW(name, lo, hi, kinks, saved, false)
-#define UNARY_NUMERIC(name, lo, hi, kinks, saved, ...) EXTENSOR_TEST_ROW(name, lo, hi, kinks, saved, true)
-#define UNARY_EPS(name, lo, hi, kinks, saved, ...)                                                  \
-  EXTENSOR_TEST_ROW(name, lo, hi, kinks, saved, false)                                              \
+#define UNARY(name, lo, hi, kinks_, saved, ...) EXTENSOR_TEST_ROW(name, lo, hi, kinks_, saved, false)
+#define UNARY_NUMERIC(name, lo, hi, kinks_, saved, ...) EXTENSOR_TEST_ROW(name, lo, hi, kinks_, saved, true)
+#define UNARY_EPS(name, lo, hi, kinks_, saved, ...)                                                  \
+  EXTENSOR_TEST_ROW(name, lo, hi, kinks_, saved, false)                                              \
   rows.back().backward_eps = [](const Tensor& g, const Tensor& s, double eps) {                     \
     return extensor::name##_backward(g, s, eps);                                                    \
   };
-#define UNARY_1(name, p, p_default, lo, hi, kinks, saved, ...)                                      \
+#define UNARY_1(name, p, p_default, lo, hi, kinks_, saved, ...)                                      \
   EXTENSOR_TEST_ROW(name, lo, hi, Kinks{}, saved, false)                                            \
   {                                                                                                 \
     [[maybe_unused]] double p = p_default;                                                          \
-    rows.back().kinks = kinks;                                                                      \
+    rows.back().kinks = kinks_;                                                                      \
     rows.back().parameters = {p};                                                                   \
     const double other = p = detail::altered(p_default);                                            \
-    rows.push_back({#name, #name "_altered", lo, hi, kinks, detail::is_result(#saved), false, {other}, \
+    rows.push_back({#name, #name "_altered", lo, hi, kinks_, detail::is_result(#saved), false, {other}, \
                     [other](const Tensor& x) { return extensor::name(x, other); },                  \
                     [other](Tensor& x) -> Tensor& { return extensor::name##_(x, other); },          \
                     [other](const Tensor& g, const Tensor& s) {                                     \
@@ -147,14 +147,14 @@ inline std::vector<UnaryRow> unary_rows() {
                     },                                                                              \
                     nullptr});                                                                      \
   }
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...)                      \
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks_, saved, ...)                      \
   EXTENSOR_TEST_ROW(name, lo_, hi_, Kinks{}, saved, false)                                          \
   {                                                                                                 \
     [[maybe_unused]] double p = p_default, q = q_default;                                           \
-    rows.back().kinks = kinks;                                                                      \
+    rows.back().kinks = kinks_;                                                                      \
     rows.back().parameters = {p, q};                                                                \
     const double first = p = detail::altered(p_default), second = q = detail::altered(q_default);   \
-    rows.push_back({#name, #name "_altered", lo_, hi_, kinks, detail::is_result(#saved), false,     \
+    rows.push_back({#name, #name "_altered", lo_, hi_, kinks_, detail::is_result(#saved), false,     \
                     {first, second},                                                                \
                     [=](const Tensor& x) { return extensor::name(x, first, second); },              \
                     [=](Tensor& x) -> Tensor& { return extensor::name##_(x, first, second); },      \
@@ -163,10 +163,10 @@ inline std::vector<UnaryRow> unary_rows() {
                     },                                                                              \
                     nullptr});                                                                      \
   }
-#define UNARY_2_NUMERIC(name, p, q, lo_, hi_, kinks, saved, ...)                                    \
+#define UNARY_2_NUMERIC(name, p, q, lo_, hi_, kinks_, saved, ...)                                    \
   {                                                                                                 \
     const double p = detail::lower_part(lo_, hi_), q = detail::upper_part(lo_, hi_);                \
-    rows.push_back({#name, #name, lo_, hi_, kinks, detail::is_result(#saved), true, {p, q},         \
+    rows.push_back({#name, #name, lo_, hi_, kinks_, detail::is_result(#saved), true, {p, q},         \
                     [=](const Tensor& x) { return extensor::name(x, p, q); },                       \
                     [=](Tensor& x) -> Tensor& { return extensor::name##_(x, p, q); },               \
                     [=](const Tensor& g, const Tensor& s) {                                         \

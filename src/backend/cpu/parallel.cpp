@@ -1,18 +1,32 @@
 #include "backend/cpu/parallel.h"
 
+#include <atomic>
+
 #include "core/check.h"
 #include "extensor/error.h"
 #include "extensor/threads.h"
 
 namespace extensor {
 
+namespace {
+
+// One number for the whole program: OpenMP's own holds only in the thread that sets it.
+std::atomic<int> threads_asked{0};  // 0: none was set
+
+}  // namespace
+
+int cpu::max_threads() {
+  const int asked = threads_asked.load(std::memory_order_relaxed);
+  return asked != 0 ? asked : omp_get_max_threads();
+}
+
 void set_num_threads(int count) {
   if (count < 1) {
     throw ValueError(detail::message("set_num_threads: count is ", count, ", must be at least 1"));
   }
-  omp_set_num_threads(count);
+  threads_asked.store(count, std::memory_order_relaxed);
 }
 
-int get_num_threads() { return omp_get_max_threads(); }
+int get_num_threads() { return cpu::max_threads(); }
 
 }  // namespace extensor

@@ -77,9 +77,7 @@ void fill_integers(const RandomCall& call) {
   const auto low = static_cast<std::uint64_t>(call.integer_first);
   const std::uint64_t range = static_cast<std::uint64_t>(call.integer_second) - low;
   fill<detail::Integer64>(call, [=](std::uint64_t bits) {
-    const auto scaled =
-        static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits) * range) >> 64);
-    return static_cast<std::int64_t>(low + scaled);
+    return static_cast<std::int64_t>(low + detail::bounded_integer(bits, range));
   });
 }
 

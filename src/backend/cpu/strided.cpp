@@ -27,6 +27,46 @@ void with_width(std::size_t size, Function&& f) {
   }
 }
 
+#if defined(__SSE2__)
+// to[i][j] = from[j][i] for 4 × 4 elements of 4 bytes, both with unit stride along the last index.
+void transpose_4x4(const std::uint32_t* from, std::int64_t from_stride, std::uint32_t* to,
+                   std::size_t to_stride) {
+  const auto line = [&](int j) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j * from_stride));
+  };
+  const __m128i low01 = _mm_unpacklo_epi32(line(0), line(1));
+  const __m128i low23 = _mm_unpacklo_epi32(line(2), line(3));
+  const __m128i high01 = _mm_unpackhi_epi32(line(0), line(1));
+  const __m128i high23 = _mm_unpackhi_epi32(line(2), line(3));
+  const auto store = [&](std::size_t i, __m128i row) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_stride), row);
+  };
+  store(0, _mm_unpacklo_epi64(low01, low23));
+  store(1, _mm_unpackhi_epi64(low01, low23));
+  store(2, _mm_unpacklo_epi64(high01, high23));
+  store(3, _mm_unpackhi_epi64(high01, high23));
+}
+#endif
+
+// A whole tile of 4-byte elements in registers; false where this machine has no way to.
+template <class T, std::size_t tile>
+bool transpose_tile(const T* from, std::int64_t from_stride, T* to, std::size_t to_stride) {
+#if defined(__SSE2__)
+  if constexpr (sizeof(T) == 4) {
+    for (std::size_t i = 0; i < tile; i += 4) {
+      for (std::size_t j = 0; j < tile; j += 4) {
+        transpose_4x4(from + static_cast<std::int64_t>(j) * from_stride + i, from_stride,
+                      to + i * to_stride + j, to_stride);
+      }
+    }
+    return true;
+  }
+#endif
+  static_cast<void>(from), static_cast<void>(from_stride);
+  static_cast<void>(to), static_cast<void>(to_stride);
+  return false;
+}
+
 }  // namespace
 
 void gather(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n,
@@ -71,6 +111,12 @@ void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int6
       const std::size_t j_end = std::min(columns, j0 + tile);
       for (std::size_t i0 = 0; i0 < rows; i0 += tile) {
         const std::size_t i_end = std::min(rows, i0 + tile);
+        if (row_stride == 1 && i_end - i0 == tile && j_end - j0 == tile &&
+            transpose_tile<T, tile>(source + static_cast<std::int64_t>(j0) * column_stride + i0,
+                                    column_stride, target + i0 * to_row_stride + j0,
+                                    to_row_stride)) {
+          continue;
+        }
         T lines[tile][tile];
         for (std::size_t j = j0; j < j_end; ++j) {
           const T* line = source + static_cast<std::int64_t>(j) * column_stride;

@@ -6,6 +6,8 @@
 #define EXTENSOR_FLOAT_INL_H_
 #endif
 
+#include <utility>
+
 #include "backend/cpu/elementwise/kernels.h"
 #include "backend/cpu/elementwise/logical-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
@@ -21,98 +23,70 @@ struct Safe {
   HWY_INLINE V operator()(V d) const { return select(abs(d) < eps, select(d < 0, -eps, eps), d); }
 };
 
-// A row's two functions as functors over V; what stands before them declares its parameters.
-#define EXTENSOR_FUNCTOR(functor, ARGUMENTS, PARAMETERS, expression) \
-  template <class V>                                                 \
-  struct functor {                                                   \
-    HWY_INLINE V operator() ARGUMENTS const { return expression; }   \
-    PARAMETERS                                                       \
+// An expression of a row as a function of vectors; PARAMETERS declares what else it names.
+#define EXTENSOR_EXPRESSION(row, ARGUMENTS, PARAMETERS, expression)                      \
+  template <class V>                                                                     \
+  struct row {                                                                           \
+    static HWY_INLINE V apply([[maybe_unused]] const Parameter* parameters, ARGUMENTS) { \
+      PARAMETERS                                                                         \
+      return expression;                                                                 \
+    }                                                                                    \
   };
-#define EXTENSOR_PARAMETERS_0(functor) \
-  explicit functor(const Parameter*) {}
-#define EXTENSOR_PARAMETERS_EPS(functor) \
-  Safe<V> safe;                          \
-  explicit functor(const Parameter* p) : safe{V(p[0].real)} {}
-#define EXTENSOR_PARAMETERS_1(functor, first) \
-  V first;                                    \
-  explicit functor(const Parameter* p) : first(p[0].real) {}
-#define EXTENSOR_PARAMETERS_2(functor, first, second) \
-  V first, second;                                    \
-  explicit functor(const Parameter* p) : first(p[0].real), second(p[1].real) {}
+#define EXTENSOR_COMMA ,
+#define EXTENSOR_ONE(a) [[maybe_unused]] V a
+#define EXTENSOR_TWO(a, b) EXTENSOR_ONE(a) EXTENSOR_COMMA EXTENSOR_ONE(b)
+#define EXTENSOR_THREE(a, b, c) EXTENSOR_TWO(a, b) EXTENSOR_COMMA EXTENSOR_ONE(c)
+#define EXTENSOR_SAFE const Safe<V> safe{V(parameters[0].real)};
+#define EXTENSOR_PARAMETER(index, parameter) \
+  [[maybe_unused]] const V parameter(parameters[index].real);
 
-// clang-format off
-#define UNARY(name, lo_, hi_, kinks, saved, forward, backward)                                              \
-  EXTENSOR_FUNCTOR(name##_row, ([[maybe_unused]] V x), EXTENSOR_PARAMETERS_0(name##_row), forward)          \
-  EXTENSOR_FUNCTOR(name##_backward_row, ([[maybe_unused]] V g, [[maybe_unused]] V saved),                   \
-                   EXTENSOR_PARAMETERS_0(name##_backward_row), backward)
-#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward)                                          \
-  EXTENSOR_FUNCTOR(name##_row, (V x), EXTENSOR_PARAMETERS_0(name##_row), forward)                           \
-  EXTENSOR_FUNCTOR(name##_backward_row, ([[maybe_unused]] V g, [[maybe_unused]] V saved),                   \
-                   EXTENSOR_PARAMETERS_EPS(name##_backward_row), backward)
-#define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, forward, backward)                              \
-  EXTENSOR_FUNCTOR(name##_row, (V x), EXTENSOR_PARAMETERS_1(name##_row, p), forward)                        \
-  EXTENSOR_FUNCTOR(name##_backward_row, ([[maybe_unused]] V g, [[maybe_unused]] V saved),                   \
-                   EXTENSOR_PARAMETERS_1(name##_backward_row, p), backward)
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, forward, backward)                \
-  EXTENSOR_FUNCTOR(name##_row, (V x), EXTENSOR_PARAMETERS_2(name##_row, p, q), forward)                     \
-  EXTENSOR_FUNCTOR(name##_backward_row, ([[maybe_unused]] V g, [[maybe_unused]] V saved),                   \
-                   EXTENSOR_PARAMETERS_2(name##_backward_row, p, q), backward)
+#define EXTENSOR_UNARY(name, saved, forward, backward, FORWARD_PARAMETERS, BACKWARD_PARAMETERS) \
+  EXTENSOR_EXPRESSION(name##_row, EXTENSOR_ONE(x), FORWARD_PARAMETERS, forward)                 \
+  EXTENSOR_EXPRESSION(name##_backward_row, EXTENSOR_TWO(g, saved), BACKWARD_PARAMETERS, backward)
+#define UNARY(name, lo_, hi_, kinks, saved, forward, backward) \
+  EXTENSOR_UNARY(name, saved, forward, backward, , )
+#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward) \
+  EXTENSOR_UNARY(name, saved, forward, backward, , EXTENSOR_SAFE)
+#define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, forward, backward) \
+  EXTENSOR_UNARY(name, saved, forward, backward, EXTENSOR_PARAMETER(0, p), EXTENSOR_PARAMETER(0, p))
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, forward, backward) \
+  EXTENSOR_UNARY(name, saved, forward, backward,                                             \
+                 EXTENSOR_PARAMETER(0, p) EXTENSOR_PARAMETER(1, q),                          \
+                 EXTENSOR_PARAMETER(0, p) EXTENSOR_PARAMETER(1, q))
 #define UNARY_2_NUMERIC(name, p, q, ...) UNARY_2(name, p, 0, q, 0, __VA_ARGS__)
 #include "extensor/tables/unary.def"
 
-#define BINARY(name, lo, hi, kinks, forward, gradient_a, gradient_b)                                        \
-  EXTENSOR_FUNCTOR(name##_row, (V a, V b), EXTENSOR_PARAMETERS_0(name##_row), forward)                      \
-  EXTENSOR_FUNCTOR(name##_gradient_a_row, ([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b), \
-                   EXTENSOR_PARAMETERS_0(name##_gradient_a_row), gradient_a)                                \
-  EXTENSOR_FUNCTOR(name##_gradient_b_row, ([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b), \
-                   EXTENSOR_PARAMETERS_0(name##_gradient_b_row), gradient_b)
-#define BINARY_EPS(name, lo, hi, kinks, forward, gradient_a, gradient_b)                                    \
-  EXTENSOR_FUNCTOR(name##_row, (V a, V b), EXTENSOR_PARAMETERS_0(name##_row), forward)                      \
-  EXTENSOR_FUNCTOR(name##_gradient_a_row, ([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b), \
-                   EXTENSOR_PARAMETERS_EPS(name##_gradient_a_row), gradient_a)                              \
-  EXTENSOR_FUNCTOR(name##_gradient_b_row, ([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b), \
-                   EXTENSOR_PARAMETERS_EPS(name##_gradient_b_row), gradient_b)
+#define EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, BACKWARD_PARAMETERS)        \
+  EXTENSOR_EXPRESSION(name##_row, EXTENSOR_TWO(a, b), , forward)                           \
+  EXTENSOR_EXPRESSION(name##_gradient_a_row, EXTENSOR_THREE(g, a, b), BACKWARD_PARAMETERS, \
+                      gradient_a)                                                          \
+  EXTENSOR_EXPRESSION(name##_gradient_b_row, EXTENSOR_THREE(g, a, b), BACKWARD_PARAMETERS, \
+                      gradient_b)
+#define BINARY(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
+  EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, )
+#define BINARY_EPS(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
+  EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, EXTENSOR_SAFE)
 #include "extensor/tables/binary.def"
-// clang-format on
 
-EXTENSOR_FUNCTOR(fma_row, (V a, V b, V c), EXTENSOR_PARAMETERS_0(fma_row),
-                 hn::MulAdd(a.v, b.v, c.v))
+EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , hn::MulAdd(a.v, b.v, c.v))
 
-template <template <class> class Row, class T>
-void loop_1(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {
+template <template <class> class Row, class T, std::size_t... Input>
+HWY_INLINE void run_loop(const void* const* inputs, void* out, std::size_t n,
+                         const Parameter* parameters, std::index_sequence<Input...>) {
   const hn::ScalableTag<T> d;
-  const Row<Lanes<T>> row(parameters);
-  const T* first = static_cast<const T*>(inputs[0]);
+  // Copies that no store can alias, so that what is made of them stays in registers.
+  const Parameter own[] = {parameters[0], parameters[1]};
+  const T* const pointers[] = {static_cast<const T*>(inputs[Input])...};
   T* result = static_cast<T*>(out);
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(row(hn::LoadU(d, first + i)).v, d, result + i);
+    const Lanes<T> y = Row<Lanes<T>>::apply(own, hn::LoadU(d, pointers[Input] + i)...);
+    hn::StoreU(y.v, d, result + i);
   }
 }
 
-template <template <class> class Row, class T>
-void loop_2(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {
-  const hn::ScalableTag<T> d;
-  const Row<Lanes<T>> row(parameters);
-  const T* first = static_cast<const T*>(inputs[0]);
-  const T* second = static_cast<const T*>(inputs[1]);
-  T* result = static_cast<T*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(row(hn::LoadU(d, first + i), hn::LoadU(d, second + i)).v, d, result + i);
-  }
-}
-
-template <template <class> class Row, class T>
-void loop_3(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {
-  const hn::ScalableTag<T> d;
-  const Row<Lanes<T>> row(parameters);
-  const T* first = static_cast<const T*>(inputs[0]);
-  const T* second = static_cast<const T*>(inputs[1]);
-  const T* third = static_cast<const T*>(inputs[2]);
-  T* result = static_cast<T*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(row(hn::LoadU(d, first + i), hn::LoadU(d, second + i), hn::LoadU(d, third + i)).v, d,
-               result + i);
-  }
+template <template <class> class Row, class T, std::size_t input_count>
+void loop(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {
+  run_loop<Row, T>(inputs, out, n, parameters, std::make_index_sequence<input_count>());
 }
 
 template <class T>
@@ -121,16 +95,16 @@ ElementwiseTable make_float_table() {
   const auto set = [&table](ElementwiseOp op, ElementwiseLoop loop) {
     table.loops[static_cast<int>(op)] = loop;
   };
-#define UNARY(name, ...)                            \
-  set(ElementwiseOp::name, &loop_1<name##_row, T>); \
-  set(ElementwiseOp::name##_backward, &loop_2<name##_backward_row, T>);
+#define UNARY(name, ...)                             \
+  set(ElementwiseOp::name, &loop<name##_row, T, 1>); \
+  set(ElementwiseOp::name##_backward, &loop<name##_backward_row, T, 2>);
 #include "extensor/tables/unary.def"
-#define BINARY(name, ...)                                                   \
-  set(ElementwiseOp::name, &loop_2<name##_row, T>);                         \
-  set(ElementwiseOp::name##_gradient_a, &loop_3<name##_gradient_a_row, T>); \
-  set(ElementwiseOp::name##_gradient_b, &loop_3<name##_gradient_b_row, T>);
+#define BINARY(name, ...)                                                    \
+  set(ElementwiseOp::name, &loop<name##_row, T, 2>);                         \
+  set(ElementwiseOp::name##_gradient_a, &loop<name##_gradient_a_row, T, 3>); \
+  set(ElementwiseOp::name##_gradient_b, &loop<name##_gradient_b_row, T, 3>);
 #include "extensor/tables/binary.def"
-  set(ElementwiseOp::fma, &loop_3<fma_row, T>);
+  set(ElementwiseOp::fma, &loop<fma_row, T, 3>);
   add_logical_loops<T>(table);
   return table;
 }

@@ -16,6 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::product {
 
+inline constexpr std::int64_t kFewSteps = 32;
+
 // Where the tiles of a block lie; see Block.
 template <class T>
 struct Tiling {
@@ -31,19 +33,37 @@ template <class T, class Run>
 HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
   constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
   constexpr std::int64_t kColumns = 2 * kLanes;
-  tile.b = tiling.b;
-  for (std::int64_t j = 0; j < tiling.n; j += kColumns, tile.b += tiling.b_panel_stride) {
+  const auto run_at = [&](std::int64_t i, std::int64_t j) EXTENSOR_INLINED {
+    const std::int64_t rows = std::min(tiling.panel_rows, tiling.m - i);
     const std::int64_t columns = std::min(kColumns, tiling.n - j);
     const bool two = columns > kLanes;
     tile.last_columns = columns - (two ? kLanes : 0);
-    const int partial = tile.last_columns < kLanes;
-    const auto* functions = two ? kTileFunctions<T>.two_vectors : kTileFunctions<T>.one_vector;
-    tile.a = tiling.a;
+    const auto* functions =
+        two ? TileTable<T>::functions.two_vectors : TileTable<T>::functions.one_vector;
+    run(functions[rows - 1][tile.last_columns < kLanes], i, j, rows, columns);
+  };
+  tile.a = tiling.a;
+  tile.b = tiling.b;
+  // Steps so few that storing c is much of the work: write it row by row, as caches like it. Else
+  // stream the smaller panels, those of a, past one of b.
+  if (tile.k <= kFewSteps) {
     for (std::int64_t i = 0; i < tiling.m; i += tiling.panel_rows) {
-      const std::int64_t rows = std::min(tiling.panel_rows, tiling.m - i);
-      run(functions[rows - 1][partial], i, j, rows, columns);
+      tile.b = tiling.b;
+      for (std::int64_t j = 0; j < tiling.n; j += kColumns) {
+        run_at(i, j);
+        tile.b += tiling.b_panel_stride;
+      }
       tile.a += tiling.a_panel_stride;
     }
+    return;
+  }
+  for (std::int64_t j = 0; j < tiling.n; j += kColumns) {
+    tile.a = tiling.a;
+    for (std::int64_t i = 0; i < tiling.m; i += tiling.panel_rows) {
+      run_at(i, j);
+      tile.a += tiling.a_panel_stride;
+    }
+    tile.b += tiling.b_panel_stride;
   }
 }
 
@@ -56,12 +76,9 @@ HWY_INLINE void RunPlainTiles(const Tiling<T>& tiling, Tile<T>& tile) {
   ForEachTile(tiling, tile,
               [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t,
                   std::int64_t) EXTENSOR_INLINED {
-                if (i == 0) {
-                  tile.c = c + j;
-                  if (bias != nullptr) tile.bias = bias + j;
-                }
+                tile.c = c + i * tile.c_row_stride + j;
+                if (bias != nullptr) tile.bias = bias + j;
                 function(tile);
-                tile.c += tiling.panel_rows * tile.c_row_stride;
               });
 }
 
@@ -69,10 +86,10 @@ template <class T>
 HWY_NOINLINE void RunTinyTiles(const GemmCall& call, Tile<T>& tile, std::uint32_t most_rows) {
   const std::uint32_t last_row = static_cast<std::uint32_t>(call.m) - 1;
   const std::int64_t panel_rows = last_row / (last_row / most_rows + 1) + 1;
-  RunPlainTiles<T>({call.m, call.n, static_cast<const T*>(call.a.data),
-                    panel_rows * call.a.row_stride, panel_rows,
-                    static_cast<const T*>(call.b.data), TransposedTile<T>::kColumns},
-                   tile);
+  RunPlainTiles<T>(
+      {call.m, call.n, static_cast<const T*>(call.a.data), panel_rows * call.a.row_stride,
+       panel_rows, static_cast<const T*>(call.b.data), TransposedTile<T>::kColumns},
+      tile);
 }
 
 // A small product with both operands read in place, none or relu for an activation.
@@ -95,7 +112,8 @@ void RunTiny(const GemmCall& call) {
   tile.a = static_cast<const T*>(call.a.data);
   tile.b = static_cast<const T*>(call.b.data);
   tile.last_columns = call.n - (two ? kLanes : 0);
-  const auto* functions = two ? kTileFunctions<T>.two_vectors : kTileFunctions<T>.one_vector;
+  const auto* functions =
+      two ? TileTable<T>::functions.two_vectors : TileTable<T>::functions.one_vector;
   functions[call.m - 1][tile.last_columns < kLanes](tile);
 }
 
@@ -114,8 +132,13 @@ void RunBlock(const Block<Element>& block) {
     }
   }
 
-  const Tiling<T> tiling{block.m,          block.n, block.a,
-                         block.a_panel_stride, block.panel_rows, block.b, block.b_panel_stride};
+  const Tiling<T> tiling{block.m,
+                         block.n,
+                         block.a,
+                         block.a_panel_stride,
+                         block.panel_rows,
+                         block.b,
+                         block.b_panel_stride};
   Tile<T> tile;
   tile.k = block.k;
   tile.a_row_stride = block.a_row_stride;
@@ -133,10 +156,10 @@ void RunBlock(const Block<Element>& block) {
                     std::int64_t columns) {
                   tile.c = block.sums + i * block.sums_row_stride + j;
                   function(tile);
-                  FinishRows<Element>({finish->c + i * finish->c_row_stride + j, finish->c_row_stride,
-                              finish->bias != nullptr ? finish->bias + j : nullptr,
-                              finish->activation},
-                             tile.c, block.sums_row_stride, rows, columns);
+                  FinishRows<Element>(
+                      {finish->c + i * finish->c_row_stride + j, finish->c_row_stride,
+                       finish->bias != nullptr ? finish->bias + j : nullptr, finish->activation},
+                      tile.c, block.sums_row_stride, rows, columns);
                 });
     return;
   }
@@ -155,10 +178,10 @@ void RunBlock(const Block<Element>& block) {
                 StoreTransposed(transposed, rows, columns, sums, block.sums_row_stride,
                                 block.accumulate, bias != nullptr ? bias + i : nullptr, relu);
                 if (finish != nullptr) {
-                  FinishRows<Element>({finish->c + j * finish->c_row_stride + i, finish->c_row_stride,
-                              finish->bias != nullptr ? finish->bias + i : nullptr,
-                              finish->activation},
-                             sums, block.sums_row_stride, columns, rows);
+                  FinishRows<Element>(
+                      {finish->c + j * finish->c_row_stride + i, finish->c_row_stride,
+                       finish->bias != nullptr ? finish->bias + i : nullptr, finish->activation},
+                      sums, block.sums_row_stride, columns, rows);
                 }
               });
 }

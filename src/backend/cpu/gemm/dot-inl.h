@@ -25,8 +25,8 @@ inline constexpr int kDotColumns = 4;
 #endif
 inline constexpr int kDotColumnsOfOneRow = 8;
 
-// to[i] = sum of the lanes of v[i] for i < count. Every sum is formed in the same order, so a
-// result does not depend on the tile it was computed in.
+// to[i] = sum of the lanes of v[i]; writes up to three values more. Every sum is formed in the same
+// order, so a result does not depend on the tile it was computed in.
 template <class D, int kCount, class V = hn::Vec<D>>
 HWY_INLINE void SumLanes(D d, const V (&v)[kCount], hn::TFromD<D>* to) {
 #if HWY_TARGET == HWY_SCALAR
@@ -36,24 +36,23 @@ HWY_INLINE void SumLanes(D d, const V (&v)[kCount], hn::TFromD<D>* to) {
   using T = hn::TFromD<D>;
   constexpr int kGroup = 16 / sizeof(T);
   const hn::CappedTag<T, kGroup> d128;
-  for (int first = 0; first < kCount; first += kGroup) {
+  Unroll<(kCount + kGroup - 1) / kGroup>([&](auto g) EXTENSOR_INLINED {
+    constexpr int first = g * kGroup;
     V group[kGroup];
-    for (int q = 0; q < kGroup; ++q) group[q] = v[std::min(first + q, kCount - 1)];
+    Unroll<kGroup>([&](auto q) EXTENSOR_INLINED { group[q] = v[std::min(first + q, kCount - 1)]; });
     TransposeBlocks(d, group);
     V sum = hn::Add(group[0], group[1]);
     if constexpr (kGroup == 4) sum = hn::Add(sum, hn::Add(group[2], group[3]));
     const hn::Half<D> half;
     auto halved = hn::Add(hn::LowerHalf(half, sum), hn::UpperHalf(half, sum));
-    T sums[kGroup];
     if constexpr (hn::MaxLanes(half) > kGroup) {
       const hn::Half<decltype(half)> quarter;
       hn::StoreU(hn::Add(hn::LowerHalf(quarter, halved), hn::UpperHalf(quarter, halved)), d128,
-                 sums);
+                 to + first);
     } else {
-      hn::StoreU(halved, d128, sums);
+      hn::StoreU(halved, d128, to + first);
     }
-    for (int q = 0; q < kGroup && first + q < kCount; ++q) to[first + q] = sums[q];
-  }
+  });
 #endif
 }
 
@@ -64,28 +63,31 @@ void RunDotTile(const DotBlock<Element>& tile) {
   using V = hn::Vec<decltype(d)>;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
   V sum[kRows * kColumns];
-  for (int q = 0; q < kRows * kColumns; ++q) sum[q] = hn::Zero(d);
+  Unroll<kRows * kColumns>([&](auto q) EXTENSOR_INLINED { sum[q] = hn::Zero(d); });
+  const Element* a = tile.a;
+  const Element* b = tile.b;
   const std::int64_t a_stride = tile.a_row_stride;
   const std::int64_t b_stride = tile.b_column_stride;
-  const auto add_products = [&](auto load) HWY_ATTR {
-    V b[kColumns];
-    for (int j = 0; j < kColumns; ++j) b[j] = load(tile.b + j * b_stride);
-    for (int i = 0; i < kRows; ++i) {
-      const V a = load(tile.a + i * a_stride);
-      for (int j = 0; j < kColumns; ++j) {
-        sum[i * kColumns + j] = hn::MulAdd(a, b[j], sum[i * kColumns + j]);
-      }
-    }
+  const auto add_products = [&](auto load) EXTENSOR_INLINED {
+    V column[kColumns];
+    Unroll<kColumns>([&](auto j) EXTENSOR_INLINED { column[j] = load(b + j * b_stride); });
+    Unroll<kRows>([&](auto i) EXTENSOR_INLINED {
+      const V row = load(a + i * a_stride);
+      Unroll<kColumns>([&](auto j) EXTENSOR_INLINED {
+        constexpr int q = i * kColumns + j;
+        sum[q] = hn::MulAdd(row, column[j], sum[q]);
+      });
+    });
   };
-  std::int64_t p = 0;
-  for (; p + kLanes <= tile.k; p += kLanes) {
-    add_products([&](const Element* from) HWY_ATTR { return LoadElements(d, from + p); });
+  std::int64_t k = tile.k;
+  for (; k >= kLanes; k -= kLanes, a += kLanes, b += kLanes) {
+    add_products([&](const Element* from) EXTENSOR_INLINED { return LoadElements(d, from); });
   }
-  if (p < tile.k) {
-    add_products(
-        [&](const Element* from) HWY_ATTR { return LoadSomeElements(d, from + p, tile.k - p); });
+  if (k > 0) {
+    add_products([&](const Element* from)
+                     EXTENSOR_INLINED { return LoadSomeElements(d, from, k); });
   }
-  T sums[kRows * kColumns];
+  T sums[kRows * kColumns + 3];
   SumLanes(d, sum, sums);
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kColumns; ++j) {
@@ -142,22 +144,24 @@ HWY_INLINE void CombineSteps(const T* x, const Element* rows, std::int64_t row_s
   using V = hn::Vec<decltype(d)>;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
   V scale[kSteps];
-  for (int q = 0; q < kSteps; ++q) scale[q] = hn::Set(d, x[q]);
-  const auto combine = [&](auto load) HWY_ATTR {
+  Unroll<kSteps>([&](auto q) EXTENSOR_INLINED { scale[q] = hn::Set(d, x[q]); });
+  const auto combine = [&](auto load) EXTENSOR_INLINED {
     V sum = hn::Mul(scale[0], load(rows));
-    for (int q = 1; q < kSteps; ++q) sum = hn::MulAdd(scale[q], load(rows + q * row_stride), sum);
+    Unroll<kSteps - 1>([&](auto q) EXTENSOR_INLINED {
+      sum = hn::MulAdd(scale[q + 1], load(rows + (q + 1) * row_stride), sum);
+    });
     return sum;
   };
   std::int64_t j = 0;
   for (; j + kLanes <= count; j += kLanes) {
-    V sum = combine([&](const Element* row) HWY_ATTR { return LoadElements(d, row + j); });
+    V sum = combine([&](const Element* row) EXTENSOR_INLINED { return LoadElements(d, row + j); });
     if (accumulate) sum = hn::Add(hn::LoadU(d, sums + j), sum);
     hn::StoreU(sum, d, sums + j);
   }
   if (j < count) {
     const std::int64_t rest = count - j;
-    V sum =
-        combine([&](const Element* row) HWY_ATTR { return LoadSomeElements(d, row + j, rest); });
+    V sum = combine([&](const Element* row)
+                        EXTENSOR_INLINED { return LoadSomeElements(d, row + j, rest); });
     if (accumulate) sum = hn::Add(LoadSomeElements(d, sums + j, rest), sum);
     StoreSomeElements(d, sum, sums + j, rest);
   }

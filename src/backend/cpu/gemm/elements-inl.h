@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "extensor/float16.h"
+#include "backend/cpu/simd/half-inl.h"
 
 // On a lambda: GCC then sees its body before it decides which arrays to keep in registers.
 #ifndef EXTENSOR_INLINED
@@ -30,7 +30,8 @@ template <int kCount, class F>
 HWY_INLINE constexpr void Unroll(F f) {
   [&]<int... i>(std::integer_sequence<int, i...>) EXTENSOR_INLINED {
     (f(std::integral_constant<int, i>()), ...);
-  }(std::make_integer_sequence<int, kCount>());
+  }
+  (std::make_integer_sequence<int, kCount>());
 }
 
 template <class D>
@@ -43,57 +44,14 @@ HWY_INLINE void StoreElements(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
   hn::StoreU(v, d, to);
 }
 
-template <class D>
-HWY_INLINE hn::Vec<D> LoadElements(D d, const BFloat16* from) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, static_cast<float>(*from));
-#else
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::Rebind<std::uint32_t, D> d32;
-  const auto bits = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
-#endif
+template <class D, class Half>
+requires(sizeof(Half) == 2) HWY_INLINE hn::Vec<D> LoadElements(D d, const Half* from) {
+  return LoadHalf(d, from);
 }
 
-template <class D>
-HWY_INLINE void StoreElements(D d, hn::Vec<D> v, BFloat16* to) {
-#if HWY_TARGET == HWY_SCALAR
-  (void)d;
-  *to = BFloat16(hn::GetLane(v));
-#else
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::Rebind<std::uint32_t, D> d32;
-  const hn::Rebind<std::int32_t, D> di32;
-  const auto bits = hn::BitCast(d32, v);
-  const auto top = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(top, hn::Set(d32, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fffu)), odd));
-  const auto quiet = hn::Or(top, hn::Set(d32, 0x40u));
-  const auto result = hn::IfThenElse(hn::RebindMask(d32, hn::Ne(v, v)), quiet, rounded);
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, result)), d16,
-             reinterpret_cast<std::uint16_t*>(to));
-#endif
-}
-
-template <class D>
-HWY_INLINE hn::Vec<D> LoadElements(D d, const Float16* from) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, static_cast<float>(*from));
-#else
-  const hn::Rebind<hwy::float16_t, D> d16;
-  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(from)));
-#endif
-}
-
-template <class D>
-HWY_INLINE void StoreElements(D d, hn::Vec<D> v, Float16* to) {
-#if HWY_TARGET == HWY_SCALAR
-  (void)d;
-  *to = Float16(hn::GetLane(v));
-#else
-  const hn::Rebind<hwy::float16_t, D> d16;
-  hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(to));
-#endif
+template <class D, class Half>
+requires(sizeof(Half) == 2) HWY_INLINE void StoreElements(D d, hn::Vec<D> v, Half* to) {
+  StoreHalf(v, d, to);
 }
 
 // The first `count` < lanes elements; the other lanes are 0.
@@ -159,9 +117,8 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const hn::TFromD<D>* const* block, std::in
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void LoadTransposed(D d, const hn::TFromD<D>* const* block, std::int64_t row_stride,
                                std::int64_t offset, V* HWY_RESTRICT v) {
-  Unroll<16 / sizeof(hn::TFromD<D>)>([&](auto row) EXTENSOR_INLINED {
-    v[row] = LoadBlocks(d, block, offset + row * row_stride);
-  });
+  Unroll<16 / sizeof(hn::TFromD<D>)>(
+      [&](auto row) EXTENSOR_INLINED { v[row] = LoadBlocks(d, block, offset + row * row_stride); });
   TransposeBlocks(d, v);
 }
 #endif

@@ -103,9 +103,9 @@ void gemm_batched(const GemmCall& call, std::int64_t batch, const std::int64_t* 
     one.c = static_cast<std::byte*>(call.c) + c_offsets[i] * size;
     gemm(one);
   };
-  const double work = static_cast<double>(call.m) * static_cast<double>(call.n) *
-                      static_cast<double>(call.k);
-  const int threads = work > 8 * kSmallWork && batch < 4 * omp_get_max_threads()
+  const double work =
+      static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
+  const int threads = work > 8 * kSmallWork && batch < 4 * max_threads()
                           ? 1
                           : gemm_threads(work * static_cast<double>(batch), kSmallWork);
   if (threads <= 1) {

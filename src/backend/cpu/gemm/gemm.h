@@ -18,12 +18,12 @@ struct MatrixView {
 };
 
 struct GemmCall {
-  DType dtype;                // float16, bfloat16, float32 or float64, for every operand
-  std::int64_t m, n, k;       // any may be 0; k = 0 gives activation(bias)
-  MatrixView a;               // m × k
-  MatrixView b;               // k × n
-  void* c;                    // m × n, unit column stride, overlaps neither a nor b
-  std::int64_t c_row_stride;  // in elements, ≥ n
+  DType dtype;                 // float16, bfloat16, float32 or float64, for every operand
+  std::int64_t m, n, k;        // any may be 0; k = 0 gives activation(bias)
+  MatrixView a;                // m × k
+  MatrixView b;                // k × n
+  void* c;                     // m × n, unit column stride, overlaps neither a nor b
+  std::int64_t c_row_stride;   // in elements, ≥ n
   const void* bias = nullptr;  // n elements of the same dtype added to every row, or null
   Activation activation = Activation::none;
 };

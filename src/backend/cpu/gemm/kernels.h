@@ -23,9 +23,10 @@ struct Epilogue {
   Activation activation;
 };
 
-// One block of the product with all of its operands where the tile kernel wants them. Element (i, p)
-// of a lies at a[i / panel_rows * a_panel_stride + i % panel_rows * a_row_stride + p * a_k_stride],
-// element (p, j) of b at b[j / tile_columns * b_panel_stride + p * b_k_stride + j % tile_columns].
+// One block of the product with all of its operands where the tile kernel wants them. Element (i,
+// p) of a lies at a[i / panel_rows * a_panel_stride + i % panel_rows * a_row_stride + p *
+// a_k_stride], element (p, j) of b at b[j / tile_columns * b_panel_stride + p * b_k_stride + j %
+// tile_columns].
 template <class Element>
 struct Block {
   using Compute = ComputeOf<Element>;
@@ -36,8 +37,8 @@ struct Block {
   std::int64_t b_k_stride, b_panel_stride;
   Compute* sums;  // where the sums over k are kept; c itself if Element is Compute
   std::int64_t sums_row_stride;
-  bool transposed;           // the block computes cᵀ: m counts columns of c, n its rows
-  bool accumulate;           // add to the sums of earlier steps of k
+  bool transposed;                  // the block computes cᵀ: m counts columns of c, n its rows
+  bool accumulate;                  // add to the sums of earlier steps of k
   const Epilogue<Element>* finish;  // at the last step of k, else null
 };
 
@@ -68,7 +69,8 @@ struct Kernels {
 
   void (*block)(const Block<Element>& block);
 
-  // A small product of float32 or float64 with unit column stride of b and at most a relu; else null.
+  // A small product of float32 or float64 with unit column stride of b and at most a relu; else
+  // null.
   void (*tiny)(const GemmCall& call);
 
   // c = activation(sums + bias); sums may be c.

@@ -7,6 +7,13 @@
 // After foreach_target.
 #include "backend/cpu/gemm/kernels-inl.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::product {
+template <>
+constinit const TileFunctions<double> TileTable<double>::functions = MakeTileFunctions<double>();
+}  // namespace extensor::cpu::HWY_NAMESPACE::product
+HWY_AFTER_NAMESPACE();
+
 #if HWY_ONCE
 #include "backend/cpu/gemm/select.h"
 

@@ -25,7 +25,7 @@ struct MatrixVector {
   std::int64_t rows, k;
   const Element* matrix;
   std::int64_t row_stride, k_stride;
-  const Element* x;                 // contiguous
+  const Element* x;                  // contiguous
   const ComputeOf<Element>* x_wide;  // the same widened, when lanes run along the rows
 
   void compute(std::int64_t first_row, std::int64_t count, std::int64_t first_k, std::int64_t steps,
@@ -34,7 +34,8 @@ struct MatrixVector {
     if (x_wide != nullptr) {
       kernels<Element>().combine_rows(x_wide + first_k, from, k_stride, steps, count, sums);
     } else {
-      kernels<Element>().dot_block({1, count, steps, x + first_k, 0, from, row_stride, sums, count});
+      kernels<Element>().dot_block(
+          {1, count, steps, x + first_k, 0, from, row_stride, sums, count});
     }
   }
 };
@@ -101,23 +102,20 @@ bool run_matrix_vector(const Product<Element>& product) {
       call.rows <= kFewOutputs ? std::clamp<std::int64_t>(call.k / kShortestPiece, 1, kMostPieces)
                                : 1;
   Compute partial[kMostPieces * kFewOutputs];
-  std::byte* workspace =
-      Workspace::reserve(static_cast<std::size_t>(call.k) * (sizeof(Element) + sizeof(Compute)));
-  if (!along_k) {
-    Compute* wide = reinterpret_cast<Compute*>(workspace);
+  call.x_wide = nullptr;
+  const auto size = static_cast<std::size_t>(call.k);
+  if (along_k && x_stride != 1) {
+    auto* contiguous = reinterpret_cast<Element*>(Workspace::reserve(size * sizeof(Element)));
+    for (std::int64_t p = 0; p < call.k; ++p) contiguous[p] = call.x[p * x_stride];
+    call.x = contiguous;
+  } else if (!along_k) {
+    auto* wide = reinterpret_cast<Compute*>(Workspace::reserve(size * sizeof(Compute)));
     for (std::int64_t p = 0; p < call.k; ++p) wide[p] = static_cast<Compute>(call.x[p * x_stride]);
     call.x_wide = wide;
-  } else {
-    call.x_wide = nullptr;
-    if (x_stride != 1) {
-      Element* contiguous = reinterpret_cast<Element*>(workspace);
-      for (std::int64_t p = 0; p < call.k; ++p) contiguous[p] = call.x[p * x_stride];
-      call.x = contiguous;
-    }
   }
 
-  const int threads = gemm_threads(
-      static_cast<double>(call.rows) * static_cast<double>(call.k), kSmallWork);
+  const int threads =
+      gemm_threads(static_cast<double>(call.rows) * static_cast<double>(call.k), kSmallWork);
   if (pieces > 1) {
     run_tasks(threads, pieces, [&](std::int64_t piece) {
       const std::int64_t begin = call.k * piece / pieces;
@@ -145,17 +143,15 @@ bool run_matrix_vector(const Product<Element>& product) {
 template <class Element>
 void run_dots(const Product<Element>& product) {
   using Compute = ComputeOf<Element>;
-  const int threads =
-      gemm_threads(static_cast<double>(product.m) * static_cast<double>(product.n) *
-                       static_cast<double>(product.k),
-                   kSmallWork);
+  const int threads = gemm_threads(static_cast<double>(product.m) * static_cast<double>(product.n) *
+                                       static_cast<double>(product.k),
+                                   kSmallWork);
   // Tasks are bands of whole rows or columns of c, small enough for their sums to fit on the stack.
   const bool by_rows = product.m >= product.n;
   const std::int64_t across = by_rows ? product.n : product.m;
   const std::int64_t along = by_rows ? product.m : product.n;
   const std::int64_t band =
-      std::min((along + threads - 1) / threads,
-               std::max<std::int64_t>(1, 4 * kChunk / across));
+      std::min((along + threads - 1) / threads, std::max<std::int64_t>(1, 4 * kChunk / across));
   run_tasks(threads, (along + band - 1) / band, [&](std::int64_t task) {
     Compute sums[4 * kChunk];
     const std::int64_t first = task * band;
@@ -174,7 +170,7 @@ void run_dots(const Product<Element>& product) {
   });
 }
 
-#define EXTENSOR_INSTANTIATE(Element)                            \
+#define EXTENSOR_INSTANTIATE(Element)                       \
   template bool run_matrix_vector(const Product<Element>&); \
   template void run_dots(const Product<Element>&);
 EXTENSOR_INSTANTIATE(float)

@@ -68,7 +68,8 @@ void PackTransposedVector(const T* rows, std::int64_t row_stride, std::int64_t g
   for (std::int64_t p = 0; p + kSteps <= k; p += kSteps, panel += kSteps * width) {
     hn::Vec<decltype(d)> v[kSteps];
     LoadTransposed(d, block, row_stride, p, v);
-    Unroll<kSteps>([&](auto step) EXTENSOR_INLINED { hn::StoreU(v[step], d, panel + step * width); });
+    Unroll<kSteps>([&](auto step)
+                       EXTENSOR_INLINED { hn::StoreU(v[step], d, panel + step * width); });
   }
 }
 #endif

@@ -8,13 +8,15 @@
 #include <cstdlib>
 #include <new>
 
+#include "backend/cpu/parallel.h"
+
 namespace extensor::cpu {
 
 // Either one thread or all of them: libgomp ends threads when a team shrinks and pays to start them
 // again. Inside a parallel region everything runs on the calling thread.
 inline int gemm_threads(double work, double work_that_pays) {
   if (work < work_that_pays || omp_in_parallel()) return 1;
-  return omp_get_max_threads();
+  return max_threads();
 }
 
 // Runs task(0) … task(count - 1); the task must not throw. Which thread runs which task is fixed.
@@ -31,12 +33,14 @@ void run_tasks(int threads, std::int64_t count, const Task& task) {
   }
 }
 
-// A buffer that each calling thread keeps and reuses. Throws std::bad_alloc.
+// A buffer that each calling thread keeps and reuses; an unusually large one only until the next
+// call. Throws std::bad_alloc.
 class Workspace {
  public:
   static std::byte* reserve(std::size_t bytes) {
+    constexpr std::size_t kMostKept = std::size_t{256} << 20;
     thread_local Workspace workspace;
-    if (bytes > workspace.bytes_) workspace.grow(bytes);
+    if (bytes > workspace.bytes_ || workspace.bytes_ > kMostKept) workspace.resize(bytes);
     return workspace.data_;
   }
 
@@ -46,7 +50,7 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace() { std::free(data_); }
 
-  void grow(std::size_t bytes) {
+  void resize(std::size_t bytes) {
     constexpr std::size_t kAlignment = 4096;
     bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     std::free(data_);

@@ -7,8 +7,6 @@
 #define EXTENSOR_GEMM_TILE_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
-
 #include <cstdint>
 #include <type_traits>
 
@@ -21,35 +19,37 @@ namespace extensor::cpu::HWY_NAMESPACE::product {
 // Rows per tile: with two vectors per row and one for each operand this fills the register file.
 // Where c is one vector wide, a tile may be taller.
 #if HWY_MAX_BYTES == 64
-inline constexpr int kTileRows = 14;
-inline constexpr int kTallRows = 24;
+inline constexpr int kTileRows = 12;
+inline constexpr int kTallRows = 16;
 #elif HWY_MAX_BYTES == 32
 inline constexpr int kTileRows = 6;
-inline constexpr int kTallRows = 12;
+inline constexpr int kTallRows = 8;
 #else
 inline constexpr int kTileRows = 2;
 inline constexpr int kTallRows = 2;
 #endif
 
+// No two neighbours here are neighbours in GemmCall: GCC would copy such a pair through a vector
+// register, where the copy queues behind the arithmetic of the tile before.
 template <class T>
 struct Tile {
   std::int64_t k;
-  const T* a;
-  std::int64_t a_row_stride, a_k_stride;
   const T* b;
-  std::int64_t b_k_stride;
+  std::int64_t a_row_stride;
   T* c;
-  std::int64_t c_row_stride;
+  std::int64_t a_k_stride;
+  const T* bias;  // or null
+  std::int64_t b_k_stride;
+  const T* a;
   std::int64_t last_columns;  // columns in the last vector
-  const T* bias;              // or null
+  std::int64_t c_row_stride;
   bool accumulate;
   bool relu;
 };
 
 // kPartial: the last vector has fewer columns than lanes.
 template <class T, int kRows, int kVectors, bool kPartial>
-void RunTile(const Tile<T>& given) {
-  const Tile<T> tile = given;  // stores to c cannot change the copy
+void RunTile(const Tile<T>& tile) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
@@ -71,35 +71,32 @@ void RunTile(const Tile<T>& given) {
     });
   };
   for_all([&](V& x, int, auto) EXTENSOR_INLINED { x = hn::Zero(d); });
-  if (tile.accumulate) {
-    for_all([&](V&, int i, auto v) EXTENSOR_INLINED {
-      hwy::Prefetch(tile.c + i * tile.c_row_stride + v * kLanes);
-    });
-  }
-
   // Three rows share a pointer, so that the addresses of 14 rows fit in the registers.
   constexpr int kPointers = (kRows + 2) / 3;
   const std::int64_t row_stride = tile.a_row_stride;
   const T* a[kPointers];
   Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] = tile.a + 3 * q * row_stride; });
   const T* b = tile.b;
+  const std::int64_t a_k_stride = tile.a_k_stride;
+  const std::int64_t b_k_stride = tile.b_k_stride;
   for (std::int64_t p = tile.k; p > 0; --p) {
     V columns[kVectors];
     Unroll<kVectors>([&](auto v) EXTENSOR_INLINED { columns[v] = load(b, v); });
-    b += tile.b_k_stride;
+    b += b_k_stride;
     Unroll<kRows>([&](auto i) EXTENSOR_INLINED {
       const V row = hn::Set(d, a[i / 3][i % 3 * row_stride]);
-      Unroll<kVectors>([&](auto v) EXTENSOR_INLINED {
-        sum[i][v] = hn::MulAdd(row, columns[v], sum[i][v]);
-      });
+      Unroll<kVectors>(
+          [&](auto v) EXTENSOR_INLINED { sum[i][v] = hn::MulAdd(row, columns[v], sum[i][v]); });
     });
-    Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] += tile.a_k_stride; });
+    Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] += a_k_stride; });
   }
 
+  // Only now: before the loop these would take registers from it.
+  T* const c = tile.c;
+  const std::int64_t c_row_stride = tile.c_row_stride;
   if (tile.accumulate) {
-    for_all([&](V& x, int i, auto v) EXTENSOR_INLINED {
-      x = hn::Add(load(tile.c + i * tile.c_row_stride, v), x);
-    });
+    for_all([&](V& x, int i, auto v)
+                EXTENSOR_INLINED { x = hn::Add(load(c + i * c_row_stride, v), x); });
   }
   if (tile.bias != nullptr) {
     for_all([&](V& x, int, auto v) EXTENSOR_INLINED { x = hn::Add(x, load(tile.bias, v)); });
@@ -108,7 +105,7 @@ void RunTile(const Tile<T>& given) {
     for_all([&](V& x, int, auto) EXTENSOR_INLINED { x = Relu(d, x); });
   }
   for_all([&](V& x, int i, auto v) EXTENSOR_INLINED {
-    T* to = tile.c + i * tile.c_row_stride + v * kLanes;
+    T* to = c + i * c_row_stride + v * kLanes;
     if constexpr (kPartial && v == kVectors - 1) {
       hn::BlendedStore(x, mask, d, to);
     } else {
@@ -141,8 +138,15 @@ constexpr TileFunctions<T> MakeTileFunctions() {
   return table;
 }
 
+// Defined once per compute type: in kernels_f32.cpp and kernels_f64.cpp.
 template <class T>
-inline constexpr TileFunctions<T> kTileFunctions = MakeTileFunctions<T>();
+struct TileTable {
+  static const TileFunctions<T> functions;
+};
+template <>
+const TileFunctions<float> TileTable<float>::functions;
+template <>
+const TileFunctions<double> TileTable<double>::functions;
 
 // A tile that was computed as part of cᵀ, with all the rows of its last vector.
 template <class T>

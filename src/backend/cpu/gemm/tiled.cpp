@@ -19,10 +19,16 @@ std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
 
-constexpr std::int64_t kStepsPerBlock = 400;     // of k
-constexpr std::int64_t kRowsPerBlock = 384;      // a block of a stays in the second-level cache
+constexpr std::int64_t kStepsPerBlock = 1024;    // of k; long, for every block rereads its sums
+constexpr std::int64_t kRowsPerBlock = 112;      // a block of a stays in the second-level cache
 constexpr std::int64_t kColumnsPerBlock = 1024;  // a block of b in the third
 constexpr double kSmallWork = 80.0 * 1024;       // multiply-adds below which one thread is faster
+
+// One panel of a and a large b read in place: few steps at a time, so that b is read along its
+// rows.
+constexpr std::int64_t kStepsOfThinProduct = 32;
+constexpr std::int64_t kStepsOfThinnestProduct = 8;
+constexpr std::int64_t kLargeOperand = 256 * 1024;
 
 // The product as the tile kernel sees it: `left` is read element by element, `right` in vectors.
 // Swapped, it computes cᵀ = bᵀ · aᵀ.
@@ -43,10 +49,16 @@ double overhead(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lan
                 bool right_transposed, bool swapped) {
   constexpr double kTranspose = 0.35;  // cycles per element
   const double idle_lanes = static_cast<double>(round_up(n, lanes) - n);
-  double cycles = static_cast<double>(m) * static_cast<double>(k) * idle_lanes / static_cast<double>(lanes);
+  double cycles =
+      static_cast<double>(m) * static_cast<double>(k) * idle_lanes / static_cast<double>(lanes);
   if (right_transposed) cycles += kTranspose * static_cast<double>(n) * static_cast<double>(k);
   if (swapped) cycles += 1.5 * kTranspose * static_cast<double>(m) * static_cast<double>(n);
   return cycles;
+}
+
+template <class Element>
+bool is_page_multiple(std::int64_t stride) {
+  return stride * static_cast<std::int64_t>(sizeof(Element)) % 4096 == 0;
 }
 
 template <class Element>
@@ -57,10 +69,9 @@ Plan<Element> make_plan(const Product<Element>& product) {
   Plan<Element> plan;
   plan.k = product.k;
   plan.finish = product.finish;
-  plan.swapped =
-      product.b_column_stride != 1 &&
-      overhead(product.n, product.m, product.k, lanes, product.a_row_stride != 1, true) <
-          overhead(product.m, product.n, product.k, lanes, true, false);
+  plan.swapped = product.b_column_stride != 1 &&
+                 overhead(product.n, product.m, product.k, lanes, product.a_row_stride != 1, true) <
+                     overhead(product.m, product.n, product.k, lanes, true, false);
   if (plan.swapped) {
     plan.m = product.n;
     plan.n = product.m;
@@ -80,11 +91,22 @@ Plan<Element> make_plan(const Product<Element>& product) {
     plan.right_k_stride = product.b_k_stride;
     plan.right_column_stride = product.b_column_stride;
   }
-  // Transposing sums costs, so cᵀ is computed in longer steps.
-  plan.k_block = even_piece(plan.k, plan.swapped ? 2 * kStepsPerBlock : kStepsPerBlock, 8);
-  plan.pack_left = !kInPlace || plan.n > 16 * kernel.tile_columns;
-  plan.pack_right =
-      !kInPlace || plan.right_column_stride != 1 || plan.m > 32 * kernel.tile_rows;
+  plan.pack_left = plan.pack_right = true;
+  if (kInPlace) {
+    // Reading in place beats packing until an operand is reread so often that its misses add up,
+    // soonest where its rows fall on the same cache sets.
+    const std::int64_t few_columns = 4 * kernel.tile_columns;
+    plan.pack_left = plan.n > 4 * few_columns ||
+                     (plan.n > few_columns &&
+                      (plan.left_k_stride != 1 || is_page_multiple<Element>(plan.left_row_stride)));
+    plan.pack_right = plan.right_column_stride != 1 || plan.m > 32 * kernel.tile_rows;
+  }
+  const bool thin =
+      !plan.pack_right && plan.m <= kernel.tile_rows && plan.k * plan.n > kLargeOperand;
+  const std::int64_t most_steps = !thin                           ? kStepsPerBlock
+                                  : 2 * plan.m > kernel.tile_rows ? kStepsOfThinProduct
+                                                                  : kStepsOfThinnestProduct;
+  plan.k_block = even_piece(plan.k, most_steps, 8);
   return plan;
 }
 
@@ -106,9 +128,8 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
       even_piece(region.columns, kColumnsPerBlock, kernel.tile_columns);
   const std::int64_t row_tiles = divide_up(region.rows, kernel.tile_rows);
   const std::int64_t panel_rows = divide_up(region.rows, row_tiles);
-  const std::int64_t row_step =
-      even_piece(region.rows, std::max(panel_rows, kRowsPerBlock / panel_rows * panel_rows),
-                 panel_rows);
+  const std::int64_t row_step = even_piece(
+      region.rows, std::max(panel_rows, kRowsPerBlock / panel_rows * panel_rows), panel_rows);
   // Sums kept apart from c stay a block long; sums in c itself may run over all the rows.
   const std::int64_t outer_step = kInPlace ? region.rows : row_step;
 
@@ -188,8 +209,8 @@ Grid make_grid(const Plan<Element>& plan, int threads) {
     if (threads % row_parts != 0) continue;
     const std::int64_t column_parts = threads / row_parts;
     const double rows = static_cast<double>(divide_up(plan.m, row_parts));
-    const double columns = static_cast<double>(
-        round_up(divide_up(plan.n, column_parts), kernel.tile_columns / 2));
+    const double columns =
+        static_cast<double>(round_up(divide_up(plan.n, column_parts), kernel.tile_columns / 2));
     const double cost = rows * columns / 16 + (plan.pack_left ? rows * 0.35 : rows * 0.05) +
                         (plan.pack_right ? columns * 0.2 : columns * 0.05);
     if (row_parts == 1 || cost < best_cost) {
@@ -208,10 +229,9 @@ void run_tiled(const Product<Element>& product) {
   constexpr bool kInPlace = std::is_same_v<Element, Compute>;
   const Kernels<Element>& kernel = kernels<Element>();
   const Plan<Element> plan = make_plan(product);
-  const int threads =
-      gemm_threads(static_cast<double>(plan.m) * static_cast<double>(plan.n) *
-                       static_cast<double>(plan.k),
-                   kSmallWork);
+  const int threads = gemm_threads(
+      static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k),
+      kSmallWork);
   const Grid grid = threads > 1 ? make_grid(plan, threads) : Grid{1, 1};
   const std::int64_t region_rows = divide_up(plan.m, grid.row_parts);
   const std::int64_t region_columns =

@@ -62,7 +62,7 @@ class RowRunner {
     std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * group_elements);
     std::vector<std::byte> raw(
         call_.inner > 1 ? static_cast<std::size_t>(threads) * group_elements * sizeof(T) : 0);
-    parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
       const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
       T* buffer = buffers.data() + thread * 3 * group_elements;
       std::byte* raw_buffer = raw.data() + thread * group_elements * sizeof(T);

@@ -148,8 +148,20 @@ HWY_INLINE Lanes<T> clamp(Lanes<T> x, std::type_identity_t<Lanes<T>> lo,
   return select(x < lo, lo, select(x > hi, hi, x));
 }
 
-inline constexpr double selu_alpha = 1.6732632423543772848170429916717;
 inline constexpr double selu_scale = 1.0507009873554804934193349852946;
+inline constexpr double selu_scale_alpha = 1.7580993408473768599402175208123;  // scale · alpha
+
+// softplus(beta · x) / beta. What rounding the product and the quotient lost is put back in the end:
+// the lower tail magnifies the former. The derivative, for that, is softplus itself or 1.
+template <class T>
+HWY_INLINE Lanes<T> softplus_of_product(Lanes<T> beta, Lanes<T> x) {
+  const hn::ScalableTag<T> d;
+  const Lanes<T> product = beta * x, value = softplus(product), quotient = value / beta;
+  const Lanes<T> lost = ProductError(d, beta.v, x.v, product.v);
+  const Lanes<T> rest = FusedNegMulAdd(d, quotient.v, beta.v, value.v);
+  const Lanes<T> correction = (rest + select(product < 0, value, 1) * lost) / beta;
+  return quotient + select(abs(product) < 1e4, correction, 0);
+}
 
 // Derivatives whose parts are shared. The bound on x keeps ∞ · 0 out of the far tails, where the
 // factor beside x is 0 or 1 already.
@@ -180,7 +192,9 @@ HWY_INLINE V mish_derivative(V x) {
 template <class V, class Safe>
 HWY_INLINE V power_gradient_base(V a, V b, Safe safe) {
   const V power_of_distance = power(a, abs(b - 1));
-  return select(b >= 1, b * power_of_distance, b / safe(power_of_distance));
+  // A constant has no gradient, not even where its formula is 0 / 0.
+  const V below_one = select(b == 0, 0, b / safe(power_of_distance));
+  return select(b >= 1, b * power_of_distance, below_one);
 }
 template <class V, class Safe>
 HWY_INLINE V power_gradient_exponent(V a, V b, Safe safe) {

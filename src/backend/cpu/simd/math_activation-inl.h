@@ -30,10 +30,11 @@ HWY_INLINE ReducedSigmoid<V> ReduceSigmoid(D d, V x, V x_error) {
       kIsFloat<D> ? ClampKeepingNaN(d, x, T(-120), T(30)) : ClampKeepingNaN(d, x, T(-760), T(60));
   // As ReduceExp, of -x.
   const V n = hn::Round(hn::Mul(bounded, Pick(d, 1.44269502f, 1.4426950408889634)));
-  const V high = FusedMulAdd(d, n, Pick(d, 0.693147182f, 0.69314718055994529), hn::Neg(bounded));
+  const V high = ProductError(d, n, Pick(d, 0.693147182f, 0.69314718055994529), bounded);
   const V low = Pick(d, -1.90465421e-09f, 2.3190468138462996e-17);
   const V r = hn::MulAdd(n, low, high);
-  V y = hn::Add(r, ExpTail<false>(d, r));
+  const V square = hn::Mul(r, r);
+  V y = hn::MulAdd(square, ExpPolynomial<false>(d, r, square), r);
   if constexpr (kWithError) {
     const V r_error = hn::MulAdd(n, low, hn::Sub(high, r));
     y = hn::Add(y, hn::NegMulAdd(x_error, hn::Add(one, y), r_error));
@@ -81,8 +82,8 @@ HWY_INLINE V Softplus(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Softplus(dd, v); });
   } else {
-    const V e = Exp(d, hn::Neg(hn::Abs(x)));
-    return hn::Add(MaxKeepingNaN(d, x, hn::TFromD<D>(0)), Log1pOfUnit(d, e));
+    const V log = Log1pOfUnit(d, ExpSum(d, hn::Neg(hn::Abs(x))));
+    return hn::Add(MaxKeepingNaN(d, x, hn::TFromD<D>(0)), log);
   }
 }
 
@@ -91,30 +92,44 @@ HWY_INLINE V LogSigmoid(D d, V x) {
   return hn::Neg(Softplus(d, hn::Neg(x)));
 }
 
-// log(e^a + e^b). Where the two terms cancel, the rare path has the bits that are left.
+// log(e^a + e^b) = max + log(1 + e^(min - max)), good to an ULP or so of the larger of its terms.
+template <class D, class V>
+HWY_INLINE V LogAddExpTerms(D d, V a, V b) {
+  const V zero = hn::Zero(d);
+  const V larger = hn::Max(a, b);
+  const Sum<V> difference = TwoSum(hn::Min(a, b), hn::Neg(larger));
+  Sum<V> power = ExpSum(d, difference.sum);
+  // With an infinite difference its error is NaN and the power zero.
+  const V error = hn::IfThenElseZero(hn::Gt(power.sum, zero), difference.error);
+  power.error = hn::MulAdd(power.sum, error, power.error);
+  const V result = hn::Add(larger, Log1pOfUnit(d, power));
+  // Equal infinities have no difference; Max and Min may have lost a NaN.
+  const V ln2 = Pick(d, 0.693147182f, 0.69314718055994529);
+  const V twice = hn::IfThenElse(hn::Eq(a, b), hn::Add(a, ln2), result);
+  return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), NotANumber(d), twice);
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V LogAddExp(D d, V a, V b) {
   using T = hn::TFromD<D>;
+  const auto terms = [](auto dd, auto v, auto w) HWY_ATTR { return LogAddExpTerms(dd, v, w); };
   if constexpr (kIsFloat<D> && !kHasFma) {
-    return InDouble(d, a, b, [](auto dd, auto v, auto w) HWY_ATTR { return LogAddExp(dd, v, w); });
+    return InDouble(d, a, b, terms);
   } else {
-    const V larger = hn::Max(a, b);
-    const V smaller = hn::Min(a, b);
-    const Sum<V> difference = TwoSum(smaller, hn::Neg(larger));
-    const V power = Exp(d, difference.sum);
-    const V e = hn::MulAdd(
-        power, hn::IfThenElse(hn::Gt(power, hn::Zero(d)), difference.error, hn::Zero(d)), power);
-    const V result = hn::Add(larger, Log1pOfUnit(d, e));
-    const auto ordinary =
-        hn::And(hn::IsFinite(hn::Sub(a, b)), hn::Ge(hn::Abs(result), hn::Set(d, T(0.25))));
-    if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return result;
-    return PerLane(d, a, b, [](T first, T second) {
-      using W = Wide<T>;
-      const W x = first, y = second;
-      if (x == y) return x + W(0.693147180559945309417232121458176568L);
-      if (std::isnan(x) || std::isnan(y)) return x + y;
-      return std::max(x, y) + std::log1p(std::exp(-std::abs(x - y)));
-    });
+    const V result = LogAddExpTerms(d, a, b);
+    // Terms of opposite sign may cancel: rarely, and then the wider type has the bits that are
+    // left.
+    const auto cancelled =
+        hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.5))));
+    if (HWY_LIKELY(hn::AllFalse(d, cancelled))) return result;
+    if constexpr (kIsFloat<D>) {
+      return InDouble(d, a, b, terms);
+    } else {
+      const V wide = PerLane(d, a, b, [](long double x, long double y) {
+        return std::fmax(x, y) + std::log1p(std::exp(-std::abs(x - y)));
+      });
+      return hn::IfThenElse(cancelled, wide, result);
+    }
   }
 }
 

@@ -29,9 +29,12 @@ inline constexpr bool kHasFma = false;
 template <class D>
 inline constexpr bool kIsFloat = std::is_same_v<hn::TFromD<D>, float>;
 
-// Double lanes serve float lanes too (see InDouble); a float lane takes its own path only with FMA.
-template <class D>
-inline constexpr bool kFastFloat = kIsFloat<D>&& kHasFma;
+#undef EXTENSOR_EMULATED
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#define EXTENSOR_EMULATED 1
+#else
+#define EXTENSOR_EMULATED 0
+#endif
 
 // The type in which the slow per-lane path of a function is computed.
 template <class T>
@@ -59,11 +62,16 @@ HWY_NOINLINE V PerLane(D d, V a, V b, Function function) {
   return hn::Load(d, first);
 }
 
-// Highway's one-lane DemoteTo turns infinity into the largest finite float.
+// Highway's emulated DemoteTo turns infinity into the largest finite float.
 template <class D, class V>
 HWY_INLINE hn::Vec<D> NarrowTo(D d, V x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(d, static_cast<float>(hn::GetLane(x)));
+#if EXTENSOR_EMULATED
+  const hn::Rebind<double, D> dd;
+  HWY_ALIGN double wide[hn::MaxLanes(dd)];
+  HWY_ALIGN float narrow[hn::MaxLanes(d)];
+  hn::Store(x, dd, wide);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) narrow[i] = static_cast<float>(wide[i]);
+  return hn::Load(d, narrow);
 #else
   return hn::DemoteTo(d, x);
 #endif
@@ -237,6 +245,22 @@ HWY_INLINE V Polynomial(D d, V x, T c0, Rest... rest) {
   return hn::MulAdd(x, Polynomial(d, x, rest...), hn::Set(d, static_cast<hn::TFromD<D>>(c0)));
 }
 
+// The same where the square of x is known anyway: even and odd powers apart, half the latency.
+template <size_t kFirst, class D, class V, class T, size_t kCount>
+HWY_INLINE V EverySecond(D d, V square, const T (&c)[kCount]) {
+  constexpr size_t kLast = kFirst + (kCount - 1 - kFirst) / 2 * 2;
+  V sum = hn::Set(d, c[kLast]);
+  HWY_UNROLL(16)
+  for (size_t i = kLast; i > kFirst; i -= 2) sum = hn::MulAdd(sum, square, hn::Set(d, c[i - 2]));
+  return sum;
+}
+
+template <class D, class V, class... Coefficients>
+HWY_INLINE V PolynomialWithSquare(D d, V x, V square, Coefficients... coefficients) {
+  const hn::TFromD<D> c[] = {static_cast<hn::TFromD<D>>(coefficients)...};
+  return hn::MulAdd(EverySecond<1>(d, square, c), x, EverySecond<0>(d, square, c));
+}
+
 // 2^n for an integral n whose power is a normal number.
 template <class D, class V>
 HWY_INLINE V PowerOfTwo(D d, V n) {
@@ -310,7 +334,7 @@ HWY_INLINE Sum<V> Product(D d, V a, Sum<V> b) {
 // Min and Max that keep a NaN in x: x86 returns the second operand then.
 template <class D, class V>
 HWY_INLINE V MinKeepingNaN(D d, V x, hn::TFromD<D> high) {
-#if HWY_TARGET == HWY_SCALAR
+#if EXTENSOR_EMULATED
   return hn::IfThenElse(hn::Gt(x, hn::Set(d, high)), hn::Set(d, high), x);
 #else
   return hn::Min(hn::Set(d, high), x);
@@ -319,7 +343,7 @@ HWY_INLINE V MinKeepingNaN(D d, V x, hn::TFromD<D> high) {
 
 template <class D, class V>
 HWY_INLINE V MaxKeepingNaN(D d, V x, hn::TFromD<D> low) {
-#if HWY_TARGET == HWY_SCALAR
+#if EXTENSOR_EMULATED
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
 #else
   return hn::Max(hn::Set(d, low), x);

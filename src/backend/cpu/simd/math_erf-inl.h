@@ -34,39 +34,34 @@ HWY_INLINE Sum<V> NormalTailRatio(D d, V t, V t_error) {
   const V one = hn::Set(d, T(1));
   const Sum<V> denominator = FastTwoSum(four, t);  // Exact: 4 is a multiple of the last bit of t.
   const V reciprocal = NearReciprocal(d, denominator.sum);
-  V u = hn::Mul(hn::Sub(t, four), reciprocal);
-  if constexpr (kWithError || !kIsFloat<D>) {
-    // Near t = 0 the polynomial is steep.
-    const V partial = hn::NegMulAdd(four, hn::Add(u, one), t);
-    u = hn::MulAdd(reciprocal, hn::NegMulAdd(t, u, partial), u);
-  }
+  const V rough = hn::Mul(hn::Sub(t, four), reciprocal);
+  const V partial = hn::NegMulAdd(four, hn::Add(rough, one), t);
+  const V u = hn::MulAdd(reciprocal, hn::NegMulAdd(t, rough, partial), rough);
   V p;
-  V p_error = hn::Zero(d);
   if constexpr (kIsFloat<D>) {
-    p = Polynomial(d, u, -6.52762022e-09f, -0.303948343f, 0.193568677f, -0.0932604298f,
-                   0.0301989242f, -0.00377362501f, -0.00174564077f, 0.000824096613f,
-                   8.74227189e-05f, -0.000116035451f, -2.62846406e-05f);
+    p = Polynomial(d, u, 0.193568677f, -0.0932604298f, 0.0301989242f, -0.00377362501f,
+                   -0.00174564077f, 0.000824096613f, 8.74227189e-05f, -0.000116035451f,
+                   -2.62846406e-05f);
   } else {
-    // In the far tail the first terms cancel by half: their rounding is kept.
-    const V higher = hn::Mul(
-        u, Polynomial(d, u, 0.19356870037110735, -0.093260928979829807, 0.03019828744546376,
-                      -0.0037700944833289874, -0.001739846183594574, 0.00081540922832975301,
-                      6.6672155003179469e-05, -0.00011554746415076743, -9.5412090586237464e-07,
-                      1.7572328054480046e-05, 3.5829680966274234e-07, -2.960047460324831e-06,
-                      -3.1474578442869559e-07, 5.1071852994919478e-07, 1.3571577859563247e-07,
-                      -7.7444950034841304e-08, -4.2492882502546094e-08, 6.6559496731476294e-09,
-                      9.6742165265533454e-09, 9.2098572310215353e-10, -1.2234420469038604e-09,
-                      -3.4653821223166749e-10));
-    const Sum<V> first = FastTwoSum(hn::Set(d, -0.30394832098594604), higher);
-    const V product = hn::Mul(u, first.sum);
-    p = product;
-    p_error = hn::MulAdd(
-        u, first.error,
-        hn::Add(ProductError(d, u, first.sum, product), hn::Set(d, -1.1365858410856507e-17)));
+    p = PolynomialWithSquare(
+        d, u, hn::Mul(u, u), 0.19356870037110735, -0.093260928979829807, 0.03019828744546376,
+        -0.0037700944833289874, -0.001739846183594574, 0.00081540922832975301,
+        6.6672155003179469e-05, -0.00011554746415076743, -9.5412090586237464e-07,
+        1.7572328054480046e-05, 3.5829680966274234e-07, -2.960047460324831e-06,
+        -3.1474578442869559e-07, 5.1071852994919478e-07, 1.3571577859563247e-07,
+        -7.7444950034841304e-08, -4.2492882502546094e-08, 6.6559496731476294e-09,
+        9.6742165265533454e-09, 9.2098572310215353e-10, -1.2234420469038604e-09,
+        -3.4653821223166749e-10);
   }
-  const Sum<V> numerator = FastTwoSum(Pick(d, 0.377642572f, 0.37764256520787576), p);
+  // The first terms nearly cancel in the far tail: their rounding is kept.
+  const Sum<V> first = FastTwoSum(Pick(d, -0.303948343f, -0.30394832098594604), hn::Mul(u, p));
+  const V product = hn::Mul(u, first.sum);
+  const V constant_rest = Pick(d, -6.52762022e-09f, -1.1365858410856507e-17);
+  const V product_error =
+      hn::MulAdd(u, first.error, hn::Add(ProductError(d, u, first.sum, product), constant_rest));
+  const Sum<V> numerator = FastTwoSum(Pick(d, 0.377642572f, 0.37764256520787576), product);
   const V quotient = hn::Mul(numerator.sum, reciprocal);
-  const V remainder = hn::Add(hn::Add(numerator.error, p_error),
+  const V remainder = hn::Add(hn::Add(numerator.error, product_error),
                               hn::NegMulAdd(quotient, denominator.sum, numerator.sum));
   const V rest = hn::NegMulAdd(quotient, denominator.error, remainder);
   if constexpr (!kWithError) return {quotient, hn::Mul(rest, reciprocal)};
@@ -82,27 +77,6 @@ HWY_INLINE Sum<V> TailProduct(D d, Sum<V> ratio, Sum<V> exponential) {
   const V rest = hn::MulAdd(ratio.error, exponential.sum,
                             ProductError(d, ratio.sum, exponential.sum, product));
   return {product, hn::MulAdd(ratio.sum, exponential.error, rest)};
-}
-
-// Phi(x) = 1/2 + x p(x^2) where |x| < 1, as a sum.
-template <class D, class V>
-HWY_INLINE Sum<V> NormalCenter(D d, V x) {
-  const V square = hn::Mul(x, x);
-  V p;
-  if constexpr (kIsFloat<D>) {
-    p = Polynomial(d, square, -1.16388792e-08f, -0.0664903596f, 0.00997332297f, -0.00118633185f,
-                   0.000113490751f, -7.65655113e-06f);
-  } else {
-    p = Polynomial(d, square, -2.4999276594673051e-17, -0.066490380066905427, 0.0099735570100350467,
-                   -0.001187328215468319, 0.00011543468751828348, -9.4446557992170664e-06,
-                   6.6596800132419204e-07, -4.1224125732022406e-08, 2.2704288613170244e-09,
-                   -1.106502448190112e-10, 4.0756954568117688e-12);
-  }
-  const V slope = Pick(d, 0.398942292f, 0.3989422804014327);
-  const V product = hn::Mul(x, slope);
-  const Sum<V> head = FastTwoSum(hn::Set(d, hn::TFromD<D>(0.5)), product);
-  const V rest = hn::MulAdd(x, p, ProductError(d, x, slope, product));
-  return {head.sum, hn::Add(head.error, rest)};
 }
 
 // Without FMA the tails would lose too much: one lane at a time, in a wider type.
@@ -140,9 +114,7 @@ HWY_INLINE V NormalCdf(D d, V x) {
   } else {
     const V tail = Finish(d, NormalTail(d, BoundNormal(d, hn::Abs(x))));
     const V one = hn::Set(d, hn::TFromD<D>(1));
-    const V outer = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
-    const Sum<V> center = NormalCenter(d, x);
-    return hn::IfThenElse(hn::Lt(hn::Abs(x), one), hn::Add(center.sum, center.error), outer);
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
   }
 }
 
@@ -168,10 +140,7 @@ HWY_INLINE V Gelu(D d, V x) {
     const V t = BoundNormal(d, hn::Abs(x));
     const Scaled<V> tail = NormalTail(d, t);
     const V missing = Finish(d, Scaled<V>{Product(d, t, tail.value), tail.n});
-    const V outer = hn::Sub(hn::Max(x, hn::Zero(d)), missing);
-    const Sum<V> center = Product(d, x, NormalCenter(d, x));
-    const auto is_center = hn::Lt(hn::Abs(x), hn::Set(d, hn::TFromD<D>(1)));
-    return hn::CopySign(hn::IfThenElse(is_center, hn::Add(center.sum, center.error), outer), x);
+    return hn::CopySign(hn::Sub(hn::Max(x, hn::Zero(d)), missing), x);
   }
 }
 
@@ -198,11 +167,12 @@ HWY_INLINE Sum<V> ErfCenter(D d, V x) {
     p = Polynomial(d, square, -5.8752029e-08f, -0.376126379f, 0.112837747f, -0.0268650185f,
                    0.00521996152f, -0.000846950046f, 0.000111659931f, -9.39487472e-06f);
   } else {
-    p = Polynomial(d, square, 1.5212521523301083e-17, -0.37612638903183748, 0.11283791670954887,
-                   -0.026866170645078364, 0.0052239776248327006, -0.00085483269816498386,
-                   0.0001205533114052946, -1.4925595942300955e-05, 1.6461011047724278e-06,
-                   -1.6350422030648266e-07, 1.4660493931253907e-08, -1.1375565858979982e-09,
-                   5.9616746025086855e-11);
+    p = PolynomialWithSquare(d, square, hn::Mul(square, square), 1.5212521523301083e-17,
+                             -0.37612638903183748, 0.11283791670954887, -0.026866170645078364,
+                             0.0052239776248327006, -0.00085483269816498386, 0.0001205533114052946,
+                             -1.4925595942300955e-05, 1.6461011047724278e-06,
+                             -1.6350422030648266e-07, 1.4660493931253907e-08,
+                             -1.1375565858979982e-09, 5.9616746025086855e-11);
   }
   const V slope = Pick(d, 1.12837923f, 1.1283791670955126);
   const V product = hn::Mul(x, slope);
@@ -216,11 +186,7 @@ HWY_INLINE V Erfc(D d, V x) {
   } else {
     const V tail = ErfcTail(d, hn::Abs(x));
     const V two = hn::Set(d, hn::TFromD<D>(2));
-    const V outer = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(two, tail), tail);
-    const Sum<V> erf = ErfCenter(d, x);
-    const Sum<V> head = FastTwoSum(hn::Set(d, hn::TFromD<D>(1)), hn::Neg(erf.sum));
-    const V center = hn::Add(head.sum, hn::Sub(head.error, erf.error));
-    return hn::IfThenElse(hn::Lt(hn::Abs(x), Pick(d, 0.5f, 0.5)), center, outer);
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(two, tail), tail);
   }
 }
 
@@ -241,17 +207,18 @@ HWY_INLINE V Erf(D d, V x) {
                      0.0241269823f, -0.00366507447f, 0.000276826177f, 6.33341915e-06f,
                      -2.04035859e-06f);
     } else {
-      q = Polynomial(d, bounded, 1.1183951199037763e-08, -1.1283793248121803, -0.63661872712242007,
-                     -0.10277693389487101, 0.019141033008929845, 0.0001819066779003964,
-                     -0.0016503927504297456, 0.00052912910798853742, 3.9498251580115342e-05,
-                     -0.00012136029761809073, 6.9919095510412072e-05, -2.6308667859993501e-05,
-                     7.4247148667988848e-06, -1.6307260838506927e-06, 2.7988784046245955e-07,
-                     -3.6993112967636405e-08, 3.6442353482048493e-09, -2.5219036840291026e-10,
-                     1.0938535169272099e-11, -2.236534781548481e-13);
+      q = PolynomialWithSquare(
+          d, bounded, hn::Mul(bounded, bounded), 1.1183951199037763e-08, -1.1283793248121803,
+          -0.63661872712242007, -0.10277693389487101, 0.019141033008929845, 0.0001819066779003964,
+          -0.0016503927504297456, 0.00052912910798853742, 3.9498251580115342e-05,
+          -0.00012136029761809073, 6.9919095510412072e-05, -2.6308667859993501e-05,
+          7.4247148667988848e-06, -1.6307260838506927e-06, 2.7988784046245955e-07,
+          -3.6993112967636405e-08, 3.6442353482048493e-09, -2.5219036840291026e-10,
+          1.0938535169272099e-11, -2.236534781548481e-13);
     }
     const ReducedExp<V> e = ReduceExp<false>(d, q);
-    const V complement = hn::Mul(hn::Add(one, hn::Add(e.r, e.w)), PowerOfTwo(d, e.n));
-    const auto is_small = hn::Lt(magnitude, Pick(d, 0.8f, 0.8));
+    const V complement = hn::Mul(hn::Add(one, hn::MulAdd(e.square, e.q, e.r)), PowerOfTwo(d, e.n));
+    const auto is_small = hn::Lt(magnitude, Pick(d, 0.875f, 0.875));
     return hn::CopySign(hn::IfThenElse(is_small, small, hn::Sub(one, complement)), x);
   }
 }

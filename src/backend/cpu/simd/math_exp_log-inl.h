@@ -12,28 +12,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// e^x = 2^n (1 + r + r_error + w): |r| <= ln(2)/2, w = e^r - 1 - r.
+// e^x = 2^n (1 + r + r_error + r^2 q): |r| <= ln(2)/2.
 template <class V>
 struct ReducedExp {
-  V n, r, r_error, w;
+  V n, r, r_error, square, q;
 };
 
-// kExact: to the last bit of w itself, for e^x - 1; otherwise of e^x.
+// kExact: to the last bit of r^2 q itself, for e^x - 1; otherwise of e^x.
 template <bool kExact, class D, class V>
-HWY_INLINE V ExpTail(D d, V r) {
-  const V square = hn::Mul(r, r);
+HWY_INLINE V ExpPolynomial(D d, V r, V square) {
   if constexpr (kIsFloat<D> && kExact) {
-    return hn::Mul(square, Polynomial(d, r, 0.5f, 0.166666672f, 0.0416665114f, 0.00833317731f,
-                                      0.00139305019f, 0.00019972329f));
+    return PolynomialWithSquare(d, r, square, 0.5f, 0.166666672f, 0.0416665114f, 0.00833317731f,
+                                0.00139305019f, 0.00019972329f);
   } else if constexpr (kIsFloat<D>) {
-    return hn::Mul(square, Polynomial(d, r, 0.5f, 0.166665763f, 0.0416664667f, 0.00836324878f,
-                                      0.00139349676f));
+    return PolynomialWithSquare(d, r, square, 0.5f, 0.166665763f, 0.0416664667f, 0.00836324878f,
+                                0.00139349676f);
   } else {
-    return hn::Mul(
-        square, Polynomial(d, r, 0.5, 0.16666666666666671, 0.041666666666666678,
-                           0.0083333333333258965, 0.0013888888888876985, 0.00019841269875410617,
-                           2.4801587342422164e-05, 2.7557254823865368e-06, 2.7557257005698655e-07,
-                           2.510541135511907e-08, 2.0920349971431765e-09));
+    return PolynomialWithSquare(d, r, square, 0.5, 0.16666666666666671, 0.041666666666666678,
+                                0.0083333333333258965, 0.0013888888888876985,
+                                0.00019841269875410617, 2.4801587342422164e-05,
+                                2.7557254823865368e-06, 2.7557257005698655e-07,
+                                2.510541135511907e-08, 2.0920349971431765e-09);
   }
 }
 
@@ -47,7 +46,8 @@ HWY_INLINE ReducedExp<V> ReduceExp(D d, V x) {
   const V low = Pick(d, -1.90465421e-09f, 2.3190468138462996e-17);
   e.r = hn::NegMulAdd(e.n, low, high);
   e.r_error = hn::NegMulAdd(e.n, low, hn::Sub(high, e.r));
-  e.w = ExpTail<kExact>(d, e.r);
+  e.square = hn::Mul(e.r, e.r);
+  e.q = ExpPolynomial<kExact>(d, e.r, e.square);
   return e;
 }
 
@@ -61,14 +61,15 @@ HWY_INLINE ReducedExp<V> ReduceExp2(D d, V x) {
   e.r = hn::Mul(fraction, ln2);
   e.r_error = hn::MulAdd(fraction, Pick(d, -1.90465421e-09f, 2.3190468138462996e-17),
                          ProductError(d, fraction, ln2, e.r));
-  e.w = ExpTail<false>(d, e.r);
+  e.square = hn::Mul(e.r, e.r);
+  e.q = ExpPolynomial<false>(d, e.r, e.square);
   return e;
 }
 
 // e^x - 1 before the scaling by 2^n, as a sum whose head is rounded last.
 template <class V>
 HWY_INLINE Sum<V> ReducedExpm1(const ReducedExp<V>& e) {
-  const Sum<V> y = FastTwoSum(e.r, e.w);
+  const Sum<V> y = FastTwoSum(e.r, hn::Mul(e.square, e.q));
   return {y.sum, hn::Add(y.error, e.r_error)};
 }
 
@@ -76,7 +77,8 @@ HWY_INLINE Sum<V> ReducedExpm1(const ReducedExp<V>& e) {
 template <bool kExact, class D, class V>
 HWY_INLINE Sum<V> ReducedExpSum(D d, const ReducedExp<V>& e) {
   const Sum<V> head = FastTwoSum(hn::Set(d, hn::TFromD<D>(1)), e.r);
-  const V tail = hn::Add(head.error, kExact ? hn::Add(e.w, e.r_error) : e.w);
+  const V rest = kExact ? hn::Add(head.error, e.r_error) : head.error;
+  const V tail = hn::MulAdd(e.square, e.q, rest);
   return {head.sum, tail};
 }
 
@@ -209,9 +211,11 @@ template <class D, class V>
 HWY_INLINE V LogTail(D d, V f) {
   const V square = hn::Mul(f, f);
   if constexpr (kIsFloat<D>) {
-    const V p = Polynomial(d, f, 0.333333313f, -0.250000507f, 0.20000425f, -0.166616514f,
-                           0.142594621f, -0.126086682f, 0.117389299f, -0.098751463f, 0.0458654948f);
-    return hn::Mul(square, hn::MulAdd(f, p, hn::Set(d, -0.5f)));
+    const V p = PolynomialWithSquare(d, f, square, 0.333333313f, -0.250000507f, 0.20000425f,
+                                     -0.166616514f, 0.142594621f, -0.126086682f, 0.117389299f,
+                                     -0.098751463f, 0.0458654948f);
+    const V half_square = hn::Mul(hn::Set(d, 0.5f), square);
+    return hn::MulSub(hn::Mul(f, square), p, half_square);
   } else {
     const V s = hn::Div(f, hn::Add(f, hn::Set(d, 2.0)));
     const V z = hn::Mul(s, s);
@@ -301,16 +305,28 @@ HWY_INLINE V Log1pFinite(D d, V x, V x_error) {
   return LogSum(d, split.n, f.sum, hn::Add(w, f.error));
 }
 
+// e^x for x <= 0 as a sum.
+template <class D, class V>
+HWY_INLINE Sum<V> ExpSum(D d, V x) {
+  const ReducedExp<V> e = ReduceExp<false>(d, ClampExponent(d, x));
+  const Sum<V> value = ReducedExpSum<true>(d, e);
+  const Sum<V> normalized = FastTwoSum(value.sum, value.error);
+  return {ScaleByPowerOfTwo(d, normalized.sum, e.n), ScaleByPowerOfTwo(d, normalized.error, e.n)};
+}
+
 // log(1 + e) for 0 <= e <= 1: 1 + e is 2^n (1 + f) with n = 0 or 1.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Log1pOfUnit(D d, V e) {
+template <class D, class V>
+HWY_INLINE V Log1pOfUnit(D d, Sum<V> e) {
   using T = hn::TFromD<D>;
+  const V one = hn::Set(d, T(1));
   const V half = hn::Set(d, T(0.5));
-  const auto large = hn::Ge(e, half);
+  const auto large = hn::Ge(e.sum, half);
   // (1 + e) / 2 - 1 = e/2 - 1/2, exactly.
-  const V f = hn::IfThenElse(large, hn::MulSub(e, half, half), e);
-  const V n = hn::IfThenElseZero(large, hn::Set(d, T(1)));
-  return LogSum(d, n, f, LogTail(d, f));
+  const V f = hn::IfThenElse(large, hn::MulSub(e.sum, half, half), e.sum);
+  const V n = hn::IfThenElseZero(large, one);
+  // The error's weight is 1 / (1 + e), and a line is near enough.
+  const V slope = hn::NegMulAdd(e.sum, half, one);
+  return LogSum(d, n, f, hn::MulAdd(e.error, slope, LogTail(d, f)));
 }
 
 template <class D, class V = hn::Vec<D>>

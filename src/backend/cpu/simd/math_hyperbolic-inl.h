@@ -79,7 +79,7 @@ HWY_INLINE V Tanh(D d, V x) {
     const Sum<V> above_one = FastTwoSum(one, power);
     const Sum<V> top = FastTwoSum(below_one.sum, e.r);
     const Sum<V> bottom = FastTwoSum(above_one.sum, e.r);
-    const V tail = hn::Add(e.w, e.r_error);
+    const V tail = hn::MulAdd(e.square, e.q, e.r_error);
     const V numerator_tail = hn::Add(hn::Add(top.error, below_one.error), tail);
     const V denominator_tail = hn::Add(hn::Add(bottom.error, above_one.error), tail);
     const V magnitude =

@@ -15,7 +15,9 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Cbrt(D d, V x) {
-  return PerLane(d, x, [](double lane) { return std::cbrt(lane); });
+  // In a wider type: glibc's double cbrt is off by up to 3 ULP.
+  return PerLane(
+      d, x, [](hn::TFromD<D> lane) { return std::cbrt(static_cast<Wide<hn::TFromD<D>>>(lane)); });
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -24,9 +26,17 @@ HWY_INLINE V Rsqrt(D d, V x) {
   const V one = hn::Set(d, T(1));
   V y;
 #if EXTENSOR_AVX512
-  if constexpr (!kIsFloat<D>)
-    y = hn::Div(one, hn::Sqrt(x));
-  else if constexpr (sizeof(V) == 64)
+  if constexpr (!kIsFloat<D>) {
+    if constexpr (sizeof(V) == 64)
+      y = V{_mm512_rsqrt14_pd(x.raw)};
+    else if constexpr (sizeof(V) == 32)
+      y = V{_mm256_rsqrt14_pd(x.raw)};
+    else
+      y = V{_mm_rsqrt14_pd(x.raw)};
+    // A first step to 28 bits; at 0 and infinity it is NaN and not taken.
+    const V step = hn::Mul(hn::Mul(y, hn::Set(d, T(0.5))), hn::NegMulAdd(hn::Mul(x, y), y, one));
+    y = hn::IfThenElse(hn::IsNaN(step), y, hn::Add(y, step));
+  } else if constexpr (sizeof(V) == 64)
     y = V{_mm512_rsqrt14_ps(x.raw)};
   else if constexpr (sizeof(V) == 32)
     y = V{_mm256_rsqrt14_ps(x.raw)};
@@ -148,7 +158,8 @@ HWY_INLINE V PowerOfPositive(D d, V a, V b) {
   e.r_error = hn::MulAdd(fraction.error, ln2,
                          hn::MulAdd(fraction.sum, hn::Set(d, 2.3190468138462996e-17),
                                     ProductError(d, fraction.sum, ln2, e.r)));
-  e.w = ExpTail<false>(d, e.r);
+  e.square = hn::Mul(e.r, e.r);
+  e.q = ExpPolynomial<false>(d, e.r, e.square);
   const Sum<V> value = ReducedExpSum<true>(d, e);
   return ScaleByPowerOfTwo(d, hn::Add(value.sum, value.error), n);
 }

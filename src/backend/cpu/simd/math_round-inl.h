@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// Highway's one-lane target loses the sign of zero in Floor and Ceil and rounds 0.49999997f to 1.
-#if HWY_TARGET == HWY_SCALAR
+// Highway's emulated targets lose the sign of zero in Floor and Ceil and round 0.49999997f to 1.
+#if EXTENSOR_EMULATED
 #define EXTENSOR_ROUNDING(Name, function)                                         \
   template <class D, class V = hn::Vec<D>>                                        \
   HWY_INLINE V Name(D d, V x) {                                                   \

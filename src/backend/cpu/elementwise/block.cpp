@@ -1,0 +1,240 @@
+#include "backend/cpu/elementwise/block.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::ElementwiseCall;
+using backend::ElementwiseOp;
+
+constexpr std::size_t widest_lanes = 16;
+
+// What an input is read as and what the result is written as by the loop of (op, compute).
+DType loop_input_dtype(ElementwiseOp op, int input, DType compute) {
+  return op == ElementwiseOp::where && input == 0 ? DType::uint8 : compute;
+}
+
+bool gives_bool(ElementwiseOp op) {
+  switch (op) {
+#define COMPARE(name, ...) case ElementwiseOp::name:
+#define PREDICATE COMPARE
+#include "extensor/tables/logical.def"
+    return true;
+    default:
+      return false;
+  }
+}
+
+bool is_unary_forward(ElementwiseOp op) {
+  switch (op) {
+#define UNARY(name, ...) case ElementwiseOp::name:
+#include "extensor/tables/unary.def"
+    return true;
+    default:
+      return false;
+  }
+}
+
+bool same_representation(DType stored, DType read) {
+  return stored == read || (stored == DType::bool_ && read == DType::uint8);
+}
+
+void copy_loop(const void* const* inputs, void* out, std::size_t n,
+               const backend::Parameter* bytes_per_element) {
+  std::memcpy(out, inputs[0], n * static_cast<std::size_t>(bytes_per_element->integer));
+}
+
+}  // namespace
+
+Job make_job(const ElementwiseCall& call) {
+  Job job;
+  job.inputs = call.input_count;
+  job.parameters = call.parameters;
+  const DType out_dtype = call.out.dtype;
+  static constexpr backend::Parameter copy_sizes[] = {{0, 0}, {0, 1}, {0, 2}, {0, 0}, {0, 4},
+                                                      {0, 0}, {0, 0}, {0, 0}, {0, 8}};
+  if (call.op == ElementwiseOp::copy) {
+    job.loop = &copy_loop;
+    job.lanes = 1;
+    job.parameters = &copy_sizes[itemsize(out_dtype)];
+    job.input_read[0] = job.out_written = out_dtype;
+  } else {
+    const ElementwiseTable& table = elementwise_table(call.compute);
+    const DType compute = call.compute == DType::bool_ ? DType::uint8 : call.compute;
+    job.loop = table.loops[static_cast<int>(call.op)];
+    // Loops over plain elements take any length.
+    job.lanes = gives_bool(call.op) || call.op == ElementwiseOp::where ? 1 : table.lanes;
+    for (int k = 0; k < job.inputs; ++k) {
+      job.input_read[k] = loop_input_dtype(call.op, k, compute);
+    }
+    job.out_written = gives_bool(call.op) ? DType::bool_ : compute;
+    if (is_half(out_dtype) && compute == DType::float32 && is_unary_forward(call.op)) {
+      const ElementwiseTable& exact = elementwise_table(DType::float64);
+      job.exact_loop = exact.loops[static_cast<int>(call.op)];
+      job.exact_lanes = exact.lanes;
+      job.demote = demote_and_check_loop(out_dtype);
+    }
+  }
+  for (int k = 0; k < job.inputs; ++k) {
+    job.input_stored[k] = call.inputs[k].dtype;
+    job.input_stored_size[k] = itemsize(job.input_stored[k]);
+    job.input_read_size[k] = itemsize(job.input_read[k]);
+    job.input_convert[k] = same_representation(job.input_stored[k], job.input_read[k])
+                               ? nullptr
+                               : convert_loop(job.input_stored[k], job.input_read[k]);
+  }
+  job.out_stored = out_dtype;
+  job.out_stored_size = itemsize(out_dtype);
+  job.out_written_size = itemsize(job.out_written);
+  job.out_convert =
+      job.out_written == out_dtype ? nullptr : convert_loop(job.out_written, out_dtype);
+  return job;
+}
+
+namespace {
+
+// Runs the loop on n dense elements. The last, incomplete vector goes through small buffers: inputs
+// in `padded` may be read a vector past n.
+void run_loop(const Job& job, const std::byte* const* inputs, unsigned padded, std::byte* out,
+              bool out_padded, std::size_t n) {
+  const void* pointers[max_inputs] = {inputs[0], inputs[1], inputs[2]};
+  const std::size_t tail = job.lanes == 1 ? 0 : n % job.lanes;
+  const unsigned every_input = (1u << job.inputs) - 1;
+  if (tail == 0 || (out_padded && (padded & every_input) == every_input)) {
+    job.loop(pointers, out, tail == 0 ? n : n - tail + job.lanes, job.parameters);
+    return;
+  }
+  const std::size_t whole = n - tail;
+  if (whole != 0) job.loop(pointers, out, whole, job.parameters);
+  alignas(64) std::byte tails[max_inputs][widest_lanes * widest_item];
+  for (int k = 0; k < job.inputs; ++k) {
+    const std::size_t size = job.input_read_size[k];
+    std::memset(tails[k], 0, sizeof tails[k]);
+    std::memcpy(tails[k], inputs[k] + whole * size, tail * size);
+    pointers[k] = tails[k];
+  }
+  alignas(64) std::byte result[widest_lanes * widest_item];
+  job.loop(pointers, result, job.lanes, job.parameters);
+  std::memcpy(out + whole * job.out_written_size, result, tail * job.out_written_size);
+}
+
+// Makes n elements of input k readable by the loop; direct memory where that is possible.
+const std::byte* stage_input(const Job& job, int k, Span span, std::size_t n, Scratch& scratch) {
+  if (span.stride == 1 && job.input_convert[k] == nullptr) return span.data;
+  std::byte* block = scratch.input[k];
+  if (span.stride == 0) {
+    if (scratch.repeated[k] == span.data) return block;
+    const std::byte* value = span.data;
+    alignas(8) std::byte converted[widest_item];
+    if (job.input_convert[k] != nullptr) {
+      job.input_convert[k](span.data, converted, 1);
+      value = converted;
+    }
+    splat(value, block, block_size, job.input_read_size[k]);
+    scratch.repeated[k] = span.data;
+    return block;
+  }
+  const std::byte* dense = span.data;
+  if (span.stride != 1) {
+    std::byte* gathered = job.input_convert[k] == nullptr ? block : scratch.gathered;
+    gather(span.data, span.stride, gathered, n, job.input_stored_size[k]);
+    dense = gathered;
+  }
+  if (job.input_convert[k] != nullptr) job.input_convert[k](dense, block, n);
+  // The last vector is run whole: lanes beyond n hold numbers too.
+  const std::size_t pad = (job.lanes - n % job.lanes) % job.lanes;
+  std::memset(block + n * job.input_read_size[k], 0, pad * job.input_read_size[k]);
+  return block;
+}
+
+// Results in float32 that sit on a rounding boundary of the half are computed again in float64.
+void narrow_exactly(const Job& job, const std::byte* input, const std::byte* results,
+                    std::byte* narrowed, std::size_t n) {
+  std::uint16_t doubtful[block_size];
+  const std::size_t count =
+      job.demote(reinterpret_cast<const float*>(results), narrowed, n, doubtful);
+  if (count == 0) return;
+  const float* x = reinterpret_cast<const float*>(input);
+  alignas(64) double wide[block_size] = {};
+  for (std::size_t i = 0; i < count; ++i) wide[i] = static_cast<double>(x[doubtful[i]]);
+  const std::size_t rounded = (count + job.exact_lanes - 1) / job.exact_lanes * job.exact_lanes;
+  const void* pointers[max_inputs] = {wide, nullptr, nullptr};
+  // The parameters as float32 took them: one function for all elements, and products exact in double.
+  backend::Parameter parameters[] = {job.parameters[0], job.parameters[1]};
+  for (auto& parameter : parameters) parameter.real = static_cast<float>(parameter.real);
+  job.exact_loop(pointers, wide, rounded, parameters);
+  auto* bits = reinterpret_cast<std::uint16_t*>(narrowed);
+  for (std::size_t i = 0; i < count; ++i) {
+    bits[doubtful[i]] =
+        job.out_stored == DType::float16 ? Float16(wide[i]).bits() : BFloat16(wide[i]).bits();
+  }
+}
+
+// n elements, at most a block, of one row.
+void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
+  const std::byte* pointers[max_inputs] = {};
+  unsigned padded = 0;
+  for (int k = 0; k < job.inputs; ++k) {
+    pointers[k] = stage_input(job, k, inputs[k], n, scratch);
+    if (pointers[k] == scratch.input[k]) padded |= 1u << k;
+  }
+  const bool direct = out.stride == 1 && job.out_convert == nullptr && !job.stream;
+  if (direct) return run_loop(job, pointers, padded, out.data, false, n);
+  const std::byte* result = scratch.out;
+  if (job.loop == &copy_loop && job.out_convert == nullptr) {
+    result = pointers[0];
+  } else {
+    run_loop(job, pointers, padded, scratch.out, true, n);
+  }
+  if (job.out_convert != nullptr) {
+    std::byte* narrowed = out.stride == 1 && !job.stream ? out.data : scratch.narrowed;
+    if (job.demote != nullptr) {
+      narrow_exactly(job, pointers[0], scratch.out, narrowed, n);
+    } else {
+      job.out_convert(scratch.out, narrowed, n);
+    }
+    if (narrowed == out.data) return;
+    result = narrowed;
+  }
+  if (job.stream) {
+    stream_copy(result, out.data, n * job.out_stored_size);
+  } else {
+    scatter(result, out.data, out.stride, n, job.out_stored_size);
+  }
+}
+
+}  // namespace
+
+bool is_direct(const Job& job, const Span* inputs, Span out) {
+  if (job.stream || out.stride != 1 || job.out_convert != nullptr) return false;
+  for (int k = 0; k < job.inputs; ++k) {
+    if (inputs[k].stride != 1 || job.input_convert[k] != nullptr) return false;
+  }
+  return true;
+}
+
+void run_direct_row(const Job& job, const Span* inputs, Span out, std::size_t n) {
+  const std::byte* pointers[max_inputs] = {};
+  for (int k = 0; k < job.inputs; ++k) pointers[k] = inputs[k].data;
+  run_loop(job, pointers, 0, out.data, false, n);
+}
+
+void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
+  if (is_direct(job, inputs, out)) return run_direct_row(job, inputs, out, n);
+  Span here[max_inputs];
+  for (std::size_t begin = 0; begin < n; begin += block_size) {
+    const std::int64_t at = static_cast<std::int64_t>(begin);
+    for (int k = 0; k < job.inputs; ++k) {
+      const std::int64_t bytes = static_cast<std::int64_t>(job.input_stored_size[k]);
+      here[k] = {inputs[k].data + at * inputs[k].stride * bytes, inputs[k].stride};
+    }
+    const std::int64_t bytes = static_cast<std::int64_t>(job.out_stored_size);
+    run_block(job, here, {out.data + at * out.stride * bytes, out.stride},
+              std::min(block_size, n - begin), scratch);
+  }
+}
+
+}  // namespace extensor::cpu

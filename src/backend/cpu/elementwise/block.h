@@ -1,0 +1,64 @@
+// One block of an elementwise call: operands of any dtype and stride along one dimension, made
+// readable for a loop of the tables and its result put where it belongs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/elementwise/kernels.h"
+
+namespace extensor::cpu {
+
+using backend::max_inputs;
+
+inline constexpr std::size_t block_size = 512;  // elements staged at a time
+inline constexpr std::size_t widest_item = 8;   // bytes
+
+// One operand along the innermost dimension.
+struct Span {
+  std::byte* data;
+  std::int64_t stride;
+};
+
+// Everything that stays the same over a call.
+struct Job {
+  ElementwiseLoop loop;
+  std::size_t lanes;
+  int inputs;
+  const backend::Parameter* parameters;
+  DType input_stored[max_inputs], input_read[max_inputs];
+  std::size_t input_stored_size[max_inputs], input_read_size[max_inputs];
+  ConvertLoop input_convert[max_inputs];  // null where stored and read are the same
+  DType out_written, out_stored;
+  std::size_t out_written_size, out_stored_size;
+  ConvertLoop out_convert;
+  // Halves computed in float32: results that may be rounded wrongly are computed again in float64.
+  ElementwiseLoop exact_loop = nullptr;
+  std::size_t exact_lanes = 1;
+  DemoteLoop demote = nullptr;
+  bool stream = false;
+};
+
+// Blocks in the L1 cache, left uninitialised: setting them up costs more than a small tensor.
+struct Scratch {
+  Scratch() {}  // NOLINT: a defaulted one would zero the blocks
+  alignas(64) std::byte input[max_inputs][block_size * widest_item];
+  alignas(64) std::byte gathered[block_size * widest_item];
+  alignas(64) std::byte out[block_size * widest_item];
+  alignas(64) std::byte narrowed[block_size * widest_item];
+  // The scalar each input block holds copies of, so that a row of the same scalar is not refilled.
+  const std::byte* repeated[max_inputs] = {};
+};
+
+Job make_job(const backend::ElementwiseCall& call);
+
+// A row of any length: in one go where nothing is staged, else block by block.
+void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch);
+
+// A row that needs no staging, without a scratch: what small tensors take.
+bool is_direct(const Job& job, const Span* inputs, Span out);
+void run_direct_row(const Job& job, const Span* inputs, Span out, std::size_t n);
+
+}  // namespace extensor::cpu

@@ -1,0 +1,311 @@
+// Zeros, infinities, NaN, subnormals and the largest numbers (C99 Annex F, the Array API's tables), and
+// the rules of the elementwise gradients at their corners.
+#include <gtest/gtest.h>
+
+#include "support/compare.h"
+#include "support/draw.h"
+#include "support/elementwise_reference.h"
+#include "support/op_registry.h"
+
+namespace extensor {
+namespace {
+
+using compare::format_of;
+using compare::ulp_error;
+using compare::values_of;
+using op_registry::BinaryRow;
+using op_registry::UnaryRow;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+// The corners of a format and the numbers the standards' tables single out, of both signs.
+std::vector<double> special_values(DType dtype) {
+  const compare::Format format = format_of(dtype);
+  const double least = std::ldexp(1.0, format.min_exponent - format.digits);
+  const double normal = std::ldexp(1.0, format.min_exponent - 1);
+  const double epsilon = std::ldexp(1.0, 1 - format.digits);
+  const double most = std::ldexp(2 - epsilon, format.max_exponent - 1);
+  std::vector<double> values = {0,   least, normal - least, normal,      most, infinity, nan,
+                                1,   1 - epsilon / 2,       1 + epsilon, 0.5,  2,        3,
+                                2.5, 1.5,   3.5,            1024};
+  const std::size_t count = values.size();
+  for (std::size_t i = 0; i < count; ++i) values.push_back(-values[i]);
+  return values;
+}
+
+double number(const Tensor& x) { return x.to(DType::float64).item<double>(); }
+
+Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::float64) {
+  return from_data(std::vector<double>(values)).to(dtype);
+}
+
+bool same(double a, double b) { return (a != a && b != b) || a == b; }
+
+// EXPECT_EQ on vectors where NaN equals NaN.
+void expect_values(const Tensor& got, const std::vector<double>& expected, const char* what = "") {
+  const auto values = values_of(got);
+  ASSERT_EQ(values.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_TRUE(same(values[i], expected[i]))
+        << what << " element " << i << ": got " << values[i] << ", expected " << expected[i];
+  }
+}
+
+// ---- values ----------------------------------------------------------------------------------------
+
+class UnarySpecial : public ::testing::TestWithParam<UnaryRow> {};
+class BinarySpecial : public ::testing::TestWithParam<BinaryRow> {};
+
+TEST_P(UnarySpecial, ValuesFollowTheStandards) {
+  const UnaryRow& row = GetParam();
+  const auto found = reference::unary_references().find(row.name);
+  ASSERT_NE(found, reference::unary_references().end()) << row.name << " has no reference";
+  for (DType dtype : float_dtypes) {
+    const Tensor x = from_data(special_values(dtype)).to(dtype);
+    const auto inputs = values_of(x), results = values_of(row.forward(x));
+    reference::Parameters parameters;
+    const auto taken = [&](double p) { return dtype == DType::float64 ? p : static_cast<float>(p); };
+    if (!row.parameters.empty()) parameters.p = taken(row.parameters[0]);
+    if (row.parameters.size() > 1) parameters.q = taken(row.parameters[1]);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const long double exact = found->second(inputs[i], parameters);
+      EXPECT_LE(ulp_error(format_of(dtype), results[i], exact), is_half(dtype) ? 0.5 : 2)
+          << name(dtype) << " x = " << inputs[i] << ": got " << results[i] << ", exact " << exact;
+    }
+  }
+}
+
+TEST_P(BinarySpecial, ValuesFollowTheStandards) {
+  const BinaryRow& row = GetParam();
+  const auto found = reference::binary_references().find(row.name);
+  ASSERT_NE(found, reference::binary_references().end()) << row.name << " has no reference";
+  for (DType dtype : float_dtypes) {
+    const Tensor x = from_data(special_values(dtype)).to(dtype);
+    const Tensor a = x.unsqueeze(1), b = x;
+    const Tensor got = row.forward(a, b);
+    const auto left = values_of(a.broadcast_to(got.shape()));
+    const auto right = values_of(b.broadcast_to(got.shape())), results = values_of(got);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const long double exact = found->second(left[i], right[i]);
+      if (exact == 0 && results[i] == 0 && (row.name == "maximum" || row.name == "minimum")) {
+        continue;  // either zero will do
+      }
+      EXPECT_LE(ulp_error(format_of(dtype), results[i], exact), is_half(dtype) ? 0.501 : 2)
+          << name(dtype) << " a = " << left[i] << ", b = " << right[i] << ": got " << results[i]
+          << ", exact " << static_cast<double>(exact);
+    }
+  }
+}
+
+// ---- every backward --------------------------------------------------------------------------------
+
+TEST_P(UnarySpecial, BackwardRefusesAGradientOfAnotherShapeOrAnInteger) {
+  const UnaryRow& row = GetParam();
+  const Tensor x = draw::inputs_of(row, {2, 3}, 1);
+  for (const Shape& wrong : {Shape{3, 2}, Shape{2}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{2, 1}}) {
+    EXPECT_THROW(row.backward(ones(wrong, DType::float64), x), ShapeError) << wrong;
+  }
+  EXPECT_THROW(row.backward(ones({2, 3}, DType::int64), x), DTypeError);
+  EXPECT_THROW(row.backward(ones({2, 3}), x.to(DType::int32)), DTypeError);
+  if (row.backward_eps) {
+    EXPECT_THROW(row.backward_eps(ones({2, 3}), x, -1e-3), ValueError);
+    EXPECT_THROW(row.backward_eps(ones({2, 3}), x, nan), ValueError);
+  }
+}
+
+TEST_P(BinarySpecial, BackwardRefusesAGradientOfAnotherShape) {
+  const BinaryRow& row = GetParam();
+  const Tensor a = draw::uniform({2, 1}, row.lo, row.hi, 1), b = draw::uniform({3}, row.lo, row.hi, 2);
+  for (const Shape& wrong : {Shape{3, 2}, Shape{2, 1}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{6}}) {
+    EXPECT_THROW(row.backward(ones(wrong, DType::float64), a, b), ShapeError) << wrong;
+  }
+  EXPECT_THROW(row.backward(ones({2, 3}, DType::int64), a, b), DTypeError);
+  EXPECT_THROW(row.backward(ones({2, 4}), ones({2, 4}), ones({3})), ShapeError);
+}
+
+// With the default eps no gradient is NaN or infinite at a singular point; with 0 it is IEEE's.
+TEST_P(UnarySpecial, EpsKeepsGradientsFinite) {
+  const UnaryRow& row = GetParam();
+  if (!row.backward_eps) GTEST_SKIP() << "no eps";
+  for (DType dtype : float_dtypes) {
+    const Tensor saved = vector_of({0, -0.0, 1e-12, 1e-38}, dtype);
+    const Tensor g = ones({4}, dtype);
+    if (dtype != DType::float16) {  // which may overflow on 1e10
+      EXPECT_TRUE(all(isfinite(row.backward(g, saved))).item<bool>()) << name(dtype);
+    }
+    EXPECT_FALSE(any(isnan(row.backward(g, saved))).item<bool>()) << name(dtype);
+  }
+  // Where the denominator is far from 0, eps changes nothing.
+  const Tensor x = draw::inputs_of(row, {50}, 1), g = ones({50}, DType::float64);
+  EXPECT_TRUE(compare::identical(row.backward(g, x), row.backward_eps(g, x, 0)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, UnarySpecial, ::testing::ValuesIn(op_registry::unary_rows()),
+                         [](const auto& info) { return info.param.label; });
+INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_registry::binary_rows()),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- rules of the gradients ------------------------------------------------------------------------
+
+TEST(GradientRule, EpsAndIeeeAtSingularPoints) {
+  const Tensor g = ones({}, DType::float64);
+  const auto at = [](double x) { return full({}, x, DType::float64); };
+  EXPECT_EQ(number(log_backward(g, at(0))), 1e10);
+  EXPECT_EQ(number(log_backward(g, at(-1e-20))), -1e10);
+  EXPECT_EQ(number(log_backward(g, at(0), 0)), infinity);
+  EXPECT_EQ(number(log_backward(g, at(1e-10), 1e-10)), 1 / 1e-10);
+  EXPECT_EQ(number(log_backward(g, at(1e-5))), 1 / 1e-5);
+  EXPECT_EQ(number(sqrt_backward(g, at(0))), 0.5 / 1e-10);
+  EXPECT_EQ(number(sqrt_backward(g, at(0), 0)), infinity);
+  EXPECT_DOUBLE_EQ(number(reciprocal_backward(g, at(0))), -1e20);
+  EXPECT_EQ(number(reciprocal_backward(g, at(0), 0)), -infinity);
+  EXPECT_DOUBLE_EQ(number(log2_backward(g, at(0))), 1e10 / std::log(2.0));
+  EXPECT_DOUBLE_EQ(number(log10_backward(g, at(0))), 1e10 / std::log(10.0));
+  EXPECT_DOUBLE_EQ(number(rsqrt_backward(g, at(0))), -0.5 / 1e-15);
+  const auto divided = divide_backward(g, at(3), at(0));
+  EXPECT_EQ(number(divided.first), 1e10);
+  EXPECT_DOUBLE_EQ(number(divided.second), -3e20);
+  const auto ieee = divide_backward(g, at(3), at(0), 0);
+  EXPECT_EQ(number(ieee.first), infinity);
+  EXPECT_EQ(number(ieee.second), -infinity);
+}
+
+// Divided by b twice rather than by b²: exact down to eps, also in float32.
+TEST(GradientRule, DivideIsExactDownToEps) {
+  for (DType dtype : {DType::float32, DType::float64}) {
+    for (double b : {1e-10, 2e-10, -1e-9, 1e-5, 1e15, -1e18}) {
+      const Tensor divisor = full({}, b, dtype), one = ones({}, dtype);
+      const double exact = number(divisor);
+      const double grad_b = number(divide_backward(one, full({}, 1e-3, dtype), divisor).second);
+      const double expected = -number(full({}, 1e-3, dtype)) / exact / exact;
+      EXPECT_NEAR(grad_b / expected, 1, dtype == DType::float32 ? 1e-6 : 1e-15) << b;
+    }
+  }
+}
+
+TEST(GradientRule, TiesOfMaximumAndMinimumAreHalfEach) {
+  const Tensor a = vector_of({1, 2, 3, nan, 1, nan}), b = vector_of({1, 3, 2, 1, nan, nan});
+  const Tensor g = full({6}, 8, DType::float64);
+  const auto maximum = maximum_backward(g, a, b), minimum = minimum_backward(g, a, b);
+  expect_values(maximum.first, {4, 0, 8, 8, 0, 8});
+  expect_values(maximum.second, {4, 8, 0, 0, 8, 8});
+  expect_values(minimum.first, {4, 8, 0, 8, 0, 8});
+  expect_values(minimum.second, {4, 0, 8, 0, 8, 8});
+}
+
+TEST(GradientRule, KinksAtZeroAndClipBounds) {
+  const Tensor g = full({3}, 5, DType::float64), around = vector_of({-1, 0, 1});
+  expect_values(relu_backward(g, around), {0, 0, 5}, "relu");
+  expect_values(abs_backward(g, around), {-5, 0, 5}, "abs");
+  for (auto zero : {sign_backward, ceil_backward, floor_backward, round_backward, trunc_backward}) {
+    expect_values(zero(g, around), {0, 0, 0}, "steps");
+  }
+  const Tensor five = full({6}, 5, DType::float64);
+  const Tensor x = vector_of({-2, -1.5, 0, 2, 2.5, nan});
+  expect_values(clip(x, -1.5, 2), {-1.5, -1.5, 0, 2, 2, nan}, "clip");
+  expect_values(clip_backward(five, x, -1.5, 2), {0, 5, 5, 5, 0, 0}, "clip_backward");
+  EXPECT_THROW(clip(x, 2, -1.5), ValueError);
+  EXPECT_THROW(clip_backward(five, x, 2, -1.5), ValueError);
+}
+
+TEST(GradientRule, PowerCorners) {
+  const auto at = [](double a, double b, double eps) {
+    const auto gradients = power_backward(ones({}, DType::float64), full({}, a, DType::float64),
+                                          full({}, b, DType::float64), eps);
+    return std::pair{number(gradients.first), number(gradients.second)};
+  };
+  EXPECT_EQ(number(power(zeros({}, DType::float64), 0.0)), 1);
+  for (double eps : {default_eps, 0.0}) {
+    EXPECT_EQ(at(0, 0, eps), (std::pair{0.0, 0.0})) << eps;
+    EXPECT_EQ(at(0, 2, eps), (std::pair{0.0, 0.0})) << eps;
+    EXPECT_EQ(at(0, 1, eps), (std::pair{1.0, 0.0})) << eps;
+    EXPECT_EQ(at(-2, 3, eps).first, 12) << eps;
+    EXPECT_EQ(at(-2, -1, eps).first, -0.25) << eps;
+    EXPECT_EQ(at(-2, 2, eps).first, -4) << eps;
+    EXPECT_EQ(at(-3, 1, eps).first, 1) << eps;
+    EXPECT_EQ(at(5, 0, eps), (std::pair{0.0, std::log(5.0)})) << eps;
+  }
+  EXPECT_EQ(at(0, 0.5, 0).first, infinity);
+  EXPECT_EQ(at(0, 0.5, default_eps).first, 0.5 / default_eps);
+  EXPECT_EQ(at(0, 0.5, 0).second, 0);
+  EXPECT_TRUE(std::isfinite(at(0, -1, default_eps).first));
+  EXPECT_TRUE(std::isfinite(at(0, -1, default_eps).second));
+}
+
+// The sign of the divisor, as Python has it for floats and integers.
+TEST(GradientRule, ModuloAndFloorDivide) {
+  const Tensor a = vector_of({7, -7, 7, -7, 6, -6, 5.5, -5.5});
+  const Tensor b = vector_of({3, 3, -3, -3, 3, -3, 2, 2});
+  expect_values(modulo(a, b), {1, 2, -2, -1, 0, 0, 1.5, 0.5}, "modulo");
+  expect_values(floor_divide(a, b), {2, -3, -3, 2, 2, 2, 2, -3}, "floor_divide");
+  const Tensor g = full({8}, 2, DType::float64);
+  const auto gradients = modulo_backward(g, a, b);
+  expect_values(gradients.first, {2, 2, 2, 2, 2, 2, 2, 2}, "grad_a");
+  expect_values(gradients.second, {-4, 6, 6, -4, -4, -4, -4, 6}, "grad_b");
+  const Tensor i = tensor({7, -7, 7, -7, 6}), j = tensor({3, 3, -3, -3, -3});
+  EXPECT_EQ(modulo(i, j).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, -2, -1, 0}));
+  EXPECT_EQ(floor_divide(i, j).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{2, -3, -3, 2, -2}));
+  // Beyond what a double holds.
+  const std::int64_t large = 9007199254740993;
+  EXPECT_EQ(floor_divide(tensor({large}), 1).item<std::int64_t>(), large);
+  EXPECT_EQ(floor_divide(tensor({INT64_MAX}), 2).item<std::int64_t>(), INT64_MAX / 2);
+  EXPECT_EQ(modulo(tensor({large}), 2).item<std::int64_t>(), 1);
+  EXPECT_EQ(floor_divide(tensor({INT64_MIN}), -1).item<std::int64_t>(), INT64_MIN);  // wraps
+  EXPECT_EQ(modulo(tensor({INT64_MIN}), -1).item<std::int64_t>(), 0);
+}
+
+TEST(GradientRule, IntegerDivisionByZeroWritesNothing) {
+  Tensor a = tensor({1, 2, 3});
+  const Tensor before = a.clone(), b = tensor({1, 0, 2});
+  EXPECT_THROW(floor_divide(a, b), ValueError);
+  EXPECT_THROW(modulo(a, b), ValueError);
+  EXPECT_THROW(floor_divide_(a, b), ValueError);
+  EXPECT_THROW(modulo_(a, 0), ValueError);
+  EXPECT_THROW(modulo(5, b), ValueError);
+  EXPECT_THROW(power(a, tensor({1, -1, 2})), ValueError);
+  EXPECT_TRUE(compare::identical(a, before));
+  expect_values(divide(a, b), {1, infinity, 1.5});
+  EXPECT_EQ(divide(a, b).dtype(), DType::float32);
+}
+
+TEST(GradientRule, RoundHalfToEven) {
+  for (DType dtype : float_dtypes) {
+    expect_values(round(vector_of({0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.5}, dtype)),
+                  {0, 2, 2, 0, -2, -2, 4}, name(dtype));
+  }
+}
+
+// ---- tails -----------------------------------------------------------------------------------------
+
+TEST(Tail, NoOverflowAndNothingLost) {
+  const auto f32 = [](double x) { return full({}, x, DType::float32); };
+  EXPECT_NEAR(number(sigmoid(f32(-88))) / std::exp(-88.0), 1, 1e-6);
+  EXPECT_GT(number(sigmoid(f32(-100))), 0);  // subnormal
+  EXPECT_EQ(number(sigmoid(f32(1000))), 1);
+  EXPECT_EQ(number(softplus(f32(1000))), 1000);
+  EXPECT_NEAR(number(softplus(f32(-80))) / std::exp(-80.0), 1, 1e-6);
+  EXPECT_NEAR(number(log_sigmoid(f32(50))) / -std::exp(-50.0), 1, 1e-6);
+  EXPECT_EQ(number(log_sigmoid(f32(-1000))), -1000);
+  EXPECT_EQ(number(tanh(f32(100))), 1);
+  EXPECT_EQ(number(logaddexp(f32(1000), f32(1000))), static_cast<float>(1000 + std::log(2.0)));
+}
+
+// Exactly x or 0, and a gradient of 1 or 0, as far out as numbers go.
+TEST(Tail, ActivationsFarOut) {
+  for (const UnaryRow& row : op_registry::unary_rows()) {
+    const std::string& name = row.name;
+    if (name != "gelu" && name != "gelu_tanh" && name != "silu" && name != "mish") continue;
+    for (DType dtype : float_dtypes) {
+      const double most = number(full({}, dtype == DType::float16 ? 65504 : 3e38, dtype));
+      const Tensor x = vector_of({most, infinity, -most, -infinity, nan}, dtype);
+      expect_values(row.forward(x), {most, infinity, 0, 0, nan}, name.c_str());
+      expect_values(row.backward(ones({5}, dtype), x), {1, 1, 0, 0, nan}, name.c_str());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace extensor
