@@ -150,7 +150,11 @@ CHILD_TEST(BadInputCreation, Item08ArangeWithStepZeroOrNan) {
   expect_error<ValueError>([] { arange(0.0, infinity, 1.0); }, {"arange", "stop", "inf"});
   expect_error<ValueError>([] { arange(std::uint64_t{1} << 63); },
                            {"arange", "9223372036854775808"});
+  expect_error<ValueError>([] { arange(0, 300, 100, int8); }, {"arange", "200", "int8"});
+  expect_error<ValueError>([] { arange(2, -4, -2, uint8); }, {"arange", "-2", "uint8"});
+  expect_error<ValueError>([] { arange(0.0, 1e30, 5e29, int64); }, {"arange", "5e+29", "int64"});
   EXPECT_EQ(arange(5, 0, 1).numel(), 0);
+  EXPECT_EQ(arange(300, 0, 1, int8).numel(), 0);
 }
 
 CHILD_TEST(BadInputCreation, Item09RandintWithHighNotAboveLow) {

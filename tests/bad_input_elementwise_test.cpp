@@ -27,7 +27,7 @@ CHILD_TEST(BadInputElementwise, Item22ShapesThatDoNotBroadcast) {
   expect_error<ShapeError>([&] { broadcast_shapes({2, 3}, {2}); }, {"broadcast_shapes", "[2, 3]"});
   Tensor target = ones({3});
   expect_error<ShapeError>([&] { target += a; }, {"add_", "[2, 3]", "[3]"}, {target, a});
-  expect_error<ShapeError>([&] { target.copy_from(b); }, {"[4]", "[3]"}, {target, b});
+  expect_error<ShapeError>([&] { target.copy_from(b); }, {"copy_from", "[4]", "[3]"}, {target, b});
   expect_error<ShapeError>([&] { multiply_backward(b, a, a); },
                            {"multiply_backward", "grad_output", "[4]", "[2, 3]"}, {a, b});
   expect_error<DTypeError>([&] { (void)(a.to(int64) + a.to(uint64)); }, {"int64", "uint64"}, {a});

@@ -98,6 +98,7 @@ TEST(CreationTest, Linspace) {
   EXPECT_EQ(linspace(7, 9, 0).numel(), 0);
   EXPECT_EQ(linspace(0, 0.3, 1001, float64)[1000].item<double>(), 0.3);  // the end is exact
   EXPECT_EQ(reals(linspace(0, 4, 3, int32)), (Reals{0, 2, 4}));
+  EXPECT_EQ(reals(linspace(-1e308, 1e308, 3, float64)), (Reals{-1e308, 0, 1e308}));
 }
 
 TEST(CreationTest, EyeWithDiagonals) {
@@ -283,6 +284,19 @@ TEST(OperatorTest, ComparisonsUseTheNumberItself) {
   EXPECT_EQ(reals(full({1}, INT64_MAX) < UINT64_MAX), (Reals{1}));
   EXPECT_EQ(reals(full({1}, INT64_MAX) == (std::uint64_t{1} << 63)), (Reals{0}));
   EXPECT_EQ(reals(full({1}, INT64_MAX - 1) == INT64_MAX), (Reals{0}));
+}
+
+TEST(OperatorTest, ANumberBesideAHalfIsRoundedLikeOne) {
+  for (DType dtype : float_dtypes) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor x = full({3}, 0.1, dtype);
+    EXPECT_EQ(reals(x == 0.1), Reals(3, 1));
+    EXPECT_EQ(reals(0.1 != x), Reals(3, 0));
+    EXPECT_EQ(reals(x >= 0.1), Reals(3, 1));
+    EXPECT_EQ(reals(x > 0.1), Reals(3, 0));
+  }
+  // Unless nothing of it were left.
+  EXPECT_EQ(reals(full({1}, 1e30, float16) == 1e30), Reals(1, 0));
 }
 
 TEST(OperatorTest, DtypesOfTensorsPromote) {

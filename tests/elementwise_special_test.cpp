@@ -1,5 +1,5 @@
-// Zeros, infinities, NaN, subnormals and the largest numbers (C99 Annex F, the Array API's tables), and
-// the rules of the elementwise gradients at their corners.
+// Zeros, infinities, NaN, subnormals and the largest numbers (C99 Annex F, the Array API's tables),
+// and the rules of the elementwise gradients at their corners.
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
@@ -27,9 +27,12 @@ std::vector<double> special_values(DType dtype) {
   const double normal = std::ldexp(1.0, format.min_exponent - 1);
   const double epsilon = std::ldexp(1.0, 1 - format.digits);
   const double most = std::ldexp(2 - epsilon, format.max_exponent - 1);
-  std::vector<double> values = {0,   least, normal - least, normal,      most, infinity, nan,
-                                1,   1 - epsilon / 2,       1 + epsilon, 0.5,  2,        3,
-                                2.5, 1.5,   3.5,            1024};
+  std::vector<double> values = {0,           least, normal - least,
+                                normal,      most,  infinity,
+                                nan,         1,     1 - epsilon / 2,
+                                1 + epsilon, 0.5,   2,
+                                3,           2.5,   1.5,
+                                3.5,         1024};
   const std::size_t count = values.size();
   for (std::size_t i = 0; i < count; ++i) values.push_back(-values[i]);
   return values;
@@ -53,7 +56,8 @@ void expect_values(const Tensor& got, const std::vector<double>& expected, const
   }
 }
 
-// ---- values ----------------------------------------------------------------------------------------
+// ---- values
+// ----------------------------------------------------------------------------------------
 
 class UnarySpecial : public ::testing::TestWithParam<UnaryRow> {};
 class BinarySpecial : public ::testing::TestWithParam<BinaryRow> {};
@@ -66,7 +70,9 @@ TEST_P(UnarySpecial, ValuesFollowTheStandards) {
     const Tensor x = from_data(special_values(dtype)).to(dtype);
     const auto inputs = values_of(x), results = values_of(row.forward(x));
     reference::Parameters parameters;
-    const auto taken = [&](double p) { return dtype == DType::float64 ? p : static_cast<float>(p); };
+    const auto taken = [&](double p) {
+      return dtype == DType::float64 ? p : static_cast<float>(p);
+    };
     if (!row.parameters.empty()) parameters.p = taken(row.parameters[0]);
     if (row.parameters.size() > 1) parameters.q = taken(row.parameters[1]);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -99,12 +105,14 @@ TEST_P(BinarySpecial, ValuesFollowTheStandards) {
   }
 }
 
-// ---- every backward --------------------------------------------------------------------------------
+// ---- every backward
+// --------------------------------------------------------------------------------
 
 TEST_P(UnarySpecial, BackwardRefusesAGradientOfAnotherShapeOrAnInteger) {
   const UnaryRow& row = GetParam();
   const Tensor x = draw::inputs_of(row, {2, 3}, 1);
-  for (const Shape& wrong : {Shape{3, 2}, Shape{2}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{2, 1}}) {
+  for (const Shape& wrong :
+       {Shape{3, 2}, Shape{2}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{2, 1}}) {
     EXPECT_THROW(row.backward(ones(wrong, DType::float64), x), ShapeError) << wrong;
   }
   EXPECT_THROW(row.backward(ones({2, 3}, DType::int64), x), DTypeError);
@@ -117,8 +125,10 @@ TEST_P(UnarySpecial, BackwardRefusesAGradientOfAnotherShapeOrAnInteger) {
 
 TEST_P(BinarySpecial, BackwardRefusesAGradientOfAnotherShape) {
   const BinaryRow& row = GetParam();
-  const Tensor a = draw::uniform({2, 1}, row.lo, row.hi, 1), b = draw::uniform({3}, row.lo, row.hi, 2);
-  for (const Shape& wrong : {Shape{3, 2}, Shape{2, 1}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{6}}) {
+  const Tensor a = draw::uniform({2, 1}, row.lo, row.hi, 1),
+               b = draw::uniform({3}, row.lo, row.hi, 2);
+  for (const Shape& wrong :
+       {Shape{3, 2}, Shape{2, 1}, Shape{3}, Shape{}, Shape{1, 2, 3}, Shape{6}}) {
     EXPECT_THROW(row.backward(ones(wrong, DType::float64), a, b), ShapeError) << wrong;
   }
   EXPECT_THROW(row.backward(ones({2, 3}, DType::int64), a, b), DTypeError);
@@ -147,7 +157,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnarySpecial, ::testing::ValuesIn(op_registry::un
 INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_registry::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- rules of the gradients ------------------------------------------------------------------------
+// ---- rules of the gradients
+// ------------------------------------------------------------------------
 
 TEST(GradientRule, EpsAndIeeeAtSingularPoints) {
   const Tensor g = ones({}, DType::float64);
@@ -278,7 +289,8 @@ TEST(GradientRule, RoundHalfToEven) {
   }
 }
 
-// ---- tails -----------------------------------------------------------------------------------------
+// ---- tails
+// -----------------------------------------------------------------------------------------
 
 TEST(Tail, NoOverflowAndNothingLost) {
   const auto f32 = [](double x) { return full({}, x, DType::float32); };

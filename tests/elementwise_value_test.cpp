@@ -27,7 +27,8 @@ constexpr DType integer_dtypes[] = {DType::int8,  DType::int16,  DType::int32,  
                                     DType::uint8, DType::uint16, DType::uint32, DType::uint64};
 
 std::string missing(const std::string& row) {
-  return "the row '" + row + "' has no reference: add a line to tests/support/elementwise_reference.h";
+  return "the row '" + row +
+         "' has no reference: add a line to tests/support/elementwise_reference.h";
 }
 
 // A parameter is weak: it takes the dtype that is computed in.
@@ -57,7 +58,8 @@ void append(std::vector<double>& values, const std::vector<double>& more) {
   values.insert(values.end(), more.begin(), more.end());
 }
 
-// ---- rows of one tensor ----------------------------------------------------------------------------
+// ---- rows of one tensor
+// ----------------------------------------------------------------------------
 
 class UnaryValue : public ::testing::TestWithParam<UnaryRow> {
  protected:
@@ -113,8 +115,7 @@ TEST_P(UnaryValue, ReadsEveryLayoutAndLength) {
       for (Layout layout : layouts::every_layout) {
         if (!layouts::is_distinct(layout, shape)) continue;
         SCOPED_TRACE(testing::Message() << layout << " " << shape);
-        const Tensor drawn =
-            draw::inputs_of(row, layouts::drawn_shape(layout, shape), 9).to(dtype);
+        const Tensor drawn = draw::inputs_of(row, layouts::drawn_shape(layout, shape), 9).to(dtype);
         const Tensor x = layouts::with_layout(drawn, layout, shape);
         const Tensor got = row.forward(x);
         EXPECT_TRUE(got.is_contiguous());
@@ -142,8 +143,8 @@ TEST_P(UnaryValue, DependsOnTheElementAlone) {
 TEST_P(UnaryValue, InPlaceGivesTheSame) {
   const UnaryRow& row = GetParam();
   for (DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
-    for (Layout layout : {Layout::contiguous, Layout::transposed, Layout::stepped,
-                          Layout::reversed}) {
+    for (Layout layout :
+         {Layout::contiguous, Layout::transposed, Layout::stepped, Layout::reversed}) {
       SCOPED_TRACE(testing::Message() << name(dtype) << " " << layout);
       const Shape shape{13, 9};
       Tensor x = layouts::with_layout(draw::inputs_of(row, shape, 4).to(dtype), layout, shape);
@@ -157,7 +158,8 @@ TEST_P(UnaryValue, InPlaceGivesTheSame) {
 
 template <class T>
 std::vector<T> integer_values() {
-  std::vector<T> values = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), 0, 1, 2, 3};
+  std::vector<T> values = {
+      std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), 0, 1, 2, 3};
   for (int i = 0; i < 30; ++i) values.push_back(static_cast<T>(i * 7 - 100));
   std::mt19937_64 engine(5);
   for (int i = 0; i < 40; ++i) values.push_back(static_cast<T>(engine()));
@@ -189,9 +191,9 @@ void check_integer_row(const UnaryRow& row) {
 
 TEST_P(UnaryValue, IntegersWrapOrBecomeFloat32) {
   const UnaryRow& row = GetParam();
-#define CHECK(dtype, type)                                                     \
-  if constexpr (is_integer(DType::dtype)) {                                    \
-    SCOPED_TRACE(#dtype);                                                      \
+#define CHECK(dtype, type)                                                           \
+  if constexpr (is_integer(DType::dtype)) {                                          \
+    SCOPED_TRACE(#dtype);                                                            \
     check_integer_row<std::conditional_t<is_integer(DType::dtype), type, int>>(row); \
   }
   EXTENSOR_DTYPES(CHECK)
@@ -207,7 +209,8 @@ TEST_P(UnaryValue, IntegersWrapOrBecomeFloat32) {
 INSTANTIATE_TEST_SUITE_P(Rows, UnaryValue, ::testing::ValuesIn(op_registry::unary_rows()),
                          [](const auto& info) { return info.param.label; });
 
-// ---- rows of two tensors ---------------------------------------------------------------------------
+// ---- rows of two tensors
+// ---------------------------------------------------------------------------
 
 class BinaryValue : public ::testing::TestWithParam<BinaryRow> {
  protected:
@@ -230,10 +233,10 @@ class BinaryValue : public ::testing::TestWithParam<BinaryRow> {
       at = i;
     }
     if (worst <= limit) return;
-    ADD_FAILURE() << name(got.dtype()) << ": " << worst << " ULP at a = "
-                  << testing::PrintToString(left[at]) << ", b = "
-                  << testing::PrintToString(right[at]) << ", got " << results[at] << ", exact "
-                  << static_cast<double>(exact_(left[at], right[at]));
+    ADD_FAILURE() << name(got.dtype()) << ": " << worst
+                  << " ULP at a = " << testing::PrintToString(left[at])
+                  << ", b = " << testing::PrintToString(right[at]) << ", got " << results[at]
+                  << ", exact " << static_cast<double>(exact_(left[at], right[at]));
   }
 
   double error_of(DType dtype, double got, double a, double b) const {
@@ -272,8 +275,8 @@ TEST_P(BinaryValue, MatchesTheReference) {
 TEST_P(BinaryValue, HalvesAreRoundedOnce) {
   const BinaryRow& row = GetParam();
   // float32 is wide enough to make these exact but for the last rounding.
-  const bool arithmetic = row.name == "add" || row.name == "subtract" || row.name == "multiply" ||
-                          row.name == "divide";
+  const bool arithmetic =
+      row.name == "add" || row.name == "subtract" || row.name == "multiply" || row.name == "divide";
   for (DType dtype : {DType::float16, DType::bfloat16}) {
     std::vector<double> left = draw::uniform_values(4000, row.lo, row.hi, 1);
     std::vector<double> right = draw::uniform_values(4000, row.lo, row.hi, 2);
@@ -288,9 +291,9 @@ TEST_P(BinaryValue, HalvesAreRoundedOnce) {
 
 TEST_P(BinaryValue, ReadsEveryLayoutAndBroadcast) {
   const BinaryRow& row = GetParam();
-  std::vector<std::pair<Shape, Shape>> pairs = {{{3, 1}, {1, 4}}, {{2, 3}, {3}}, {{}, {33}},
-                                                {{2, 1, 3}, {4, 1}}, {{0}, {1}}, {{7, 600}, {7, 1}},
-                                                {{600}, {7, 600}}};
+  std::vector<std::pair<Shape, Shape>> pairs = {
+      {{3, 1}, {1, 4}}, {{2, 3}, {3}},      {{}, {33}},       {{2, 1, 3}, {4, 1}},
+      {{0}, {1}},       {{7, 600}, {7, 1}}, {{600}, {7, 600}}};
   for (const Shape& shape : layouts::gradient_shapes()) pairs.push_back({shape, shape});
   for (std::int64_t length : {64, 65, 513, 1100}) pairs.push_back({{length}, {length}});
   for (DType dtype : {DType::float32, DType::float64}) {
@@ -347,13 +350,13 @@ TEST_P(BinaryValue, DependsOnTheElementsAlone) {
 TEST_P(BinaryValue, InPlaceGivesTheSame) {
   const BinaryRow& row = GetParam();
   for (DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
-    for (Layout layout : {Layout::contiguous, Layout::transposed, Layout::stepped,
-                          Layout::reversed}) {
+    for (Layout layout :
+         {Layout::contiguous, Layout::transposed, Layout::stepped, Layout::reversed}) {
       const Shape shape{13, 9};
       for (const Shape& b_shape : {shape, Shape{9}, Shape{13, 1}, Shape{}}) {
         const Tensor b = draw::uniform(b_shape, row.lo, row.hi, 2).to(dtype);
-        Tensor a = layouts::with_layout(draw::uniform(shape, row.lo, row.hi, 1).to(dtype), layout,
-                                        shape);
+        Tensor a =
+            layouts::with_layout(draw::uniform(shape, row.lo, row.hi, 1).to(dtype), layout, shape);
         const Tensor expected = row.forward(a, b);
         const Tensor view = a;
         row.in_place(a, b);

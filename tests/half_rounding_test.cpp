@@ -1,6 +1,7 @@
-// float16 and bfloat16: every function of one tensor on all 65,536 inputs is the value in long double,
-// rounded once. Only next to 0 does that leave something open: of gelu, silu and hard_swish, which are
-// x/2 + cx² there, long double sees the x/2 alone for a subnormal bfloat16, and a tie goes to even.
+// float16 and bfloat16: every function of one tensor on all 65,536 inputs is the value in long
+// double, rounded once. Only next to 0 does that leave something open: of gelu, silu and
+// hard_swish, which are x/2 + cx² there, long double sees the x/2 alone for a subnormal bfloat16,
+// and a tie goes to even.
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
@@ -38,8 +39,7 @@ Misses count_misses(const UnaryRow& row, const reference::Unary& exact, const Te
   const auto x = compare::values_of(inputs), got = compare::values_of(row.forward(inputs));
   Misses misses;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const auto expected =
-        static_cast<double>(compare::rounded_to(format, exact(x[i], parameters)));
+    const auto expected = static_cast<double>(compare::rounded_to(format, exact(x[i], parameters)));
     const bool right = expected == got[i] ? expected != 0 || compare::same_zero(expected, got[i])
                                           : expected != expected && got[i] != got[i];
     if (right) continue;
@@ -56,8 +56,8 @@ TEST_P(HalfRounding, EveryInputIsRoundedCorrectly) {
       << "' has no reference: add a line to tests/support/elementwise_reference.h";
   for (const Tensor& inputs : {every_half<Float16>(), every_half<BFloat16>()}) {
     const Misses misses = count_misses(row, found->second, inputs);
-    EXPECT_EQ(misses.count, 0) << name(inputs.dtype()) << ", first at x = "
-                               << testing::PrintToString(misses.x) << ": got "
+    EXPECT_EQ(misses.count, 0) << name(inputs.dtype())
+                               << ", first at x = " << testing::PrintToString(misses.x) << ": got "
                                << testing::PrintToString(misses.got) << ", expected "
                                << testing::PrintToString(misses.expected);
   }

@@ -326,6 +326,18 @@ TEST(OverlapTest, OtherStoragesAndEmptyViews) {
   EXPECT_FALSE(ops::overlaps_itself(x.broadcast_to({1, 6})));
 }
 
+TEST(OverlapTest, TwoStoragesThatWrapTheSameMemory) {
+  std::vector<float> memory = {1, 2, 3, 4, 5, 6};
+  Tensor head = from_external(memory.data(), float32, {5});
+  const Tensor tail = from_external(memory.data() + 1, float32, {5});
+  EXPECT_EQ(ops::overlap(head, tail), Overlap::partial);
+  EXPECT_EQ(ops::overlap(head, from_external(memory.data(), float32, {5})), Overlap::same);
+  EXPECT_EQ(ops::overlap(head, from_external(memory.data() + 5, float32, {1})), Overlap::none);
+  EXPECT_THROW(head += tail, ValueError);
+  head.copy_from(tail);
+  EXPECT_EQ(memory, (std::vector<float>{2, 3, 4, 5, 6, 6}));
+}
+
 TEST(OverlapTest, ElementsOfDifferentSizesOnOneMemory) {
   alignas(8) static std::byte memory[64];
   const StoragePointer storage = wrap_storage(memory, 64, cpu_device, nullptr, nullptr);

@@ -45,6 +45,7 @@ std::vector<std::vector<Value>> groups_of(const Tensor& x, const std::vector<std
   return groups;
 }
 
+using Groups = std::vector<std::vector<Value>>;
 using Fold = std::function<Value(const std::vector<Value>&)>;
 
 // Every result is what `fold` makes of its group.
@@ -91,8 +92,8 @@ Value total(const std::vector<Value>& group, bool multiply, DType dtype) {
 }
 
 // Extremes, positions and truth of a tensor of any values.
-void check_order(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdims) {
-  const auto groups = groups_of(x, axes);
+void check_order(const Tensor& x, const Groups& groups, const std::vector<std::int64_t>& axes,
+                 bool keepdims) {
   expect_reduced(
       max_reduce(x, axes, keepdims), groups,
       [](const auto& group) { return group[first_best(group, true)]; }, "max");
@@ -117,8 +118,8 @@ void check_order(const Tensor& x, const std::vector<std::int64_t>& axes, bool ke
   }
 }
 
-void check_sum(const Tensor& x, const std::vector<std::int64_t>& axes, bool keepdims) {
-  const auto groups = groups_of(x, axes);
+void check_sum(const Tensor& x, const Groups& groups, const std::vector<std::int64_t>& axes,
+               bool keepdims) {
   const DType dtype = x.dtype();
   const Tensor result = sum(x, axes, keepdims);
   Shape shape;
@@ -180,9 +181,11 @@ TEST(LayoutEngineTest, ReducesAnyLayoutOverAnyAxes) {
       }
       return x;
     };
-    check_order(draw(Style::any), axes, keepdims);
-    check_order(draw(Style::small), axes, keepdims);
-    check_sum(draw(Style::small), axes, keepdims);
+    const Tensor any_values = draw(Style::any), small_values = draw(Style::small);
+    check_order(any_values, groups_of(any_values, axes), axes, keepdims);
+    const Groups groups = groups_of(small_values, axes);
+    check_order(small_values, groups, axes, keepdims);
+    check_sum(small_values, groups, axes, keepdims);
     check_product(draw(Style::signs), axes, keepdims);
   }
 }
@@ -228,16 +231,19 @@ TEST(LayoutEngineTest, ReducesSizesAroundEveryBoundary) {
                    to_string(Dims(axes)));
       Tensor x = empty(shape, dtype);
       randomize(random, x, Style::small);
-      check_order(x, axes, false);
-      check_sum(x, axes, false);
+      const Groups groups = groups_of(x, axes);
+      check_order(x, groups, axes, false);
+      check_sum(x, groups, axes, false);
       randomize(random, x, Style::signs);
       check_product(x, axes, false);
-      // The same numbers with gaps in the rows.
+      if (dtype != float32 && dtype != float16) continue;
+      // The same sizes with gaps in the rows.
       Shape wide = shape;
       wide[wide.size() - 1] += 3;
       Tensor base = empty(wide, dtype);
       randomize(random, base, Style::small);
-      check_sum(base.slice(-1, 1, shape.back() + 1), axes, false);
+      const Tensor view = base.slice(-1, 1, shape.back() + 1);
+      check_sum(view, groups_of(view, axes), axes, false);
     }
   }
 }

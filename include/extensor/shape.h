@@ -84,7 +84,12 @@ class Dims {
   void clear() { size_ = 0; }
 
   friend bool operator==(const Dims& a, const Dims& b) {
-    return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
+    if (a.size_ != b.size_) return false;
+    const std::int64_t *x = a.data(), *y = b.data();  // a loop beats a call of memcmp here
+    for (std::uint32_t i = 0; i < a.size_; ++i) {
+      if (x[i] != y[i]) return false;
+    }
+    return true;
   }
 
  private:

@@ -82,15 +82,16 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
     for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
     double* memory = moved[k].data<double>();
     for (const auto& [offset, expected] : analytic) {
-      const double x = memory[offset];
+      double& element = memory[offset];  // Clang cannot capture a structured binding under OpenMP
+      const double x = element;
       const double h = options.step * std::max(1.0, std::fabs(x));
       const auto at = [&](double position) {
-        memory[offset] = position;
+        element = position;
         return weighted_sum(forward(moved), weights);
       };
       const double numeric =
           (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
-      memory[offset] = x;
+      element = x;
       const double error =
           std::fabs(expected - numeric) / std::max({1.0, std::fabs(expected), std::fabs(numeric)});
       if (error <= result.worst_error) continue;  // false for NaN too, which falls through

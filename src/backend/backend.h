@@ -28,7 +28,10 @@ struct ElementwiseCall {
   int input_count;
   const Shape* shape;
   std::int64_t numel;
-  bool contiguous;  // every operand is dense in row-major order over `shape`; strides are not read
+  // Every operand is dense in row-major order over `shape`, or a single element (`repeats`);
+  // strides are not read then.
+  bool contiguous;
+  bool repeats[max_inputs];
   Operand inputs[max_inputs];
   Operand out;
   Parameter parameters[2];

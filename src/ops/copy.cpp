@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/tensor.h"
 #include "ops/launch.h"
@@ -40,7 +41,11 @@ Tensor& Tensor::copy_from(const Tensor& source) {
                                      " and this tensor is ", dtype(), "; say so with source.to(",
                                      dtype(), ")"));
   }
-  // Checks that the source broadcasts, before anything is written.
+  if (!are_shapes_broadcastable(source.shape(), shape()) ||
+      !(broadcast_shapes(source.shape(), shape()) == shape())) {
+    throw ShapeError(detail::message("copy_from: source is ", source.shape(),
+                                     " and does not broadcast to this tensor's shape, ", shape()));
+  }
   const Tensor view = source.broadcast_to(shape());
   ops::check_writable("copy_from", *this);
   const Source pair[] = {*this, source};

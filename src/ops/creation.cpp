@@ -70,6 +70,15 @@ Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step,
     throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
   }
   const auto n = static_cast<std::int64_t>(count);
+  if (n > 0) {
+    ops::check_scalar_fits("arange", start, dtype);
+    // Unsigned: the product may wrap where the sum does not.
+    const std::uint64_t distance_to_last =
+        static_cast<std::uint64_t>(n - 1) * static_cast<std::uint64_t>(step);
+    const auto last =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + distance_to_last);
+    ops::check_scalar_fits("arange", last, dtype);
+  }
   Tensor result = make_empty("arange", {n}, DType::int64);
   std::int64_t* values = result.data<std::int64_t>();
   auto next = static_cast<std::uint64_t>(start);  // unsigned: one step past the last may wrap
@@ -92,6 +101,10 @@ Tensor arange_reals(double start, double stop, double step, DType dtype) {
     throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
   }
   const auto n = static_cast<std::int64_t>(count);
+  if (n > 0) {
+    ops::check_scalar_fits("arange", start, dtype);
+    ops::check_scalar_fits("arange", start + static_cast<double>(n - 1) * step, dtype);
+  }
   Tensor result = make_empty("arange", {n}, DType::float64);
   double* values = result.data<double>();
   for (std::int64_t i = 0; i < n; ++i) values[i] = start + static_cast<double>(i) * step;
@@ -123,6 +136,13 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool
   const double intervals = static_cast<double>(endpoint ? count - 1 : count);
   const double step = intervals > 0 ? (stop - start) / intervals : 0;
   for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * step;
+  if (!std::isfinite(step) && std::isfinite(start) && std::isfinite(stop)) {
+    // The distance is beyond the largest double, the numbers between are not.
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double part = static_cast<double>(i) / intervals;
+      values[i] = start * (1 - part) + stop * part;
+    }
+  }
   if (endpoint && count > 1) values[count - 1] = stop;
   return result.to(dtype);
 }

@@ -2,6 +2,7 @@
 // launched by one of a few generic functions, its backward right beside it.
 #include "extensor/elementwise.h"
 
+#include <cmath>
 #include <limits>
 
 #include "core/check.h"
@@ -157,10 +158,16 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
   return evaluate(op, operation, types.compute, types.result, inputs);
 }
 
-// What a number is compared as: beyond every int64 it is ∞, or it might equal one that rounds up.
+// What a number is compared as: beyond every int64 it is ∞, or it might equal one that rounds up;
+// beside a half it is rounded like one, so that full({}, 0.1, float16) == 0.1.
 Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
   const bool beyond = number.default_dtype() == DType::uint64 && is_signed_integer(tensor);
-  return rule.gives_bool && beyond ? Scalar(std::numeric_limits<double>::infinity()) : number;
+  if (rule.gives_bool && beyond) return std::numeric_limits<double>::infinity();
+  if (!rule.gives_bool || !is_half(tensor)) return number;
+  const double value = number.as_double();
+  const float rounded = tensor == DType::float16 ? static_cast<float>(Float16(value))
+                                                 : static_cast<float>(BFloat16(value));
+  return std::isinf(rounded) ? number : rounded;
 }
 
 // A number beside a tensor: weak, and checked against the dtype it takes.
@@ -444,11 +451,14 @@ Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) {
 
 FmaGradients fma_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b,
                           const Shape& c_shape) {
+  constexpr const char* operation = "fma_backward";
+  check_float(operation, "a", a);
+  check_float(operation, "b", b);
   const Source operands[] = {a, b};
-  const Shape product = ops::broadcast_inputs("fma_backward", operands);
-  check_linear_shapes("fma_backward", grad_output, product, c_shape);
-  auto [grad_a, grad_b] = std::pair{multiply(grad_output, b), multiply(grad_output, a)};
-  return {reduce_broadcast_dims(grad_a, a.shape()), reduce_broadcast_dims(grad_b, b.shape()),
+  check_linear_shapes(operation, grad_output, ops::broadcast_inputs(operation, operands), c_shape);
+  // The product's gradients are those of multiply.
+  return {binary_gradient(ElementwiseOp::multiply_gradient_a, operation, grad_output, a, b, a, {}),
+          binary_gradient(ElementwiseOp::multiply_gradient_b, operation, grad_output, a, b, b, {}),
           reduce_broadcast_dims(grad_output, c_shape)};
 }
 

@@ -43,7 +43,7 @@ Device common_device(const char* operation, std::span<const Source> inputs) {
                                 " and ", input.tensor().device()));
     }
   }
-  return first->device();
+  return first == nullptr ? cpu_device : first->device();  // a fill has numbers alone
 }
 
 Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
@@ -65,68 +65,72 @@ Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
   return shape;
 }
 
-void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
-            Parameter first, Parameter second) {
-  const detail::TensorImpl& result = out.impl();
-  if (result.numel == 0) return;
+namespace {
+
+backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<const Source> inputs,
+                                   const detail::TensorImpl& out, Parameter first,
+                                   Parameter second) {
   backend::ElementwiseCall call;
   call.op = op;
   call.compute = compute;
   call.input_count = static_cast<int>(inputs.size());
-  call.shape = &result.shape;
-  call.numel = result.numel;
+  call.shape = &out.shape;
+  call.numel = out.numel;
   call.parameters[0] = first;
   call.parameters[1] = second;
-  call.out = {result.data, result.dtype, result.strides.data()};
-  bool contiguous = result.contiguous;
-  bool flat = contiguous;  // dense tensors and single numbers: one dimension is enough
+  call.out = {out.data, out.dtype, out.strides.data()};
+  call.contiguous = out.contiguous;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Source& input = inputs[k];
     call.inputs[k] = {input.data(), input.dtype(), nullptr};
-    const bool dense = input.is_tensor() && input.tensor().is_contiguous() &&
-                       input.tensor().shape() == result.shape;
-    contiguous = contiguous && dense;
-    flat = flat && (dense || !input.is_tensor() || input.tensor().numel() == 1);
+    call.repeats[k] = !input.is_tensor() || (input.tensor().numel() == 1 && out.numel != 1);
+    call.contiguous = call.contiguous && (call.repeats[k] || (input.tensor().is_contiguous() &&
+                                                              input.tensor().numel() == out.numel));
   }
-  call.contiguous = contiguous;
-  if (contiguous) return backend::backend_for(out.device()).elementwise(call);
-  static constexpr std::int64_t one = 1, zero = 0;
-  Shape line;
+  return call;
+}
+
+}  // namespace
+
+void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
+            Parameter first, Parameter second) {
+  const detail::TensorImpl& result = out.impl();
+  if (result.numel == 0) return;
+  backend::ElementwiseCall call = make_call(op, compute, inputs, result, first, second);
+  const backend::Backend& backend = backend::backend_for(result.storage->device);
+  if (call.contiguous) return backend.elementwise(call);
   Strides strides[backend::max_inputs];
-  if (flat) {
-    line = {result.numel};
-    call.shape = &line;
-    call.out.strides = &one;
-  }
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Source& input = inputs[k];
-    if (flat) {
-      const bool dense = input.is_tensor() && input.tensor().numel() == result.numel;
-      call.inputs[k].strides = dense ? &one : &zero;
-      continue;
-    }
     strides[k] = input.is_tensor()
                      ? compute_broadcast_strides(input.tensor().shape(), input.tensor().strides(),
                                                  result.shape)
                      : Strides(result.shape.size(), 0);
     call.inputs[k].strides = strides[k].data();
   }
-  backend::backend_for(out.device()).elementwise(call);
+  backend.elementwise(call);
 }
 
 Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,
                 std::span<const Source> inputs, Parameter first, Parameter second) {
   const Device device = common_device(operation, inputs);
-  const Source* only = nullptr;  // the usual case: every tensor has this one's shape
+  // The usual case costs no copy of a shape: every tensor has the same one.
+  const Shape* shape = nullptr;
   bool same_shape = true;
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
-    if (only == nullptr) only = &input;
-    same_shape = same_shape && input.tensor().shape() == only->tensor().shape();
+    if (shape == nullptr) {
+      shape = &input.tensor().shape();
+    } else {
+      same_shape = same_shape && input.tensor().shape() == *shape;
+    }
   }
-  Tensor out = same_shape ? detail::make_empty(operation, only->tensor().shape(), dtype, device)
-                          : detail::make_empty(operation, broadcast_inputs(operation, inputs),
-                                               dtype, device);
+  Shape broadcast;
+  if (!same_shape || shape == nullptr) {
+    broadcast = broadcast_inputs(operation, inputs);
+    shape = &broadcast;
+  }
+  Tensor out = detail::make_empty(operation, *shape, dtype, device);
   launch(op, compute, inputs, out, first, second);
   return out;
 }

@@ -10,15 +10,29 @@ using detail::message;
 
 namespace {
 
-// Undoes a change of shape: the elements are the same, in the same order.
-Tensor reshaped_gradient(const char* operation, const Tensor& grad_output,
-                         const Shape& input_shape) {
+// Undoes a change of shape: the elements are the same, in the same order. `fits` says whether the
+// forward can have given grad_output's shape.
+Tensor reshaped_gradient(const char* operation, const Tensor& grad_output, const Shape& input_shape,
+                         bool fits = true) {
   ops::check_float(operation, "grad_output", grad_output);
-  if (grad_output.numel() != detail::checked_numel(operation, input_shape)) {
+  if (!fits || grad_output.numel() != detail::checked_numel(operation, input_shape)) {
     throw ShapeError(message(operation, ": grad_output is ", grad_output.shape(),
                              ", the input was ", input_shape));
   }
   return grad_output.reshape(input_shape);
+}
+
+// Whether `shape` is `from` without some of its dimensions of 1.
+bool is_squeezed(const Shape& shape, const Shape& from) {
+  std::size_t matched = 0;
+  for (std::int64_t size : from) {
+    if (matched < shape.size() && shape[matched] == size) {
+      ++matched;
+    } else if (size != 1) {
+      return false;
+    }
+  }
+  return matched == shape.size();
 }
 
 }  // namespace
@@ -30,7 +44,8 @@ Tensor reshape_backward(const Tensor& grad_output, const Shape& input_shape) {
 
 Tensor squeeze(const Tensor& x, const Axes& axes) { return x.squeeze(axes); }
 Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape) {
-  return reshaped_gradient("squeeze_backward", grad_output, input_shape);
+  return reshaped_gradient("squeeze_backward", grad_output, input_shape,
+                           is_squeezed(grad_output.shape(), input_shape));
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t axis) { return x.unsqueeze(axis); }
@@ -41,7 +56,7 @@ Tensor unsqueeze_backward(const Tensor& grad_output, std::int64_t axis) {
 
 Tensor flatten(const Tensor& x) { return x.flatten(); }
 Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape) {
-  return reshaped_gradient("flatten_backward", grad_output, input_shape);
+  return reshaped_gradient("flatten_backward", grad_output, input_shape, grad_output.ndim() == 1);
 }
 
 Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {

@@ -1,6 +1,7 @@
 #include "ops/overlap.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
@@ -62,13 +63,21 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return i == a.shape().size() && j == b.shape().size();
 }
 
+// Two storages may wrap the same memory of somebody else's.
+bool share_memory(const Storage& a, const Storage& b) {
+  if (&a == &b) return true;
+  const auto first_a = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto first_b = reinterpret_cast<std::uintptr_t>(b.data);
+  return first_a < first_b + b.bytes && first_b < first_a + a.bytes;
+}
+
 constexpr int search_budget = 10000;
 
 }  // namespace
 
 Overlap overlap(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return Overlap::none;
-  if (a.impl().storage.get() != b.impl().storage.get()) return Overlap::none;
+  if (!share_memory(*a.impl().storage.get(), *b.impl().storage.get())) return Overlap::none;
   if (a.impl().data == b.impl().data && a.dtype() == b.dtype() && same_layout(a, b)) {
     return Overlap::same;
   }

@@ -50,7 +50,8 @@ inline long double rounded_to(const Format& format, long double exact) {
 }
 
 // The distance in units of the last place of the exact value. NaN must meet NaN, a zero the zero
-// of the same sign, also where it stands for a number too small; an infinity counts as the power of two beyond the largest finite number.
+// of the same sign, also where it stands for a number too small; an infinity counts as the power of
+// two beyond the largest finite number.
 inline double ulp_error(const Format& format, long double got, long double exact) {
   if (got != got || exact != exact) return (got != got) == (exact != exact) ? 0 : 1e30;
   if (exact == 0) return same_zero(got, exact) ? 0 : 1e30;
@@ -58,8 +59,7 @@ inline double ulp_error(const Format& format, long double got, long double exact
   const long double bound = std::ldexp(1.0L, format.max_exponent);
   const long double value = std::isinf(got) ? std::copysign(bound, got) : got;
   const long double target = std::fabs(exact) > bound ? std::copysign(bound, exact) : exact;
-  const int exponent =
-      std::clamp(std::ilogb(target) + 1, format.min_exponent, format.max_exponent);
+  const int exponent = std::clamp(std::ilogb(target) + 1, format.min_exponent, format.max_exponent);
   return static_cast<double>(std::fabs(value - target) /
                              std::ldexp(1.0L, exponent - format.digits));
 }

@@ -1,5 +1,5 @@
-// What the rows of the op tables should return, by name, written independently of the library: libm in
-// x87 long double. A new row gets its line here.
+// What the rows of the op tables should return, by name, written independently of the library: libm
+// in x87 long double. A new row gets its line here.
 #pragma once
 
 #include <cmath>
@@ -27,9 +27,7 @@ inline Real clamp(Real x, Real lo, Real hi) { return x < lo ? lo : x > hi ? hi :
 
 inline Real sign(Real x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }
 
-inline Real hard_swish(Real x) {
-  return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6;
-}
+inline Real hard_swish(Real x) { return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6; }
 
 inline const std::map<std::string, Unary>& unary_references() {
   using P = Parameters;
@@ -74,8 +72,7 @@ inline const std::map<std::string, Unary>& unary_references() {
       {"sigmoid", [](Real x, P) { return math_reference::sigmoid(x); }},
       {"log_sigmoid", [](Real x, P) { return -math_reference::softplus(-x); }},
       {"gelu", [](Real x, P) { return math_reference::gelu(x); }},
-      {"gelu_tanh",
-       [](Real x, P) { return math_reference::gelu_tanh(x); }},
+      {"gelu_tanh", [](Real x, P) { return math_reference::gelu_tanh(x); }},
       {"elu", [](Real x, P with) { return x > 0 ? x : with.p * std::expm1(x); }},
       {"selu",
        [](Real x, P) {
@@ -130,7 +127,9 @@ inline const std::map<std::string, IntegerUnary>& integer_unary_references() {
       {"round", [](Integer x, Integer, Integer) { return x; }},
       {"trunc", [](Integer x, Integer, Integer) { return x; }},
       {"relu", [](Integer x, Integer, Integer) { return x > 0 ? x : 0; }},
-      {"clip", [](Integer x, Integer p, Integer q) { return x < p ? p : x > q ? q : x; }},
+      {"clip", [](Integer x, Integer p, Integer q) { return x < p   ? p
+                                                            : x > q ? q
+                                                                    : x; }},
   };
   return references;
 }

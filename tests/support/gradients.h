@@ -1,6 +1,6 @@
-// Gradient checks for tests. Every public *_backward is either generated from a row of the tables, and
-// then checked with its row, or must be named by an expect_gradient("..._backward", ...) in some test:
-// gradcheck_test.cpp reads the headers and the tests and fails otherwise.
+// Gradient checks for tests. Every public *_backward is either generated from a row of the tables,
+// and then checked with its row, or must be named by an expect_gradient("..._backward", ...) in
+// some test: gradcheck_test.cpp reads the headers and the tests and fails otherwise.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -45,8 +45,8 @@ inline bool is_distinct(Layout layout, const Shape& shape) {
   }
 }
 
-// The shape of the numbers to draw for a tensor of `shape`: a broadcast layout repeats them along the
-// first axis.
+// The shape of the numbers to draw for a tensor of `shape`: a broadcast layout repeats them along
+// the first axis.
 inline Shape drawn_shape(Layout layout, const Shape& shape) {
   Shape drawn = shape;
   if (layout == Layout::broadcast && is_distinct(layout, shape)) drawn[0] = 1;
@@ -87,9 +87,8 @@ inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape
 
 // Sizes around the vector lengths, small matrices and blocks, and what has no or one element.
 inline std::vector<Shape> gradient_shapes() {
-  return {{},   {0},    {3, 0, 2}, {1},    {3},    {7},       {8},          {9},
-          {16}, {17},   {31},      {33},   {2, 3}, {5, 7},    {2, 3, 4},    {3, 1, 5},
-          {1, 9}};
+  return {{},   {0},  {3, 0, 2}, {1},    {3},    {7},       {8},       {9},   {16},
+          {17}, {31}, {33},      {2, 3}, {5, 7}, {2, 3, 4}, {3, 1, 5}, {1, 9}};
 }
 
 }  // namespace layouts

@@ -96,8 +96,23 @@ Job make_job(const ElementwiseCall& call) {
 
 namespace {
 
-// Runs the loop on n dense elements. The last, incomplete vector goes through small buffers: inputs
-// in `padded` may be read a vector past n.
+// The last, incomplete vector of dense inputs, through small buffers. The lanes beyond it are 0.
+void run_tail(ElementwiseLoop loop, const backend::Parameter* parameters, int input_count,
+              std::size_t lanes, const std::byte* const* inputs, const std::size_t* input_sizes,
+              std::byte* out, std::size_t out_size, std::size_t done, std::size_t tail) {
+  alignas(64) std::byte tails[max_inputs][widest_lanes * widest_item];
+  const void* pointers[max_inputs];
+  for (int k = 0; k < input_count; ++k) {
+    std::memset(tails[k], 0, sizeof tails[k]);
+    std::memcpy(tails[k], inputs[k] + done * input_sizes[k], tail * input_sizes[k]);
+    pointers[k] = tails[k];
+  }
+  alignas(64) std::byte result[widest_lanes * widest_item];
+  loop(pointers, result, lanes, parameters);
+  std::memcpy(out + done * out_size, result, tail * out_size);
+}
+
+// Runs the loop on n dense elements; inputs in `padded` may be read a vector past n.
 void run_loop(const Job& job, const std::byte* const* inputs, unsigned padded, std::byte* out,
               bool out_padded, std::size_t n) {
   const void* pointers[max_inputs] = {inputs[0], inputs[1], inputs[2]};
@@ -107,18 +122,9 @@ void run_loop(const Job& job, const std::byte* const* inputs, unsigned padded, s
     job.loop(pointers, out, tail == 0 ? n : n - tail + job.lanes, job.parameters);
     return;
   }
-  const std::size_t whole = n - tail;
-  if (whole != 0) job.loop(pointers, out, whole, job.parameters);
-  alignas(64) std::byte tails[max_inputs][widest_lanes * widest_item];
-  for (int k = 0; k < job.inputs; ++k) {
-    const std::size_t size = job.input_read_size[k];
-    std::memset(tails[k], 0, sizeof tails[k]);
-    std::memcpy(tails[k], inputs[k] + whole * size, tail * size);
-    pointers[k] = tails[k];
-  }
-  alignas(64) std::byte result[widest_lanes * widest_item];
-  job.loop(pointers, result, job.lanes, job.parameters);
-  std::memcpy(out + whole * job.out_written_size, result, tail * job.out_written_size);
+  if (n != tail) job.loop(pointers, out, n - tail, job.parameters);
+  run_tail(job.loop, job.parameters, job.inputs, job.lanes, inputs, job.input_read_size, out,
+           job.out_written_size, n - tail, tail);
 }
 
 // Makes n elements of input k readable by the loop; direct memory where that is possible.
@@ -126,15 +132,16 @@ const std::byte* stage_input(const Job& job, int k, Span span, std::size_t n, Sc
   if (span.stride == 1 && job.input_convert[k] == nullptr) return span.data;
   std::byte* block = scratch.input[k];
   if (span.stride == 0) {
-    if (scratch.repeated[k] == span.data) return block;
+    if (scratch.repeated[k] == span.data && scratch.repetitions[k] >= n) return block;
     const std::byte* value = span.data;
     alignas(8) std::byte converted[widest_item];
     if (job.input_convert[k] != nullptr) {
       job.input_convert[k](span.data, converted, 1);
       value = converted;
     }
-    splat(value, block, block_size, job.input_read_size[k]);
+    splat(value, block, std::min(block_size, n + job.lanes), job.input_read_size[k]);
     scratch.repeated[k] = span.data;
+    scratch.repetitions[k] = n;
     return block;
   }
   const std::byte* dense = span.data;
@@ -162,7 +169,8 @@ void narrow_exactly(const Job& job, const std::byte* input, const std::byte* res
   for (std::size_t i = 0; i < count; ++i) wide[i] = static_cast<double>(x[doubtful[i]]);
   const std::size_t rounded = (count + job.exact_lanes - 1) / job.exact_lanes * job.exact_lanes;
   const void* pointers[max_inputs] = {wide, nullptr, nullptr};
-  // The parameters as float32 took them: one function for all elements, and products exact in double.
+  // The parameters as float32 took them: one function for all elements, and products exact in
+  // double.
   backend::Parameter parameters[] = {job.parameters[0], job.parameters[1]};
   for (auto& parameter : parameters) parameter.real = static_cast<float>(parameter.real);
   job.exact_loop(pointers, wide, rounded, parameters);
@@ -207,6 +215,30 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
 }
 
 }  // namespace
+
+bool run_small(const ElementwiseCall& call) {
+  const DType dtype = call.compute;
+  if ((dtype != DType::float32 && dtype != DType::float64) || call.out.dtype != dtype) return false;
+  const std::byte* inputs[max_inputs] = {};
+  const std::size_t size = itemsize(dtype);
+  const std::size_t sizes[max_inputs] = {size, size, size};
+  const void* pointers[max_inputs] = {};
+  for (int k = 0; k < call.input_count; ++k) {
+    if (call.inputs[k].dtype != dtype || call.repeats[k]) return false;
+    pointers[k] = inputs[k] = call.inputs[k].data;
+  }
+  const ElementwiseTable& table = elementwise_table(dtype);
+  const ElementwiseLoop loop = table.loops[static_cast<int>(call.op)];
+  if (loop == nullptr) return false;  // a copy, which is no row of the tables
+  const auto n = static_cast<std::size_t>(call.numel);
+  const std::size_t tail = n & (table.lanes - 1);
+  if (n != tail) loop(pointers, call.out.data, n - tail, call.parameters);
+  if (tail != 0) {
+    run_tail(loop, call.parameters, call.input_count, table.lanes, inputs, sizes, call.out.data,
+             size, n - tail, tail);
+  }
+  return true;
+}
 
 bool is_direct(const Job& job, const Span* inputs, Span out) {
   if (job.stream || out.stride != 1 || job.out_convert != nullptr) return false;

@@ -50,7 +50,12 @@ struct Scratch {
   alignas(64) std::byte narrowed[block_size * widest_item];
   // The scalar each input block holds copies of, so that a row of the same scalar is not refilled.
   const std::byte* repeated[max_inputs] = {};
+  std::size_t repetitions[max_inputs] = {};
 };
+
+// A contiguous call whose operands all have the compute type, on this thread: the shortest way, for
+// tensors so small that overhead is all there is. False, and nothing done, for any other call.
+bool run_small(const backend::ElementwiseCall& call);
 
 Job make_job(const backend::ElementwiseCall& call);
 

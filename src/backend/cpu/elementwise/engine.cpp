@@ -1,6 +1,4 @@
 // Walks an elementwise call over its layout: which rows there are, and which thread works on them.
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "backend/cpu/elementwise/block.h"
@@ -20,16 +18,9 @@ using plan::Layout;
 constexpr std::size_t tile_rows = 16;
 constexpr std::size_t tile_columns = 256;
 
-std::size_t last_level_cache_bytes() {
-  static const std::size_t bytes = [] {
-    long size = -1;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    size = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    return size > 0 ? static_cast<std::size_t>(size) : std::size_t{32} << 20;
-  }();
-  return bytes;
-}
+// Results larger than this would push everything else out of the last cache level anyway. A fixed
+// figure: what the system reports may be the sum over caches this core never uses.
+constexpr std::size_t streaming_bytes = std::size_t{32} << 20;
 
 // Walks the outer dimensions; `operands` hold the operands' positions, the result's first.
 class Odometer {
@@ -242,7 +233,7 @@ void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int6
 // not read here.
 bool pays_to_stream(const Job& job, const ElementwiseCall& call, const ElementwisePlan* plan) {
   const std::size_t bytes = static_cast<std::size_t>(call.numel) * job.out_stored_size;
-  if (bytes < last_level_cache_bytes()) return false;
+  if (bytes < streaming_bytes) return false;
   if (reinterpret_cast<std::uintptr_t>(call.out.data) % 64 != 0) return false;
   for (int k = 0; k < job.inputs; ++k) {
     if (call.inputs[k].data == call.out.data) return false;
@@ -271,11 +262,13 @@ bool has_elementwise(ElementwiseOp op, DType compute) {
 
 void elementwise(const ElementwiseCall& call) {
   if (call.numel == 0) return;
+  if (call.contiguous && call.numel < grain && run_small(call)) return;
   Job job = make_job(call);
   if (call.contiguous) {
-    constexpr std::int64_t ones[max_inputs] = {1, 1, 1};
+    std::int64_t strides[max_inputs] = {};
+    for (int k = 0; k < job.inputs; ++k) strides[k] = call.repeats[k] ? 0 : 1;
     job.stream = pays_to_stream(job, call, nullptr);
-    return run_contiguous(job, call, ones);
+    return run_contiguous(job, call, strides);
   }
   const std::int64_t* strides[plan::max_operands] = {call.out.strides};
   for (int k = 0; k < job.inputs; ++k) strides[k + 1] = call.inputs[k].strides;

@@ -68,7 +68,8 @@ struct Safe {
   EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, EXTENSOR_SAFE)
 #include "extensor/tables/binary.def"
 
-EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , hn::MulAdd(a.v, b.v, c.v))
+// Rounded once on targets without the instruction too.
+EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , FusedMulAdd(typename V::D(), a.v, b.v, c.v))
 
 template <template <class> class Row, class T, std::size_t... Input>
 HWY_INLINE void run_loop(const void* const* inputs, void* out, std::size_t n,

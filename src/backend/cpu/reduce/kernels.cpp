@@ -59,7 +59,7 @@ struct Maximum {
   }
   template <class T>
   static HWY_INLINE T scalar(T a, T b) {
-    return (b > a) | (b != b) ? b : a;
+    return (b > a || b != b) ? b : a;
   }
   template <class V>
   static HWY_INLINE V vector(V a, V b) {
@@ -77,7 +77,7 @@ struct Minimum {
   }
   template <class T>
   static HWY_INLINE T scalar(T a, T b) {
-    return (b < a) | (b != b) ? b : a;
+    return (b < a || b != b) ? b : a;
   }
   template <class V>
   static HWY_INLINE V vector(V a, V b) {
@@ -99,6 +99,9 @@ T block(const T* values, std::size_t n) {
   if constexpr (std::is_floating_point_v<T>) {
     const hn::ScalableTag<T> d;
     const std::size_t lanes = hn::Lanes(d);
+    if (n > 128 * lanes) {  // narrow vectors: at most 32 terms one after another
+      return Op::scalar(block<Op>(values, n / 2), block<Op>(values + n / 2, n - n / 2));
+    }
     auto a0 = hn::Set(d, Op::template identity<T>), a1 = a0, a2 = a0, a3 = a0;
     std::size_t i = 0;
     for (; i + 4 * lanes <= n; i += 4 * lanes) {

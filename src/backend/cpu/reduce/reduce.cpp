@@ -279,9 +279,9 @@ class Reduction {
       for (std::int64_t half = together / 2; half >= 1; half /= 2) {
         kernels_.accumulate(total, total + half * width, static_cast<std::size_t>(half * width));
       }
-      for (std::int64_t r = wide_rows * together; r < length_; ++r) {
-        const T* values = load(input_row(at, 0) + r * width * stored_size_, width, row);
-        kernels_.accumulate(total, values, static_cast<std::size_t>(width));
+      if (wide_rows * together < length_) {  // among themselves first: the total is large already
+        accumulate_rows(input_row(at, 0), width, wide_rows * together, length_, row, nullptr);
+        kernels_.accumulate(total, row, static_cast<std::size_t>(width));
       }
       write_columns(at, 0, width, total, nullptr);
     }

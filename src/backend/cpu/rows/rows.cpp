@@ -53,19 +53,18 @@ class RowRunner {
     const std::int64_t groups = (call_.inner + rows_together - 1) / rows_together;
     const bool direct = call_.inner == 1 && widen_ == nullptr;
     const std::int64_t units = call_.outer * groups;
-    const std::int64_t unit_elements = std::min(call_.inner, rows_together) * call_.length;
+    const std::int64_t unit_elements = group_elements();
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / unit_elements);
     const int threads = threads_for(units, grain);
     // Allocated here, because nothing may throw inside the parallel region.
-    const std::size_t group_elements =
-        direct ? 0 : static_cast<std::size_t>(rows_together * call_.length);
-    std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * group_elements);
+    const std::size_t buffer_elements = direct ? 0 : static_cast<std::size_t>(unit_elements);
+    std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
     std::vector<std::byte> raw(
-        call_.inner > 1 ? static_cast<std::size_t>(threads) * group_elements * sizeof(T) : 0);
+        call_.inner > 1 ? static_cast<std::size_t>(threads) * buffer_elements * sizeof(T) : 0);
     parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
       const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
-      T* buffer = buffers.data() + thread * 3 * group_elements;
-      std::byte* raw_buffer = raw.data() + thread * group_elements * sizeof(T);
+      T* buffer = buffers.data() + thread * 3 * buffer_elements;
+      std::byte* raw_buffer = raw.data() + thread * buffer_elements * sizeof(T);
       for (std::int64_t unit = begin; unit < end; ++unit) {
         if (direct) {
           run_direct(unit);
@@ -87,10 +86,15 @@ class RowRunner {
                static_cast<std::size_t>(call_.length));
   }
 
+  // Of the largest group: long rows are few where they stand beside few others.
+  std::int64_t group_elements() const {
+    return std::min(rows_together, call_.inner) * call_.length;
+  }
+
   // Up to rows_together neighbouring rows of one outer index.
   void run_group(std::int64_t outer, std::int64_t first, T* buffer, std::byte* raw) const {
     const std::int64_t count = std::min(rows_together, call_.inner - first);
-    const std::int64_t group = rows_together * call_.length;
+    const std::int64_t group = group_elements();
     T* x = buffer;
     T* y = buffer + group;
     T* out = buffer + 2 * group;

@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Lanes(d) halves from memory, widened.
 template <class D>
-HWY_INLINE hn::Vec<D> LoadHalf(D d, const Float16* from) {
+HWY_INLINE hn::Vec<D> LoadHalf([[maybe_unused]] D d, const Float16* from) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   alignas(64) float lanes[hn::MaxLanes(D())];
   for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = static_cast<float>(from[i]);
@@ -31,7 +31,7 @@ HWY_INLINE hn::Vec<D> LoadHalf(D d, const Float16* from) {
 }
 
 template <class D>
-HWY_INLINE hn::Vec<D> LoadHalf(D d, const BFloat16* from) {
+HWY_INLINE hn::Vec<D> LoadHalf([[maybe_unused]] D d, const BFloat16* from) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   alignas(64) float lanes[hn::MaxLanes(D())];
   for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = static_cast<float>(from[i]);
@@ -46,7 +46,7 @@ HWY_INLINE hn::Vec<D> LoadHalf(D d, const BFloat16* from) {
 
 // Rounds once and stores Lanes(d) halves.
 template <class D>
-HWY_INLINE void StoreHalf(hn::Vec<D> v, D d, Float16* to) {
+HWY_INLINE void StoreHalf(hn::Vec<D> v, [[maybe_unused]] D d, Float16* to) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   alignas(64) float lanes[hn::MaxLanes(D())];
   hn::Store(v, d, lanes);
@@ -58,7 +58,7 @@ HWY_INLINE void StoreHalf(hn::Vec<D> v, D d, Float16* to) {
 }
 
 template <class D>
-HWY_INLINE void StoreHalf(hn::Vec<D> v, D d, BFloat16* to) {
+HWY_INLINE void StoreHalf(hn::Vec<D> v, [[maybe_unused]] D d, BFloat16* to) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   alignas(64) float lanes[hn::MaxLanes(D())];
   hn::Store(v, d, lanes);

@@ -151,8 +151,8 @@ HWY_INLINE Lanes<T> clamp(Lanes<T> x, std::type_identity_t<Lanes<T>> lo,
 inline constexpr double selu_scale = 1.0507009873554804934193349852946;
 inline constexpr double selu_scale_alpha = 1.7580993408473768599402175208123;  // scale · alpha
 
-// softplus(beta · x) / beta. What rounding the product and the quotient lost is put back in the end:
-// the lower tail magnifies the former. The derivative, for that, is softplus itself or 1.
+// softplus(beta · x) / beta. What rounding the product and the quotient lost is put back in the
+// end: the lower tail magnifies the former. The derivative, for that, is softplus itself or 1.
 template <class T>
 HWY_INLINE Lanes<T> softplus_of_product(Lanes<T> beta, Lanes<T> x) {
   const hn::ScalableTag<T> d;
@@ -173,11 +173,12 @@ template <class V>
 HWY_INLINE V gelu_tanh_derivative(V x) {
   const V bounded = clamp(x, -64, 64);
   const V square = bounded * bounded;
-  const V inner = 0.797884560802865355880 * bounded * (1 + 0.044715 * square);
-  // 0.5 · (1 + tanh z) = sigmoid(2z), and sigmoid' = s · (1 − s).
-  const V s = sigmoid(2 * inner);
-  return s + bounded * (s * sigmoid(-2 * inner)) *
-                 (2 * 0.797884560802865355880 * (1 + 3 * 0.044715 * square));
+  // gelu_tanh(x) = x · s, s = sigmoid(2z), 2z = x · (slope + cubic · x²), and sigmoid' = s · (1 −
+  // s). Its tail magnifies the rounding of 2z, so s is taken from the forward, which sees to that.
+  constexpr double slope = 1.5957691216057307117598, cubic = 0.0713548162726002487763;
+  const V s = select(abs(bounded) < 1e-20, 0.5, gelu_tanh(bounded) / bounded);
+  const V complement = sigmoid(-bounded * (slope + cubic * square));
+  return s + bounded * (s * complement) * (slope + 3 * cubic * square);
 }
 template <class V>
 HWY_INLINE V silu_derivative(V x) {

@@ -121,15 +121,15 @@ HWY_INLINE V LogAddExp(D d, V a, V b) {
     // left.
     const auto cancelled =
         hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.5))));
-    if (HWY_LIKELY(hn::AllFalse(d, cancelled))) return result;
-    if constexpr (kIsFloat<D>) {
-      return InDouble(d, a, b, terms);
-    } else {
-      const V wide = PerLane(d, a, b, [](long double x, long double y) {
-        return std::fmax(x, y) + std::log1p(std::exp(-std::abs(x - y)));
-      });
-      return hn::IfThenElse(cancelled, wide, result);
-    }
+    return SlowWhereNot(d, hn::Not(cancelled), result, [&]() HWY_ATTR {
+      if constexpr (kIsFloat<D>) {
+        return InDouble(d, a, b, terms);
+      } else {
+        return PerLane(d, a, b, [](long double x, long double y) {
+          return std::fmax(x, y) + std::log1p(std::exp(-std::abs(x - y)));
+        });
+      }
+    });
   }
 }
 

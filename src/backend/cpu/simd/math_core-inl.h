@@ -62,6 +62,14 @@ HWY_NOINLINE V PerLane(D d, V a, V b, Function function) {
   return hn::Load(d, first);
 }
 
+// The fast result in ordinary lanes, slow() in the others: a lane's bits depend on its own value
+// alone, whatever its neighbours are.
+template <class D, class M, class V, class Slow>
+HWY_INLINE V SlowWhereNot(D d, M ordinary, V fast, Slow slow) {
+  if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return fast;
+  return hn::IfThenElse(ordinary, fast, slow());
+}
+
 // Highway's emulated DemoteTo turns infinity into the largest finite float.
 template <class D, class V>
 HWY_INLINE hn::Vec<D> NarrowTo(D d, V x) {

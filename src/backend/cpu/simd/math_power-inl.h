@@ -72,9 +72,6 @@ HWY_INLINE V Hypot(D d, V a, V b) {
     const V limit = hn::Set(d, T(1e300));
     const auto bounded = hn::And(hn::Le(hn::Abs(a), limit), hn::Le(hn::Abs(b), limit));
     const auto normal = hn::And(bounded, hn::Ge(larger, hn::Set(d, T(1e-290))));
-    if (HWY_UNLIKELY(!hn::AllTrue(d, normal))) {
-      return PerLane(d, a, b, [](T x, T y) { return std::hypot(x, y); });
-    }
     const auto exponent = hn::And(hn::BitCast(du, larger), hn::Set(du, uint64_t{0x7FF} << 52));
     const V scale = hn::BitCast(d, hn::Sub(hn::Set(du, uint64_t{2046} << 52), exponent));
     const V unscale = hn::BitCast(d, exponent);
@@ -88,7 +85,10 @@ HWY_INLINE V Hypot(D d, V a, V b) {
         hn::Add(sum.error, hn::Add(ProductError(d, x, x, square), ProductError(d, y, y, other)));
     const V root = hn::Sqrt(sum.sum);
     const V defect = hn::Add(FusedNegMulAdd(d, root, root, sum.sum), rest);
-    return hn::Mul(hn::Add(root, hn::Div(defect, hn::Add(root, root))), unscale);
+    const V result = hn::Mul(hn::Add(root, hn::Div(defect, hn::Add(root, root))), unscale);
+    return SlowWhereNot(d, normal, result, [&] {
+      return PerLane(d, a, b, [](T x, T y) { return std::hypot(x, y); });
+    });
   }
 }
 

@@ -99,11 +99,9 @@ HWY_INLINE V Sin(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Sin(dd, v); });
   } else {
-    if (HWY_UNLIKELY(!hn::AllTrue(d, WithinTrigLimit(d, x)))) {
-      return PerLane(d, x, [](double lane) { return std::sin(lane); });
-    }
-    const V result = SinCos<0>(d, x);
-    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);  // Keeps -0.
+    const V result = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, SinCos<0>(d, x));  // Keeps -0.
+    return SlowWhereNot(d, WithinTrigLimit(d, x), result,
+                        [&] { return PerLane(d, x, [](double lane) { return std::sin(lane); }); });
   }
 }
 
@@ -112,10 +110,8 @@ HWY_INLINE V Cos(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Cos(dd, v); });
   } else {
-    if (HWY_UNLIKELY(!hn::AllTrue(d, WithinTrigLimit(d, x)))) {
-      return PerLane(d, x, [](double lane) { return std::cos(lane); });
-    }
-    return SinCos<1>(d, x);
+    return SlowWhereNot(d, WithinTrigLimit(d, x), SinCos<1>(d, x),
+                        [&] { return PerLane(d, x, [](double lane) { return std::cos(lane); }); });
   }
 }
 
@@ -124,9 +120,6 @@ HWY_INLINE V Tan(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Tan(dd, v); });
   } else {
-    if (HWY_UNLIKELY(!hn::AllTrue(d, WithinTrigLimit(d, x)))) {
-      return PerLane(d, x, [](double lane) { return std::tan(lane); });
-    }
     const hn::RebindToUnsigned<D> du;
     const auto angle = ReduceAngle(d, x);
     const V square = hn::Mul(angle.r, angle.r);
@@ -139,9 +132,10 @@ HWY_INLINE V Tan(D d, V x) {
                         hn::IfThenElse(odd, cos.error, sin.error)};
     const Sum<V> bottom = {hn::IfThenElse(odd, hn::Neg(sin.sum), cos.sum),
                            hn::IfThenElse(odd, hn::Neg(sin.error), cos.error)};
-    const V result = Quotient(d, top, bottom);
     const V tiny = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::epsilon() / 64);
-    return hn::IfThenElse(hn::Lt(hn::Abs(x), tiny), x, result);
+    const V result = hn::IfThenElse(hn::Lt(hn::Abs(x), tiny), x, Quotient(d, top, bottom));
+    return SlowWhereNot(d, WithinTrigLimit(d, x), result,
+                        [&] { return PerLane(d, x, [](double lane) { return std::tan(lane); }); });
   }
 }
 
@@ -291,12 +285,9 @@ HWY_INLINE V Atan2(D d, V y, V x) {
     const V larger = hn::Max(height, width);
     // Zeros, infinities, NaN and quotients near the ends of the range.
     const T low = kIsFloat<D> ? T(1e-15) : T(1e-140);
-    const auto ordinary =
+    const auto bounded =
         hn::And(hn::Ge(smaller, hn::Set(d, low)), hn::Le(larger, hn::Set(d, 1 / low)));
-    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::And(ordinary, hn::Eq(hn::Add(x, y), hn::Add(x, y)))))) {
-      return PerLane(d, y, x,
-                     [](double first, double second) { return std::atan2(first, second); });
-    }
+    const auto ordinary = hn::And(bounded, hn::Eq(hn::Add(x, y), hn::Add(x, y)));
     const auto inverted = hn::Gt(height, width);
     const auto left = hn::Lt(x, hn::Zero(d));
     // Right: t or pi/2 - t. Left: pi - t or pi/2 + t.
@@ -307,7 +298,11 @@ HWY_INLINE V Atan2(D d, V y, V x) {
         hn::IfThenElse(
             inverted, Pick(d, -4.37113883e-08f, 6.123233995736766e-17),
             hn::IfThenElseZero(left, Pick(d, -8.74227766e-08f, 1.2246467991473532e-16)))};
-    return hn::CopySign(AtanOfQuotient(d, smaller, larger, offset, sign), y);
+    const V result = hn::CopySign(AtanOfQuotient(d, smaller, larger, offset, sign), y);
+    return SlowWhereNot(d, ordinary, result, [&] {
+      return PerLane(d, y, x,
+                     [](double first, double second) { return std::atan2(first, second); });
+    });
   }
 }
 
