@@ -73,7 +73,31 @@ std::vector<std::int64_t> batch_offsets(const Tensor& x, const Shape& batch, std
   return offsets;
 }
 
+// Two plain matrices of one dtype, the shortest way: small products are all overhead.
+bool are_plain_matrices(const Tensor& a, const Tensor& b) {
+  return a.ndim() == 2 && b.ndim() == 2 && a.dtype() == b.dtype() && a.device() == b.device() &&
+         a.shape()[1] == b.shape()[0] && a.numel() != 0 && b.numel() != 0;
+}
+
+Tensor multiply_plain_matrices(const char* operation, const Tensor& a, const Tensor& b) {
+  backend::MatmulCall call{};
+  call.dtype = a.dtype();
+  call.m = a.shape()[0];
+  call.n = b.shape()[1];
+  call.k = a.shape()[1];
+  Tensor result = detail::make_empty(operation, {call.m, call.n}, call.dtype, a.device());
+  const std::int64_t zero = 0;
+  call.a = {a.impl().data, call.dtype, a.strides().data()};
+  call.b = {b.impl().data, call.dtype, b.strides().data()};
+  call.c = {result.impl().data, call.dtype, nullptr};
+  call.batch = 1;
+  call.a_offsets = call.b_offsets = call.c_offsets = &zero;
+  backend::backend_for(a.device()).matmul(call);
+  return result;
+}
+
 Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b) {
+  if (are_plain_matrices(a, b)) return multiply_plain_matrices(operation, a, b);
   Product product = plan_product(operation, a, b);
   const ops::Source operands[] = {a, b};
   const Device device = ops::common_device(operation, operands);
@@ -94,7 +118,7 @@ Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b
   call.c = {result.impl().data, dtype, nullptr};
   call.batch = 1;
   for (std::int64_t size : product.batch) call.batch *= size;
-  if (call.batch == 1) {  // nothing to allocate: small products are all overhead
+  if (call.batch == 1) {
     call.a_offsets = call.b_offsets = call.c_offsets = &zero;
     backend::backend_for(device).matmul(call);
     return result;

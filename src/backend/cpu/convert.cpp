@@ -2,10 +2,6 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/convert.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
-#include <bit>
-#include <cstdlib>
-#include <cstring>
-
 #include "backend/cpu/convert.h"
 #include "backend/cpu/simd/half-inl.h"
 #include "core/convert.h"
@@ -44,49 +40,61 @@ void narrow(const void* from, void* to, std::size_t n) {
   for (; i < n; ++i) target[i] = Half(source[i]);
 }
 
-// A float result y stands for a true value in y · (1 ± 2⁻²¹), or ± 8 units where it is subnormal:
-// does a boundary between two halves lie in there?
-bool is_doubtful(float y, Float16) {
-  return Float16(y * (1.0f - 0x1p-21f)).bits() != Float16(y * (1.0f + 0x1p-21f)).bits();
-}
-bool is_doubtful(float y, BFloat16) {
-  const auto dropped = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(y) & 0xffffu);
-  return std::abs(dropped - 0x8000) <= 8;
+// Where a float result y may round to another half than the true value it stands for does: kernels
+// are good to 2 units in the last place, and a boundary between two halves is nearer than that.
+// Halves above the smallest normal one drop a fixed number of bits, and the boundary is their
+// middle.
+template <class D>
+HWY_INLINE hn::Mask<D> NearMiddle(D d, hn::Vec<D> y, int bits_dropped, int units) {
+  const hn::RebindToSigned<D> di;
+  // Shifted so that the middle's neighbourhood starts at 0.
+  const auto shifted = hn::Add(hn::BitCast(di, y), hn::Set(di, (1 << (bits_dropped - 1)) + units));
+  const auto dropped = hn::And(shifted, hn::Set(di, (1 << bits_dropped) - 1));
+  return hn::RebindMask(d, hn::Lt(dropped, hn::Set(di, 2 * units + 1)));
 }
 template <class D>
-HWY_INLINE bool any_is_doubtful(D d, hn::Vec<D> y, Float16) {
-  Float16 low[hn::MaxLanes(D())], high[hn::MaxLanes(D())];
-  StoreHalf(hn::Mul(y, hn::Set(d, 1.0f - 0x1p-21f)), d, low);
-  StoreHalf(hn::Mul(y, hn::Set(d, 1.0f + 0x1p-21f)), d, high);
-  return std::memcmp(low, high, sizeof(Float16) * hn::Lanes(d)) != 0;
+HWY_INLINE hn::Mask<D> Doubtful(D d, hn::Vec<D> y, Float16) {
+  const auto near = NearMiddle(d, y, 13, 3);
+  const auto subnormal = hn::Lt(hn::Abs(y), hn::Set(d, 0x1p-14f));
+  if (HWY_LIKELY(hn::AllFalse(d, hn::Or(near, subnormal)))) return near;
+  // Below it they are the multiples of 2⁻²⁴.
+  const auto scaled = hn::Mul(hn::Abs(y), hn::Set(d, 0x1p24f));
+  const auto from_middle = hn::Abs(hn::Sub(hn::Sub(scaled, hn::Floor(scaled)), hn::Set(d, 0.5f)));
+  const auto close = hn::Le(from_middle, hn::Mul(scaled, hn::Set(d, 0x1p-21f)));
+  return hn::Or(hn::And(subnormal, close), hn::AndNot(subnormal, near));
 }
 template <class D>
-HWY_INLINE bool any_is_doubtful(D, hn::Vec<D> y, BFloat16) {
-  const hn::RebindToSigned<D> bits;
-  const auto dropped = hn::And(hn::BitCast(bits, y), hn::Set(bits, 0xffff));
-  const auto distance = hn::Abs(hn::Sub(dropped, hn::Set(bits, 0x8000)));
-  return !hn::AllFalse(bits, hn::Lt(distance, hn::Set(bits, 9)));
+HWY_INLINE hn::Mask<D> Doubtful(D d, hn::Vec<D> y, BFloat16) {
+  return NearMiddle(d, y, 16, 8);  // float subnormals among them, which kernels give less exactly
+}
+
+template <class Half, class D>
+HWY_INLINE std::size_t NarrowVector(D d, const float* from, Half* to, std::size_t at,
+                                    std::uint16_t* doubtful, std::size_t count) {
+  const auto y = hn::LoadU(d, from + at);
+  StoreHalf(y, d, to + at);
+  const auto mask = Doubtful(d, y, Half());
+  if (HWY_LIKELY(hn::AllFalse(d, mask))) return count;
+  std::uint8_t bits[8] = {};
+  hn::StoreMaskBits(d, mask, bits);
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
+    if ((bits[lane / 8] >> (lane % 8)) & 1) {
+      doubtful[count++] = static_cast<std::uint16_t>(at + lane);
+    }
+  }
+  return count;
 }
 
 template <class Half>
 std::size_t narrow_and_check(const float* from, void* to, std::size_t n, std::uint16_t* doubtful) {
   const hn::ScalableTag<float> d;
   Half* target = static_cast<Half*>(to);
-  std::size_t count = 0;
-  const auto check = [&](std::size_t i) {
-    if (is_doubtful(from[i], Half())) doubtful[count++] = static_cast<std::uint16_t>(i);
-  };
-  std::size_t i = 0;
+  std::size_t count = 0, i = 0;
   for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-    const auto y = hn::LoadU(d, from + i);
-    StoreHalf(y, d, target + i);
-    if (any_is_doubtful(d, y, Half())) [[unlikely]] {
-      for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) check(i + lane);
-    }
+    count = NarrowVector(d, from, target, i, doubtful, count);
   }
   for (; i < n; ++i) {
-    target[i] = Half(from[i]);
-    check(i);
+    count = NarrowVector(hn::CappedTag<float, 1>(), from, target, i, doubtful, count);
   }
   return count;
 }

@@ -33,7 +33,7 @@ void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int6
                        std::byte* to, std::size_t to_row_stride, std::size_t rows,
                        std::size_t columns, std::size_t size);
 
-// Writes past the caches; `to` is 64-byte aligned. stream_fence() once all of them are done.
+// Writes whole cache lines past the caches. stream_fence() once all of them are done.
 void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes);
 void stream_fence();
 

@@ -1,8 +1,77 @@
 // Moving elements between strided and dense memory, whatever their dtype.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/strided.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway asks.
 #include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/convert.h"
+#include "hwy/highway.h"
+
+#ifndef EXTENSOR_STRIDED_LOOPS
+#define EXTENSOR_STRIDED_LOOPS
+namespace extensor::cpu {
+// By the logarithm of the element's size.
+struct StridedLoops {
+  void (*gather[4])(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n);
+  void (*splat[4])(const std::byte* from, std::byte* to, std::size_t n);
+};
+}  // namespace extensor::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+void gather_elements(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n) {
+  const T* source = reinterpret_cast<const T*>(from);
+  T* target = reinterpret_cast<T*>(to);
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) >= 4) {
+    const hn::ScalableTag<T> d;
+    const std::size_t lanes = hn::Lanes(d);
+    if (stride == 2) {
+      // Reads the element behind the last it keeps, so one more has to follow.
+      for (; i + lanes < n; i += lanes) {
+        const auto low = hn::LoadU(d, source + 2 * i);
+        const auto high = hn::LoadU(d, source + 2 * i + lanes);
+        hn::StoreU(hn::ConcatEven(d, high, low), d, target + i);
+      }
+    } else if (stride == -1) {
+      for (; i + lanes <= n; i += lanes) {
+        const T* last = source - static_cast<std::int64_t>(i + lanes - 1);
+        hn::StoreU(hn::Reverse(d, hn::LoadU(d, last)), d, target + i);
+      }
+    }
+  }
+#endif
+  for (; i < n; ++i) target[i] = source[static_cast<std::int64_t>(i) * stride];
+}
+
+template <class T>
+void splat_element(const std::byte* from, std::byte* to, std::size_t n) {
+  T* target = reinterpret_cast<T*>(to);
+  std::fill(target, target + n, *reinterpret_cast<const T*>(from));
+}
+
+StridedLoops make_strided_loops() {
+  return {{&gather_elements<std::uint8_t>, &gather_elements<std::uint16_t>,
+           &gather_elements<std::uint32_t>, &gather_elements<std::uint64_t>},
+          {&splat_element<std::uint8_t>, &splat_element<std::uint16_t>,
+           &splat_element<std::uint32_t>, &splat_element<std::uint64_t>}};
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <bit>
+
+#include "backend/cpu/simd/dispatch_table.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -11,6 +80,11 @@
 namespace extensor::cpu {
 
 namespace {
+
+const StridedLoops& loops() {
+  static const StridedLoops made = EXTENSOR_DISPATCH(make_strided_loops)();
+  return made;
+}
 
 // Calls f with an unsigned integer of `size` bytes: moving needs the width alone.
 template <class Function>
@@ -71,12 +145,7 @@ bool transpose_tile(const T* from, std::int64_t from_stride, T* to, std::size_t 
 
 void gather(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n,
             std::size_t size) {
-  with_width(size, [&](auto width) {
-    using T = decltype(width);
-    const T* source = reinterpret_cast<const T*>(from);
-    T* target = reinterpret_cast<T*>(to);
-    for (std::size_t i = 0; i < n; ++i) target[i] = source[static_cast<std::int64_t>(i) * stride];
-  });
+  loops().gather[std::countr_zero(size)](from, stride, to, n);
 }
 
 void scatter(const std::byte* from, std::byte* to, std::int64_t stride, std::size_t n,
@@ -90,11 +159,7 @@ void scatter(const std::byte* from, std::byte* to, std::int64_t stride, std::siz
 }
 
 void splat(const std::byte* from, std::byte* to, std::size_t n, std::size_t size) {
-  with_width(size, [&](auto width) {
-    using T = decltype(width);
-    T* target = reinterpret_cast<T*>(to);
-    std::fill(target, target + n, *reinterpret_cast<const T*>(from));
-  });
+  loops().splat[std::countr_zero(size)](from, to, n);
 }
 
 void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int64_t column_stride,
@@ -135,7 +200,9 @@ void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int6
 
 void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes) {
 #if defined(__SSE2__)
-  std::size_t i = 0;
+  // Up to the first whole cache line, then lines, then the rest.
+  std::size_t i = std::min(bytes, -reinterpret_cast<std::uintptr_t>(to) % 64);
+  std::memcpy(to, from, i);
   for (; i + 64 <= bytes; i += 64) {
     for (std::size_t part = 0; part < 64; part += 16) {
       const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + part));
@@ -155,3 +222,4 @@ void stream_fence() {
 }
 
 }  // namespace extensor::cpu
+#endif

@@ -165,9 +165,11 @@ void narrow_exactly(const Job& job, const std::byte* input, const std::byte* res
       job.demote(reinterpret_cast<const float*>(results), narrowed, n, doubtful);
   if (count == 0) return;
   const float* x = reinterpret_cast<const float*>(input);
-  alignas(64) double wide[block_size] = {};
-  for (std::size_t i = 0; i < count; ++i) wide[i] = static_cast<double>(x[doubtful[i]]);
+  alignas(64) double wide[block_size];
   const std::size_t rounded = (count + job.exact_lanes - 1) / job.exact_lanes * job.exact_lanes;
+  for (std::size_t i = 0; i < rounded; ++i) {
+    wide[i] = static_cast<double>(x[doubtful[i < count ? i : 0]]);
+  }
   const void* pointers[max_inputs] = {wide, nullptr, nullptr};
   // The parameters as float32 took them: one function for all elements, and products exact in
   // double.

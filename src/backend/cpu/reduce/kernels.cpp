@@ -139,6 +139,25 @@ void accumulate(T* accumulator, const T* values, std::size_t n) {
 }
 
 template <class Op, class T>
+void accumulate_four(T* accumulator, const T* const* rows, bool fresh, std::size_t n) {
+  const T *a = rows[0], *b = rows[1], *c = rows[2], *e = rows[3];
+  std::size_t i = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    const hn::ScalableTag<T> d;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+      const auto four = Op::vector(Op::vector(hn::LoadU(d, a + i), hn::LoadU(d, b + i)),
+                                   Op::vector(hn::LoadU(d, c + i), hn::LoadU(d, e + i)));
+      hn::StoreU(fresh ? four : Op::vector(hn::LoadU(d, accumulator + i), four), d,
+                 accumulator + i);
+    }
+  }
+  for (; i < n; ++i) {
+    const T four = Op::scalar(Op::scalar(a[i], b[i]), Op::scalar(c[i], e[i]));
+    accumulator[i] = fresh ? four : Op::scalar(accumulator[i], four);
+  }
+}
+
+template <class Op, class T>
 void accumulate_position(T* accumulator, std::int64_t* positions, const T* values,
                          std::int64_t position, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -150,7 +169,8 @@ void accumulate_position(T* accumulator, std::int64_t* positions, const T* value
 
 template <class Op, class T>
 ReduceKernels<T> make_kernels() {
-  ReduceKernels<T> kernels{&block<Op, T>, &accumulate<Op, T>, nullptr, Op::template identity<T>};
+  ReduceKernels<T> kernels{&block<Op, T>, &accumulate<Op, T>, &accumulate_four<Op, T>, nullptr,
+                           Op::template identity<T>};
   if constexpr (requires { Op::wins(T(), T()); }) {
     kernels.accumulate_position = &accumulate_position<Op, T>;
   }

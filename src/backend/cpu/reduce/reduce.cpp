@@ -22,8 +22,8 @@ using plan::ReducePlan;
 constexpr std::int64_t block_size = 1024;             // elements reduced in one go
 constexpr std::int64_t chunk_size = 64 * block_size;  // elements of one result per unit of work
 constexpr std::int64_t group_rows = 16;               // rows accumulated one after another
-constexpr std::int64_t chunk_rows = 4096;             // rows of a tile per unit of work
-constexpr std::size_t tile_bytes = 4096;
+constexpr std::int64_t chunk_rows = 512;              // rows of a tile per unit of work
+constexpr std::size_t tile_bytes = 8192;              // of a row at a time: long runs prefetch well
 constexpr int max_levels = 48;
 
 bool finds_position(ReduceOp op) { return op == ReduceOp::argmax || op == ReduceOp::argmin; }
@@ -303,7 +303,7 @@ class Reduction {
   // `row_stride` stands in for the reduced dimension's when several rows are taken as one.
   void accumulate_rows(const std::byte* base, std::int64_t n, std::int64_t from, std::int64_t to,
                        T* values, std::int64_t* positions, std::int64_t row_stride = 0) const {
-    alignas(64) T levels[16][tile];
+    alignas(64) T levels[8][tile];
     alignas(64) T converted[tile];
     const auto count = static_cast<std::size_t>(n);
     const auto row_at = [&](std::int64_t row) {
@@ -322,11 +322,16 @@ class Reduction {
     }
     PairwiseCounter counter;
     for (std::int64_t group = from; group < to; group += group_rows) {
-      std::memcpy(values, row_at(group), count * sizeof(T));
       const std::int64_t last = std::min(to, group + group_rows);
-      for (std::int64_t row = group + 1; row < last; ++row) {
-        kernels_.accumulate(values, row_at(row), count);
+      std::int64_t row = group;
+      if (convert_ == nullptr) {
+        for (; row + 4 <= last; row += 4) {
+          const T* rows[] = {row_at(row), row_at(row + 1), row_at(row + 2), row_at(row + 3)};
+          kernels_.accumulate_four(values, rows, row == group, count);
+        }
       }
+      if (row == group) std::memcpy(values, row_at(row++), count * sizeof(T));
+      for (; row < last; ++row) kernels_.accumulate(values, row_at(row), count);
       const int level =
           counter.add([&](int full) { kernels_.accumulate(values, levels[full], count); });
       std::memcpy(levels[level], values, count * sizeof(T));
