@@ -42,7 +42,7 @@ bool same_representation(DType stored, DType read) {
   return stored == read || (stored == DType::bool_ && read == DType::uint8);
 }
 
-void copy_loop(const void* const* inputs, void* out, std::size_t n,
+void copy_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n,
                const backend::Parameter* bytes_per_element) {
   std::memcpy(out, inputs[0], n * static_cast<std::size_t>(bytes_per_element->integer));
 }
@@ -96,53 +96,73 @@ Job make_job(const ElementwiseCall& call) {
 
 namespace {
 
-// The last, incomplete vector of dense inputs, through small buffers. The lanes beyond it are 0.
-void run_tail(ElementwiseLoop loop, const backend::Parameter* parameters, int input_count,
-              std::size_t lanes, const std::byte* const* inputs, const std::size_t* input_sizes,
-              std::byte* out, std::size_t out_size, std::size_t done, std::size_t tail) {
+// Dense inputs, or single vectors (step 0), and how far each may be read.
+struct Staged {
+  const std::byte* data[max_inputs] = {};
+  std::size_t steps[max_inputs] = {1, 1, 1};
+  unsigned padded = 0;  // a bit per input that may be read a vector past its end
+};
+
+// A vector's worth of the element at `from`, converted where the loop reads another type.
+void repeat(const std::byte* from, ConvertLoop convert, std::size_t read_size, std::byte* to,
+            std::size_t n) {
+  alignas(8) std::byte converted[widest_item];
+  if (convert != nullptr) {
+    convert(from, converted, 1);
+    from = converted;
+  }
+  splat(from, to, n, read_size);
+}
+
+// Runs a loop on n elements. The last, incomplete vector goes through small buffers, whose lanes
+// beyond it are 0.
+void run_loop(ElementwiseLoop loop, const backend::Parameter* parameters, int input_count,
+              std::size_t lanes, const std::size_t* input_sizes, const Staged& staged,
+              std::byte* out, std::size_t out_size, bool out_padded, std::size_t n) {
+  const void* pointers[max_inputs] = {staged.data[0], staged.data[1], staged.data[2]};
+  const std::size_t tail = n & (lanes - 1);
+  const unsigned every_input = (1u << input_count) - 1;
+  if (tail == 0 || (out_padded && (staged.padded & every_input) == every_input)) {
+    loop(pointers, staged.steps, out, tail == 0 ? n : n - tail + lanes, parameters);
+    return;
+  }
+  const std::size_t done = n - tail;
+  if (done != 0) loop(pointers, staged.steps, out, done, parameters);
   alignas(64) std::byte tails[max_inputs][widest_lanes * widest_item];
-  const void* pointers[max_inputs];
   for (int k = 0; k < input_count; ++k) {
+    if (staged.steps[k] == 0) continue;
+    const std::size_t size = input_sizes[k];
     std::memset(tails[k], 0, sizeof tails[k]);
-    std::memcpy(tails[k], inputs[k] + done * input_sizes[k], tail * input_sizes[k]);
+    std::memcpy(tails[k], staged.data[k] + done * size, tail * size);
     pointers[k] = tails[k];
   }
   alignas(64) std::byte result[widest_lanes * widest_item];
-  loop(pointers, result, lanes, parameters);
+  loop(pointers, staged.steps, result, lanes, parameters);
   std::memcpy(out + done * out_size, result, tail * out_size);
 }
 
-// Runs the loop on n dense elements; inputs in `padded` may be read a vector past n.
-void run_loop(const Job& job, const std::byte* const* inputs, unsigned padded, std::byte* out,
-              bool out_padded, std::size_t n) {
-  const void* pointers[max_inputs] = {inputs[0], inputs[1], inputs[2]};
-  const std::size_t tail = job.lanes == 1 ? 0 : n % job.lanes;
-  const unsigned every_input = (1u << job.inputs) - 1;
-  if (tail == 0 || (out_padded && (padded & every_input) == every_input)) {
-    job.loop(pointers, out, tail == 0 ? n : n - tail + job.lanes, job.parameters);
-    return;
-  }
-  if (n != tail) job.loop(pointers, out, n - tail, job.parameters);
-  run_tail(job.loop, job.parameters, job.inputs, job.lanes, inputs, job.input_read_size, out,
-           job.out_written_size, n - tail, tail);
+void run_loop(const Job& job, const Staged& staged, std::byte* out, bool out_padded,
+              std::size_t n) {
+  run_loop(job.loop, job.parameters, job.inputs, job.lanes, job.input_read_size, staged, out,
+           job.out_written_size, out_padded, n);
 }
 
 // Makes n elements of input k readable by the loop; direct memory where that is possible.
-const std::byte* stage_input(const Job& job, int k, Span span, std::size_t n, Scratch& scratch) {
-  if (span.stride == 1 && job.input_convert[k] == nullptr) return span.data;
+void stage_input(const Job& job, int k, Span span, std::size_t n, Scratch& scratch,
+                 Staged& staged) {
+  staged.data[k] = span.data;
+  if (span.stride == 1 && job.input_convert[k] == nullptr) return;
   std::byte* block = scratch.input[k];
+  staged.data[k] = block;
+  staged.padded |= 1u << k;
   if (span.stride == 0) {
-    if (scratch.repeated[k] == span.data && scratch.repetitions[k] >= n) return block;
-    const std::byte* value = span.data;
-    alignas(8) std::byte converted[widest_item];
-    if (job.input_convert[k] != nullptr) {
-      job.input_convert[k](span.data, converted, 1);
-      value = converted;
-    }
-    splat(value, block, std::min(block_size, n + job.lanes), job.input_read_size[k]);
+    const std::size_t copies = job.takes_steps() ? job.lanes : n;
+    if (job.takes_steps()) staged.steps[k] = 0;
+    if (scratch.repeated[k] == span.data && scratch.repetitions[k] >= copies) return;
+    repeat(span.data, job.input_convert[k], job.input_read_size[k], block, copies);
     scratch.repeated[k] = span.data;
-    scratch.repetitions[k] = n;
-    return block;
+    scratch.repetitions[k] = copies;
+    return;
   }
   const std::byte* dense = span.data;
   if (span.stride != 1) {
@@ -154,28 +174,28 @@ const std::byte* stage_input(const Job& job, int k, Span span, std::size_t n, Sc
   // The last vector is run whole: lanes beyond n hold numbers too.
   const std::size_t pad = (job.lanes - n % job.lanes) % job.lanes;
   std::memset(block + n * job.input_read_size[k], 0, pad * job.input_read_size[k]);
-  return block;
 }
 
 // Results in float32 that sit on a rounding boundary of the half are computed again in float64.
-void narrow_exactly(const Job& job, const std::byte* input, const std::byte* results,
+void narrow_exactly(const Job& job, const Staged& staged, const std::byte* results,
                     std::byte* narrowed, std::size_t n) {
   std::uint16_t doubtful[block_size];
   const std::size_t count =
       job.demote(reinterpret_cast<const float*>(results), narrowed, n, doubtful);
   if (count == 0) return;
-  const float* x = reinterpret_cast<const float*>(input);
+  const float* x = reinterpret_cast<const float*>(staged.data[0]);
   alignas(64) double wide[block_size];
   const std::size_t rounded = (count + job.exact_lanes - 1) / job.exact_lanes * job.exact_lanes;
   for (std::size_t i = 0; i < rounded; ++i) {
-    wide[i] = static_cast<double>(x[doubtful[i < count ? i : 0]]);
+    wide[i] = static_cast<double>(x[doubtful[i < count ? i : 0] * staged.steps[0]]);
   }
   const void* pointers[max_inputs] = {wide, nullptr, nullptr};
   // The parameters as float32 took them: one function for all elements, and products exact in
   // double.
   backend::Parameter parameters[] = {job.parameters[0], job.parameters[1]};
   for (auto& parameter : parameters) parameter.real = static_cast<float>(parameter.real);
-  job.exact_loop(pointers, wide, rounded, parameters);
+  constexpr std::size_t step = 1;
+  job.exact_loop(pointers, &step, wide, rounded, parameters);
   auto* bits = reinterpret_cast<std::uint16_t*>(narrowed);
   for (std::size_t i = 0; i < count; ++i) {
     bits[doubtful[i]] =
@@ -185,24 +205,20 @@ void narrow_exactly(const Job& job, const std::byte* input, const std::byte* res
 
 // n elements, at most a block, of one row.
 void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
-  const std::byte* pointers[max_inputs] = {};
-  unsigned padded = 0;
-  for (int k = 0; k < job.inputs; ++k) {
-    pointers[k] = stage_input(job, k, inputs[k], n, scratch);
-    if (pointers[k] == scratch.input[k]) padded |= 1u << k;
-  }
+  Staged staged;
+  for (int k = 0; k < job.inputs; ++k) stage_input(job, k, inputs[k], n, scratch, staged);
   const bool direct = out.stride == 1 && job.out_convert == nullptr && !job.stream;
-  if (direct) return run_loop(job, pointers, padded, out.data, false, n);
+  if (direct) return run_loop(job, staged, out.data, false, n);
   const std::byte* result = scratch.out;
   if (job.loop == &copy_loop && job.out_convert == nullptr) {
-    result = pointers[0];
+    result = staged.data[0];
   } else {
-    run_loop(job, pointers, padded, scratch.out, true, n);
+    run_loop(job, staged, scratch.out, true, n);
   }
   if (job.out_convert != nullptr) {
     std::byte* narrowed = out.stride == 1 && !job.stream ? out.data : scratch.narrowed;
     if (job.demote != nullptr) {
-      narrow_exactly(job, pointers[0], scratch.out, narrowed, n);
+      narrow_exactly(job, staged, scratch.out, narrowed, n);
     } else {
       job.out_convert(scratch.out, narrowed, n);
     }
@@ -216,44 +232,68 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
   }
 }
 
+// Asks for the inputs of the block after next: reading would otherwise wait while a block's result
+// is streamed out.
+void prefetch_block(const Job& job, const Span* inputs, std::size_t left) {
+  if (left < 3 * block_size) return;
+  for (int k = 0; k < job.inputs; ++k) {
+    if (inputs[k].stride != 1) continue;
+    const std::byte* next = inputs[k].data + 2 * block_size * job.input_stored_size[k];
+    for (std::size_t at = 0; at < block_size * job.input_stored_size[k]; at += 64) {
+      __builtin_prefetch(next + at);
+    }
+  }
+}
+
 }  // namespace
 
 bool run_small(const ElementwiseCall& call) {
   const DType dtype = call.compute;
   if ((dtype != DType::float32 && dtype != DType::float64) || call.out.dtype != dtype) return false;
-  const std::byte* inputs[max_inputs] = {};
-  const std::size_t size = itemsize(dtype);
-  const std::size_t sizes[max_inputs] = {size, size, size};
-  const void* pointers[max_inputs] = {};
-  for (int k = 0; k < call.input_count; ++k) {
-    if (call.inputs[k].dtype != dtype || call.repeats[k]) return false;
-    pointers[k] = inputs[k] = call.inputs[k].data;
-  }
   const ElementwiseTable& table = elementwise_table(dtype);
   const ElementwiseLoop loop = table.loops[static_cast<int>(call.op)];
   if (loop == nullptr) return false;  // a copy, which is no row of the tables
-  const auto n = static_cast<std::size_t>(call.numel);
-  const std::size_t tail = n & (table.lanes - 1);
-  if (n != tail) loop(pointers, call.out.data, n - tail, call.parameters);
-  if (tail != 0) {
-    run_tail(loop, call.parameters, call.input_count, table.lanes, inputs, sizes, call.out.data,
-             size, n - tail, tail);
+  const std::size_t size = itemsize(dtype);
+  const std::size_t sizes[max_inputs] = {size, size, size};
+  alignas(64) std::byte vectors[max_inputs][widest_lanes * widest_item];
+  Staged staged;
+  for (int k = 0; k < call.input_count; ++k) {
+    const backend::Operand& input = call.inputs[k];
+    staged.data[k] = input.data;
+    if (call.repeats[k] && table.lanes > 1) {
+      repeat(input.data, input.dtype == dtype ? nullptr : convert_loop(input.dtype, dtype), size,
+             vectors[k], table.lanes);
+      staged.data[k] = vectors[k];
+      staged.steps[k] = 0;
+    } else if (input.dtype != dtype || call.repeats[k]) {
+      return false;
+    }
   }
+  run_loop(loop, call.parameters, call.input_count, table.lanes, sizes, staged, call.out.data, size,
+           false, static_cast<std::size_t>(call.numel));
   return true;
 }
 
 bool is_direct(const Job& job, const Span* inputs, Span out) {
   if (job.stream || out.stride != 1 || job.out_convert != nullptr) return false;
   for (int k = 0; k < job.inputs; ++k) {
-    if (inputs[k].stride != 1 || job.input_convert[k] != nullptr) return false;
+    const bool dense = inputs[k].stride == 1 && job.input_convert[k] == nullptr;
+    if (!dense && !(inputs[k].stride == 0 && job.takes_steps())) return false;
   }
   return true;
 }
 
 void run_direct_row(const Job& job, const Span* inputs, Span out, std::size_t n) {
-  const std::byte* pointers[max_inputs] = {};
-  for (int k = 0; k < job.inputs; ++k) pointers[k] = inputs[k].data;
-  run_loop(job, pointers, 0, out.data, false, n);
+  alignas(64) std::byte vectors[max_inputs][widest_lanes * widest_item];
+  Staged staged;
+  for (int k = 0; k < job.inputs; ++k) {
+    staged.data[k] = inputs[k].data;
+    if (inputs[k].stride == 1) continue;
+    repeat(inputs[k].data, job.input_convert[k], job.input_read_size[k], vectors[k], job.lanes);
+    staged.data[k] = vectors[k];
+    staged.steps[k] = 0;
+  }
+  run_loop(job, staged, out.data, false, n);
 }
 
 void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
@@ -265,6 +305,7 @@ void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratc
       const std::int64_t bytes = static_cast<std::int64_t>(job.input_stored_size[k]);
       here[k] = {inputs[k].data + at * inputs[k].stride * bytes, inputs[k].stride};
     }
+    if (job.stream) prefetch_block(job, here, n - begin);
     const std::int64_t bytes = static_cast<std::int64_t>(job.out_stored_size);
     run_block(job, here, {out.data + at * out.stride * bytes, out.stride},
               std::min(block_size, n - begin), scratch);

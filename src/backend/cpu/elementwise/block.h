@@ -39,6 +39,9 @@ struct Job {
   std::size_t exact_lanes = 1;
   DemoteLoop demote = nullptr;
   bool stream = false;
+
+  // Whether the loop can read one vector again and again instead of a block of copies.
+  bool takes_steps() const { return lanes > 1; }
 };
 
 // Blocks in the L1 cache, left uninitialised: setting them up costs more than a small tensor.

@@ -72,22 +72,26 @@ struct Safe {
 EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , FusedMulAdd(typename V::D(), a.v, b.v, c.v))
 
 template <template <class> class Row, class T, std::size_t... Input>
-HWY_INLINE void run_loop(const void* const* inputs, void* out, std::size_t n,
-                         const Parameter* parameters, std::index_sequence<Input...>) {
+HWY_INLINE void run_loop(const void* const* inputs, const std::size_t* steps, void* out,
+                         std::size_t n, const Parameter* parameters,
+                         std::index_sequence<Input...>) {
   const hn::ScalableTag<T> d;
   // Copies that no store can alias, so that what is made of them stays in registers.
   const Parameter own[] = {parameters[0], parameters[1]};
-  const T* const pointers[] = {static_cast<const T*>(inputs[Input])...};
+  const T* pointers[] = {static_cast<const T*>(inputs[Input])...};
+  const std::size_t strides[] = {steps[Input] * hn::Lanes(d)...};
   T* result = static_cast<T*>(out);
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    const Lanes<T> y = Row<Lanes<T>>::apply(own, hn::LoadU(d, pointers[Input] + i)...);
+    const Lanes<T> y = Row<Lanes<T>>::apply(own, hn::LoadU(d, pointers[Input])...);
     hn::StoreU(y.v, d, result + i);
+    ((pointers[Input] += strides[Input]), ...);
   }
 }
 
 template <template <class> class Row, class T, std::size_t input_count>
-void loop(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {
-  run_loop<Row, T>(inputs, out, n, parameters, std::make_index_sequence<input_count>());
+void loop(const void* const* inputs, const std::size_t* steps, void* out, std::size_t n,
+          const Parameter* parameters) {
+  run_loop<Row, T>(inputs, steps, out, n, parameters, std::make_index_sequence<input_count>());
 }
 
 template <class T>

@@ -117,7 +117,7 @@ HWY_INLINE T shift_left(T a, T b) {
 // clang-format off
 #define EXTENSOR_INTEGER_LOOP_1(name, PARAMETERS, expression)                                            \
   template <class T>                                                                                     \
-  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter* parameters) {   \
+  void name##_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n, const Parameter* parameters) {   \
     using V = Integer<T>;                                                                                \
     static_cast<void>(parameters);                                                                       \
     PARAMETERS                                                                                           \
@@ -130,7 +130,7 @@ HWY_INLINE T shift_left(T a, T b) {
   }
 #define EXTENSOR_INTEGER_LOOP_2(name, Value, expression, take)                                           \
   template <class T>                                                                                     \
-  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) {              \
+  void name##_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n, const Parameter*) {              \
     const T* first = static_cast<const T*>(inputs[0]);                                                   \
     const T* second = static_cast<const T*>(inputs[1]);                                                  \
     T* result = static_cast<T*>(out);                                                                    \
@@ -158,7 +158,8 @@ HWY_INLINE T shift_left(T a, T b) {
 #define BITWISE(name, expression) EXTENSOR_INTEGER_LOOP_2(name, T, expression, )
 #define BITWISE_UNARY(name, expression)                                                     \
   template <class T>                                                                        \
-  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) { \
+  void name##_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n, \
+                   const Parameter*) {                                                      \
     const T* first = static_cast<const T*>(inputs[0]);                                      \
     T* result = static_cast<T*>(out);                                                       \
     for (std::size_t i = 0; i < n; ++i) {                                                   \
@@ -169,7 +170,8 @@ HWY_INLINE T shift_left(T a, T b) {
 #include "extensor/tables/logical.def"
 
 template <class T>
-void fma_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) {
+void fma_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n,
+              const Parameter*) {
   const T* first = static_cast<const T*>(inputs[0]);
   const T* second = static_cast<const T*>(inputs[1]);
   const T* third = static_cast<const T*>(inputs[2]);

@@ -10,10 +10,11 @@
 
 namespace extensor::cpu {
 
-// Reads `n` elements from each input and writes `n`; `n` is a multiple of the table's lanes. `out`
-// may be one of the inputs.
-using ElementwiseLoop = void (*)(const void* const* inputs, void* out, std::size_t n,
-                                 const backend::Parameter* parameters);
+// Reads `n` elements from each input and writes `n`; `n` is a multiple of the table's lanes. An
+// input with step 0 is one vector of a repeated element, read again and again; only loops of more
+// than one lane are given such. `out` may be one of the inputs.
+using ElementwiseLoop = void (*)(const void* const* inputs, const std::size_t* steps, void* out,
+                                 std::size_t n, const backend::Parameter* parameters);
 
 struct ElementwiseTable {
   std::size_t lanes;

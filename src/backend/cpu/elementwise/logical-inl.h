@@ -34,7 +34,8 @@ HWY_INLINE bool is_finite(T x) {
 
 #define COMPARE(name, expression)                                                           \
   template <class T>                                                                        \
-  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) { \
+  void name##_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n, \
+                   const Parameter*) {                                                      \
     const T* first = static_cast<const T*>(inputs[0]);                                      \
     const T* second = static_cast<const T*>(inputs[1]);                                     \
     auto* result = static_cast<std::uint8_t*>(out);                                         \
@@ -45,7 +46,8 @@ HWY_INLINE bool is_finite(T x) {
   }
 #define PREDICATE(name, expression)                                                         \
   template <class T>                                                                        \
-  void name##_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) { \
+  void name##_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n, \
+                   const Parameter*) {                                                      \
     const T* first = static_cast<const T*>(inputs[0]);                                      \
     auto* result = static_cast<std::uint8_t*>(out);                                         \
     for (std::size_t i = 0; i < n; ++i) {                                                   \
@@ -56,7 +58,8 @@ HWY_INLINE bool is_finite(T x) {
 #include "extensor/tables/logical.def"
 
 template <class T>
-void where_loop(const void* const* inputs, void* out, std::size_t n, const Parameter*) {
+void where_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n,
+                const Parameter*) {
   const auto* condition = static_cast<const std::uint8_t*>(inputs[0]);
   const T* yes = static_cast<const T*>(inputs[1]);
   const T* no = static_cast<const T*>(inputs[2]);
