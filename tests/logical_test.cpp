@@ -264,6 +264,39 @@ TEST(Where, EveryDtypeLayoutAndBroadcast) {
   EXPECT_THROW(where(tensor({true, false}), ones({3}), ones({2})), ShapeError);
 }
 
+// A single element beside long operands is read again and again, in every position and combination.
+TEST(Where, OneElementStandsForMany) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    for (std::int64_t length : {2, 7, 16, 33, 1100, 20000}) {
+      for (int single = 0; single < 8; ++single) {
+        const auto shape_of = [&](int operand) {
+          return (single >> operand & 1) != 0 ? Shape{1} : Shape{length};
+        };
+        const Tensor condition = greater(draw::uniform(shape_of(0), 0, 2, 1), 1);
+        const Tensor a = round(draw::uniform(shape_of(1), 0, 9, 2)).to(dtype);
+        const Tensor b = round(draw::uniform(shape_of(2), 0, 9, 3)).to(dtype);
+        const Bools yes = bools_of(condition);
+        const auto left = compare::values_of(a), right = compare::values_of(b);
+        const auto at = [&](const auto& values, std::size_t k) {
+          return values[values.size() == 1 ? 0 : k];
+        };
+        const auto results = compare::values_of(where(condition, a, b));
+        const bool numeric = dtype != DType::bool_;
+        const Tensor c = condition.to(dtype);
+        const auto fused = compare::values_of(numeric ? fma(c, a, b) : b);
+        for (std::size_t k = 0; k < results.size(); ++k) {
+          ASSERT_EQ(results[k], at(yes, k) ? at(left, k) : at(right, k))
+              << name(dtype) << " " << length << " " << single;
+          if (!numeric) continue;
+          ASSERT_EQ(at(fused, k), (at(yes, k) ? at(left, k) : 0) + at(right, k))
+              << name(dtype) << " " << length << " " << single;
+        }
+      }
+    }
+  }
+}
+
 TEST(Fma, IsRoundedOnce) {
   for (std::int64_t length : {1, 7, 8, 9, 33, 1100}) {
     const Tensor a = draw::uniform({length}, -2, 2, 1), b = draw::uniform({length}, -2, 2, 2);

@@ -38,6 +38,9 @@ bool is_unary_forward(ElementwiseOp op) {
   }
 }
 
+// Loops over plain elements, which take any length and no steps.
+bool is_plain(ElementwiseOp op) { return gives_bool(op) || op == ElementwiseOp::where; }
+
 bool same_representation(DType stored, DType read) {
   return stored == read || (stored == DType::bool_ && read == DType::uint8);
 }
@@ -65,8 +68,7 @@ Job make_job(const ElementwiseCall& call) {
     const ElementwiseTable& table = elementwise_table(call.compute);
     const DType compute = call.compute == DType::bool_ ? DType::uint8 : call.compute;
     job.loop = table.loops[static_cast<int>(call.op)];
-    // Loops over plain elements take any length.
-    job.lanes = gives_bool(call.op) || call.op == ElementwiseOp::where ? 1 : table.lanes;
+    job.lanes = is_plain(call.op) ? 1 : table.lanes;
     for (int k = 0; k < job.inputs; ++k) {
       job.input_read[k] = loop_input_dtype(call.op, k, compute);
     }
@@ -249,7 +251,10 @@ void prefetch_block(const Job& job, const Span* inputs, std::size_t left) {
 
 bool run_small(const ElementwiseCall& call) {
   const DType dtype = call.compute;
-  if ((dtype != DType::float32 && dtype != DType::float64) || call.out.dtype != dtype) return false;
+  if ((dtype != DType::float32 && dtype != DType::float64) || call.out.dtype != dtype ||
+      is_plain(call.op)) {
+    return false;
+  }
   const ElementwiseTable& table = elementwise_table(dtype);
   const ElementwiseLoop loop = table.loops[static_cast<int>(call.op)];
   if (loop == nullptr) return false;  // a copy, which is no row of the tables
