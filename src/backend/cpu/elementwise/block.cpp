@@ -234,15 +234,16 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
   }
 }
 
-// Asks for the inputs of the block after next: reading would otherwise wait while a block's result
-// is streamed out.
-void prefetch_block(const Job& job, const Span* inputs, std::size_t left) {
-  if (left < 3 * block_size) return;
+// Asks for the inputs of the block after next, so that reading does not wait while a block is
+// worked on; what lies beyond the row is the next one's, or harmless to ask for.
+void prefetch_block(const Job& job, const Span* inputs) {
   for (int k = 0; k < job.inputs; ++k) {
-    if (inputs[k].stride != 1) continue;
-    const std::byte* next = inputs[k].data + 2 * block_size * job.input_stored_size[k];
-    for (std::size_t at = 0; at < block_size * job.input_stored_size[k]; at += 64) {
-      __builtin_prefetch(next + at);
+    const std::int64_t stride = inputs[k].stride;
+    if (stride < 1 || stride > 2) continue;
+    const std::size_t bytes =
+        block_size * job.input_stored_size[k] * static_cast<std::size_t>(stride);
+    for (std::size_t at = 0; at < bytes; at += 64) {
+      __builtin_prefetch(inputs[k].data + 2 * bytes + at);
     }
   }
 }
@@ -310,7 +311,7 @@ void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratc
       const std::int64_t bytes = static_cast<std::int64_t>(job.input_stored_size[k]);
       here[k] = {inputs[k].data + at * inputs[k].stride * bytes, inputs[k].stride};
     }
-    if (job.stream) prefetch_block(job, here, n - begin);
+    prefetch_block(job, here);
     const std::int64_t bytes = static_cast<std::int64_t>(job.out_stored_size);
     run_block(job, here, {out.data + at * out.stride * bytes, out.stride},
               std::min(block_size, n - begin), scratch);

@@ -63,7 +63,11 @@ struct Maximum {
   }
   template <class V>
   static HWY_INLINE V vector(V a, V b) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+    return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b));  // the instruction keeps a NaN in b
+#else
     return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+#endif
   }
 };
 struct Minimum {
@@ -81,7 +85,11 @@ struct Minimum {
   }
   template <class V>
   static HWY_INLINE V vector(V a, V b) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+    return hn::IfThenElse(hn::IsNaN(a), a, hn::Min(a, b));  // the instruction keeps a NaN in b
+#else
     return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+#endif
   }
 };
 

@@ -23,7 +23,7 @@ constexpr std::int64_t block_size = 1024;             // elements reduced in one
 constexpr std::int64_t chunk_size = 64 * block_size;  // elements of one result per unit of work
 constexpr std::int64_t group_rows = 16;               // rows accumulated one after another
 constexpr std::int64_t chunk_rows = 512;              // rows of a tile per unit of work
-constexpr std::size_t tile_bytes = 8192;              // of a row at a time: long runs prefetch well
+constexpr std::size_t tile_bytes = 16384;             // of a row at a time: long runs prefetch well
 constexpr int max_levels = 48;
 
 bool finds_position(ReduceOp op) { return op == ReduceOp::argmax || op == ReduceOp::argmin; }
@@ -229,22 +229,28 @@ class Reduction {
       }
     });
     for (std::int64_t at = 0; at < outer; ++at) {
-      for (std::int64_t column = 0; column < width; ++column) {
-        Partial<T> levels[max_levels];
-        PairwiseCounter counter;
-        for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-          const auto slot = static_cast<std::size_t>((at * chunks + chunk) * width + column);
-          Partial<T> part{partials[slot], places.empty() ? 0 : places[slot]};
-          const int level = counter.add([&](int full) { part = combine(levels[full], part); });
-          levels[level] = part;
+      T* values = partials.data() + at * chunks * width;
+      std::int64_t* positions = places.empty() ? nullptr : places.data() + at * chunks * width;
+      combine_chunks(values, positions, width, chunks);
+      write_columns(at, 0, width, values, positions);
+    }
+  }
+
+  // Rows of partial results two by two, into the first.
+  void combine_chunks(T* values, std::int64_t* positions, std::int64_t width,
+                      std::int64_t chunks) const {
+    for (std::int64_t step = 1; step < chunks; step *= 2) {
+      for (std::int64_t chunk = 0; chunk + step < chunks; chunk += 2 * step) {
+        T* older = values + chunk * width;
+        const T* newer = values + (chunk + step) * width;
+        if (positions == nullptr) {
+          kernels_.accumulate(older, newer, static_cast<std::size_t>(width));
+          continue;
         }
-        Partial<T> result{};
-        bool first = true;
-        counter.finish([&](int level) {
-          result = first ? levels[level] : combine(levels[level], result);
-          first = false;
-        });
-        write(column_offset(at, column), result);
+        for (std::int64_t j = 0; j < width; ++j) {
+          kernels_.accumulate_position(older + j, positions + chunk * width + j, newer + j,
+                                       positions[(chunk + step) * width + j], 1);
+        }
       }
     }
   }
@@ -270,12 +276,7 @@ class Reduction {
     alignas(64) T row[tile];
     for (std::int64_t at = 0; at < outer; ++at) {
       T* total = partials.data() + at * chunks * wide;
-      for (std::int64_t step = 1; step < chunks; step *= 2) {
-        for (std::int64_t chunk = 0; chunk + step < chunks; chunk += 2 * step) {
-          kernels_.accumulate(total + chunk * wide, total + (chunk + step) * wide,
-                              static_cast<std::size_t>(wide));
-        }
-      }
+      combine_chunks(total, nullptr, wide, chunks);
       for (std::int64_t half = together / 2; half >= 1; half /= 2) {
         kernels_.accumulate(total, total + half * width, static_cast<std::size_t>(half * width));
       }
@@ -356,11 +357,28 @@ class Reduction {
   std::int64_t column_offset(std::int64_t outer, std::int64_t column) const {
     return out_offset(outer * plan_.kept_sizes.back() + column);
   }
-  void write_columns(std::int64_t outer, std::int64_t first, std::int64_t n, const T* values,
+  // `values` may be changed.
+  void write_columns(std::int64_t outer, std::int64_t first, std::int64_t n, T* values,
                      const std::int64_t* positions) const {
+    if (positions == nullptr && plan_.kept_out_strides.back() == 1) {
+      for (std::int64_t j = 0; j < n; ++j) values[j] = divided(values[j]);
+      std::byte* to = call_.out.data + column_offset(outer, first) * out_size_;
+      if (store_ == nullptr) {
+        std::memcpy(to, values, static_cast<std::size_t>(n) * sizeof(T));
+      } else {
+        store_(values, to, static_cast<std::size_t>(n));
+      }
+      return;
+    }
     for (std::int64_t j = 0; j < n; ++j) {
       write(column_offset(outer, first + j), {values[j], positions != nullptr ? positions[j] : 0});
     }
+  }
+  T divided(T value) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (call_.divisor != 1) return static_cast<T>(static_cast<double>(value) / call_.divisor);
+    }
+    return value;
   }
   void write(std::int64_t offset, Partial<T> result) const {
     std::byte* to = call_.out.data + offset * out_size_;
@@ -368,10 +386,7 @@ class Reduction {
       std::memcpy(to, &result.position, sizeof(std::int64_t));
       return;
     }
-    T value = result.value;
-    if constexpr (std::is_floating_point_v<T>) {
-      if (call_.divisor != 1) value = static_cast<T>(static_cast<double>(value) / call_.divisor);
-    }
+    const T value = divided(result.value);
     if (store_ == nullptr) {
       std::memcpy(to, &value, sizeof(T));
     } else {

@@ -16,7 +16,6 @@ namespace {
 using backend::RowCall;
 using backend::RowOp;
 
-constexpr std::int64_t streaming_bytes = std::int64_t{24} << 20;
 constexpr std::int64_t rows_together = 16;  // a cache line of float32 columns
 
 template <class T>
@@ -57,10 +56,8 @@ class RowRunner {
     const std::int64_t unit_elements = group_elements();
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / unit_elements);
     const int threads = threads_for(units, grain);
-    const bool stream = direct && pays_to_stream();
     // Allocated here, because nothing may throw inside the parallel region.
-    const std::size_t buffer_elements =
-        direct && !stream ? 0 : static_cast<std::size_t>(unit_elements);
+    const std::size_t buffer_elements = direct ? 0 : static_cast<std::size_t>(unit_elements);
     std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
     std::vector<std::byte> raw(
         call_.inner > 1 ? static_cast<std::size_t>(threads) * buffer_elements * sizeof(T) : 0);
@@ -69,41 +66,25 @@ class RowRunner {
       T* buffer = buffers.data() + thread * 3 * buffer_elements;
       std::byte* raw_buffer = raw.data() + thread * buffer_elements * sizeof(T);
       for (std::int64_t unit = begin; unit < end; ++unit) {
-        if (stream) {
-          run_streamed(unit, buffer);
-        } else if (direct) {
-          run_direct(unit, call_.out + unit * out_length_ * size_);
+        if (direct) {
+          run_direct(unit);
         } else {
           run_group(unit / groups, unit % groups * rows_together, buffer, raw_buffer);
         }
       }
-      if (stream) stream_fence();
     });
   }
 
  private:
-  // Operands and result beyond the caches together: the result is better written past them.
-  bool pays_to_stream() const {
-    const std::int64_t operands = call_.y == nullptr ? 2 : 3;
-    return call_.op != RowOp::logsumexp &&
-           operands * call_.outer * call_.length * size_ >= streaming_bytes;
-  }
-
-  template <class Byte>
-  Byte* row_of(Byte* base, std::int64_t row) const {
+  const std::byte* row_of(const std::byte* base, std::int64_t row) const {
     return base == nullptr ? nullptr : base + row * call_.length * size_;
   }
 
-  void run_direct(std::int64_t row, std::byte* out) const {
+  void run_direct(std::int64_t row) const {
     run_kernel(call_.op, reinterpret_cast<const T*>(row_of(call_.x, row)),
-               reinterpret_cast<const T*>(row_of(call_.y, row)), reinterpret_cast<T*>(out),
+               reinterpret_cast<const T*>(row_of(call_.y, row)),
+               reinterpret_cast<T*>(call_.out + row * out_length_ * size_),
                static_cast<std::size_t>(call_.length));
-  }
-
-  void run_streamed(std::int64_t row, T* buffer) const {
-    auto* result = reinterpret_cast<std::byte*>(buffer);
-    run_direct(row, result);
-    stream_copy(result, row_of(call_.out, row), static_cast<std::size_t>(call_.length * size_));
   }
 
   // Of the largest group: long rows are few where they stand beside few others.
