@@ -287,13 +287,14 @@ TEST(Gradient, Where) {
 TEST(Gradient, Broadcast) {
   const std::pair<Shape, Shape> pairs[] = {{{3, 1}, {3, 4}}, {{}, {2, 3}},     {{4}, {2, 3, 4}},
                                            {{1}, {0}},       {{1, 1}, {5, 7}}, {{2, 3}, {2, 3}}};
-  for (const auto& [from, to] : pairs) {
+  for (const auto& pair : pairs) {
     expect_gradient(
-        "reduce_broadcast_dims", [&](const Tensors& in) { return broadcast_to(in[0], to); },
+        "reduce_broadcast_dims",
+        [&](const Tensors& in) { return broadcast_to(in[0], pair.second); },
         [](const Tensor& g, const Tensors& in) {
           return Tensors{reduce_broadcast_dims(g, in[0].shape())};
         },
-        {draw::uniform(from, -2, 2, 1)});
+        {draw::uniform(pair.first, -2, 2, 1)});
   }
 }
 
