@@ -2,6 +2,7 @@
 // ones. Counted in bytes of data, without the header, so that powers of two fit exactly.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -28,7 +29,8 @@ constexpr std::size_t small_class_bytes(int size_class) {
 
 // The class of large_threshold ≤ `bytes` ≤ 2⁶².
 constexpr int large_class(std::size_t bytes) {
-  const int exponent = std::bit_width(bytes - 1) - 1;
+  const int exponent =
+      std::max(static_cast<int>(std::bit_width(bytes - 1)) - 1, 19);  // the least of large ones
   const int eighth = static_cast<int>(((bytes - 1) >> (exponent - 3)) & 7);
   return (exponent - 19) * 8 + eighth;
 }

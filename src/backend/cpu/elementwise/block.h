@@ -28,7 +28,7 @@ struct Job {
   std::size_t lanes;
   int inputs;
   const backend::Parameter* parameters;
-  DType input_stored[max_inputs], input_read[max_inputs];
+  DType input_stored[max_inputs] = {}, input_read[max_inputs] = {};
   std::size_t input_stored_size[max_inputs], input_read_size[max_inputs];
   ConvertLoop input_convert[max_inputs];  // null where stored and read are the same
   DType out_written, out_stored;
