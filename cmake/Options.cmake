@@ -36,6 +36,10 @@ if(EXTENSOR_SIMD_STATIC)
   target_compile_options(extensor_build_flags INTERFACE -march=native)
   target_compile_definitions(extensor_build_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
 endif()
+# Of the x86 targets of Highway scalar, AVX2 and AVX-512: SSSE3 and SSE4 have no fused multiply-add, and
+# machines that old run the scalar kernels.
+target_compile_definitions(extensor_build_flags INTERFACE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
 # GCC fuses a*b+c, also in references and tests, whenever the target has FMA: nowhere here.
 target_compile_options(extensor_build_flags INTERFACE -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")

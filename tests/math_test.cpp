@@ -2,9 +2,6 @@
 // EXTENSOR_EXHAUSTIVE=1 runs the unary float functions on all 2^32 inputs;
 // EXTENSOR_MATH_ONLY=Exp,Log restricts the run.
 
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "math_test.cpp"
 #include <hwy/foreach_target.h>

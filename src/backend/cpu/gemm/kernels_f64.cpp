@@ -1,6 +1,4 @@
 // Kernels of float64 products, for every SIMD target.
-// SSSE3 and SSE4 have no fused multiply-add; machines that old run the scalar kernels.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gemm/kernels_f64.cpp"
 #include <hwy/foreach_target.h>
