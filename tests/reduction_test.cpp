@@ -368,6 +368,12 @@ TEST(ReductionGradient, ProductsWithZeros) {
   }
 }
 
+TEST(ReductionGradient, ProductsBeyondTheRangeOfTheirDtype) {
+  const Tensor x = from_data(std::vector<float>{1e-30f, 2e-30f});
+  EXPECT_EQ(prod(x).item<float>(), 0.0f);
+  EXPECT_EQ(prod_backward(ones({}), x).to_vector<float>(), (std::vector<float>{2e-30f, 1e-30f}));
+}
+
 TEST(ReductionGradient, VarianceWithCorrection) {
   for (double correction : {0.0, 1.0, 1.5}) {
     const Tensor x = spread({4, 3}, 7);

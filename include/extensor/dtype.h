@@ -99,7 +99,8 @@ constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype ==
 
 // The common dtype of two tensors: same kind → the wider; signed with unsigned → the next wider
 // signed; bool with a number → the number; integer with float → the float's; float16 with bfloat16
-// → float32. uint64 with a signed integer throws DTypeError.
-DType promote_types(DType a, DType b);
+// → float32. uint64 with a signed integer throws DTypeError, which names
+// `operation`.
+DType promote_types(DType a, DType b, const char* operation = "promote_types");
 
 }  // namespace extensor

@@ -23,7 +23,7 @@ DType next_wider_signed(DType unsigned_dtype) {
 
 }  // namespace
 
-DType promote_types(DType a, DType b) {
+DType promote_types(DType a, DType b, const char* operation) {
   if (a == b) return a;
   if (a == DType::bool_) return b;
   if (b == DType::bool_) return a;
@@ -38,7 +38,7 @@ DType promote_types(DType a, DType b) {
   const DType signed_one = is_signed_integer(a) ? a : b;
   const DType unsigned_one = is_signed_integer(a) ? b : a;
   if (unsigned_one == DType::uint64) {
-    throw DTypeError(detail::message("promote_types: ", a, " and ", b,
+    throw DTypeError(detail::message(operation, ": ", a, " and ", b,
                                      " have no common dtype (uint64 goes with unsigned integers, "
                                      "bool and floats; convert one of them with to())"));
   }

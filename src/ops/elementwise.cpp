@@ -148,7 +148,8 @@ void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor
 
 Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Tensor& a,
               const Tensor& b) {
-  const DType common = a.dtype() == b.dtype() ? a.dtype() : promote_types(a.dtype(), b.dtype());
+  const DType common =
+      a.dtype() == b.dtype() ? a.dtype() : promote_types(a.dtype(), b.dtype(), operation);
   const Types types = binary_types(op, operation, rule, common);
   const Source inputs[] = {a, b};
   if (!is_floating_point(types.compute)) {
@@ -220,7 +221,7 @@ void check_in_place(const char* operation, const Tensor& a, const Types& types) 
 
 Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
                         const Tensor& b) {
-  const DType common = promote_types(a.dtype(), b.dtype());
+  const DType common = promote_types(a.dtype(), b.dtype(), operation);
   const Types types = binary_types(op, operation, rule, common);
   const Source inputs[] = {a, b};
   ops::common_device(operation, inputs);
@@ -441,7 +442,7 @@ Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximat
 }
 
 Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) {
-  const DType common = promote_types(promote_types(a.dtype(), b.dtype()), c.dtype());
+  const DType common = promote_types(promote_types(a.dtype(), b.dtype(), "fma"), c.dtype(), "fma");
   if (!backend_of(a).has_elementwise(ElementwiseOp::fma, common) || common == DType::bool_) {
     throw_unsupported("fma", common);
   }
@@ -466,7 +467,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (condition.dtype() != DType::bool_) {
     throw DTypeError(message("where: condition is ", condition.dtype(), ", must be bool"));
   }
-  const DType common = promote_types(a.dtype(), b.dtype());
+  const DType common = promote_types(a.dtype(), b.dtype(), "where");
   const Source inputs[] = {condition, a, b};
   return evaluate(ElementwiseOp::where, "where", compute_dtype(common), common, inputs);
 }

@@ -79,7 +79,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
     if (__builtin_add_overflow(shape[dimension], other[dimension], &shape[dimension])) {
       throw ShapeError(message("concatenate: axis ", at, " of the result is too long"));
     }
-    dtype = promote_types(dtype, tensors[i].dtype());
+    dtype = promote_types(dtype, tensors[i].dtype(), "concatenate");
   }
   Tensor result = detail::make_empty("concatenate", shape, dtype, first.device());
   std::int64_t begin = 0;

@@ -101,7 +101,7 @@ Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b
   Product product = plan_product(operation, a, b);
   const ops::Source operands[] = {a, b};
   const Device device = ops::common_device(operation, operands);
-  const DType dtype = promote_types(a.dtype(), b.dtype());
+  const DType dtype = promote_types(a.dtype(), b.dtype(), operation);
   product.a = product.a.to(dtype);
   product.b = product.b.to(dtype);
   Tensor result = detail::make_empty(operation, product.result, dtype, device);

@@ -150,7 +150,8 @@ Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axe
   const ReducedAxes reduced("prod_backward", axes, x.ndim());
   const Tensor g = gradient_with_kept_axes("prod_backward", grad_output, x.shape(), reduced);
   if (x.numel() == 0) return zeros_like(x);
-  const DType compute = ops::compute_dtype(x.dtype());
+  // In float64, so that a product beyond a narrower dtype's range still gives its parts.
+  constexpr DType compute = DType::float64;
   const Tensor wide = x.to(compute);
   const Tensor is_zero = equal(wide, 0);
   const Tensor zero_count =

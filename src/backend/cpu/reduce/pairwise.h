@@ -6,15 +6,12 @@
 
 namespace extensor::cpu {
 
-// A binary counter: the k-th level holds the combination of 2ᵏ parts. `merge(older, newer)` folds
-// `newer` into `older`'s place; slots are the caller's (numbers, or whole arrays).
+// A binary counter: level k holds the combination of 2ᵏ parts. The parts themselves, numbers or
+// whole arrays, are the caller's.
 class PairwiseCounter {
  public:
-  // The level the next part is to be put at before add() is called.
-  static constexpr int fresh = 0;
-
-  // Tells how a new part travels: calls merge(level, level_of_new) for every level that is full,
-  // and returns the level where the result rests.
+  // A new part travels up through the levels that are full: merge(level) combines it with what
+  // rests there. Returns the level where it comes to rest itself.
   template <class Merge>
   int add(Merge&& merge) {
     int level = 0;
@@ -22,14 +19,13 @@ class PairwiseCounter {
     ++parts_;
     return level;
   }
-  // Calls merge(level) for every full level from the lowest up.
+  // Calls visit(level) for every full level from the lowest up.
   template <class Visit>
   void finish(Visit&& visit) const {
     for (int level = 0; level < 64; ++level) {
       if ((parts_ >> level) & 1) visit(level);
     }
   }
-  std::uint64_t parts() const { return parts_; }
 
  private:
   std::uint64_t parts_ = 0;
