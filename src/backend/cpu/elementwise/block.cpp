@@ -234,16 +234,18 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
   }
 }
 
-// Asks for the inputs of the block after next, so that reading does not wait while a block is
-// worked on; what lies beyond the row is the next one's, or harmless to ask for.
+// Asks for the inputs a page ahead, so that reading does not wait while a block is worked on;
+// further ahead the lines would push each other out of the L1 cache. What lies beyond the row is
+// the next one's, or harmless to ask for.
 void prefetch_block(const Job& job, const Span* inputs) {
+  constexpr std::size_t ahead = 4096;
   for (int k = 0; k < job.inputs; ++k) {
     const std::int64_t stride = inputs[k].stride;
     if (stride < 1 || stride > 2) continue;
     const std::size_t bytes =
         block_size * job.input_stored_size[k] * static_cast<std::size_t>(stride);
     for (std::size_t at = 0; at < bytes; at += 64) {
-      __builtin_prefetch(inputs[k].data + 2 * bytes + at);
+      __builtin_prefetch(inputs[k].data + ahead + at);
     }
   }
 }
