@@ -25,6 +25,11 @@ constexpr std::int64_t group_rows = 16;               // rows accumulated one af
 constexpr std::int64_t chunk_rows = 512;              // rows of a tile per unit of work
 constexpr std::size_t tile_bytes = 16384;             // of a row at a time: long runs prefetch well
 constexpr int max_levels = 48;
+// Levels for the groups of one unit of rows: a chunk, or what is left of a tile's worth of narrow
+// rows.
+constexpr int row_levels = 12;
+static_assert((std::int64_t{1} << (row_levels - 1)) * group_rows >
+              std::max<std::int64_t>(chunk_rows, tile_bytes));
 
 bool finds_position(ReduceOp op) { return op == ReduceOp::argmax || op == ReduceOp::argmin; }
 
@@ -304,7 +309,7 @@ class Reduction {
   // `row_stride` stands in for the reduced dimension's when several rows are taken as one.
   void accumulate_rows(const std::byte* base, std::int64_t n, std::int64_t from, std::int64_t to,
                        T* values, std::int64_t* positions, std::int64_t row_stride = 0) const {
-    alignas(64) T levels[8][tile];
+    alignas(64) T levels[row_levels][tile];
     alignas(64) T converted[tile];
     const auto count = static_cast<std::size_t>(n);
     const auto row_at = [&](std::int64_t row) {
