@@ -23,8 +23,6 @@ using op_registry::BinaryRow;
 using op_registry::UnaryRow;
 
 constexpr double tolerance = 2;  // ULP, SPEC §4
-constexpr DType integer_dtypes[] = {DType::int8,  DType::int16,  DType::int32,  DType::int64,
-                                    DType::uint8, DType::uint16, DType::uint32, DType::uint64};
 
 std::string missing(const std::string& row) {
   return "the row '" + row +
