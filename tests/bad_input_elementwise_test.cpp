@@ -30,7 +30,8 @@ CHILD_TEST(BadInputElementwise, Item22ShapesThatDoNotBroadcast) {
   expect_error<ShapeError>([&] { target.copy_from(b); }, {"copy_from", "[4]", "[3]"}, {target, b});
   expect_error<ShapeError>([&] { multiply_backward(b, a, a); },
                            {"multiply_backward", "grad_output", "[4]", "[2, 3]"}, {a, b});
-  expect_error<DTypeError>([&] { (void)(a.to(int64) + a.to(uint64)); }, {"add", "int64", "uint64"}, {a});
+  expect_error<DTypeError>([&] { (void)(a.to(int64) + a.to(uint64)); }, {"add", "int64", "uint64"},
+                           {a});
   expect_error<DTypeError>([&] { where(a, a, a); }, {"where", "condition", "float32"}, {a});
   expect_error<DTypeError>([&] { (void)(a & a); }, {"bitwise_and", "float32"}, {a});
 }
