@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/elementwise/half_table.h"
+
 namespace extensor::cpu {
 
 namespace {
@@ -38,6 +40,20 @@ bool is_unary_forward(ElementwiseOp op) {
   }
 }
 
+// A function of one tensor and nothing else.
+bool has_no_parameters(ElementwiseOp op) {
+  switch (op) {
+#define UNARY(name, ...) case ElementwiseOp::name:
+#define UNARY_1(...)
+#define UNARY_2(...)
+#define UNARY_2_NUMERIC(...)
+#include "extensor/tables/unary.def"
+    return true;
+    default:
+      return false;
+  }
+}
+
 // Loops over plain elements, which take any length and no steps.
 bool is_plain(ElementwiseOp op) { return gives_bool(op) || op == ElementwiseOp::where; }
 
@@ -50,9 +66,8 @@ void copy_loop(const void* const* inputs, const std::size_t*, void* out, std::si
   std::memcpy(out, inputs[0], n * static_cast<std::size_t>(bytes_per_element->integer));
 }
 
-}  // namespace
-
-Job make_job(const ElementwiseCall& call) {
+// The job of a call whose every element is computed.
+Job make_computing_job(const ElementwiseCall& call) {
   Job job;
   job.inputs = call.input_count;
   job.parameters = call.parameters;
@@ -96,7 +111,19 @@ Job make_job(const ElementwiseCall& call) {
   return job;
 }
 
-namespace {
+// The job of a call whose results are known.
+Job make_looking_up_job(const HalfTable& table, DType half) {
+  Job job;
+  job.loop = &look_up_loop;
+  job.lanes = 1;
+  job.inputs = 1;
+  job.parameters = &table.parameter;
+  job.input_stored[0] = job.input_read[0] = job.out_written = job.out_stored = half;
+  job.input_stored_size[0] = job.input_read_size[0] = itemsize(half);
+  job.out_written_size = job.out_stored_size = itemsize(half);
+  job.input_convert[0] = job.out_convert = nullptr;
+  return job;
+}
 
 // Dense inputs, or single vectors (step 0), and how far each may be read.
 struct Staged {
@@ -250,7 +277,30 @@ void prefetch_block(const Job& job, const Span* inputs) {
   }
 }
 
+void fill_half_table(ElementwiseOp op, DType half, std::uint16_t* results) {
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    results[bits] = static_cast<std::uint16_t>(bits);
+  }
+  ElementwiseCall call{};
+  call.op = op;
+  call.compute = DType::float32;
+  call.input_count = 1;
+  call.inputs[0].dtype = call.out.dtype = half;
+  const Span arguments = {reinterpret_cast<std::byte*>(results), 1};
+  Scratch scratch;
+  run_row(make_computing_job(call), &arguments, arguments, 65536, scratch);
+}
+
 }  // namespace
+
+Job make_job(const ElementwiseCall& call) {
+  const DType half = call.out.dtype;
+  if (is_half(half) && call.inputs[0].dtype == half && has_no_parameters(call.op)) {
+    const HalfTable* table = half_table(call.op, half, call.numel, &fill_half_table);
+    if (table != nullptr) return make_looking_up_job(*table, half);
+  }
+  return make_computing_job(call);
+}
 
 bool run_small(const ElementwiseCall& call) {
   const DType dtype = call.compute;
