@@ -390,7 +390,7 @@ command_bench() {
 # ---- checks ---------------------------------------------------------------------------------------
 
 sources() {
-  find include src tests bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+  find include src op_database tests bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
 }
 
 command_format() {

@@ -206,6 +206,9 @@ std::vector<Case> all_cases() {
   add_reductions(cases);
   add_softmax(cases);
   add_matmul(cases);
+  add_convolution(cases);
+  add_layers(cases);
+  add_attention(cases);
   add_library(cases);
   add_other_rows(cases);
   return cases;

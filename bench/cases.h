@@ -37,6 +37,14 @@ std::vector<Case> all_cases();
 // ExTensor's way to do a task.
 Work extensor_work(const Task& task);
 
+// Families with a file of their own: their cases, and their way to do a task of theirs.
+void add_convolution(std::vector<Case>& cases);
+void add_layers(std::vector<Case>& cases);
+void add_attention(std::vector<Case>& cases);
+Work convolution_work(const Task& task);
+Work layers_work(const Task& task);
+Work attention_work(const Task& task);
+
 struct Row {
   std::string name;
   int operands;

@@ -49,6 +49,9 @@ Tensor build(const Task& task, std::size_t index) {
 }  // namespace
 
 Work extensor_work(const Task& task) {
+  for (const auto family : {convolution_work, layers_work, attention_work}) {
+    if (Work work = family(task)) return work;
+  }
   const Tensor a = build(task, 0);
   const Tensor b = task.operands.size() > 1 ? build(task, 1) : Tensor();
   const Tensor c = task.operands.size() > 2 ? build(task, 2) : Tensor();

@@ -28,6 +28,8 @@ struct Task {
   int axis = all_axes;
   double lo = -1, hi = 1;    // the values lie between
   bool into_buffer = false;  // a peer writes into a buffer it was given (PyTorch's out=)
+  std::vector<std::int64_t> attributes = {};  // what else the op needs: stride, groups … in its
+                                              // family's own order
 };
 
 inline std::int64_t count(const Operand& operand) {

@@ -1,6 +1,5 @@
 // PyTorch's C++ API. Elementwise functions are looked up by name in its registry, so a new row of
 // our tables finds its counterpart without an edit here.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/InferenceMode.h>
@@ -8,7 +7,7 @@
 
 #include <algorithm>
 
-#include "task.h"
+#include "peers/torch_work.h"
 
 namespace extensor::bench {
 namespace {
@@ -26,7 +25,9 @@ at::ScalarType scalar_type(DType dtype) {
   }
 }
 
-at::Tensor build(const Task& task, std::size_t index) {
+}  // namespace
+
+at::Tensor torch_operand(const Task& task, std::size_t index) {
   const Operand& operand = task.operands[index];
   at::Tensor values = at::empty(operand.shape, at::kFloat);
   fill(values.data_ptr<float>(), count(operand), task.lo, task.hi,
@@ -36,6 +37,8 @@ at::Tensor build(const Task& task, std::size_t index) {
   if (operand.step != 1) values = values.slice(-1, 0, values.size(-1), operand.step);
   return values;
 }
+
+namespace {
 
 // Our name, or the one PyTorch spells it with.
 std::string torch_name(const std::string& name) {
@@ -94,8 +97,11 @@ Work by_name(const Task& task, const std::vector<at::Tensor>& x) {
 }
 
 Work make(const Task& task) {
+  for (const auto family : {torch_convolution, torch_layers, torch_attention}) {
+    if (Work work = family(task)) return work;
+  }
   std::vector<at::Tensor> x;
-  for (std::size_t i = 0; i < task.operands.size(); ++i) x.push_back(build(task, i));
+  for (std::size_t i = 0; i < task.operands.size(); ++i) x.push_back(torch_operand(task, i));
   const at::Tensor a = x[0];
   const at::Tensor b = x.size() > 1 ? x[1] : at::Tensor();
   const int axis = task.axis;

@@ -1,0 +1,8 @@
+// Convolution and pooling in PyTorch's C++ API.
+#include "peers/torch_work.h"
+
+namespace extensor::bench {
+
+Work torch_convolution([[maybe_unused]] const Task& task) { return {}; }
+
+}  // namespace extensor::bench

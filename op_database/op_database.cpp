@@ -1,0 +1,73 @@
+#include "op_database/op_database.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace extensor::op_database {
+
+namespace {
+
+std::size_t count_of(const Shape& shape) {
+  return static_cast<std::size_t>(
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+}
+
+}  // namespace
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> made = [] {
+    std::vector<Op> list;
+    add_creation(list);
+    add_elementwise(list);
+    add_reductions(list);
+    add_softmax(list);
+    add_matrix(list);
+    add_shape(list);
+    add_indexing(list);
+    add_losses(list);
+    add_linear(list);
+    add_convolution(list);
+    add_pooling(list);
+    add_normalization(list);
+    add_embedding_and_dropout(list);
+    add_attention(list);
+    add_optimizer_steps(list);
+    return list;
+  }();
+  return made;
+}
+
+const Op* find_op(const std::string& name) {
+  const auto found = std::ranges::find(ops(), name, &Op::name);
+  return found == ops().end() ? nullptr : &*found;
+}
+
+Tensor sample_uniform(const Shape& shape, double lo, double hi, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::uniform_real_distribution<double> distribution(lo, hi);
+  std::vector<double> values(count_of(shape));
+  for (double& value : values) value = distribution(engine);
+  return from_data(values, shape);
+}
+
+Tensor sample_distinct(const Shape& shape, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<double> values(count_of(shape));
+  const double middle = static_cast<double>(values.size()) / 2;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0.02 * (static_cast<double>(i) - middle) + 0.003;
+  }
+  std::ranges::shuffle(values, engine);
+  return from_data(values, shape);
+}
+
+Tensor sample_integers(const Shape& shape, std::int64_t lo, std::int64_t hi, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::uniform_int_distribution<std::int64_t> distribution(lo, hi - 1);
+  std::vector<std::int64_t> values(count_of(shape));
+  for (std::int64_t& value : values) value = distribution(engine);
+  return from_data(values, shape);
+}
+
+}  // namespace extensor::op_database
