@@ -14,6 +14,8 @@ cmd:cmake                 cmake             build system
 cmd:ninja                 ninja-build       build system
 cmd:ccache                ccache            quick rebuilds
 hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
+hdr:CLI/CLI.hpp           libcli11-dev      the tool's command line (headers only)
+hdr:nlohmann/json.hpp     nlohmann-json3-dev  JSON (headers only)
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
@@ -390,7 +392,7 @@ command_bench() {
 # ---- checks ---------------------------------------------------------------------------------------
 
 sources() {
-  find include src op_database tests bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+  find include src op_database cli tests bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
 }
 
 command_format() {

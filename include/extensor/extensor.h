@@ -3,6 +3,7 @@
 
 #include "extensor/broadcasting.h"  // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
+#include "extensor/device.h"        // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
 #include "extensor/manipulation.h"  // IWYU pragma: export
@@ -13,3 +14,4 @@
 #include "extensor/softmax.h"       // IWYU pragma: export
 #include "extensor/tensor.h"        // IWYU pragma: export
 #include "extensor/threads.h"       // IWYU pragma: export
+#include "extensor/version.h"       // IWYU pragma: export

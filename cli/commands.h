@@ -1,0 +1,13 @@
+// The commands of the tool. Each adds itself to the command line and runs when it was chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace extensor::cli {
+
+void add_ops_command(CLI::App& app);
+void add_gradcheck_command(CLI::App& app);
+void add_accuracy_command(CLI::App& app);
+void add_devices_command(CLI::App& app);
+
+}  // namespace extensor::cli

@@ -1,0 +1,76 @@
+#include <extensor/extensor.h>
+
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+
+namespace extensor::cli {
+namespace {
+
+// Names of subcommands and long options of the app and of the command that was chosen.
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
+  const auto add_options = [&](const CLI::App& from) {
+    for (const CLI::Option* option : from.get_options()) {
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+    }
+  };
+  add_options(app);
+  for (const CLI::App* command : app.get_subcommands()) add_options(*command);
+  return words;
+}
+
+// What CLI11 did not understand, with the word that was probably meant.
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+  std::string hint;
+  const std::vector<std::string> rest = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+    std::cerr << "extensor: unknown '" << rest.front() << "'; did you mean '"
+              << nearest(rest.front(), known_words(app)) << "'?\n";
+  } else {
+    std::cerr << "extensor: " << error.what() << '\n';
+  }
+  std::cerr << "'extensor --help' shows what there is.\n";
+  return 2;
+}
+
+int run(int count, char** words) {
+  CLI::App app("ExTensor: tensors and neural networks, every gradient checked.", "extensor");
+  app.set_version_flag("--version", std::string("extensor ") + version());
+  app.set_help_flag("-h,--help", "Show this text");
+  app.footer(
+      "Examples:\n"
+      "  extensor ops                       every op, its dtypes and gradients\n"
+      "  extensor gradcheck softmax matmul  compare gradients with finite differences\n"
+      "  extensor accuracy exp --exhaustive the error of exp on all 2^32 floats\n"
+      "  extensor devices                   what this machine can compute on");
+  app.prefix_command(false);
+  app.fallthrough(false);
+  add_ops_command(app);
+  add_gradcheck_command(app);
+  add_accuracy_command(app);
+  add_devices_command(app);
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& error) {
+    if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
+    return explain(app, error);
+  }
+  if (app.get_subcommands().empty()) std::cout << app.help();
+  return 0;
+}
+
+}  // namespace
+}  // namespace extensor::cli
+
+int main(int count, char** words) {
+  try {
+    return extensor::cli::run(count, words);
+  } catch (const std::exception& error) {
+    std::cerr << "extensor: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "op_database/op_database.h"
+#include "op_database/page.h"
+
+namespace extensor::cli {
+
+namespace {
+
+using op_database::Op;
+
+const char* name(op_database::DTypes dtypes) {
+  switch (dtypes) {
+    case op_database::DTypes::floats:
+      return "floats";
+    case op_database::DTypes::numbers:
+      return "floats, integers";
+    case op_database::DTypes::all:
+      return "all";
+  }
+  return "";
+}
+
+bool is_twice_differentiable(const Op& op) {
+  return std::ranges::any_of(op.samples(), [](const op_database::Sample& sample) {
+    return static_cast<bool>(sample.double_backward);
+  });
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+void add_ops_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("ops", "Every op: dtypes, backward, second order");
+  static bool as_json, as_page;
+  command->add_flag("--json", as_json, "As JSON");
+  command->add_flag("--markdown", as_page, "The reference page, docs/ops.md");
+  command->callback([] {
+    if (as_page) {
+      std::cout << op_database::reference_page();
+      return;
+    }
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    std::vector<std::vector<std::string>> rows = {
+        {"op", "family", "dtypes", "backward", "second order"}};
+    for (const Op& op : op_database::ops()) {
+      const bool twice = is_twice_differentiable(op);
+      rows.push_back({op.name, op.family, name(op.dtypes), joined(op.backward),
+                      op.backward.empty() ? ""
+                      : twice             ? "yes"
+                                          : "no"});
+      list.push_back({{"name", op.name},
+                      {"family", op.family},
+                      {"formula", op.formula},
+                      {"gradient", op.gradient},
+                      {"dtypes", name(op.dtypes)},
+                      {"backward", op.backward},
+                      {"second_order", twice}});
+    }
+    if (as_json) {
+      std::cout << list.dump(2) << '\n';
+      return;
+    }
+    std::cout << table(rows) << '\n' << op_database::ops().size() << " ops\n";
+  });
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,119 @@
+#include "cli/terminal.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+namespace extensor::cli {
+
+namespace {
+
+std::int64_t milliseconds_now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> previous(b.size() + 1), current(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    current[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      current[j + 1] =
+          std::min({previous[j] + (a[i] == b[j] ? 0u : 1u), previous[j + 1] + 1, current[j] + 1});
+    }
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+// Columns on the screen: the bytes that do not continue a UTF-8 character.
+std::size_t width(const std::string& cell) {
+  return static_cast<std::size_t>(std::count_if(cell.begin(), cell.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+Progress::Progress(std::int64_t total) : total_(total), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+  shown_ = false;
+}
+
+void Progress::advance(const std::string& what) {
+  ++done_;
+  if (!terminal_) return;
+  const std::int64_t now = milliseconds_now();
+  if (now - last_shown_ < 50) return;
+  last_shown_ = now;
+  constexpr std::int64_t length = 30;
+  const auto filled = static_cast<std::size_t>(length * done_ / std::max<std::int64_t>(1, total_));
+  std::string bar;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) bar += i < filled ? "█" : "░";
+  std::fprintf(stderr, "\r\033[K%s %lld / %lld  %s", bar.c_str(), static_cast<long long>(done_),
+               static_cast<long long>(total_), what.c_str());
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(widths[c] - width(row[c]) + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string short_number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", x);
+  return text;
+}
+
+std::vector<std::string> chosen(const std::vector<std::string>& words,
+                                const std::vector<std::string>& names, const std::string& kind) {
+  if (words.empty()) return names;
+  for (const std::string& word : words) {
+    if (std::ranges::find(names, word) != names.end()) continue;
+    throw CLI::ValidationError("there is no " + kind + " '" + word + "'; did you mean '" +
+                               nearest(word, names) + "'?");
+  }
+  return words;
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,43 @@
+// What is shown to a person: progress while they wait, tables, and the nearest word to a mistyped
+// one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace extensor::cli {
+
+// A bar on the terminal's last line; nothing where stderr is a file.
+class Progress {
+ public:
+  explicit Progress(std::int64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void advance(const std::string& what);
+  void clear();
+
+ private:
+  std::int64_t total_, done_ = 0;
+  std::int64_t last_shown_ = -1000;  // in milliseconds
+  bool shown_ = false;
+  const bool terminal_;
+};
+
+// Rows of cells in columns as wide as they need to be; the first row is the heading.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+
+// The candidate closest to `word`.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+// 3 significant digits.
+std::string short_number(double x);
+
+// The names of all ops in the database that `words` ask for; all without words.
+// CLI::ValidationError with the nearest name for one that does not exist.
+std::vector<std::string> chosen(const std::vector<std::string>& words,
+                                const std::vector<std::string>& names, const std::string& kind);
+
+}  // namespace extensor::cli

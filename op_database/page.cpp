@@ -1,0 +1,102 @@
+#include "op_database/page.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "op_database/header_texts.h"
+#include "op_database/op_database.h"
+
+namespace extensor::op_database {
+
+namespace {
+
+const char* described(DTypes dtypes) {
+  switch (dtypes) {
+    case DTypes::floats:
+      return "float16, bfloat16, float32, float64";
+    case DTypes::numbers:
+      return "floats and integers";
+    case DTypes::all:
+      return "every dtype";
+  }
+  return "";
+}
+
+// As the headers declare it, each overload a line.
+std::vector<std::string> signatures_of(const std::string& function) {
+  std::vector<std::string> lines;
+  for (const Declaration& declaration : declarations()) {
+    if (declaration.function == function) lines.push_back(declaration.text);
+  }
+  return lines;
+}
+
+void write_op(std::ostringstream& page, const Op& op) {
+  page << "### " << op.name << "\n\n";
+  std::vector<std::string> lines = op.signatures.empty() ? signatures_of(op.name) : op.signatures;
+  if (op.signatures.empty()) {
+    for (const std::string& backward : op.backward) {
+      const auto more = signatures_of(backward);
+      lines.insert(lines.end(), more.begin(), more.end());
+    }
+  }
+  page << "```cpp\n";
+  for (const std::string& line : lines) page << line << ";\n";
+  page << "```\n\n";
+  if (!op.formula.empty()) page << op.formula << "\n\n";
+  if (!op.gradient.empty()) page << "Gradient: " << op.gradient << "\n\n";
+  if (!op.aliases.empty()) {
+    page << "Also called ";
+    for (std::size_t i = 0; i < op.aliases.size(); ++i)
+      page << (i == 0 ? "`" : ", `") << op.aliases[i] << "`";
+    page << ".\n\n";
+  }
+  page << "Dtypes: " << described(op.dtypes) << ".\n\n";
+}
+
+std::string anchor(const std::string& heading) {
+  std::string text;
+  for (char c : heading) {
+    if (c == ' ') {
+      text += '-';
+    } else if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-') {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string reference_page() {
+  std::vector<std::string> families;
+  for (const Op& op : ops()) {
+    if (std::ranges::find(families, op.family) == families.end()) families.push_back(op.family);
+  }
+  std::ostringstream page;
+  page << "# Operations\n\n"
+          "Every operation, made from the op database: `extensor ops --markdown` prints this page, "
+          "and a "
+          "test compares.\nAll functions are in namespace `extensor`; all take any layout and any "
+          "float "
+          "dtype listed, and throw typed errors\nbefore anything is written.\n\n";
+  for (const std::string& family : families) {
+    page << "- [" << family << "](#" << anchor(family) << "):";
+    for (const Op& op : ops()) {
+      if (op.family == family) page << " [" << op.name << "](#" << anchor(op.name) << ")";
+    }
+    page << "\n";
+  }
+  page << "\n";
+  for (const std::string& family : families) {
+    page << "## " << family << "\n\n";
+    for (const Op& op : ops()) {
+      if (op.family == family) write_op(page, op);
+    }
+  }
+  std::string text = page.str();
+  while (text.size() > 1 && text[text.size() - 2] == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace extensor::op_database

@@ -1,0 +1,10 @@
+// docs/ops.md, made from the database and the declarations in the public headers.
+#pragma once
+
+#include <string>
+
+namespace extensor::op_database {
+
+std::string reference_page();
+
+}  // namespace extensor::op_database
