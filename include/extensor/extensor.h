@@ -3,6 +3,7 @@
 
 #include "extensor/broadcasting.h"  // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
+#include "extensor/data.h"          // IWYU pragma: export
 #include "extensor/device.h"        // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
