@@ -24,8 +24,8 @@ need_format='
 cmd:clang-format-14       clang-format-14   source format (one version for everybody)
 '
 need_check='
-cmd:clang++-LLVM          clang-LLVM        compiler of the ThreadSanitizer build
-file:/usr/lib/llvm-LLVM/lib/clang/*/lib/linux/libclang_rt.tsan*  libclang-rt-LLVM-dev  ThreadSanitizer
+cmd:clang++-LLVM          clang-LLVM        compiler of the ThreadSanitizer and fuzzer builds
+file:/usr/lib/llvm-LLVM/lib/clang/*/lib/linux/libclang_rt.tsan*  libclang-rt-LLVM-dev  their runtimes
 cmd:llvm-symbolizer-LLVM  llvm-LLVM         names in its reports
 '
 need_lint='
@@ -48,8 +48,8 @@ need_torch='
 hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
 '
 
-commands='build test bench check format help'
-presets='release ci dev asan tsan bench'
+commands='train build test bench check format docs help'
+presets='release ci dev asan tsan fuzz bench'
 
 # ---- talking --------------------------------------------------------------------------------------
 
@@ -63,15 +63,17 @@ usage() {
   cat <<'TEXT'
 ExTensor. Each command installs what is missing, builds, and runs.
 
-  ./ex build [--preset P]           build the library and its tests
+  ./ex train                        train a network on handwritten digits and report its accuracy
+  ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
-  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan; all four by default
+  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default
   ./ex format                       put the sources into the format that check asks for
+  ./ex docs                         write docs/ops.md from the op database
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
-errors), asan, tsan. Build directories are build/<preset>.
+errors), asan, tsan, fuzz. Build directories are build/<preset>.
 TEXT
 }
 
@@ -183,7 +185,8 @@ ready_to_build() {
 
 # ---- building -------------------------------------------------------------------------------------
 
-# configure_and_build PRESET [cmake -D options]: configures only when it must; ninja does the rest.
+# configure_and_build PRESET [cmake -D options]: configures only when it must; ninja does the rest, or
+# what `target` says of it.
 configure_and_build() {
   local preset=$1 dir=build/$1
   shift
@@ -195,7 +198,8 @@ configure_and_build() {
       fail "configuring $dir failed"
     }
   fi
-  NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" || fail "building $dir failed"
+  NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" ${target:+--target "$target"} ||
+    fail "building $dir failed"
 }
 
 jobs() { nproc 2>/dev/null || echo 2; }
@@ -238,15 +242,22 @@ fetch_openmp_runtime() {
   ) || fail "cannot fetch LLVM's OpenMP runtime (packages libomp-$llvm-dev, libomp5-$llvm)"
 }
 
-build_tsan() {
+# build_with_clang PRESET
+build_with_clang() {
   choose_llvm
   ready_to_build "$need_test" "$need_check"
   fetch_openmp_runtime
-  local lib=$openmp_root/usr/lib/llvm-$llvm/lib include
+  lib=$openmp_root/usr/lib/llvm-$llvm/lib
+  local include
   include=$(dirname "$(find "$openmp_root" -name omp.h | head -n1)")
-  CXX=clang++-$llvm configure_and_build tsan \
+  CXX=clang++-$llvm configure_and_build "$1" \
     -DOpenMP_CXX_FLAGS="-fopenmp=libomp -I$include" -DOpenMP_CXX_LIB_NAMES=omp \
     -DOpenMP_omp_LIBRARY="$lib/libomp.so.5"
+}
+
+build_tsan() {
+  local lib
+  build_with_clang tsan
   # Races inside uninstrumented system libraries are not ours to see; ours are all instrumented.
   export OMP_TOOL_LIBRARIES=$lib/libarcher.so
   export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1"
@@ -315,6 +326,7 @@ fetch_torch() {
 build_preset() {
   case $1 in
     tsan) build_tsan ;;
+    fuzz) build_with_clang fuzz ;;
     bench) build_bench ;;
     *) ready_to_build "$need_test" && configure_and_build "$1" ;;
   esac
@@ -354,6 +366,19 @@ read_preset() {
   one_of preset "$preset" "$presets"
 }
 
+command_train() {
+  (($# == 0)) || fail "train takes no '$1'; see ./ex help"
+  target=manual_backprop build_preset release
+  build/release/examples/manual_backprop
+}
+
+command_docs() {
+  (($# == 0)) || fail "docs takes no '$1'; see ./ex help"
+  target=extensor_tool build_preset release
+  build/release/cli/extensor ops --markdown >docs/ops.md
+  say "wrote docs/ops.md"
+}
+
 command_build() {
   read_preset "$@"
   ((${#rest[@]} == 0)) || fail "build takes no '${rest[0]}'; see ./ex help"
@@ -364,7 +389,7 @@ command_build() {
 command_test() {
   read_preset "$@"
   ((${#rest[@]} <= 1)) || fail "test takes one regular expression; see ./ex help"
-  [[ $preset != bench ]] || fail "the bench preset has no tests"
+  [[ $preset != bench && $preset != fuzz ]] || fail "the $preset preset has no tests"
   build_preset "$preset"
   run_tests "$preset" ${rest[0]:+-R "${rest[0]}"}
 }
@@ -392,7 +417,7 @@ command_bench() {
 # ---- checks ---------------------------------------------------------------------------------------
 
 sources() {
-  find include src op_database cli tests bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+  find include src op_database cli examples tests fuzz bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
 }
 
 command_format() {
@@ -426,8 +451,23 @@ check_tsan() {
   run_tests tsan
 }
 
+# A short run without a corpus; `build/fuzz/fuzz/ops_fuzz CORPUS` goes on for as long as it is let.
+check_fuzz() {
+  local lib
+  build_preset fuzz
+  local crashes=build/fuzz/crashes
+  mkdir -p "$crashes"
+  OMP_NUM_THREADS=1 build/fuzz/fuzz/ops_fuzz -seed=1 -max_len=1024 -len_control=0 \
+    -max_total_time="${EXTENSOR_FUZZ_SECONDS:-60}" -artifact_prefix="$crashes/" -print_final_stats=1 \
+    2>"$crashes/log" || {
+    tail -n 40 "$crashes/log" >&2
+    return 1
+  }
+  grep -E 'number_of_executed_units' "$crashes/log" >&2
+}
+
 command_check() {
-  local all='format lint asan tsan' step failed=''
+  local all='format lint asan tsan fuzz' step failed=''
   for step in "$@"; do one_of step "$step" "$all"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do

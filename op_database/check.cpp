@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -312,6 +313,30 @@ void check_op(const Op& op, const CheckOptions& options,
                    });
                    report({&op, sample.label, kind, dtype, layout}, result);
                  });
+}
+
+void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& below,
+                 const std::function<void(const Check&, const CheckResult&)>& report) {
+  // Made once per op: a drawn check costs less than its samples.
+  static std::map<const Op*, std::vector<Sample>> made;
+  auto found = made.find(&op);
+  if (found == made.end()) found = made.emplace(&op, op.samples()).first;
+  const std::vector<Sample>& samples = found->second;
+  if (samples.empty()) return;
+  const Sample& sample =
+      samples[static_cast<std::size_t>(below(static_cast<std::int64_t>(samples.size())))];
+  const bool has_floats = std::ranges::any_of(sample.inputs, is_float);
+  const DType dtype = has_floats ? float_dtypes[below(4)] : float64;
+  Layout layout = layouts::every_layout[below(5)];
+  if (!has_layout(sample, layout)) layout = Layout::contiguous;
+  if (sample.reference) {
+    report({&op, sample.label, CheckKind::value, dtype, layout},
+           guarded([&] { return check_value(sample, dtype, layout); }));
+  }
+  if (sample.backward) {
+    report({&op, sample.label, CheckKind::gradient, dtype, layout},
+           guarded([&] { return check_narrow_gradient(sample, dtype, layout); }));
+  }
 }
 
 std::int64_t count_checks(const Op& op, const CheckOptions& options) {

@@ -42,7 +42,12 @@ struct CheckOptions {
 void check_op(const Op& op, const CheckOptions& options,
               const std::function<void(const Check&, const CheckResult&)>& report);
 
-// How many calls of `report` that makes.
+// One check of `op` by choice: below(n) picks each of its sample, dtype and layout. No finite
+// differences, which would take too long where many are drawn.
+void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& below,
+                 const std::function<void(const Check&, const CheckResult&)>& report);
+
+// How many checks check_op makes.
 std::int64_t count_checks(const Op& op, const CheckOptions& options);
 
 }  // namespace extensor::op_database
