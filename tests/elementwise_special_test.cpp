@@ -4,8 +4,8 @@
 
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/elementwise_reference.h"
-#include "support/op_registry.h"
+#include "op_database/elementwise_reference.h"
+#include "op_database/elementwise_rows.h"
 
 namespace extensor {
 namespace {

@@ -12,7 +12,7 @@
 #include "support/draw.h"
 #include "support/gradients.h"
 #include "support/layouts.h"
-#include "support/op_registry.h"
+#include "op_database/elementwise_rows.h"
 
 namespace extensor {
 namespace {

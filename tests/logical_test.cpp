@@ -4,7 +4,7 @@
 #include "support/compare.h"
 #include "support/draw.h"
 #include "support/layouts.h"
-#include "support/op_registry.h"
+#include "op_database/elementwise_rows.h"
 
 namespace extensor {
 namespace {

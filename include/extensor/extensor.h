@@ -3,6 +3,8 @@
 
 #include "extensor/broadcasting.h"  // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
+#include "extensor/double_backward.h"  // IWYU pragma: export
+#include "extensor/dual.h"          // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
 #include "extensor/manipulation.h"  // IWYU pragma: export
@@ -13,3 +15,4 @@
 #include "extensor/softmax.h"       // IWYU pragma: export
 #include "extensor/tensor.h"        // IWYU pragma: export
 #include "extensor/threads.h"       // IWYU pragma: export
+#include "extensor/user_ops.h"      // IWYU pragma: export
