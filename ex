@@ -14,7 +14,7 @@ cmd:cmake                 cmake             build system
 cmd:ninja                 ninja-build       build system
 cmd:ccache                ccache            quick rebuilds
 hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
-hdr:CLI/CLI.hpp           libcli11-dev      the tool's command line (headers only)
+hdr:CLI/CLI.hpp           libcli11-dev      command line of the tool (headers only)
 hdr:nlohmann/json.hpp     nlohmann-json3-dev  JSON (headers only)
 '
 need_test='

@@ -72,7 +72,8 @@ Worst over_halves(const UnaryRow& row, const reference::Unary& exact, DType dtyp
   Worst worst;
   const auto bits = spread<std::uint16_t>(0, 1, block);
   compare_all(row, exact,
-              dtype == DType::float16 ? from_bits<Float16>(bits) : from_bits<BFloat16>(bits), worst);
+              dtype == DType::float16 ? from_bits<Float16>(bits) : from_bits<BFloat16>(bits),
+              worst);
   return worst;
 }
 
@@ -122,11 +123,12 @@ void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
       lines.push_back({row.label, short_number(single.ulp), short_number(single.x),
                        short_number(wide.ulp), short_number(wide.x), short_number(half.ulp),
                        short_number(brain.ulp)});
-      list.push_back({{"function", row.label},
-                      {"float32", {{"ulp", single.ulp}, {"x", single.x}, {"inputs", single.inputs}}},
-                      {"float64", {{"ulp", wide.ulp}, {"x", wide.x}, {"inputs", wide.inputs}}},
-                      {"float16", {{"ulp", half.ulp}, {"x", half.x}, {"inputs", half.inputs}}},
-                      {"bfloat16", {{"ulp", brain.ulp}, {"x", brain.x}, {"inputs", brain.inputs}}}});
+      list.push_back(
+          {{"function", row.label},
+           {"float32", {{"ulp", single.ulp}, {"x", single.x}, {"inputs", single.inputs}}},
+           {"float64", {{"ulp", wide.ulp}, {"x", wide.x}, {"inputs", wide.inputs}}},
+           {"float16", {{"ulp", half.ulp}, {"x", half.x}, {"inputs", half.inputs}}},
+           {"bfloat16", {{"ulp", brain.ulp}, {"x", brain.x}, {"inputs", brain.inputs}}}});
       progress.advance(row.label);
     }
   }
@@ -134,7 +136,8 @@ void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
     std::cout << list.dump(2) << '\n';
     return;
   }
-  std::cout << table(lines) << "\nThe largest error against long double, in units of the last place; "
+  std::cout << table(lines)
+            << "\nThe largest error against long double, in units of the last place; "
             << "0.5 is rounded correctly.\nfloat16 and bfloat16 on all 65,536 inputs, float32 on "
             << (exhaustive ? "all 2^32" : "2^20 spread over all") << ", float64 on 2^20.\n";
 }
@@ -147,7 +150,8 @@ void add_accuracy_command(CLI::App& app) {
   static std::vector<std::string> words;
   static bool exhaustive, json;
   command->add_option("function", words, "The functions to measure; all without any");
-  command->add_flag("--exhaustive", exhaustive, "float32 on all 2^32 inputs (minutes per function)");
+  command->add_flag("--exhaustive", exhaustive,
+                    "float32 on all 2^32 inputs (minutes per function)");
   command->add_flag("--json", json, "As JSON");
   command->footer("Examples:\n  extensor accuracy\n  extensor accuracy exp gelu --exhaustive");
   command->callback([] { run(words, exhaustive, json); });

@@ -11,7 +11,6 @@
 
 namespace extensor::compare {
 
-
 struct Format {
   int digits;        // of the significand, the hidden one included
   int min_exponent;  // as in std::numeric_limits

@@ -2,10 +2,10 @@
 // and the rules of the elementwise gradients at their corners.
 #include <gtest/gtest.h>
 
+#include "op_database/elementwise_reference.h"
+#include "op_database/elementwise_rows.h"
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/elementwise_reference.h"
-#include "support/op_registry.h"
 
 namespace extensor {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <random>
 
+#include "op_database/elementwise_reference.h"
+#include "op_database/elementwise_rows.h"
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/elementwise_reference.h"
 #include "support/layouts.h"
-#include "support/op_registry.h"
 
 namespace extensor {
 namespace {
@@ -26,7 +26,7 @@ constexpr double tolerance = 2;  // ULP, SPEC §4
 
 std::string missing(const std::string& row) {
   return "the row '" + row +
-         "' has no reference: add a line to tests/support/elementwise_reference.h";
+         "' has no reference: add a line to op_database/elementwise_reference.h";
 }
 
 // A parameter is weak: it takes the dtype that is computed in.

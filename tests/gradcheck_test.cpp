@@ -9,10 +9,10 @@
 #include <set>
 #include <sstream>
 
+#include "op_database/elementwise_rows.h"
 #include "support/draw.h"
 #include "support/gradients.h"
 #include "support/layouts.h"
-#include "support/op_registry.h"
 
 namespace extensor {
 namespace {

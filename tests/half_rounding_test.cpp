@@ -4,9 +4,9 @@
 // and a tie goes to even.
 #include <gtest/gtest.h>
 
+#include "op_database/elementwise_reference.h"
+#include "op_database/elementwise_rows.h"
 #include "support/compare.h"
-#include "support/elementwise_reference.h"
-#include "support/op_registry.h"
 
 namespace extensor {
 namespace {
@@ -53,7 +53,7 @@ TEST_P(HalfRounding, EveryInputIsRoundedCorrectly) {
   const auto found = reference::unary_references().find(row.name);
   ASSERT_NE(found, reference::unary_references().end())
       << "the row '" << row.name
-      << "' has no reference: add a line to tests/support/elementwise_reference.h";
+      << "' has no reference: add a line to op_database/elementwise_reference.h";
   for (const Tensor& inputs : {every_half<Float16>(), every_half<BFloat16>()}) {
     const Misses misses = count_misses(row, found->second, inputs);
     EXPECT_EQ(misses.count, 0) << name(inputs.dtype())

@@ -1,10 +1,10 @@
 // Comparisons, predicates and bitwise operations on every dtype, and where, fma and isclose.
 #include <gtest/gtest.h>
 
+#include "op_database/elementwise_rows.h"
 #include "support/compare.h"
 #include "support/draw.h"
 #include "support/layouts.h"
-#include "support/op_registry.h"
 
 namespace extensor {
 namespace {

@@ -9,7 +9,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/simd/math-inl.h"
-#include "math_reference.h"
+#include "op_database/math_reference.h"
 
 #ifndef EXTENSOR_TESTS_MATH_TABLE_H_
 #define EXTENSOR_TESTS_MATH_TABLE_H_

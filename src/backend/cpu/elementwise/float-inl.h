@@ -16,13 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// A denominator kept away from zero: d itself, or eps with d's sign (+ at 0) where |d| < eps.
-template <class V>
-struct Safe {
-  V eps;
-  HWY_INLINE V operator()(V d) const { return select(abs(d) < eps, select(d < 0, -eps, eps), d); }
-};
-
 // An expression of a row as a function of vectors; PARAMETERS declares what else it names.
 #define EXTENSOR_EXPRESSION(row, ARGUMENTS, PARAMETERS, expression)                      \
   template <class V>                                                                     \

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "math_reference.h"
+#include "op_database/math_reference.h"
 
 namespace reference {
 
@@ -66,6 +66,8 @@ inline const std::map<std::string, Unary>& unary_references() {
       {"acosh", [](Real x, P) { return std::acosh(x); }},
       {"atanh", [](Real x, P) { return std::atanh(x); }},
       {"erf", [](Real x, P) { return std::erf(x); }},
+      {"normal_cdf", [](Real x, P) { return math_reference::normal_cdf(x); }},
+      {"normal_pdf", [](Real x, P) { return math_reference::normal_pdf(x); }},
       {"relu", [](Real x, P) { return x > 0 || x != x ? x : 0; }},
       {"leaky_relu", [](Real x, P with) { return x > 0 ? x : with.p * x; }},
       {"relu6", [](Real x, P) { return clamp(x, 0, 6); }},
