@@ -1,10 +1,14 @@
 // All of ExTensor.
 #pragma once
 
+#include "extensor/activation.h"    // IWYU pragma: export
 #include "extensor/broadcasting.h"  // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
+#include "extensor/einsum.h"        // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
+#include "extensor/initializers.h"  // IWYU pragma: export
+#include "extensor/linear.h"        // IWYU pragma: export
 #include "extensor/manipulation.h"  // IWYU pragma: export
 #include "extensor/matrix.h"        // IWYU pragma: export
 #include "extensor/memory.h"        // IWYU pragma: export
