@@ -1,7 +1,139 @@
-#include "op_database/op_database.h"
+#include <cmath>
+
+#include "op_database/loops.h"
 
 namespace extensor::op_database {
 
-void add_linear([[maybe_unused]] std::vector<Op>& ops) {}
+namespace {
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x > 0 ? x : 0;
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+struct Case {
+  Shape x, weight;
+  bool has_bias = true;
+  Activation activation = Activation::none;
+};
+
+// x · weightᵀ + bias, element by element.
+Tensor exact_linear(const Case& c, const Tensors& in) {
+  const Doubles x = doubles(in[0]), weight = doubles(in[1]);
+  const Doubles bias = c.has_bias ? doubles(in[2]) : Doubles();
+  const auto outputs = static_cast<std::size_t>(c.weight[0]);
+  const auto inputs = static_cast<std::size_t>(c.weight[1]);
+  Shape shape = c.x;
+  shape.back() = c.weight[0];
+  Doubles result(static_cast<std::size_t>(count_of(shape)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::size_t row = i / outputs, column = i % outputs;
+    double sum = c.has_bias ? bias[column] : 0;
+    for (std::size_t k = 0; k < inputs; ++k) {
+      sum += x[row * inputs + k] * weight[column * inputs + k];
+    }
+    result[i] = activate(c.activation, sum);
+  }
+  return from_data(result, shape);
+}
+
+std::vector<Sample> linear_samples() {
+  std::vector<Case> cases{{{3, 4}, {5, 4}},         {{3, 4}, {5, 4}, false}, {{4}, {2, 4}},
+                          {{2, 3, 17}, {9, 17}},    {{5, 33}, {7, 33}},      {{1, 8}, {16, 8}, false},
+                          {{0, 4}, {3, 4}},         {{3, 0}, {2, 0}},        {{3, 4}, {0, 4}},
+                          {{2, 2, 3, 4}, {17, 4}}};
+  for (Activation activation : {Activation::relu, Activation::sigmoid, Activation::tanh,
+                                Activation::gelu, Activation::silu}) {
+    cases.push_back({{3, 17}, {9, 17}, true, activation});
+    cases.push_back({{2, 3, 4}, {5, 4}, false, activation});
+  }
+  const char* names[] = {"", ", relu", ", sigmoid", ", tanh", ", gelu", ", silu"};
+  std::vector<Sample> samples;
+  for (const Case& c : cases) {
+    Tensors inputs{sample_uniform(c.x, -1, 1, 1), sample_uniform(c.weight, -1, 1, 2)};
+    if (c.has_bias) inputs.push_back(sample_uniform({c.weight[0]}, -1, 1, 3));
+    const auto bias_of = [c](const Tensors& in) { return c.has_bias ? in[2] : Tensor(); };
+    const auto forward = [=](const Tensors& in) {
+      return linear(in[0], in[1], bias_of(in), c.activation);
+    };
+    const std::string label =
+        shapes_of(inputs) + names[static_cast<std::size_t>(c.activation)];
+    Sample sample = sample_of(
+        label, inputs, forward, [c](const Tensors& in) { return exact_linear(c, in); },
+        [=](const Tensor& g, const Tensors& in) {
+          const LinearGradients gradients =
+              c.activation == Activation::none
+                  ? linear_backward(g, in[0], in[1], c.has_bias)
+                  : linear_backward(g, in[0], in[1], bias_of(in), c.activation);
+          Tensors result{gradients.x, gradients.weight};
+          if (c.has_bias) result.push_back(gradients.bias);
+          return result;
+        });
+    if (c.activation == Activation::none) {
+      sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+        const LinearDoubleGradients gradients =
+            linear_double_backward(gg[0], gg[1], bias_of(gg), g[0], in[0], in[1]);
+        Tensors result{gradients.grad_output, gradients.x, gradients.weight};
+        if (c.has_bias) result.push_back(zeros_like(in[2]));
+        return result;
+      };
+    }
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+std::vector<Sample> glu_samples() {
+  const auto gate = [](const Doubles& row) {
+    Doubles result(row.size() / 2);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      result[i] = row[i] / (1 + std::exp(-row[i + result.size()]));
+    }
+    return result;
+  };
+  const std::vector<std::pair<Shape, std::int64_t>> cases{
+      {{2}, 0},     {{34}, -1},       {{3, 4}, 1},     {{4, 5}, 0},
+      {{66, 2}, 0}, {{2, 6, 3}, -2},  {{0, 4}, -1},    {{2, 2, 8}, 2}};
+  std::vector<Sample> samples;
+  for (const auto& [shape, axis] : cases) {
+    samples.push_back(sample_of(
+        to_string(shape) + ", axis " + std::to_string(axis), {sample_uniform(shape, -4, 4, 1)},
+        [axis = axis](const Tensors& in) { return glu(in[0], axis); },
+        [axis = axis, gate](const Tensors& in) {
+          if (in[0].numel() != 0) return map_rows(in[0], axis, gate);
+          Shape half = in[0].shape();
+          half[static_cast<std::size_t>(axis < 0 ? axis + in[0].ndim() : axis)] /= 2;
+          return zeros(half, float64);
+        },
+        [axis = axis](const Tensor& g, const Tensors& in) {
+          return Tensors{glu_backward(g, in[0], axis)};
+        }));
+  }
+  return samples;
+}
+
+}  // namespace
+
+void add_linear(std::vector<Op>& ops) {
+  ops.push_back({"linear", "neural-net kernel", "activation(x · weightᵀ + bias)",
+                 "grad_x = g·weight, grad_weight = gᵀ·x, grad_bias = Σ g",
+                 {"linear_backward"}, DTypes::floats, linear_samples});
+  ops.push_back({"glu", "activation", "a · σ(b) for the halves a and b of x along the axis",
+                 "grad_a = g σ(b), grad_b = g a σ(b) (1 − σ(b))", {"glu_backward"},
+                 DTypes::floats, glu_samples});
+}
 
 }  // namespace extensor::op_database

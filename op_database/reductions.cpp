@@ -1,7 +1,303 @@
-#include "op_database/op_database.h"
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "op_database/loops.h"
 
 namespace extensor::op_database {
 
-void add_reductions([[maybe_unused]] std::vector<Op>& ops) {}
+namespace {
+
+// One call of a reduction: an input's shape, the axes, keepdims.
+struct Case {
+  Shape shape;
+  Axes axes;
+  bool keepdims = false;
+};
+
+std::string label_of(const Case& c) {
+  std::string label = to_string(c.shape);
+  if (!c.axes.all()) label += ", axes " + to_string(c.axes.list());
+  if (c.keepdims) label += ", keepdims";
+  return label;
+}
+
+// Nothing empty is reduced: these serve the reductions of nothing too where that is an error.
+std::vector<Case> usual_cases() {
+  return {{{}, {}, false},          {{1}, {}, false},           {{17}, 0, false},
+          {{5, 7}, {}, false},      {{5, 7}, 0, false},         {{5, 7}, -1, true},
+          {{3, 33}, 1, false},      {{2, 3, 4}, {0, 2}, false}, {{2, 3, 4}, {-1, 1}, true},
+          {{2, 3, 4}, {}, true},    {{4, 3}, Axes(Dims{}), false}, {{0, 3}, 1, false}};
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases = usual_cases();
+  cases.push_back({{3, 0}, 1, false});
+  cases.push_back({{0}, {}, false});
+  return cases;
+}
+
+using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
+using Group = std::function<double(const Doubles&)>;
+using Draw = std::function<Tensor(const Shape&)>;
+using ReduceBackward = std::function<Tensor(const Tensor& g, const Tensor& x, const Axes& axes)>;
+
+std::vector<Sample> reduce_samples(const std::vector<Case>& cases, const Draw& draw, Reduce reduce,
+                                   const Group& group, const ReduceBackward& backward = nullptr) {
+  std::vector<Sample> samples;
+  for (const Case& c : cases) {
+    const auto gradients = [c, backward](const Tensor& g, const Tensors& in) {
+      return Tensors{backward(g, in[0], c.axes)};
+    };
+    samples.push_back(sample_of(
+        label_of(c), {draw(c.shape)},
+        [c, reduce](const Tensors& in) { return reduce(in[0], c.axes, c.keepdims); },
+        [c, group](const Tensors& in) { return reduce_groups(in[0], c.axes, c.keepdims, group); },
+        backward ? Gradients(gradients) : nullptr));
+  }
+  return samples;
+}
+
+// Sum and mean are linear: their second derivative is the forward of grad_grad_x.
+std::vector<Sample> linear_samples(const std::vector<Case>& cases, Reduce reduce,
+                                   const Group& group, const ReduceBackward& backward) {
+  auto samples = reduce_samples(
+      cases, [](const Shape& shape) { return sample_uniform(shape, -2, 2, 1); }, reduce, group,
+      backward);
+  for (Sample& sample : samples) {
+    sample.double_backward = [forward = sample.forward](const Tensors& gg, const Tensors&,
+                                                        const Tensors& in) {
+      return Tensors{forward(gg)[0], zeros_like(in[0])};
+    };
+  }
+  return samples;
+}
+
+double total(const Doubles& group) {
+  double sum = 0;
+  for (double value : group) sum += value;
+  return sum;
+}
+
+double product(const Doubles& group) {
+  double result = 1;
+  for (double value : group) result *= value;
+  return result;
+}
+
+double variance(const Doubles& group, double correction) {
+  const double n = static_cast<double>(group.size()), mean = total(group) / n;
+  double squares = 0;
+  for (double value : group) squares += (value - mean) * (value - mean);
+  return squares / (n - correction);
+}
+
+double logarithm_of_sum(const Doubles& group) {
+  if (group.empty()) return -INFINITY;
+  const double largest = *std::ranges::max_element(group);
+  double sum = 0;
+  for (double value : group) sum += std::exp(value - largest);
+  return largest + std::log(sum);
+}
+
+std::vector<Sample> prod_samples() {
+  auto samples = reduce_samples(
+      all_cases(), [](const Shape& shape) { return sample_uniform(shape, 0.5, 1.5, 1); }, prod,
+      product, prod_backward);
+  for (int zero_count : {1, 2}) {
+    Tensor x = sample_uniform({3, 4}, -1.5, -0.5, 2);
+    for (int i = 0; i < zero_count; ++i) x[{1, i}].fill(0);
+    samples.push_back(sample_of(
+        "[3, 4], axis 1, zeros in a row: " + std::to_string(zero_count), {x},
+        [](const Tensors& in) { return prod(in[0], 1); },
+        [](const Tensors& in) { return reduce_groups(in[0], 1, false, product); },
+        [](const Tensor& g, const Tensors& in) { return Tensors{prod_backward(g, in[0], 1)}; }));
+  }
+  return samples;
+}
+
+// Every row has more elements than the correction.
+std::vector<Case> spread_cases() {
+  return {{{17}, {}, false},    {{5, 7}, {}, false},        {{5, 7}, 0, true},
+          {{3, 33}, 1, false},  {{2, 3, 4}, {0, 2}, false}, {{2, 3, 4}, {-1, 1}, true},
+          {{0, 3}, 1, false}};
+}
+
+std::vector<Sample> var_samples() {
+  std::vector<Sample> samples;
+  for (const Case& c : spread_cases()) {
+    for (double correction : {0.0, 1.0, 0.5}) {
+      Sample sample = sample_of(
+          label_of(c) + ", correction " + std::to_string(correction),
+          {sample_uniform(c.shape, -2, 2, 1)},
+          [=](const Tensors& in) { return var(in[0], c.axes, correction, c.keepdims); },
+          [=](const Tensors& in) {
+            return reduce_groups(in[0], c.axes, c.keepdims, [=](const Doubles& group) {
+              return variance(group, correction);
+            });
+          },
+          [=](const Tensor& g, const Tensors& in) {
+            return Tensors{var_backward(g, in[0], c.axes, correction)};
+          });
+      sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+        const auto [grad_output, grad_x] =
+            var_double_backward(gg[0], g[0], in[0], c.axes, correction);
+        return Tensors{grad_output, grad_x};
+      };
+      samples.push_back(std::move(sample));
+    }
+  }
+  return samples;
+}
+
+std::vector<Sample> std_samples() {
+  std::vector<Sample> samples;
+  for (const Case& c : spread_cases()) {
+    for (double correction : {0.0, 1.0}) {
+      samples.push_back(sample_of(
+          label_of(c) + ", correction " + std::to_string(correction),
+          {sample_uniform(c.shape, -2, 2, 1)},
+          [=](const Tensors& in) { return extensor::std(in[0], c.axes, correction, c.keepdims); },
+          [=](const Tensors& in) {
+            return reduce_groups(in[0], c.axes, c.keepdims, [=](const Doubles& group) {
+              return std::sqrt(variance(group, correction));
+            });
+          },
+          [=](const Tensor& g, const Tensors& in) {
+            return Tensors{std_backward(g, in[0], c.axes, correction)};
+          }));
+    }
+  }
+  return samples;
+}
+
+std::vector<Sample> logsumexp_samples() {
+  auto samples = reduce_samples(
+      all_cases(), [](const Shape& shape) { return sample_uniform(shape, -3, 3, 1); }, logsumexp,
+      logarithm_of_sum, logsumexp_backward);
+  const auto cases = all_cases();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].double_backward = [axes = cases[i].axes](const Tensors& gg, const Tensors& g,
+                                                        const Tensors& in) {
+      const auto [grad_output, grad_x] = logsumexp_double_backward(gg[0], g[0], in[0], axes);
+      return Tensors{grad_output, grad_x};
+    };
+  }
+  return samples;
+}
+
+// The truth of zeros and ones, of nothing too.
+std::vector<Sample> truth_samples(Reduce reduce, const Group& group) {
+  std::vector<Sample> samples = reduce_samples(
+      all_cases(),
+      [](const Shape& shape) { return sample_integers(shape, 0, 3, 4).to(float64); }, reduce,
+      group);
+  for (Sample& sample : samples) {
+    sample.reference = [reference = sample.reference](const Tensors& in) {
+      return Tensors{reference(in)[0].to(bool_)};
+    };
+  }
+  return samples;
+}
+
+using Position = Tensor (*)(const Tensor&, std::optional<std::int64_t>, bool);
+
+std::vector<Sample> position_samples(Position position, bool largest) {
+  struct PositionCase {
+    Shape shape;
+    std::optional<std::int64_t> axis;
+    bool keepdims = false;
+  };
+  const auto first_best = [largest](const Doubles& group) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < group.size(); ++i) {
+      if (largest ? group[i] > group[best] : group[i] < group[best]) best = i;
+    }
+    return static_cast<double>(best);
+  };
+  std::vector<Sample> samples;
+  for (const PositionCase& c : std::vector<PositionCase>{{{}, {}},
+                                                         {{17}, {}},
+                                                         {{33}, 0},
+                                                         {{5, 7}, {}},
+                                                         {{5, 7}, 0},
+                                                         {{5, 7}, -1, true},
+                                                         {{2, 3, 4}, 1},
+                                                         {{2, 3, 4}, {}, true},
+                                                         {{0, 3}, 1}}) {
+    const Axes axes = c.axis ? Axes(*c.axis) : Axes();
+    samples.push_back(sample_of(
+        label_of({c.shape, axes, c.keepdims}), {sample_distinct(c.shape, 3)},
+        [=](const Tensors& in) { return position(in[0], c.axis, c.keepdims); },
+        [=](const Tensors& in) {
+          return reduce_groups(in[0], axes, c.keepdims, first_best).to(int64);
+        }));
+  }
+  return samples;
+}
+
+}  // namespace
+
+void add_reductions(std::vector<Op>& ops) {
+  const std::string family = "reduction";
+  const auto distinct = [](const Shape& shape) { return sample_distinct(shape, 2); };
+  ops.push_back({"sum", family, "Σ x over the axes", "g, repeated along them", {"sum_backward"},
+                 DTypes::numbers, [] {
+                   return linear_samples(all_cases(), sum, total,
+                                         [](const Tensor& g, const Tensor& x, const Axes& axes) {
+                                           return sum_backward(g, x.shape(), axes);
+                                         });
+                 }});
+  ops.push_back({"mean", family, "Σ x / n over the axes", "g / n, repeated along them",
+                 {"mean_backward"}, DTypes::floats, [] {
+                   return linear_samples(
+                       usual_cases(), mean,
+                       [](const Doubles& group) {
+                         return total(group) / static_cast<double>(group.size());
+                       },
+                       [](const Tensor& g, const Tensor& x, const Axes& axes) {
+                         return mean_backward(g, x.shape(), axes);
+                       });
+                 }});
+  ops.push_back({"max_reduce", family, "the largest of x over the axes",
+                 "g at the largest, shared equally by ties", {"max_reduce_backward"},
+                 DTypes::numbers, [distinct] {
+                   return reduce_samples(
+                       usual_cases(), distinct, max_reduce,
+                       [](const Doubles& group) { return *std::ranges::max_element(group); },
+                       max_reduce_backward);
+                 }});
+  ops.push_back({"min_reduce", family, "the smallest of x over the axes",
+                 "g at the smallest, shared equally by ties", {"min_reduce_backward"},
+                 DTypes::numbers, [distinct] {
+                   return reduce_samples(
+                       usual_cases(), distinct, min_reduce,
+                       [](const Doubles& group) { return *std::ranges::min_element(group); },
+                       min_reduce_backward);
+                 }});
+  ops.push_back({"prod", family, "Π x over the axes", "g times the product of the others",
+                 {"prod_backward"}, DTypes::numbers, prod_samples});
+  ops.push_back({"var", family, "Σ (x − mean)² / (n − correction) over the axes",
+                 "g · 2 (x − mean) / (n − correction)", {"var_backward"}, DTypes::floats,
+                 var_samples});
+  ops.push_back({"std", family, "√var", "g (x − mean) / ((n − correction) · std)",
+                 {"std_backward"}, DTypes::floats, std_samples});
+  ops.push_back({"all", family, "whether no x over the axes is 0", "", {}, DTypes::all, [] {
+                   return truth_samples(extensor::all, [](const Doubles& group) {
+                     return std::ranges::all_of(group, [](double x) { return x != 0; }) ? 1 : 0;
+                   });
+                 }});
+  ops.push_back({"any", family, "whether some x over the axes is not 0", "", {}, DTypes::all, [] {
+                   return truth_samples(extensor::any, [](const Doubles& group) {
+                     return std::ranges::any_of(group, [](double x) { return x != 0; }) ? 1 : 0;
+                   });
+                 }});
+  ops.push_back({"argmax", family, "the position of the first largest x along the axis", "", {},
+                 DTypes::numbers, [] { return position_samples(argmax, true); }});
+  ops.push_back({"argmin", family, "the position of the first smallest x along the axis", "", {},
+                 DTypes::numbers, [] { return position_samples(argmin, false); }});
+  ops.push_back({"logsumexp", family, "log Σ exp(x) over the axes", "g · softmax(x)",
+                 {"logsumexp_backward"}, DTypes::floats, logsumexp_samples});
+}
 
 }  // namespace extensor::op_database

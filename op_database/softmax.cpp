@@ -1,7 +1,78 @@
-#include "op_database/op_database.h"
+#include <algorithm>
+#include <cmath>
+
+#include "op_database/loops.h"
 
 namespace extensor::op_database {
 
-void add_softmax([[maybe_unused]] std::vector<Op>& ops) {}
+namespace {
+
+struct Case {
+  Shape shape;
+  std::int64_t axis;
+};
+
+std::vector<Case> cases() {
+  return {{{}, -1},     {{1}, 0},       {{3}, -1},       {{17}, 0},       {{5, 7}, 1},
+          {{5, 7}, 0},  {{3, 33}, -1},  {{2, 3, 4}, 1},  {{2, 3, 4}, -3}, {{65, 2}, 0},
+          {{0, 3}, -1}, {{3, 0, 2}, 2}, {{3, 0, 2}, -2}};
+}
+
+Doubles exact_log_softmax(const Doubles& row) {
+  const double largest = *std::ranges::max_element(row);
+  double sum = 0;
+  for (double x : row) sum += std::exp(x - largest);
+  Doubles result;
+  for (double x : row) result.push_back(x - largest - std::log(sum));
+  return result;
+}
+
+Doubles exact_softmax(const Doubles& row) {
+  Doubles result = exact_log_softmax(row);
+  for (double& value : result) value = std::exp(value);
+  return result;
+}
+
+using Forward = Tensor (*)(const Tensor&, std::int64_t);
+using Backward = Tensor (*)(const Tensor&, const Tensor&, std::int64_t);
+using DoubleBackward = std::pair<Tensor, Tensor> (*)(const Tensor&, const Tensor&, const Tensor&,
+                                                     std::int64_t);
+
+std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), Backward backward,
+                            DoubleBackward double_backward) {
+  std::vector<Sample> result;
+  for (const Case& c : cases()) {
+    Sample sample = sample_of(
+        to_string(c.shape) + ", axis " + std::to_string(c.axis),
+        {sample_uniform(c.shape, -4, 4, 1)},
+        [=](const Tensors& in) { return forward(in[0], c.axis); },
+        [=](const Tensors& in) { return map_rows(in[0], c.axis, exact); },
+        [=](const Tensor& g, const Tensors& in) {
+          return Tensors{backward(g, forward(in[0], c.axis), c.axis)};
+        });
+    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+      const auto [grad_output, grad_x] =
+          double_backward(gg[0], g[0], forward(in[0], c.axis), c.axis);
+      return Tensors{grad_output, grad_x};
+    };
+    result.push_back(std::move(sample));
+  }
+  return result;
+}
+
+}  // namespace
+
+void add_softmax(std::vector<Op>& ops) {
+  ops.push_back({"softmax", "activation", "exp(x) / Σ exp(x) along the axis", "y (g − Σ g y)",
+                 {"softmax_backward"}, DTypes::floats, [] {
+                   return samples(softmax, exact_softmax, softmax_backward,
+                                  softmax_double_backward);
+                 }});
+  ops.push_back({"log_softmax", "activation", "x − log Σ exp(x) along the axis",
+                 "g − exp(y) Σ g", {"log_softmax_backward"}, DTypes::floats, [] {
+                   return samples(log_softmax, exact_log_softmax, log_softmax_backward,
+                                  log_softmax_double_backward);
+                 }});
+}
 
 }  // namespace extensor::op_database

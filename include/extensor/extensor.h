@@ -7,8 +7,11 @@
 #include "extensor/device.h"           // IWYU pragma: export
 #include "extensor/double_backward.h"  // IWYU pragma: export
 #include "extensor/dual.h"             // IWYU pragma: export
+#include "extensor/einsum.h"           // IWYU pragma: export
 #include "extensor/elementwise.h"      // IWYU pragma: export
 #include "extensor/gradcheck.h"        // IWYU pragma: export
+#include "extensor/initializers.h"     // IWYU pragma: export
+#include "extensor/linear.h"           // IWYU pragma: export
 #include "extensor/manipulation.h"     // IWYU pragma: export
 #include "extensor/matrix.h"           // IWYU pragma: export
 #include "extensor/memory.h"           // IWYU pragma: export

@@ -12,6 +12,13 @@ namespace extensor {
 Tensor matmul(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b);
+// The gradients of what matmul_backward was given, from those of its results.
+struct MatmulDoubleGradients {
+  Tensor grad_output, a, b;
+};
+MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
+                                             const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b);
 
 // A view; without axes all of them are reversed.
 Tensor transpose(const Tensor& x);
@@ -28,5 +35,22 @@ std::pair<Tensor, Tensor> dot_backward(const Tensor& grad_output, const Tensor& 
 Tensor outer(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor& a,
                                          const Tensor& b);
+// Sums over the last axis of both: [i…, k] and [j…, k] → [i…, j…]. A 0-d operand multiplies.
+Tensor inner(const Tensor& a, const Tensor& b);
+std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor& a,
+                                         const Tensor& b);
+// Sums over the last `axes` axes of a and the first of b, or over the listed ones in pairs; the
+// result has a's other axes, then b's. ShapeError where the pairs differ in length.
+Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes = 2);
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes);
+std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b, std::int64_t axes = 2);
+std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b, const Dims& a_axes,
+                                             const Dims& b_axes);
+// The dot products of the vectors along `axis` of the broadcast shape; the other axes broadcast.
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
+std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
+                                          const Tensor& b, std::int64_t axis = -1);
 
 }  // namespace extensor

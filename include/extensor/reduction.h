@@ -7,6 +7,8 @@
 // without keepdims: both are told apart by the shape.
 #pragma once
 
+#include <utility>
+
 #include "extensor/elementwise.h"
 #include "extensor/tensor.h"
 
@@ -35,6 +37,10 @@ Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axe
 Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
                     double correction = 0);
+// The gradients of grad_output and of x.
+std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                              const Tensor& x, const Axes& axes = {},
+                                              double correction = 0);
 Tensor std(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
 Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
                     double correction = 0, double eps = default_eps);

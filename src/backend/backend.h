@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/elementwise_op.h"
+#include "extensor/activation.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -67,6 +68,7 @@ struct RowCall {
   std::byte* out;                     // as x; logsumexp: [outer, inner]
 };
 
+// c = activation(a · b + bias) for every product of the batch.
 struct MatmulCall {
   DType dtype;
   std::int64_t m, n, k;
@@ -75,10 +77,11 @@ struct MatmulCall {
   const std::int64_t* a_offsets;  // in elements, one per product
   const std::int64_t* b_offsets;
   const std::int64_t* c_offsets;
-  const std::byte* bias = nullptr;  // n elements, or null
+  const std::byte* bias = nullptr;  // n elements, or null; floats only, as the activation
+  Activation activation = Activation::none;
 };
 
-enum class RandomOp : std::uint8_t { uniform, normal, integers, bernoulli };
+enum class RandomOp : std::uint8_t { uniform, normal, truncated_normal, integers, bernoulli };
 
 // Element i of a dense `out` is draw `offset + i` of (seed, stream).
 struct RandomCall {
@@ -87,7 +90,8 @@ struct RandomCall {
   std::int64_t numel;
   std::byte* out;
   std::uint64_t seed, stream, offset;
-  double first = 0, second = 1;                        // low, high; mean, deviation; probability
+  double first = 0, second = 1;     // low, high; mean, deviation; probability
+  double lower = 0, upper = 0;      // where a truncated normal ends
   std::int64_t integer_first = 0, integer_second = 0;  // low, high
 };
 

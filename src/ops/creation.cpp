@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/elementwise.h"
+#include "ops/drawn.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -258,12 +259,9 @@ Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release
 // ---- random
 // ----------------------------------------------------------------------------------------
 
-namespace {
+namespace ops {
 
-using backend::RandomCall;
-using backend::RandomOp;
-
-Tensor drawn(const char* operation, RandomCall call, const Shape& shape, DType dtype,
+Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape, DType dtype,
              Generator& generator) {
   Tensor result = make_empty(operation, shape, dtype);
   const RandomState state = generator.reserve(static_cast<std::uint64_t>(result.numel()));
@@ -282,15 +280,21 @@ void check_random_float(const char* operation, DType dtype) {
   throw DTypeError(message(operation, ": dtype is ", dtype, ", must be a float dtype"));
 }
 
-RandomCall random_call(RandomOp op, double first = 0, double second = 1) {
-  RandomCall call{};
+backend::RandomCall random_call(backend::RandomOp op, double first, double second) {
+  backend::RandomCall call{};
   call.op = op;
   call.first = first;
   call.second = second;
   return call;
 }
 
-}  // namespace
+}  // namespace ops
+
+using backend::RandomCall;
+using backend::RandomOp;
+using ops::check_random_float;
+using ops::drawn;
+using ops::random_call;
 
 Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
   check_random_float("rand", dtype);

@@ -148,4 +148,12 @@ void check_grad_output(const char* operation, const Tensor& grad_output, const S
                            ", the forward gave ", expected));
 }
 
+void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
+                    const Shape& expected) {
+  check_float(operation, argument, gradient);
+  if (gradient.shape() == expected) return;
+  throw ShapeError(
+      message(operation, ": ", argument, " is ", gradient.shape(), ", must be ", expected));
+}
+
 }  // namespace extensor::ops

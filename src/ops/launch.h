@@ -58,6 +58,9 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
 
 // ShapeError unless grad_output has the shape the forward gave, DTypeError unless it is a float.
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected);
+// The same for another gradient, by its argument's name.
+void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
+                    const Shape& expected);
 void check_float(const char* operation, const char* argument, const Tensor& x);
 
 }  // namespace extensor::ops

@@ -1,5 +1,6 @@
 #include "extensor/matrix.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/backend.h"
@@ -7,6 +8,7 @@
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
+#include "ops/contract.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -158,6 +160,22 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
           reduce_broadcast_dims(grad_b, product.b.shape()).reshape(b.shape()).to(b.dtype())};
 }
 
+// c = a·b is linear in each: the gradient of g is the product's differential, and that of an operand
+// comes through the other's gradient alone.
+MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
+                                             const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b) {
+  constexpr const char* operation = "matmul_double_backward";
+  ops::check_gradient(operation, "grad_grad_a", grad_grad_a, a.shape());
+  ops::check_gradient(operation, "grad_grad_b", grad_grad_b, b.shape());
+  const auto wide = [](const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); };
+  return {
+      add(matmul(wide(grad_grad_a), b), matmul(a, wide(grad_grad_b))).to(grad_output.dtype()),
+      matmul_backward(grad_output, a, grad_grad_b).first,
+      matmul_backward(grad_output, grad_grad_a, b).second,
+  };
+}
+
 Tensor transpose(const Tensor& x) { return x.transpose(); }
 Tensor transpose(const Tensor& x, const Dims& axes) { return x.transpose(axes); }
 
@@ -229,6 +247,164 @@ std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor
   check_float("outer_backward", "b", b);
   check_grad_output("outer_backward", grad_output, {a.size(0), b.size(0)});
   return {matmul(grad_output, b).to(a.dtype()), matmul(a, grad_output).to(b.dtype())};
+}
+
+// ---- sums over pairs of axes
+// -----------------------------------------------------------------------
+
+namespace {
+
+using ops::Label;
+using ops::Labels;
+using ops::Term;
+
+// Two operands whose dimensions are named, and the names of the result's.
+struct PairContraction {
+  std::vector<Term> terms;
+  Labels output;
+};
+
+std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& grad_output,
+                                        const PairContraction& plan) {
+  const auto gradients =
+      ops::contract_backward(operation, grad_output, plan.terms, plan.output);
+  return {gradients[0], gradients[1]};
+}
+
+// a's dimensions are numbered, b's go on where they do not pair with one of a's.
+PairContraction plan_pairs(const char* operation, const Tensor& a, const Tensor& b,
+                           const Dims& a_axes, const Dims& b_axes) {
+  if (a_axes.size() != b_axes.size()) {
+    throw ValueError(message(operation, ": axes must come in pairs, got ", a_axes, " of a and ",
+                             b_axes, " of b"));
+  }
+  detail::normalize_axes(operation, a_axes, a.ndim());  // for its checks: range, repetition
+  detail::normalize_axes(operation, b_axes, b.ndim());
+  if (a.ndim() + b.ndim() - static_cast<std::int64_t>(a_axes.size()) > ops::max_contracted_labels) {
+    throw ShapeError(message(operation, ": a is ", a.shape(), " and b is ", b.shape(), ": at most ",
+                             ops::max_contracted_labels, " dimensions together are allowed"));
+  }
+  PairContraction plan{{{a, Labels()}, {b, Labels(static_cast<std::size_t>(b.ndim()), -1)}}, {}};
+  Labels &a_labels = plan.terms[0].labels, &b_labels = plan.terms[1].labels;
+  Label next = 0;
+  while (next < a.ndim()) a_labels.push_back(next++);
+  std::vector<bool> summed(a_labels.size(), false);
+  for (std::size_t i = 0; i < a_axes.size(); ++i) {
+    const std::int64_t in_a = detail::normalize_axis(operation, a_axes[i], a.ndim());
+    const std::int64_t in_b = detail::normalize_axis(operation, b_axes[i], b.ndim());
+    if (a.size(in_a) != b.size(in_b)) {
+      throw ShapeError(message(operation, ": axis ", a_axes[i], " of a, ", a.shape(), ", and axis ",
+                               b_axes[i], " of b, ", b.shape(), ", differ in length"));
+    }
+    summed[static_cast<std::size_t>(in_a)] = true;
+    b_labels[static_cast<std::size_t>(in_b)] = a_labels[static_cast<std::size_t>(in_a)];
+  }
+  for (std::size_t d = 0; d < a_labels.size(); ++d) {
+    if (!summed[d]) plan.output.push_back(a_labels[d]);
+  }
+  for (Label& label : b_labels) {
+    if (label >= 0) continue;
+    label = next++;
+    plan.output.push_back(label);
+  }
+  detail::checked_numel(operation, ops::contracted_shape(plan.terms, plan.output));
+  return plan;
+}
+
+PairContraction plan_count(const char* operation, const Tensor& a, const Tensor& b,
+                           std::int64_t axes) {
+  if (axes < 0 || axes > std::min(a.ndim(), b.ndim())) {
+    throw ValueError(message(operation, ": axes is ", axes, ", must be from 0 to ",
+                             std::min(a.ndim(), b.ndim()), ": a is ", a.shape(), ", b is ",
+                             b.shape()));
+  }
+  Dims a_axes, b_axes;
+  for (std::int64_t i = 0; i < axes; ++i) {
+    a_axes.push_back(a.ndim() - axes + i);
+    b_axes.push_back(i);
+  }
+  return plan_pairs(operation, a, b, a_axes, b_axes);
+}
+
+PairContraction plan_inner(const char* operation, const Tensor& a, const Tensor& b) {
+  if (a.ndim() == 0 || b.ndim() == 0) return plan_pairs(operation, a, b, {}, {});
+  return plan_pairs(operation, a, b, {-1}, {-1});
+}
+
+PairContraction plan_vecdot(const char* operation, const Tensor& a, const Tensor& b,
+                            std::int64_t axis) {
+  const std::int64_t longer = std::max(a.ndim(), b.ndim());
+  const std::int64_t from_end = detail::normalize_axis(operation, axis, longer) - longer;
+  const std::int64_t in_a = detail::normalize_axis(operation, from_end, a.ndim());
+  const std::int64_t in_b = detail::normalize_axis(operation, from_end, b.ndim());
+  const auto refuse = [&](const char* what) {
+    throw ShapeError(message(operation, ": ", what, ": a is ", a.shape(), ", b is ", b.shape()));
+  };
+  if (a.size(in_a) != b.size(in_b)) refuse("the vectors differ in length");
+  // The others count from the end, as in broadcasting; the vectors' label comes behind them.
+  const auto rank = static_cast<Label>(longer);
+  if (rank > ops::max_contracted_labels) refuse("too many dimensions");
+  PairContraction plan{{{a, Labels()}, {b, Labels()}}, {}};
+  Shape others[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    Term& term = plan.terms[i];
+    const std::int64_t vectors = i == 0 ? in_a : in_b;
+    auto next = static_cast<Label>(term.tensor.ndim() - 1);
+    for (std::int64_t d = 0; d < term.tensor.ndim(); ++d) {
+      if (d != vectors) others[i].push_back(term.tensor.size(d));
+      term.labels.push_back(d == vectors ? rank : --next);
+    }
+  }
+  if (!are_shapes_broadcastable(others[0], others[1])) {
+    refuse("the axes beside the vectors do not broadcast");
+  }
+  for (Label label = rank - 1; label-- > 0;) plan.output.push_back(label);
+  return plan;
+}
+
+}  // namespace
+
+Tensor inner(const Tensor& a, const Tensor& b) {
+  const PairContraction plan = plan_inner("inner", a, b);
+  return ops::contract("inner", plan.terms, plan.output);
+}
+
+std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor& a,
+                                         const Tensor& b) {
+  return pair_backward("inner_backward", grad_output, plan_inner("inner_backward", a, b));
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
+  const PairContraction plan = plan_count("tensordot", a, b, axes);
+  return ops::contract("tensordot", plan.terms, plan.output);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes) {
+  const PairContraction plan = plan_pairs("tensordot", a, b, a_axes, b_axes);
+  return ops::contract("tensordot", plan.terms, plan.output);
+}
+
+std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b, std::int64_t axes) {
+  return pair_backward("tensordot_backward", grad_output,
+                       plan_count("tensordot_backward", a, b, axes));
+}
+
+std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
+                                             const Tensor& b, const Dims& a_axes,
+                                             const Dims& b_axes) {
+  return pair_backward("tensordot_backward", grad_output,
+                       plan_pairs("tensordot_backward", a, b, a_axes, b_axes));
+}
+
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
+  const PairContraction plan = plan_vecdot("vecdot", a, b, axis);
+  return ops::contract("vecdot", plan.terms, plan.output);
+}
+
+std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
+                                          const Tensor& b, std::int64_t axis) {
+  return pair_backward("vecdot_backward", grad_output, plan_vecdot("vecdot_backward", a, b, axis));
 }
 
 }  // namespace extensor

@@ -223,6 +223,25 @@ Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
   return variance_gradient("var_backward", g, x, reduced, correction);
 }
 
+// grad_x = g · 2 / (n − correction) · (x − mean): linear in g, and in x.
+std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                              const Tensor& x, const Axes& axes,
+                                              double correction) {
+  constexpr const char* operation = "var_double_backward";
+  check_float(operation, "x", x);
+  check_correction(operation, correction);
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const DType compute = ops::compute_dtype(x.dtype());
+  const Tensor slopes = variance_gradient(operation, ones({}, compute), x.to(compute), reduced, correction);
+  return {sum(multiply(grad_grad_x, slopes), axes, true)
+              .reshape(grad_output.shape())
+              .to(grad_output.dtype()),
+          variance_gradient(operation, g, grad_grad_x.to(compute), reduced, correction)
+              .to(x.dtype())};
+}
+
 Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
   check_correction("std", correction);
   const ReducedAxes reduced("std", axes, x.ndim());

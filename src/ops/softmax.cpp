@@ -41,6 +41,20 @@ std::int64_t row_axis(const char* operation, const Tensor& x, std::int64_t axis)
   return detail::normalize_axis(operation, axis, x.ndim() == 0 ? 1 : x.ndim());
 }
 
+Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
+
+void check_double_backward(const char* operation, const Tensor& grad_grad_x,
+                           const Tensor& grad_output, const Tensor& y) {
+  check_float(operation, "y", y);
+  ops::check_grad_output(operation, grad_output, y.shape());
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, y.shape());
+}
+
+// Σ over the row, kept; a 0-d tensor is a row of one element.
+Tensor row_sum(const Tensor& x, std::int64_t axis) {
+  return x.ndim() == 0 ? x : sum(x, axis, true);
+}
+
 Tensor as_rows(const Tensor& x) { return (x.ndim() == 0 ? x.reshape({1}) : x).contiguous(); }
 
 Tensor forward(RowOp op, const char* operation, const Tensor& x, std::int64_t axis) {
@@ -80,12 +94,37 @@ Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t
   return backward(RowOp::softmax_backward, "softmax_backward", grad_output, y, axis);
 }
 
+// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; through y, dy = v·g − v Σ g·y − g Σ v·y.
+std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_output, const Tensor& y,
+                                                  std::int64_t axis) {
+  constexpr const char* operation = "softmax_double_backward";
+  row_axis(operation, y, axis);
+  check_double_backward(operation, grad_grad_x, grad_output, y);
+  const Tensor v = widened(grad_grad_x), g = widened(grad_output), p = widened(y);
+  const Tensor through_y = v * (g - row_sum(g * p, axis)) - g * row_sum(v * p, axis);
+  return {softmax_backward(v, p, axis).to(grad_output.dtype()),
+          softmax_backward(through_y, p, axis).to(y.dtype())};
+}
+
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   return forward(RowOp::log_softmax, "log_softmax", x, axis);
 }
 
 Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
   return backward(RowOp::log_softmax_backward, "log_softmax_backward", grad_output, y, axis);
+}
+
+// grad_x = g − p Σ g with the probabilities p = exp(y).
+std::pair<Tensor, Tensor> log_softmax_double_backward(const Tensor& grad_grad_x,
+                                                      const Tensor& grad_output, const Tensor& y,
+                                                      std::int64_t axis) {
+  constexpr const char* operation = "log_softmax_double_backward";
+  row_axis(operation, y, axis);
+  check_double_backward(operation, grad_grad_x, grad_output, y);
+  const Tensor v = widened(grad_grad_x), g = widened(grad_output), p = exp(widened(y));
+  return {(v - row_sum(v * p, axis)).to(grad_output.dtype()),
+          softmax_backward(-(v * row_sum(g, axis)), p, axis).to(y.dtype())};
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
@@ -111,16 +150,39 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   return result;
 }
 
+namespace {
+
+// The derivatives of logsumexp, widened: the softmax, but a row of −∞ weighs nothing.
+Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
+  const Tensor wide = widened(x);
+  const Tensor total = logsumexp(wide, axes, true).reshape(reduced.shape(x.shape(), true));
+  const Tensor shift = where(isinf(total), zeros({}, total.dtype()), total);
+  return exp(subtract(wide, shift));
+}
+
+}  // namespace
+
 Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
   check_float("logsumexp_backward", "x", x);
   const ReducedAxes reduced("logsumexp_backward", axes, x.ndim());
   const Tensor g =
       ops::gradient_with_kept_axes("logsumexp_backward", grad_output, x.shape(), reduced);
-  const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
-  // A row of −∞ weighs nothing; elsewhere the weights are the softmax.
-  const Tensor total = logsumexp(wide, axes, true).reshape(reduced.shape(x.shape(), true));
-  const Tensor shift = where(isinf(total), zeros({}, total.dtype()), total);
-  return multiply(exp(subtract(wide, shift)), g).to(x.dtype());
+  return multiply(weights(x, axes, reduced), g).to(x.dtype());
+}
+
+// grad_x = g·p with the weights p, whose own gradient is p·(· − Σ · p).
+std::pair<Tensor, Tensor> logsumexp_double_backward(const Tensor& grad_grad_x,
+                                                    const Tensor& grad_output, const Tensor& x,
+                                                    const Axes& axes) {
+  constexpr const char* operation = "logsumexp_double_backward";
+  check_float(operation, "x", x);
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const Tensor v = widened(grad_grad_x), p = weights(x, axes, reduced);
+  const Tensor along = sum(v * p, axes, true);
+  return {along.reshape(grad_output.shape()).to(grad_output.dtype()),
+          (p * (v - along) * g).to(x.dtype())};
 }
 
 }  // namespace extensor

@@ -58,7 +58,8 @@ void matmul(const MatmulCall& call) {
                      .b = {call.b.data, call.b.strides[0], call.b.strides[1]},
                      .c = call.c.data,
                      .c_row_stride = call.n,
-                     .bias = call.bias};
+                     .bias = call.bias,
+                     .activation = call.activation};
   if (call.batch == 1) {
     const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
     gemm_call.a.data = call.a.data + call.a_offsets[0] * size;

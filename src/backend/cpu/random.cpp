@@ -5,6 +5,7 @@
 #include "backend/cpu/parallel.h"
 #include "core/convert.h"
 #include "core/philox.h"
+#include "core/truncated_normal.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -73,6 +74,11 @@ void fill_normal(const RandomCall& call) {
   fill<detail::Normal32>(call, [=](float z) { return mean32 + deviation32 * z; });
 }
 
+void fill_truncated_normal(const RandomCall& call) {
+  const detail::TruncatedNormal draw(call.first, call.second, call.lower, call.upper);
+  fill<detail::Uniform64>(call, [=](std::uint64_t bits) { return draw(bits); });
+}
+
 void fill_integers(const RandomCall& call) {
   const auto low = static_cast<std::uint64_t>(call.integer_first);
   const std::uint64_t range = static_cast<std::uint64_t>(call.integer_second) - low;
@@ -96,6 +102,8 @@ void random(const RandomCall& call) {
       return fill_uniform(call);
     case RandomOp::normal:
       return fill_normal(call);
+    case RandomOp::truncated_normal:
+      return fill_truncated_normal(call);
     case RandomOp::integers:
       return fill_integers(call);
     case RandomOp::bernoulli:

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
+#include "extensor/activation.h"
 #include "extensor/dtype.h"
 
 namespace extensor::cpu {
 
-// What is applied to each element of the product, after the bias, while it is still in registers.
-enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu };
+// Applied to each element of the product, after the bias, while it is still in registers.
+using extensor::Activation;
 
 // A matrix operand read through strides counted in elements, so a transpose is free.
 struct MatrixView {

@@ -1,0 +1,11 @@
+// Activations that a matrix product or a convolution can apply while it stores its result.
+#pragma once
+
+#include <cstdint>
+
+namespace extensor {
+
+// gelu is the exact one.
+enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu };
+
+}  // namespace extensor

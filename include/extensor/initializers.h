@@ -1,0 +1,55 @@
+// Starting values of parameters. Every draw is a function of the generator's (seed, stream,
+// offset), so they are the same for any number of threads.
+//
+//   Generator generator(42);
+//   Tensor w = extensor::kaiming_uniform({out, in}, std::sqrt(5.0), FanMode::fan_in,
+//                                        Nonlinearity::leaky_relu, float32, generator);
+//
+// uniform(shape, low, high) and normal(shape, mean, deviation) are in extensor/creation.h.
+#pragma once
+
+#include "extensor/creation.h"
+
+namespace extensor {
+
+// How many inputs one output sums, and how many outputs one input reaches, of a linear weight
+// [out, in] or a convolution's [out, in / groups, k…]. ShapeError below two dimensions.
+struct Fans {
+  std::int64_t fan_in, fan_out;
+};
+Fans calculate_fans(const Shape& shape);
+
+enum class FanMode : std::uint8_t { fan_in, fan_out };
+enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu, selu };
+// The factor that keeps the variance through a nonlinearity, as PyTorch's; `slope` is that of
+// leaky_relu below 0.
+double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
+
+Tensor constant(const Shape& shape, double value, DType dtype = default_float);
+
+// Variance gain² · 2 / (fan_in + fan_out).
+Tensor xavier_uniform(const Shape& shape, double gain = 1, DType dtype = default_float,
+                      Generator& generator = default_generator());
+Tensor xavier_normal(const Shape& shape, double gain = 1, DType dtype = default_float,
+                     Generator& generator = default_generator());
+
+// Variance gain² / fan, the gain of the nonlinearity with the given slope.
+Tensor kaiming_uniform(const Shape& shape, double slope = 0, FanMode mode = FanMode::fan_in,
+                       Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
+                       DType dtype = default_float, Generator& generator = default_generator());
+Tensor kaiming_normal(const Shape& shape, double slope = 0, FanMode mode = FanMode::fan_in,
+                      Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
+                      DType dtype = default_float, Generator& generator = default_generator());
+
+// The normal distribution of that mean and deviation, given that it falls between `lower` and
+// `upper`. ValueError unless lower < upper and the distribution reaches between them.
+Tensor trunc_normal(const Shape& shape, double mean = 0, double deviation = 1, double lower = -2,
+                    double upper = 2, DType dtype = default_float,
+                    Generator& generator = default_generator());
+
+// [rows, …] seen as a matrix [rows, columns] with orthonormal rows or columns, whichever are fewer,
+// drawn uniformly from all such matrices, times `gain`. Computed in float64.
+Tensor orthogonal(const Shape& shape, double gain = 1, DType dtype = default_float,
+                  Generator& generator = default_generator());
+
+}  // namespace extensor

@@ -1,0 +1,45 @@
+// The fully connected layer's kernel, gated linear units, and their gradients.
+#pragma once
+
+#include <utility>
+
+#include "extensor/activation.h"
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// activation(x · weightᵀ + bias): x [..., in], weight [out, in], bias [out] or none → [..., out].
+// Bias and activation cost no pass over memory of their own. Floats; dtypes promote.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Activation activation = Activation::none);
+
+struct LinearGradients {
+  Tensor x, weight, bias;  // bias: undefined where there is none
+};
+// Without an activation, or given the gradient before it. What an activation adds comes from its
+// own backward, of the result for relu, sigmoid and tanh, of the input for gelu and silu:
+//   z = linear(x, w, b); y = gelu(z);    linear_backward(gelu_backward(g, z), x, w)
+//   y = linear(x, w, b, Activation::relu);   linear_backward(relu_backward(g, y), x, w)
+LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                bool has_bias = true);
+// With any activation, computing what the activation was applied to again: slower by one forward,
+// and nothing but the arguments has to be kept.
+LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                const Tensor& bias, Activation activation);
+
+// The gradients of what linear_backward (without activation) was given, from those of its results;
+// grad_grad_bias may be undefined.
+struct LinearDoubleGradients {
+  Tensor grad_output, x, weight;
+};
+LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
+                                             const Tensor& grad_grad_weight,
+                                             const Tensor& grad_grad_bias,
+                                             const Tensor& grad_output, const Tensor& x,
+                                             const Tensor& weight);
+
+// The first half of x along `axis` times the sigmoid of the second. ShapeError for an odd length.
+Tensor glu(const Tensor& x, std::int64_t axis = -1);
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis = -1);
+
+}  // namespace extensor

@@ -1,0 +1,299 @@
+#include "ops/contract.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/matrix.h"
+#include "extensor/reduction.h"
+#include "ops/launch.h"
+
+namespace extensor::ops {
+
+namespace {
+
+bool contains(const Labels& labels, Label label) {
+  return std::ranges::find(labels, label) != labels.end();
+}
+
+std::int64_t position_of(const Labels& labels, Label label) {
+  return std::ranges::find(labels, label) - labels.begin();
+}
+
+// The length of every label: that of its longest dimension, but 0 where 1 meets 0.
+std::vector<std::int64_t> label_sizes(const std::vector<Term>& terms) {
+  Label largest = -1;
+  for (const Term& term : terms) {
+    for (Label label : term.labels) largest = std::max(largest, label);
+  }
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(largest + 1), 1);
+  for (const Term& term : terms) {
+    for (std::size_t d = 0; d < term.labels.size(); ++d) {
+      std::int64_t& size = sizes[static_cast<std::size_t>(term.labels[d])];
+      if (size == 1) size = term.tensor.shape()[d];
+    }
+  }
+  return sizes;
+}
+
+// The diagonal of dimensions that share a label: a view whose labels all differ.
+Term with_distinct_labels(const Term& term) {
+  Term result;
+  Shape shape;
+  Strides strides;
+  for (std::size_t d = 0; d < term.labels.size(); ++d) {
+    const Label label = term.labels[d];
+    const std::int64_t stride = term.tensor.strides()[d];
+    if (contains(result.labels, label)) {
+      strides[static_cast<std::size_t>(position_of(result.labels, label))] += stride;
+    } else {
+      result.labels.push_back(label);
+      shape.push_back(term.tensor.shape()[d]);
+      strides.push_back(stride);
+    }
+  }
+  result.tensor = result.labels.size() == term.labels.size()
+                      ? term.tensor
+                      : detail::make_view(term.tensor, term.tensor.impl().data, shape, strides);
+  return result;
+}
+
+// Without the dimensions of 1 that stand for a longer label.
+Term without_repeated(const Term& term, const std::vector<std::int64_t>& sizes) {
+  Term result;
+  Dims dropped;
+  for (std::size_t d = 0; d < term.labels.size(); ++d) {
+    if (term.tensor.shape()[d] == sizes[static_cast<std::size_t>(term.labels[d])]) {
+      result.labels.push_back(term.labels[d]);
+    } else {
+      dropped.push_back(static_cast<std::int64_t>(d));
+    }
+  }
+  result.tensor = dropped.empty() ? term.tensor : term.tensor.squeeze(dropped);
+  return result;
+}
+
+// The axes whose label nobody else needs, to be summed before anything is multiplied.
+Dims private_axes(const std::vector<Term>& terms, std::size_t i, const Labels& output) {
+  Dims axes;
+  const Labels& labels = terms[i].labels;
+  for (std::size_t d = 0; d < labels.size(); ++d) {
+    bool needed = contains(output, labels[d]);
+    for (std::size_t j = 0; j < terms.size() && !needed; ++j) {
+      needed = j != i && contains(terms[j].labels, labels[d]);
+    }
+    if (!needed) axes.push_back(static_cast<std::int64_t>(d));
+  }
+  return axes;
+}
+
+// A view with its dimensions in the order of `order`; labels it lacks become dimensions of 1.
+Tensor ordered(const Term& term, const Labels& order) {
+  Dims axes;
+  Shape shape;
+  for (Label label : order) {
+    const std::int64_t at = position_of(term.labels, label);
+    const bool has = at < static_cast<std::int64_t>(term.labels.size());
+    if (has) axes.push_back(at);
+    shape.push_back(has ? term.tensor.size(at) : 1);
+  }
+  return term.tensor.transpose(axes).reshape(shape);
+}
+
+// Its dimensions as [batch …, rows, columns], the groups of rows and columns merged to one each.
+Tensor as_matrices(const Term& term, const Labels& batch, const Labels& rows,
+                   const Labels& columns) {
+  Labels order = batch;
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.insert(order.end(), columns.begin(), columns.end());
+  const Tensor sorted = ordered(term, order);
+  Shape shape = sorted.shape();
+  std::int64_t row_count = 1, column_count = 1;
+  for (std::size_t d = 0; d < rows.size(); ++d) row_count *= shape[batch.size() + d];
+  for (std::size_t d = batch.size() + rows.size(); d < shape.size(); ++d) column_count *= shape[d];
+  shape.resize(batch.size());
+  shape.push_back(row_count);
+  shape.push_back(column_count);
+  return sorted.reshape(shape);
+}
+
+// The product of two terms, summed over the labels that `needed` lacks; no label is one term's own
+// and not needed.
+Term multiply_pair(const Term& a, const Term& b, const Labels& needed) {
+  Labels batch, summed, a_only, b_only;
+  for (Label label : a.labels) {
+    Labels& group = !contains(b.labels, label) ? a_only : contains(needed, label) ? batch : summed;
+    group.push_back(label);
+  }
+  for (Label label : b.labels) {
+    if (!contains(a.labels, label)) b_only.push_back(label);
+  }
+  Term result;
+  result.labels = batch;
+  result.labels.insert(result.labels.end(), a_only.begin(), a_only.end());
+  result.labels.insert(result.labels.end(), b_only.begin(), b_only.end());
+  if (summed.empty()) {
+    result.tensor = multiply(ordered(a, result.labels), ordered(b, result.labels));
+    return result;
+  }
+  Shape shape;
+  for (Label label : result.labels) {
+    const bool in_a = contains(a.labels, label);
+    shape.push_back(in_a ? a.tensor.size(position_of(a.labels, label))
+                         : b.tensor.size(position_of(b.labels, label)));
+  }
+  result.tensor =
+      matmul(as_matrices(a, batch, a_only, summed), as_matrices(b, batch, summed, b_only))
+          .reshape(shape);
+  return result;
+}
+
+// The labels of the output and of all terms but the two.
+Labels needed_beside(const std::vector<Term>& terms, std::size_t i, std::size_t j,
+                     const Labels& output) {
+  Labels needed = output;
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    if (k == i || k == j) continue;
+    needed.insert(needed.end(), terms[k].labels.begin(), terms[k].labels.end());
+  }
+  return needed;
+}
+
+struct Pair {
+  std::size_t first, second;
+};
+
+// The pair whose product shrinks the terms most, or grows them least.
+Pair cheapest_pair(const std::vector<Term>& terms, const std::vector<std::int64_t>& sizes,
+                   const Labels& output) {
+  Pair best{0, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < terms.size() && terms.size() > 2; ++i) {
+    for (std::size_t j = i + 1; j < terms.size(); ++j) {
+      const Labels needed = needed_beside(terms, i, j, output);
+      double product = 1;
+      for (Label label : terms[i].labels) {
+        const bool kept = !contains(terms[j].labels, label) || contains(needed, label);
+        if (kept) product *= static_cast<double>(sizes[static_cast<std::size_t>(label)]);
+      }
+      for (Label label : terms[j].labels) {
+        if (contains(terms[i].labels, label)) continue;
+        product *= static_cast<double>(sizes[static_cast<std::size_t>(label)]);
+      }
+      const double growth = product - static_cast<double>(terms[i].tensor.numel()) -
+                            static_cast<double>(terms[j].tensor.numel());
+      if (growth < least) {
+        least = growth;
+        best = {i, j};
+      }
+    }
+  }
+  return best;
+}
+
+DType common_dtype(const char* operation, const std::vector<Term>& terms) {
+  DType dtype = terms.front().tensor.dtype();
+  for (const Term& term : terms) dtype = promote_types(dtype, term.tensor.dtype(), operation);
+  return dtype;
+}
+
+void check_devices(const char* operation, const std::vector<Term>& terms) {
+  std::vector<Source> sources;
+  for (const Term& term : terms) sources.emplace_back(term.tensor);
+  common_device(operation, sources);
+}
+
+}  // namespace
+
+Shape contracted_shape(const std::vector<Term>& terms, const Labels& output) {
+  const auto sizes = label_sizes(terms);
+  Shape shape;
+  for (Label label : output) shape.push_back(sizes[static_cast<std::size_t>(label)]);
+  return shape;
+}
+
+Tensor contract(const char* operation, const std::vector<Term>& terms, const Labels& output) {
+  check_devices(operation, terms);
+  const DType dtype = common_dtype(operation, terms);
+  const auto sizes = label_sizes(terms);
+  std::vector<Term> rest;
+  for (const Term& term : terms) {
+    rest.push_back(without_repeated(with_distinct_labels(term), sizes));
+  }
+  // Every further step would round halves again.
+  std::size_t steps = rest.size() - 1;
+  std::vector<Dims> sums;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    sums.push_back(private_axes(rest, i, output));
+    steps += sums.back().empty() ? 0 : 1;
+  }
+  const DType compute = steps > 1 ? compute_dtype(dtype) : dtype;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    Term& term = rest[i];
+    term.tensor = term.tensor.to(compute);
+    if (sums[i].empty()) continue;
+    term.tensor = sum(term.tensor, sums[i]).to(compute);
+    for (std::size_t d = sums[i].size(); d-- > 0;) term.labels.erase(term.labels.begin() + sums[i][d]);
+  }
+  while (rest.size() > 1) {
+    const auto [i, j] = cheapest_pair(rest, sizes, output);
+    Term product = multiply_pair(rest[i], rest[j], needed_beside(rest, i, j, output));
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(j));
+    rest[i] = std::move(product);
+  }
+  return ordered(rest.front(), output).to(dtype);
+}
+
+namespace {
+
+// The gradient of terms[i]: the contraction of grad_output with the other terms to its labels.
+Tensor term_gradient(const char* operation, const Tensor& grad_output,
+                     const std::vector<Term>& terms, std::size_t i, const Labels& output,
+                     const std::vector<std::int64_t>& sizes) {
+  const Term& term = terms[i];
+  const Term distinct = with_distinct_labels(term);
+  std::vector<Term> others{{grad_output, output}};
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    if (j != i) others.push_back(terms[j]);
+  }
+  // Left out and put back as dimensions of 1: what this term repeats (summed), and what only this
+  // term has (the sum's gradient is the same everywhere).
+  Labels kept;
+  Shape shape;
+  for (std::size_t d = 0; d < distinct.labels.size(); ++d) {
+    const Label label = distinct.labels[d];
+    const bool repeats =
+        distinct.tensor.shape()[d] != sizes[static_cast<std::size_t>(label)];
+    const bool elsewhere = std::ranges::any_of(
+        others, [&](const Term& other) { return contains(other.labels, label); });
+    if (elsewhere && !repeats) kept.push_back(label);
+  }
+  const Tensor gradient = contract(operation, others, kept);
+  const Tensor full = ordered({gradient, kept}, distinct.labels)
+                          .broadcast_to(distinct.tensor.shape())
+                          .to(term.tensor.dtype());
+  if (distinct.labels.size() == term.labels.size()) return full.contiguous();
+  const Term result{zeros_like(term.tensor), term.labels};
+  with_distinct_labels(result).tensor.copy_from(full);
+  return result.tensor;
+}
+
+}  // namespace
+
+std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_output,
+                                      const std::vector<Term>& terms, const Labels& output) {
+  for (const Term& term : terms) check_float(operation, "an operand", term.tensor);
+  check_devices(operation, terms);
+  check_grad_output(operation, grad_output, contracted_shape(terms, output));
+  const auto sizes = label_sizes(terms);
+  std::vector<Tensor> gradients;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    gradients.push_back(term_gradient(operation, grad_output, terms, i, output, sizes));
+  }
+  return gradients;
+}
+
+}  // namespace extensor::ops

@@ -1,0 +1,174 @@
+#include "extensor/initializers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "core/truncated_normal.h"
+#include "extensor/elementwise.h"
+#include "extensor/matrix.h"
+#include "extensor/reduction.h"
+#include "ops/drawn.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+
+Fans fans_of(const char* operation, const Shape& shape) {
+  if (shape.size() < 2) {
+    throw ShapeError(message(operation, ": shape is ", shape,
+                             ", needs two dimensions at least: [out, in, …]"));
+  }
+  detail::checked_numel(operation, shape);
+  std::int64_t field = 1;
+  for (std::size_t d = 2; d < shape.size(); ++d) field *= shape[d];
+  return {shape[1] * field, shape[0] * field};
+}
+
+void check_factor(const char* operation, const char* argument, double value) {
+  if (std::isfinite(value)) return;
+  throw ValueError(message(operation, ": ", argument, " is ", value, ", must be finite"));
+}
+
+double xavier_deviation(const char* operation, const Shape& shape, double gain) {
+  check_factor(operation, "gain", gain);
+  const Fans fans = fans_of(operation, shape);
+  const double sum = static_cast<double>(fans.fan_in) + static_cast<double>(fans.fan_out);
+  return sum == 0 ? 0 : std::fabs(gain) * std::sqrt(2 / sum);
+}
+
+double kaiming_deviation(const char* operation, const Shape& shape, double slope, FanMode mode,
+                         Nonlinearity nonlinearity) {
+  check_factor(operation, "slope", slope);
+  const Fans fans = fans_of(operation, shape);
+  const std::int64_t fan = mode == FanMode::fan_in ? fans.fan_in : fans.fan_out;
+  return fan == 0 ? 0 : calculate_gain(nonlinearity, slope) / std::sqrt(static_cast<double>(fan));
+}
+
+// The uniform distribution of a deviation reaches √3 of it.
+Tensor uniform_of(const Shape& shape, double deviation, DType dtype, Generator& generator) {
+  const double bound = std::sqrt(3.0) * deviation;
+  return uniform(shape, -bound, bound, dtype, generator);
+}
+
+}  // namespace
+
+Fans calculate_fans(const Shape& shape) { return fans_of("calculate_fans", shape); }
+
+double calculate_gain(Nonlinearity nonlinearity, double slope) {
+  switch (nonlinearity) {
+    case Nonlinearity::linear:
+    case Nonlinearity::sigmoid:
+      return 1;
+    case Nonlinearity::tanh:
+      return 5.0 / 3;
+    case Nonlinearity::relu:
+      return std::sqrt(2.0);
+    case Nonlinearity::leaky_relu:
+      return std::sqrt(2 / (1 + slope * slope));
+    case Nonlinearity::selu:
+      return 0.75;
+  }
+  __builtin_unreachable();
+}
+
+Tensor constant(const Shape& shape, double value, DType dtype) { return full(shape, value, dtype); }
+
+Tensor xavier_uniform(const Shape& shape, double gain, DType dtype, Generator& generator) {
+  ops::check_random_float("xavier_uniform", dtype);
+  return uniform_of(shape, xavier_deviation("xavier_uniform", shape, gain), dtype, generator);
+}
+
+Tensor xavier_normal(const Shape& shape, double gain, DType dtype, Generator& generator) {
+  ops::check_random_float("xavier_normal", dtype);
+  return normal(shape, 0, xavier_deviation("xavier_normal", shape, gain), dtype, generator);
+}
+
+Tensor kaiming_uniform(const Shape& shape, double slope, FanMode mode, Nonlinearity nonlinearity,
+                       DType dtype, Generator& generator) {
+  ops::check_random_float("kaiming_uniform", dtype);
+  const double deviation = kaiming_deviation("kaiming_uniform", shape, slope, mode, nonlinearity);
+  return uniform_of(shape, deviation, dtype, generator);
+}
+
+Tensor kaiming_normal(const Shape& shape, double slope, FanMode mode, Nonlinearity nonlinearity,
+                      DType dtype, Generator& generator) {
+  ops::check_random_float("kaiming_normal", dtype);
+  const double deviation = kaiming_deviation("kaiming_normal", shape, slope, mode, nonlinearity);
+  return normal(shape, 0, deviation, dtype, generator);
+}
+
+Tensor trunc_normal(const Shape& shape, double mean, double deviation, double lower, double upper,
+                    DType dtype, Generator& generator) {
+  constexpr const char* operation = "trunc_normal";
+  ops::check_random_float(operation, dtype);
+  if (!(deviation > 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
+    throw ValueError(message(operation, ": mean is ", mean, " and deviation is ", deviation,
+                             ", both must be finite and the deviation above 0"));
+  }
+  if (!(lower < upper)) {
+    throw ValueError(
+        message(operation, ": lower is ", lower, " and upper is ", upper, ", must be below it"));
+  }
+  if (!detail::TruncatedNormal(mean, deviation, lower, upper).has_mass()) {
+    throw ValueError(message(operation, ": from lower, ", lower, ", to upper, ", upper,
+                             ", there is nothing of a normal of mean ", mean, " and deviation ",
+                             deviation));
+  }
+  backend::RandomCall call =
+      ops::random_call(backend::RandomOp::truncated_normal, mean, deviation);
+  call.lower = lower;
+  call.upper = upper;
+  return ops::drawn(operation, call, shape, dtype, generator);
+}
+
+namespace {
+
+// x without its components along the orthonormal columns of `basis`; twice, since what rounding
+// leaves of them the first time is what keeps columns from being orthogonal.
+Tensor without_components(const Tensor& x, const Tensor& basis) {
+  Tensor rest = x;
+  for (int pass = 0; pass < 2; ++pass) {
+    rest = subtract(rest, matmul(basis, matmul(basis.transpose(), rest)));
+  }
+  return rest;
+}
+
+// The columns of `x` made orthonormal in their order: the Q of x = QR with a positive diagonal of R.
+// By blocks, so that most of the work is matrix products.
+Tensor orthonormal_columns(const Tensor& x) {
+  constexpr std::int64_t block = 32;
+  Tensor q = empty_like(x);
+  const std::int64_t columns = x.size(1);
+  for (std::int64_t begin = 0; begin < columns; begin += block) {
+    const std::int64_t end = std::min(columns, begin + block);
+    const Tensor fresh = without_components(x.slice(1, begin, end), q.slice(1, 0, begin));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Tensor column = without_components(fresh.slice(1, i - begin, i - begin + 1),
+                                               q.slice(1, begin, i));
+      q.slice(1, i, i + 1).copy_from(divide(column, sqrt(sum(square(column)))));
+    }
+  }
+  return q;
+}
+
+}  // namespace
+
+Tensor orthogonal(const Shape& shape, double gain, DType dtype, Generator& generator) {
+  constexpr const char* operation = "orthogonal";
+  ops::check_random_float(operation, dtype);
+  check_factor(operation, "gain", gain);
+  fans_of(operation, shape);
+  const std::int64_t rows = shape[0];
+  std::int64_t columns = 1;
+  for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
+  const Tensor drawn = normal({std::max(rows, columns), std::min(rows, columns)}, 0, 1,
+                              DType::float64, generator);
+  const Tensor q = multiply(orthonormal_columns(drawn), gain);
+  return (rows < columns ? q.transpose() : q).to(dtype).contiguous().reshape(shape);
+}
+
+}  // namespace extensor

@@ -1,0 +1,189 @@
+#include "extensor/linear.h"
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
+#include "extensor/matrix.h"
+#include "extensor/reduction.h"
+#include "ops/launch.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+using ops::check_float;
+
+Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
+
+// The result's shape, after every check that concerns x, weight and bias.
+Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias) {
+  check_float(operation, "x", x);
+  check_float(operation, "weight", weight);
+  if (weight.ndim() != 2) {
+    throw ShapeError(message(operation, ": weight is ", weight.shape(), ", must be [out, in]"));
+  }
+  if (x.ndim() == 0 || x.size(-1) != weight.size(1)) {
+    throw ShapeError(message(operation, ": x is ", x.shape(), ", must be [..., ", weight.size(1),
+                             "] for a weight of ", weight.shape()));
+  }
+  if (bias.defined()) {
+    check_float(operation, "bias", bias);
+    if (!(bias.shape() == Shape{weight.size(0)})) {
+      throw ShapeError(message(operation, ": bias is ", bias.shape(), ", must be [", weight.size(0),
+                               "] for a weight of ", weight.shape()));
+    }
+  }
+  const ops::Source operands[] = {x, weight, bias.defined() ? bias : x};
+  ops::common_device(operation, operands);
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  return shape;
+}
+
+// [..., n] as [rows, n]; the count is given, since −1 is not defined beside a 0.
+Tensor as_rows(const Tensor& x) {
+  std::int64_t rows = 1;
+  for (std::int64_t d = 0; d + 1 < x.ndim(); ++d) rows *= x.size(d);
+  return x.reshape({rows, x.size(-1)});
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const Shape shape = linear_shape("linear", x, weight, bias);
+  DType dtype = promote_types(x.dtype(), weight.dtype());
+  if (bias.defined()) dtype = promote_types(dtype, bias.dtype());
+  Tensor result = detail::make_empty("linear", shape, dtype, x.device());
+  if (result.numel() == 0) return result;
+  const Tensor rows = as_rows(x.to(dtype)), w = weight.to(dtype);
+  const Tensor b = bias.defined() ? bias.to(dtype).contiguous() : Tensor();
+  const std::int64_t transposed[] = {w.strides()[1], w.strides()[0]};
+  const std::int64_t zero = 0;
+  backend::MatmulCall call{};
+  call.dtype = dtype;
+  call.m = rows.size(0);
+  call.n = w.size(0);
+  call.k = w.size(1);
+  call.a = {rows.impl().data, dtype, rows.strides().data()};
+  call.b = {w.impl().data, dtype, transposed};
+  call.c = {result.impl().data, dtype, nullptr};
+  call.batch = 1;
+  call.a_offsets = call.b_offsets = call.c_offsets = &zero;
+  call.bias = b.defined() ? b.impl().data : nullptr;
+  call.activation = activation;
+  backend::backend_for(x.device()).matmul(call);
+  return result;
+}
+
+LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                bool has_bias) {
+  constexpr const char* operation = "linear_backward";
+  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
+  const Tensor g = as_rows(grad_output);
+  LinearGradients gradients;
+  gradients.x = matmul(g, weight).reshape(x.shape()).to(x.dtype());
+  gradients.weight = matmul(g.transpose(), as_rows(x)).to(weight.dtype());
+  if (has_bias) gradients.bias = sum(g, 0).to(weight.dtype());
+  return gradients;
+}
+
+namespace {
+
+// The gradient of z for y = activation(z).
+Tensor activation_backward(const Tensor& g, const Tensor& z, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return g;
+    case Activation::relu:
+      return relu_backward(g, z);
+    case Activation::sigmoid:
+      return sigmoid_backward(g, sigmoid(z));
+    case Activation::tanh:
+      return tanh_backward(g, tanh(z));
+    case Activation::gelu:
+      return gelu_backward(g, z);
+    case Activation::silu:
+      return silu_backward(g, z);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                const Tensor& bias, Activation activation) {
+  constexpr const char* operation = "linear_backward";
+  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
+  // Widened before the activation, so that halves are rounded in the gradients only.
+  const Tensor g = activation == Activation::none
+                       ? grad_output
+                       : activation_backward(widened(grad_output), linear(widened(x), weight, bias),
+                                             activation);
+  LinearGradients gradients = linear_backward(g, x, weight, bias.defined());
+  if (bias.defined()) gradients.bias = gradients.bias.to(bias.dtype());
+  return gradients;
+}
+
+// grad_x = g·w, grad_weight = gᵀ·x and grad_bias = Σ g, each differentiated by g, x and w.
+LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
+                                             const Tensor& grad_grad_weight,
+                                             const Tensor& grad_grad_bias,
+                                             const Tensor& grad_output, const Tensor& x,
+                                             const Tensor& weight) {
+  constexpr const char* operation = "linear_double_backward";
+  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  ops::check_gradient(operation, "grad_grad_weight", grad_grad_weight, weight.shape());
+  if (grad_grad_bias.defined()) {
+    ops::check_gradient(operation, "grad_grad_bias", grad_grad_bias, {weight.size(0)});
+  }
+  const Tensor through_weight = linear(widened(x), grad_grad_weight, grad_grad_bias);
+  return {add(linear(widened(grad_grad_x), weight), through_weight).to(grad_output.dtype()),
+          matmul(as_rows(grad_output), grad_grad_weight).reshape(x.shape()).to(x.dtype()),
+          matmul(as_rows(grad_output).transpose(), as_rows(grad_grad_x)).to(weight.dtype())};
+}
+
+// ---- gated linear units
+// ----------------------------------------------------------------------------
+
+namespace {
+
+struct Halves {
+  std::int64_t axis, length;
+  Tensor values, gates;
+};
+
+Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
+  check_float(operation, "x", x);
+  const std::int64_t at = detail::normalize_axis(operation, axis, x.ndim());
+  if (x.size(at) % 2 != 0) {
+    throw ShapeError(message(operation, ": axis ", at, " of x, ", x.shape(),
+                             ", must have an even length"));
+  }
+  const std::int64_t length = x.size(at) / 2;
+  return {at, length, x.slice(at, 0, length), x.slice(at, length)};
+}
+
+}  // namespace
+
+Tensor glu(const Tensor& x, std::int64_t axis) {
+  const Halves halves = split_gates("glu", x, axis);
+  return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
+}
+
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis) {
+  const Halves halves = split_gates("glu_backward", x, axis);
+  ops::check_grad_output("glu_backward", grad_output, halves.values.shape());
+  const Tensor gates = sigmoid(widened(halves.gates)), g = widened(grad_output);
+  Tensor result = detail::make_empty("glu_backward", x.shape(), x.dtype(), x.device());
+  result.slice(halves.axis, 0, halves.length).copy_from(multiply(g, gates));
+  result.slice(halves.axis, halves.length)
+      .copy_from(sigmoid_backward(multiply(g, halves.values), gates));
+  return result;
+}
+
+}  // namespace extensor
