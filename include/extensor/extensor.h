@@ -3,8 +3,11 @@
 
 #include "extensor/broadcasting.h"  // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
+#include "extensor/dropout.h"       // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
+#include "extensor/embedding.h"     // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
+#include "extensor/losses.h"        // IWYU pragma: export
 #include "extensor/manipulation.h"  // IWYU pragma: export
 #include "extensor/matrix.h"        // IWYU pragma: export
 #include "extensor/memory.h"        // IWYU pragma: export
