@@ -1,6 +1,9 @@
 #include "backend/backend.h"
 
+#include "backend/cpu/dropout.h"
 #include "backend/cpu/elementwise/elementwise.h"
+#include "backend/cpu/embedding.h"
+#include "backend/cpu/losses/losses.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
@@ -12,7 +15,9 @@ namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
   static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random};
+                                       &cpu::rows,        &cpu::matmul,          &cpu::random,
+                                       &cpu::loss,        &cpu::class_loss,      &cpu::embedding,
+                                       &cpu::dropout};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

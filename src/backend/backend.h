@@ -4,8 +4,11 @@
 
 #include <cstdint>
 
+#include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
 #include "extensor/activation.h"
+#include "backend/embedding_call.h"
+#include "backend/loss_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -102,6 +105,10 @@ struct Backend {
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);
   void (*random)(const RandomCall&);
+  void (*loss)(const LossCall&);
+  void (*class_loss)(const ClassLossCall&);
+  void (*embedding)(const EmbeddingCall&);
+  void (*dropout)(const DropoutCall&);
 };
 
 // DeviceError when the device has no backend in this build.

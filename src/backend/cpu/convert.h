@@ -35,6 +35,7 @@ void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int6
 
 // Writes whole cache lines past the caches. stream_fence() once all of them are done.
 void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes);
+void stream_zero(std::byte* to, std::size_t bytes);
 void stream_fence();
 
 }  // namespace extensor::cpu

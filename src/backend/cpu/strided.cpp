@@ -215,6 +215,21 @@ void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes) {
 #endif
 }
 
+void stream_zero(std::byte* to, std::size_t bytes) {
+#if defined(__SSE2__)
+  std::size_t i = std::min(bytes, -reinterpret_cast<std::uintptr_t>(to) % 64);
+  std::memset(to, 0, i);
+  for (; i + 64 <= bytes; i += 64) {
+    for (std::size_t part = 0; part < 64; part += 16) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i + part), _mm_setzero_si128());
+    }
+  }
+  std::memset(to + i, 0, bytes - i);
+#else
+  std::memset(to, 0, bytes);
+#endif
+}
+
 void stream_fence() {
 #if defined(__SSE2__)
   _mm_sfence();

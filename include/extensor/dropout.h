@@ -1,0 +1,32 @@
+// Dropout, whose mask is not stored but drawn again where it is needed.
+//
+//   auto [y, mask] = extensor::dropout(x, 0.1);
+//   Tensor grad_x = extensor::dropout_backward(grad_y, mask);
+#pragma once
+
+#include "extensor/random.h"
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// What it takes to draw a mask again: element i of `shape` is dropped with probability p, by draw
+// i of `draws`. With p = 0 nothing is dropped and nothing was drawn.
+struct DropoutMask {
+  RandomState draws;
+  Shape shape;
+  double p = 0;
+};
+
+struct DropoutResult {
+  Tensor output;
+  DropoutMask mask;
+};
+
+// Each element is 0 with probability p, else x / (1 − p). p = 0, or not training: x itself. p = 1:
+// zeros. The same for any number of threads and any layout of x. Floats; ValueError for p outside
+// [0, 1].
+DropoutResult dropout(const Tensor& x, double p = 0.5, bool training = true,
+                      Generator& generator = default_generator());
+Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask);
+
+}  // namespace extensor

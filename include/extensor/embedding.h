@@ -1,0 +1,18 @@
+// Rows of a table by their numbers, and the gradient of the table.
+#pragma once
+
+#include <optional>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// weight[ids]: weight [rows, width], ids integers of any shape → ids.shape() + [width]. IndexError
+// for an id outside 0 … rows − 1, DTypeError for ids that are not integers.
+Tensor embedding(const Tensor& weight, const Tensor& ids);
+// The gradient of weight [rows, width]: each row the sum of its ids' gradients, always in the same
+// order. The gradient of row `padding_idx` (negative: counted from the end) is 0.
+Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,
+                          std::optional<std::int64_t> padding_idx = {});
+
+}  // namespace extensor

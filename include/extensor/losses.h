@@ -1,0 +1,177 @@
+// Loss functions and their explicit gradients.
+//
+//   Tensor loss = extensor::cross_entropy(logits, labels);
+//   auto [grad_logits, none] = extensor::cross_entropy_backward(grad_loss, logits, labels);
+//   Tensor each = extensor::mean_squared_error(x, y, Reduction::none);
+//
+// Every loss takes a `reduction`: the mean of its values (the default), their sum (both 0-d), or
+// the values themselves. Halves are computed in float32; sums do not depend on the number of
+// threads. Input and target have the same shape and do not broadcast: [n] against [n, 1] is a
+// ShapeError. A target of integers or bool is read as numbers. The mean of nothing is NaN.
+//
+// A backward takes the gradient of the forward's result, then the forward's arguments, and gives
+// the gradients of input and target, each in its own dtype. A target that is not a float has none:
+// that Tensor is undefined, and so it is where `target_gradient` is false, which saves its cost.
+#pragma once
+
+#include <utility>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+enum class Reduction : std::uint8_t { mean, sum, none };
+
+// The gradients that a loss's double backward gives: of the backward's grad_output, of input, of
+// target. The gradients that come in may be undefined, which stands for 0.
+struct LossSecondGradients {
+  Tensor grad_output, input, target;
+};
+
+// ---- element by element
+// ----------------------------------------------------------------------------
+
+// −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]; the gradient of p is
+// (p − y) / (p (1 − p)) at the clamped p, so it is finite and points inwards outside of it too.
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& y,
+                            Reduction reduction = Reduction::mean);
+std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
+                                                        const Tensor& y,
+                                                        Reduction reduction = Reduction::mean,
+                                                        bool target_gradient = true);
+
+// The same of p = sigmoid(x), without overflow and accurate in both tails.
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
+                                        Reduction reduction = Reduction::mean);
+std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
+    const Tensor& grad_output, const Tensor& x, const Tensor& y,
+    Reduction reduction = Reduction::mean, bool target_gradient = true);
+LossSecondGradients binary_cross_entropy_with_logits_double_backward(
+    const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
+    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+
+// (x − y)²
+Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output, const Tensor& x,
+                                                      const Tensor& y,
+                                                      Reduction reduction = Reduction::mean,
+                                                      bool target_gradient = true);
+LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
+                                                       const Tensor& grad_grad_y,
+                                                       const Tensor& grad_output, const Tensor& x,
+                                                       const Tensor& y,
+                                                       Reduction reduction = Reduction::mean);
+
+// |x − y|; gradient 0 where they are equal.
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                           const Tensor& y, Reduction reduction = Reduction::mean,
+                                           bool target_gradient = true);
+
+// With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 gives l1_loss.
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+                      double beta = 1);
+std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& y,
+                                                  Reduction reduction = Reduction::mean,
+                                                  double beta = 1, bool target_gradient = true);
+
+// With d = |x − y|: d² / 2 below delta, else delta (d − delta / 2). delta > 0.
+Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+                  double delta = 1);
+std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y,
+                                              Reduction reduction = Reduction::mean,
+                                              double delta = 1, bool target_gradient = true);
+
+// max(0, margin − x y) for a score x and a target y of −1 or 1; gradient 0 at the hinge.
+Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+                  double margin = 1);
+std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y,
+                                              Reduction reduction = Reduction::mean,
+                                              double margin = 1, bool target_gradient = true);
+
+// y (log y − x) for log-probabilities x and probabilities y, 0 where y is 0 (and so is the gradient
+// of y there); with `log_target` y holds log-probabilities: exp(y) (y − x). The mean is over all
+// elements, as PyTorch's "mean"; for the mean over a batch of n, divide the sum by n.
+Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+                     bool log_target = false);
+std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
+                                                 const Tensor& y,
+                                                 Reduction reduction = Reduction::mean,
+                                                 bool log_target = false,
+                                                 bool target_gradient = true);
+
+// alpha_t (1 − p_t)^gamma times the binary cross-entropy, of logits x: p_t is the probability of
+// the target, alpha_t is alpha where y is 1 and 1 − alpha where it is 0; a negative alpha weighs
+// nothing. gamma ≥ 0, alpha ≤ 1. Targets between 0 and 1 mix both sides.
+Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+                  double alpha = 0.25, double gamma = 2);
+std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y,
+                                              Reduction reduction = Reduction::mean,
+                                              double alpha = 0.25, double gamma = 2,
+                                              bool target_gradient = true);
+
+// ---- classes
+// ---------------------------------------------------------------------------------------
+
+inline constexpr std::int64_t default_ignore_index = -100;
+
+// −Σ target · log_softmax(logits) over the classes, which are axis 1 of logits [n, classes, …], or
+// all of [classes]. The target is either class indices (integers of the logits' shape without that
+// axis) or probabilities (floats of the logits' shape).
+//
+//   weight           [classes] or undefined: each class's part is multiplied by its weight
+//   ignore_index     rows of this index count for nothing; the mean is over the kept rows, weighted
+//                    by their targets' weights, and 0 where none is kept. Of probabilities, the
+//                    mean is over all rows and this is not used
+//   label_smoothing  in [0, 1]: this part of every target is spread evenly over all classes
+//
+// IndexError for a class index outside 0 … classes − 1 that is not ignore_index. Gradients: of the
+// logits, and of a target of probabilities; the weight is a constant.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight = {},
+                     Reduction reduction = Reduction::mean,
+                     std::int64_t ignore_index = default_ignore_index, double label_smoothing = 0);
+std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
+                                                 const Tensor& target, const Tensor& weight = {},
+                                                 Reduction reduction = Reduction::mean,
+                                                 std::int64_t ignore_index = default_ignore_index,
+                                                 double label_smoothing = 0,
+                                                 bool target_gradient = true);
+// Of grad_logits as a function of grad_output and logits: the gradients of these two.
+std::pair<Tensor, Tensor> cross_entropy_double_backward(
+    const Tensor& grad_grad_logits, const Tensor& grad_output, const Tensor& logits,
+    const Tensor& target, const Tensor& weight = {}, Reduction reduction = Reduction::mean,
+    std::int64_t ignore_index = default_ignore_index, double label_smoothing = 0);
+
+// −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
+// class indices.
+Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {},
+                Reduction reduction = Reduction::mean,
+                std::int64_t ignore_index = default_ignore_index);
+Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
+                         const Tensor& weight = {}, Reduction reduction = Reduction::mean,
+                         std::int64_t ignore_index = default_ignore_index);
+
+// ---- distances
+// -------------------------------------------------------------------------------------
+
+// max(0, margin + d(anchor, positive) − d(anchor, negative)) with d(a, b) = (Σ |a − b + eps|^p)^1/p
+// over the last axis; `swap` takes the smaller of d(anchor, negative) and d(positive, negative).
+// All three of one shape, floats; margin > 0, p > 0 and finite, eps ≥ 0. Gradient 0 at the hinge
+// and at distance 0.
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
+                           Reduction reduction = Reduction::mean);
+struct TripletGradients {
+  Tensor anchor, positive, negative;
+};
+TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const Tensor& anchor,
+                                              const Tensor& positive, const Tensor& negative,
+                                              double margin = 1, double p = 2, double eps = 1e-6,
+                                              bool swap = false,
+                                              Reduction reduction = Reduction::mean);
+
+}  // namespace extensor

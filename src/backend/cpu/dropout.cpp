@@ -1,0 +1,59 @@
+// Dropout: each element's draw is a function of its position, so threads and splits do not matter.
+#include "backend/cpu/dropout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/parallel.h"
+#include "core/philox.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::DropoutCall;
+
+constexpr std::int64_t block_length = 1024;
+
+template <class T>
+void run(const DropoutCall& call) {
+  const bool wide = call.dtype == dtype_of<T>;
+  const ConvertLoop widen = wide ? nullptr : convert_loop(call.dtype, dtype_of<T>);
+  const ConvertLoop narrow = wide ? nullptr : convert_loop(dtype_of<T>, call.dtype);
+  const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
+  const T scale = static_cast<T>(call.scale);
+  // The largest word that drops its element.
+  const auto last_dropped =
+      static_cast<std::uint32_t>(static_cast<std::uint64_t>(std::ceil(call.p * 0x1p32)) - 1);
+  parallel_for(call.numel, 4 * block_length, [&](std::int64_t begin, std::int64_t end) {
+    std::uint32_t words[block_length];
+    T values[block_length];
+    for (std::int64_t at = begin; at < end; at += block_length) {
+      const std::int64_t count = std::min(block_length, end - at);
+      detail::for_each_draw<detail::Uniform32>(
+          call.seed, call.stream, call.offset + static_cast<std::uint64_t>(at), count,
+          [&](std::int64_t i, std::uint32_t word) { words[i] = word; });
+      const T* x = reinterpret_cast<const T*>(call.x + at * size);
+      T* out = reinterpret_cast<T*>(call.out + at * size);
+      if (!wide) {
+        widen(call.x + at * size, values, static_cast<std::size_t>(count));
+        x = out = values;
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T scaled = x[i] * scale;
+        out[i] = words[i] <= last_dropped ? T(0) : scaled;
+      }
+      if (!wide) narrow(values, call.out + at * size, static_cast<std::size_t>(count));
+    }
+  });
+}
+
+}  // namespace
+
+void dropout(const DropoutCall& call) {
+  if (call.dtype == DType::float64) return run<double>(call);
+  run<float>(call);
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,248 @@
+// The cross-entropy of dense rows of logits, a row at a time while it is in the cache: forward the
+// largest and the sum of exponentials, backward those and the gradient on top of the exponentials.
+//
+// With m the largest logit, L = log Σ exp(x − m) and a target t (weights included) of total T, a
+// row's loss is Σ t · ((m − x) + L), and the gradient of x is T · softmax(x) − t.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/losses/kernels.h"
+#include "backend/cpu/losses/losses.h"
+#include "backend/cpu/losses/partial_sums.h"
+#include "backend/cpu/parallel.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::ClassLossCall;
+using backend::LossReduction;
+
+template <class T>
+class ClassLossRunner {
+ public:
+  explicit ClassLossRunner(const ClassLossCall& call)
+      : call_(call),
+        kernels_(class_kernels<T>()),
+        n_(static_cast<std::size_t>(call.classes)),
+        row_bytes_(call.classes * static_cast<std::int64_t>(itemsize(call.dtype))),
+        weight_(reinterpret_cast<const T*>(call.weight)),
+        smoothing_(call.label_smoothing),
+        grain_(std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, call.classes))) {
+    if (call.dtype != dtype_of<T>) {
+      widen_ = convert_loop(call.dtype, dtype_of<T>);
+      narrow_ = convert_loop(dtype_of<T>, call.dtype);
+    }
+  }
+
+  void forward() const {
+    std::vector<double> losses(static_cast<std::size_t>(call_.rows));
+    for_each_row([&](std::int64_t row, Buffers& buffers) {
+      losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
+    });
+    if (call_.reduction == LossReduction::none) {
+      for (std::int64_t row = 0; row < call_.rows; ++row) {
+        write_number(losses[static_cast<std::size_t>(row)], call_.dtype, call_.out, row);
+      }
+      return;
+    }
+    write_number(pairwise_total(losses.data(), losses.size()) * scale(), call_.dtype, call_.out);
+  }
+
+  void backward() const {
+    const bool each = call_.reduction == LossReduction::none;
+    const T* g = reinterpret_cast<const T*>(call_.g);
+    const double common = each ? 1 : scale();
+    for_each_row([&](std::int64_t row, Buffers& buffers) {
+      T* gradient = buffers.row_of(call_.gradient_x, row, 2);
+      if (!is_kept(row) || n_ == 0) {
+        std::memset(gradient, 0, n_ * sizeof(T));
+      } else {
+        const double factor = static_cast<double>(g[each ? row : 0]) * common;
+        row_gradient(row, factor, gradient, buffers);
+      }
+      buffers.finish(gradient, call_.gradient_x, row);
+    });
+  }
+
+ private:
+  // Rows of halves, widened.
+  struct Buffers {
+    const ClassLossRunner& runner;
+    T* wide;  // three rows, or null
+
+    const T* read(const std::byte* from, std::int64_t row, std::size_t slot) const {
+      const std::byte* source = from + row * runner.row_bytes_;
+      if (runner.widen_ == nullptr) return reinterpret_cast<const T*>(source);
+      runner.widen_(source, wide + slot * runner.n_, runner.n_);
+      return wide + slot * runner.n_;
+    }
+    T* row_of(std::byte* out, std::int64_t row, std::size_t slot) const {
+      return runner.narrow_ != nullptr ? wide + slot * runner.n_
+                                       : reinterpret_cast<T*>(out + row * runner.row_bytes_);
+    }
+    void finish(const T* result, std::byte* out, std::int64_t row) const {
+      if (runner.narrow_ != nullptr) runner.narrow_(result, out + row * runner.row_bytes_, runner.n_);
+    }
+  };
+
+  template <class Body>
+  void for_each_row(Body&& body) const {
+    const int threads = threads_for(call_.rows, grain_);
+    // Allocated here, because nothing may throw inside the parallel region.
+    const std::size_t room = widen_ == nullptr ? 0 : 3 * n_;
+    std::vector<T> wide(static_cast<std::size_t>(threads) * room);
+    parallel_for(threads, call_.rows, grain_, [&](std::int64_t begin, std::int64_t end) {
+      const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
+      Buffers buffers{*this, wide.data() + thread * room};
+      for (std::int64_t row = begin; row < end; ++row) body(row, buffers);
+    });
+  }
+
+  bool is_kept(std::int64_t row) const {
+    return call_.indices == nullptr || call_.indices[row] != call_.ignore_index;
+  }
+  double weight_of(std::int64_t index) const {
+    return weight_ == nullptr ? 1 : static_cast<double>(weight_[index]);
+  }
+  // What the mean divides by: the rows, or the weights of the kept rows' targets.
+  double scale() const {
+    if (call_.reduction != LossReduction::mean) return 1;
+    double total = static_cast<double>(call_.rows);
+    if (call_.indices != nullptr) {
+      total = sum_of_pieces(call_.rows, 4096, [this](std::int64_t begin, std::int64_t end) {
+        double sum = 0;
+        for (std::int64_t row = begin; row < end; ++row) {
+          if (is_kept(row)) sum += weight_of(call_.indices[row]);
+        }
+        return sum;
+      });
+    }
+    return total == 0 ? 0 : 1 / total;
+  }
+
+  // The part of the target that an index does not name: nothing, or spread over the classes.
+  bool has_spread() const { return call_.indices == nullptr || smoothing_ > 0; }
+  ClassSpread<T> spread(const T* probabilities) const {
+    return {probabilities, weight_, static_cast<T>(1 - smoothing_),
+            static_cast<T>(smoothing_ / static_cast<double>(n_))};
+  }
+
+  // m and Σ exp(x − m), the named class's term apart: its row may hold almost nothing else.
+  struct Softmax {
+    T m = 0;
+    double named = 0, others = 0;
+    double sum() const { return named + others; }
+  };
+  Softmax softmax_of(const T* x, std::int64_t index, T* exponentials) const {
+    Softmax result;
+    result.m = kernels_.maximum(x, n_);
+    if (index < 0) {
+      result.others = kernels_.sum_of_exp(x, result.m, exponentials, n_);
+      return result;
+    }
+    const auto at = static_cast<std::size_t>(index);
+    T* behind = exponentials == nullptr ? nullptr : exponentials + at + 1;
+    result.named = std::exp(static_cast<double>(x[at]) - static_cast<double>(result.m));
+    result.others = kernels_.sum_of_exp(x, result.m, exponentials, at) +
+                    kernels_.sum_of_exp(x + at + 1, result.m, behind, n_ - at - 1);
+    if (exponentials != nullptr) exponentials[at] = static_cast<T>(result.named);
+    return result;
+  }
+
+  double row_loss(std::int64_t row, const Buffers& buffers) const {
+    const std::int64_t index = call_.indices == nullptr ? -1 : call_.indices[row];
+    if (!call_.softmax) return -weight_of(index) * element(row, index);
+    if (n_ == 0) return 0;
+    const T* x = buffers.read(call_.x, row, 0);
+    const Softmax softmax = softmax_of(x, index, nullptr);
+    const double m = static_cast<double>(softmax.m), logarithm = std::log(softmax.sum());
+    double loss = 0;
+    if (index >= 0) {
+      loss = (1 - smoothing_) * weight_of(index) * ((m - static_cast<double>(x[index])) + logarithm);
+    }
+    if (has_spread()) {
+      const T* probabilities =
+          call_.probabilities == nullptr ? nullptr : buffers.read(call_.probabilities, row, 1);
+      const SpreadSums sums = kernels_.spread_sums(x, softmax.m, spread(probabilities), n_);
+      loss += sums.gap + sums.total * logarithm;
+    }
+    return loss;
+  }
+
+  void row_gradient(std::int64_t row, double factor, T* gradient, const Buffers& buffers) const {
+    const std::int64_t index = call_.indices == nullptr ? -1 : call_.indices[row];
+    const double named = index < 0 ? 0 : (1 - smoothing_) * weight_of(index);
+    if (!call_.softmax) {
+      std::memset(gradient, 0, n_ * sizeof(T));
+      gradient[index] = static_cast<T>(-factor * named);
+      return;
+    }
+    const T* x = buffers.read(call_.x, row, 0);
+    const Softmax softmax = softmax_of(x, index, gradient);
+    if (!has_spread()) {
+      const double scale = factor * named / softmax.sum();
+      kernels_.scale(gradient, static_cast<T>(scale), n_);
+      // softmax − 1, as what the others have.
+      gradient[index] = static_cast<T>(-scale * softmax.others);
+      return;
+    }
+    const T* probabilities =
+        call_.probabilities == nullptr ? nullptr : buffers.read(call_.probabilities, row, 1);
+    const ClassSpread<T> target = spread(probabilities);
+    const double total = named + kernels_.spread_sums(x, softmax.m, target, n_).total;
+    kernels_.scale_minus_spread(gradient, static_cast<T>(factor * total / softmax.sum()), target,
+                                static_cast<T>(factor), n_);
+    if (index >= 0) {
+      // T · softmax − t from both of its parts, for the same reason.
+      const double spread_part = weight_of(index) * smoothing_ / static_cast<double>(n_);
+      const double rest = total - named - spread_part;
+      gradient[index] = static_cast<T>(
+          factor * (rest * softmax.named - (named + spread_part) * softmax.others) / softmax.sum());
+    }
+    if (call_.gradient_probabilities == nullptr) return;
+    // `gradient` holds the third buffer, so this one may take the second.
+    T* of_target = buffers.row_of(call_.gradient_probabilities, row, 1);
+    kernels_.gradient_of_target(x, softmax.m, static_cast<T>(std::log(softmax.sum())), weight_,
+                                static_cast<T>(factor * (1 - smoothing_)), of_target, n_);
+    buffers.finish(of_target, call_.gradient_probabilities, row);
+  }
+
+  double element(std::int64_t row, std::int64_t column) const {
+    double value = 0;
+    detail::visit_dtype(call_.dtype, [&]<class Stored>() {
+      value = detail::convert<double>(
+          reinterpret_cast<const Stored*>(call_.x)[row * call_.classes + column]);
+    });
+    return value;
+  }
+
+  const ClassLossCall& call_;
+  const ClassKernels<T>& kernels_;
+  const std::size_t n_;
+  const std::int64_t row_bytes_;
+  const T* weight_;
+  const double smoothing_;
+  const std::int64_t grain_;
+  ConvertLoop widen_ = nullptr;
+  ConvertLoop narrow_ = nullptr;
+};
+
+template <class T>
+void run(const ClassLossCall& call) {
+  const ClassLossRunner<T> runner(call);
+  if (call.g == nullptr) return runner.forward();
+  runner.backward();
+}
+
+}  // namespace
+
+void class_loss(const ClassLossCall& call) {
+  if (call.dtype == DType::float64) return run<double>(call);
+  run<float>(call);
+}
+
+}  // namespace extensor::cpu

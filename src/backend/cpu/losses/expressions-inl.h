@@ -1,0 +1,103 @@
+// The longer expressions of losses.def, written against the abstract value of the op tables.
+#if defined(EXTENSOR_LOSS_EXPRESSIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_LOSS_EXPRESSIONS_INL_H_
+#undef EXTENSOR_LOSS_EXPRESSIONS_INL_H_
+#else
+#define EXTENSOR_LOSS_EXPRESSIONS_INL_H_
+#endif
+
+#include "backend/cpu/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+// A factor of 0 makes a product 0, whatever stands beside it.
+template <class V>
+HWY_INLINE V unless_zero(V factor, V value) {
+  return select(factor == 0, 0, value);
+}
+
+// ---- binary cross-entropy of probabilities
+
+inline constexpr double probability_margin = 1e-7;
+
+// p and 1 − p, clamped each for itself: in float32 1 − 1e-7 is 20 % off 1.
+template <class V>
+HWY_INLINE V probability(V p) {
+  return clamp(p, probability_margin, 1 - probability_margin);
+}
+template <class V>
+HWY_INLINE V complement(V p) {
+  return probability(1 - p);
+}
+template <class V>
+HWY_INLINE V log_complement(V p) {
+  return select(p < 0.5, log1p(-probability(p)), log(complement(p)));
+}
+template <class V>
+HWY_INLINE V binary_cross_entropy_value(V p, V y) {
+  return -(y * log(probability(p)) + (1 - y) * log_complement(p));
+}
+// The difference from the side where it is exact.
+template <class V>
+HWY_INLINE V binary_cross_entropy_derivative(V p, V y) {
+  const V inside = probability(p), rest = complement(p);
+  return select(p > 0.5, (1 - y) - rest, inside - y) / (inside * rest);
+}
+
+// ---- binary cross-entropy of logits
+
+// softplus(x) − x y in parts that do not cancel.
+template <class V>
+HWY_INLINE V logits_value(V x, V y) {
+  return softplus(-abs(x)) + abs(x) * select(x > 0, 1 - y, y);
+}
+// sigmoid(x) − y, likewise.
+template <class V>
+HWY_INLINE V logits_derivative(V x, V y) {
+  const V tail = sigmoid(-abs(x));
+  return select(x > 0, (1 - y) - tail, tail - y);
+}
+
+// ---- focal loss: alpha_t · miss^gamma · cross-entropy, miss being the probability of the other
+// class
+
+template <class V>
+struct Focal {
+  V p, q, miss, entropy, weight, modulation;
+
+  HWY_INLINE Focal(V x, V y, V alpha, V gamma) {
+    const V tail = sigmoid(-abs(x));
+    p = select(x > 0, 1 - tail, tail);
+    q = select(x > 0, tail, 1 - tail);
+    miss = y * q + (1 - y) * p;
+    entropy = logits_value(x, y);
+    weight = select(alpha < 0, 1, alpha * y + (1 - alpha) * (1 - y));
+    modulation = power(miss, gamma);
+  }
+  // A quotient whose numerator goes to 0 no slower than miss does.
+  HWY_INLINE V over_miss(V numerator) const { return unless_zero(miss, numerator / miss); }
+};
+template <class V>
+HWY_INLINE V focal_value(V x, V y, V alpha, V gamma) {
+  const Focal<V> f(x, y, alpha, gamma);
+  return f.weight * f.modulation * f.entropy;
+}
+template <class V>
+HWY_INLINE V focal_derivative(V x, V y, V alpha, V gamma) {
+  const Focal<V> f(x, y, alpha, gamma);
+  const V slope = gamma * (2 * y - 1) * f.over_miss(f.p * f.q) * f.entropy;
+  return f.weight * f.modulation * (logits_derivative(x, y) - slope);
+}
+template <class V>
+HWY_INLINE V focal_target_derivative(V x, V y, V alpha, V gamma) {
+  const Focal<V> f(x, y, alpha, gamma);
+  const V weight_slope = select(alpha < 0, 0, 2 * alpha - 1);
+  const V slope = gamma * (f.q - f.p) * f.over_miss(f.entropy);
+  return f.modulation * (weight_slope * f.entropy + f.weight * (slope - x));
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_LOSS_EXPRESSIONS_INL_H_

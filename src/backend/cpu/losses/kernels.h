@@ -1,0 +1,64 @@
+// The inner loops of losses on dense floats or doubles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/loss_call.h"
+
+namespace extensor::cpu {
+
+// A loss that works element by element.
+template <class T>
+struct LossKernels {
+  void (*values)(const T* x, const T* y, T* out, std::size_t n, const double* parameters);
+  double (*sum)(const T* x, const T* y, std::size_t n, const double* parameters);
+  // out = g · derivative; g is one element where g_step is 0. out may be x, y or g.
+  void (*gradient_x)(const T* x, const T* y, const T* g, std::size_t g_step, T* out, std::size_t n,
+                     const double* parameters);
+  void (*gradient_y)(const T* x, const T* y, const T* g, std::size_t g_step, T* out, std::size_t n,
+                     const double* parameters);
+};
+
+template <class T>
+const LossKernels<T>& loss_kernels(backend::LossOp op);
+// One per type, each in a translation unit of its own.
+const LossKernels<float>* loss_kernels_float32();
+const LossKernels<double>* loss_kernels_float64();
+
+// How a row's target is spread over its classes beside the one that an index names: class c takes
+// weight[c] · (probabilities[c] · kept + share), with 1 for a weight and 0 for probabilities that
+// are null.
+template <class T>
+struct ClassSpread {
+  const T* probabilities;
+  const T* weight;
+  T kept, share;
+};
+
+struct SpreadSums {
+  double gap;    // Σ spread · (m − x)
+  double total;  // Σ spread
+};
+
+// Parts of the cross-entropy of one row of n logits; m is the largest.
+template <class T>
+struct ClassKernels {
+  T (*maximum)(const T* x, std::size_t n);
+  // Σ exp(x − m); the terms are kept in `out` unless it is null.
+  double (*sum_of_exp)(const T* x, T m, T* out, std::size_t n);
+  SpreadSums (*spread_sums)(const T* x, T m, const ClassSpread<T>& spread, std::size_t n);
+  // exponentials · scale, in place.
+  void (*scale)(T* exponentials, T scale, std::size_t n);
+  // exponentials · scale − spread · factor, in place.
+  void (*scale_minus_spread)(T* exponentials, T scale, const ClassSpread<T>& spread, T factor,
+                             std::size_t n);
+  // weight · ((m − x) + log_sum) · factor
+  void (*gradient_of_target)(const T* x, T m, T log_sum, const T* weight, T factor, T* out,
+                             std::size_t n);
+};
+
+template <class T>
+const ClassKernels<T>& class_kernels();
+
+}  // namespace extensor::cpu

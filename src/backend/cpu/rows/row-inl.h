@@ -1,0 +1,121 @@
+// What kernels on one dense row of float or double are made of: loads and stores with a partial
+// last vector, the maximum, sums, and sums of exponentials.
+#if defined(EXTENSOR_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_ROW_INL_H_
+#undef EXTENSOR_ROW_INL_H_
+#else
+#define EXTENSOR_ROW_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/simd/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t sum_block = 1024;  // elements summed in lanes before the sum is widened
+
+template <class T>
+struct RowBase {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+
+  static HWY_INLINE V load(const T* from, std::size_t count, T filler) {
+    const D d;
+    if (count >= hn::Lanes(d)) return hn::LoadU(d, from);
+    alignas(64) T lanes[hn::MaxLanes(D())];
+    std::fill(lanes, lanes + hn::Lanes(d), filler);
+    std::memcpy(lanes, from, count * sizeof(T));
+    return hn::Load(d, lanes);
+  }
+  static HWY_INLINE void store(V v, T* to, std::size_t count) {
+    const D d;
+    if (count >= hn::Lanes(d)) return hn::StoreU(v, d, to);
+    alignas(64) T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    std::memcpy(to, lanes, count * sizeof(T));
+  }
+  static HWY_INLINE double sum_of_lanes(V v) {
+    const D d;
+    alignas(64) T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    double sum = 0;
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) sum += static_cast<double>(lanes[i]);
+    return sum;
+  }
+
+  // NaN may be lost here: it comes back through the exponentials.
+  static T maximum(const T* x, std::size_t n) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    const T lowest = -std::numeric_limits<T>::infinity();
+    V m0 = hn::Set(d, lowest), m1 = m0, m2 = m0, m3 = m0;
+    std::size_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      m0 = hn::Max(m0, hn::LoadU(d, x + i));
+      m1 = hn::Max(m1, hn::LoadU(d, x + i + lanes));
+      m2 = hn::Max(m2, hn::LoadU(d, x + i + 2 * lanes));
+      m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i < n; i += lanes) m0 = hn::Max(m0, load(x + i, n - i, lowest));
+    alignas(64) T folded[hn::MaxLanes(D())];
+    hn::Store(hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)), d, folded);
+    T result = lowest;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      result = folded[lane] > result ? folded[lane] : result;
+    }
+    return result;
+  }
+
+  // Σ term(i) with the lanes widened to double once per block; `term` gets (position, valid lanes)
+  // and gives a vector whose lanes beyond the valid ones are 0.
+  template <class Term>
+  static HWY_INLINE double sum(std::size_t n, Term term) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      const std::size_t end = std::min(n, begin + sum_block);
+      V s0 = hn::Zero(d), s1 = s0;
+      std::size_t i = begin;
+      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        s0 = hn::Add(s0, term(i, lanes));
+        s1 = hn::Add(s1, term(i + lanes, lanes));
+      }
+      for (; i < end; i += lanes) s0 = hn::Add(s0, term(i, std::min(lanes, end - i)));
+      total += sum_of_lanes(hn::Add(s0, s1));
+    }
+    return total;
+  }
+
+  // exp(x − m), 0 beyond the row's end, so that it can be summed.
+  struct ShiftedExp {
+    const T* x;
+    V m;
+    T* out;  // null: not stored
+    HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
+      const D d;
+      const V e = Exp(d, hn::Sub(load(x + i, count, -std::numeric_limits<T>::infinity()), m));
+      if (out != nullptr) store(e, out + i, count);
+      if (count >= hn::Lanes(d)) return e;
+      return hn::IfThenElseZero(hn::FirstN(d, count), e);
+    }
+  };
+
+  static double sum_of_exp(const T* x, T m, T* out, std::size_t n) {
+    const D d;
+    return sum(n, ShiftedExp{x, hn::Set(d, m), out});
+  }
+};
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_ROW_INL_H_

@@ -1,0 +1,56 @@
+// Losses: one family for those that work element by element, one for those over classes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "extensor/dtype.h"
+
+namespace extensor::backend {
+
+enum class LossOp : std::uint8_t {
+#define LOSS(name, ...) name,
+#include "backend/losses.def"
+  count,
+};
+inline constexpr int loss_op_count = static_cast<int>(LossOp::count);
+
+enum class LossReduction : std::uint8_t { mean, sum, none };
+
+// Dense operands of `numel` elements. Without `g` the forward, into `out`: all values, or the one
+// they are reduced to. With it the backward, into gradient_x and gradient_y, each unless it is
+// null.
+struct LossCall {
+  LossOp op;
+  LossReduction reduction;
+  DType dtype;  // of x, y and the results; g is in the dtype that computes: float32 for halves
+  std::int64_t numel;
+  const std::byte* x;
+  const std::byte* y;
+  const std::byte* g;  // numel elements, or one where the values were reduced
+  std::byte* out;
+  std::byte* gradient_x;
+  std::byte* gradient_y;
+  double parameters[2];
+};
+
+// The cross-entropy of rows of logits (or, without `softmax`, of log-probabilities) with class
+// indices or with probabilities; otherwise as LossCall. An index is ignore_index or in range.
+struct ClassLossCall {
+  bool softmax;
+  LossReduction reduction;
+  DType dtype;  // of x, probabilities and the results; weight and g are in the dtype that computes
+  std::int64_t rows, classes;
+  const std::byte* x;              // [rows, classes]
+  const std::int64_t* indices;     // [rows], or null
+  const std::byte* probabilities;  // [rows, classes], or null
+  const std::byte* weight;         // [classes], or null
+  std::int64_t ignore_index;
+  double label_smoothing;
+  const std::byte* g;  // rows elements, or one where the values were reduced; null: forward
+  std::byte* out;
+  std::byte* gradient_x;
+  std::byte* gradient_probabilities;
+};
+
+}  // namespace extensor::backend

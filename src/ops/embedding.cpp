@@ -1,0 +1,81 @@
+#include "extensor/embedding.h"
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "ops/index_range.h"
+#include "ops/launch.h"
+
+namespace extensor {
+
+using backend::EmbeddingCall;
+using detail::message;
+
+namespace {
+
+EmbeddingCall embedding_call(bool backward, DType dtype, std::int64_t rows, std::int64_t width,
+                             const Tensor& ids) {
+  EmbeddingCall call{};
+  call.backward = backward;
+  call.dtype = dtype;
+  call.rows = rows;
+  call.width = width;
+  call.count = ids.numel();
+  call.ids = ids.data<std::int64_t>();
+  call.skipped = -1;
+  return call;
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  const ops::Source both[] = {weight, ids};
+  ops::common_device("embedding", both);
+  if (weight.ndim() != 2) {
+    throw ShapeError(message("embedding: weight is ", weight.shape(), ", must be [rows, width]"));
+  }
+  const std::int64_t rows = weight.size(0), width = weight.size(1);
+  const Tensor positions = ops::checked_indices("embedding", "ids", ids, rows, "rows");
+  Shape shape = ids.shape();
+  shape.push_back(width);
+  Tensor result = detail::make_empty("embedding", shape, weight.dtype(), weight.device());
+  const Tensor table = weight.contiguous();
+  EmbeddingCall call = embedding_call(false, weight.dtype(), rows, width, positions);
+  call.values = table.impl().data;
+  call.out = result.impl().data;
+  backend::backend_for(weight.device()).embedding(call);
+  return result;
+}
+
+Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,
+                          std::optional<std::int64_t> padding_idx) {
+  const char* operation = "embedding_backward";
+  const ops::Source both[] = {grad_output, ids};
+  ops::common_device(operation, both);
+  if (rows < 0) throw ValueError(message(operation, ": rows is ", rows, ", must be 0 or more"));
+  const Tensor positions = ops::checked_indices(operation, "ids", ids, rows, "rows");
+  // The forward's width is what grad_output says; all other axes are known.
+  Shape expected = ids.shape();
+  expected.push_back(grad_output.ndim() == 0 ? 0 : grad_output.size(-1));
+  ops::check_grad_output(operation, grad_output, expected);
+  std::int64_t skipped = -1;
+  if (padding_idx) {
+    if (*padding_idx < -rows || *padding_idx >= rows) {
+      throw IndexError(message(operation, ": padding_idx is ", *padding_idx,
+                               ", must be one of the ", rows, " rows"));
+    }
+    skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+  }
+  const std::int64_t width = expected[expected.size() - 1];
+  Tensor result =
+      detail::make_empty(operation, {rows, width}, grad_output.dtype(), grad_output.device());
+  const Tensor values = grad_output.contiguous();
+  EmbeddingCall call = embedding_call(true, grad_output.dtype(), rows, width, positions);
+  call.values = values.impl().data;
+  call.out = result.impl().data;
+  call.skipped = skipped;
+  backend::backend_for(grad_output.device()).embedding(call);
+  return result;
+}
+
+}  // namespace extensor

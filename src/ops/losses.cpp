@@ -1,0 +1,340 @@
+// The losses that work element by element: one journey for all, see backend/losses.def.
+#include "extensor/losses.h"
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/reduction.h"
+#include "ops/launch.h"
+#include "ops/loss_support.h"
+
+namespace extensor {
+
+using backend::LossCall;
+using backend::LossOp;
+using detail::message;
+using ops::check_float;
+using ops::wants_gradient;
+
+namespace ops {
+
+backend::LossReduction loss_reduction(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::mean:
+      return backend::LossReduction::mean;
+    case Reduction::sum:
+      return backend::LossReduction::sum;
+    case Reduction::none:
+      return backend::LossReduction::none;
+  }
+  throw ValueError(message("losses: reduction is ", static_cast<int>(reduction),
+                           ", must be mean, sum or none"));
+}
+
+Tensor reduced_loss(const Tensor& values, Reduction reduction) {
+  if (reduction == Reduction::none) return values;
+  return reduction == Reduction::sum ? sum(values) : mean(values);
+}
+
+double loss_scale(std::int64_t count, Reduction reduction) {
+  return reduction == Reduction::mean ? 1 / static_cast<double>(count) : 1;
+}
+
+bool wants_gradient(const Tensor& target, bool target_gradient) {
+  return target_gradient && is_floating_point(target.dtype());
+}
+
+Tensor loss_gradient_input(const char* operation, const Tensor& grad_output, const Shape& shape,
+                           Reduction reduction, DType dtype) {
+  check_grad_output(operation, grad_output, loss_shape(shape, reduction));
+  return grad_output.to(compute_dtype(dtype)).contiguous();
+}
+
+}  // namespace ops
+
+namespace {
+
+// Parameters as the rows of losses.def name them.
+struct Parameters {
+  double p = 0, q = 0;
+};
+
+// Input and target, dense, in their common float dtype.
+struct Operands {
+  Tensor x, y;
+
+  Operands(const char* operation, const Tensor& input, const Tensor& target) {
+    const ops::Source both[] = {input, target};
+    ops::common_device(operation, both);
+    if (!(input.shape() == target.shape())) {
+      throw ShapeError(message(operation, ": shapes differ: input is ", input.shape(),
+                               ", target is ", target.shape()));
+    }
+    DType dtype = is_floating_point(input.dtype()) ? input.dtype() : default_float;
+    if (is_floating_point(target.dtype())) {
+      dtype = promote_types(dtype, target.dtype(), operation);
+    }
+    x = input.to(dtype).contiguous();
+    y = target.to(dtype).contiguous();
+  }
+
+  LossCall call(LossOp op, Reduction reduction, Parameters parameters) const {
+    LossCall call{};
+    call.op = op;
+    call.reduction = ops::loss_reduction(reduction);
+    call.dtype = x.dtype();
+    call.numel = x.numel();
+    call.x = x.impl().data;
+    call.y = y.impl().data;
+    call.parameters[0] = parameters.p;
+    call.parameters[1] = parameters.q;
+    return call;
+  }
+};
+
+Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& y,
+               Reduction reduction, Parameters parameters = {}) {
+  const Operands operands(operation, x, y);
+  LossCall call = operands.call(op, reduction, parameters);
+  Tensor result = detail::make_empty(operation, ops::loss_shape(x.shape(), reduction),
+                                     operands.x.dtype(), x.device());
+  call.out = result.impl().data;
+  backend::backend_for(x.device()).loss(call);
+  return result;
+}
+
+std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tensor& grad_output,
+                                   const Tensor& x, const Tensor& y, Reduction reduction,
+                                   bool target_gradient, Parameters parameters = {}) {
+  check_float(operation, "input", x);
+  const Operands operands(operation, x, y);
+  LossCall call = operands.call(op, reduction, parameters);
+  const Tensor g = ops::loss_gradient_input(operation, grad_output, x.shape(), reduction,
+                                            operands.x.dtype());
+  Tensor grad_x = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
+  Tensor grad_y;
+  if (wants_gradient(y, target_gradient)) {
+    grad_y = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
+    call.gradient_y = grad_y.impl().data;
+  }
+  call.g = g.impl().data;
+  call.gradient_x = grad_x.impl().data;
+  if (x.numel() != 0) backend::backend_for(x.device()).loss(call);
+  return {grad_x.to(x.dtype()), grad_y.defined() ? grad_y.to(y.dtype()) : grad_y};
+}
+
+void check_parameter(const char* operation, const char* name, double value, bool allowed,
+                     const char* rule) {
+  if (allowed) return;
+  throw ValueError(message(operation, ": ", name, " is ", value, ", must be ", rule));
+}
+
+// What a double backward starts from, in the dtype that computes; undefined gradients are 0.
+struct SecondOrder {
+  Tensor x, y, a, b;  // input, target, and the gradients of their gradients
+  Tensor g;           // grad_output, scaled as the reduction does
+
+  SecondOrder(const char* operation, const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+              const Tensor& grad_output, const Tensor& input, const Tensor& target,
+              Reduction reduction) {
+    check_float(operation, "input", input);
+    const Operands operands(operation, input, target);
+    const DType wide = ops::compute_dtype(operands.x.dtype());
+    x = operands.x.to(wide);
+    y = operands.y.to(wide);
+    a = second_gradient(operation, "grad_grad_x", grad_grad_x);
+    b = second_gradient(operation, "grad_grad_y", grad_grad_y);
+    g = multiply(
+        ops::loss_gradient_input(operation, grad_output, input.shape(), reduction, wide),
+        ops::loss_scale(input.numel(), reduction));
+  }
+
+  LossSecondGradients result(const Tensor& of_g, const Tensor& of_x, const Tensor& of_y,
+                             const Tensor& grad_output, const Tensor& input, const Tensor& target,
+                             Reduction reduction) const {
+    return {ops::reduced_loss(of_g, reduction).to(grad_output.dtype()), of_x.to(input.dtype()),
+            is_floating_point(target.dtype()) ? of_y.to(target.dtype()) : Tensor()};
+  }
+
+ private:
+  Tensor second_gradient(const char* operation, const char* argument, const Tensor& given) const {
+    if (!given.defined()) return zeros_like(x);
+    check_float(operation, argument, given);
+    if (!(given.shape() == x.shape())) {
+      throw ShapeError(message(operation, ": ", argument, " is ", given.shape(),
+                               ", the gradient is ", x.shape()));
+    }
+    return given.to(x.dtype());
+  }
+};
+
+}  // namespace
+
+// ---- binary cross-entropy
+// --------------------------------------------------------------------------
+
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& y, Reduction reduction) {
+  return forward(LossOp::binary_cross_entropy, "binary_cross_entropy", p, y, reduction);
+}
+
+std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
+                                                        const Tensor& y, Reduction reduction,
+                                                        bool target_gradient) {
+  return backward(LossOp::binary_cross_entropy, "binary_cross_entropy_backward", grad_output, p, y,
+                  reduction, target_gradient);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
+  return forward(LossOp::binary_cross_entropy_with_logits, "binary_cross_entropy_with_logits", x, y,
+                 reduction);
+}
+
+std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(const Tensor& grad_output,
+                                                                    const Tensor& x,
+                                                                    const Tensor& y,
+                                                                    Reduction reduction,
+                                                                    bool target_gradient) {
+  return backward(LossOp::binary_cross_entropy_with_logits,
+                  "binary_cross_entropy_with_logits_backward", grad_output, x, y, reduction,
+                  target_gradient);
+}
+
+// Of g (sigmoid(x) − y) and −g x.
+LossSecondGradients binary_cross_entropy_with_logits_double_backward(
+    const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
+    const Tensor& x, const Tensor& y, Reduction reduction) {
+  const SecondOrder s("binary_cross_entropy_with_logits_double_backward", grad_grad_x, grad_grad_y,
+                      grad_output, x, y, reduction);
+  const Tensor probability = sigmoid(s.x);
+  const Tensor slope = multiply(probability, sigmoid(negative(s.x)));
+  return s.result(s.a * (probability - s.y) - s.b * s.x, s.g * (s.a * slope - s.b),
+                  negative(s.g * s.a), grad_output, x, y, reduction);
+}
+
+// ---- distances between two numbers
+// -----------------------------------------------------------------
+
+Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction) {
+  return forward(LossOp::mean_squared_error, "mean_squared_error", x, y, reduction);
+}
+
+std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output, const Tensor& x,
+                                                      const Tensor& y, Reduction reduction,
+                                                      bool target_gradient) {
+  return backward(LossOp::mean_squared_error, "mean_squared_error_backward", grad_output, x, y,
+                  reduction, target_gradient);
+}
+
+// Of 2 g (x − y) and its negative.
+LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
+                                                       const Tensor& grad_grad_y,
+                                                       const Tensor& grad_output, const Tensor& x,
+                                                       const Tensor& y, Reduction reduction) {
+  const SecondOrder s("mean_squared_error_double_backward", grad_grad_x, grad_grad_y, grad_output,
+                      x, y, reduction);
+  const Tensor difference = multiply(s.a - s.b, 2);
+  const Tensor of_x = s.g * difference;
+  return s.result(difference * (s.x - s.y), of_x, negative(of_x), grad_output, x, y, reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  return forward(LossOp::l1_loss, "l1_loss", x, y, reduction);
+}
+
+std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                           const Tensor& y, Reduction reduction,
+                                           bool target_gradient) {
+  return backward(LossOp::l1_loss, "l1_loss_backward", grad_output, x, y, reduction,
+                  target_gradient);
+}
+
+namespace {
+void check_beta(const char* operation, double beta) {
+  check_parameter(operation, "beta", beta, beta >= 0, "0 or more");
+}
+void check_delta(const char* operation, double delta) {
+  check_parameter(operation, "delta", delta, delta > 0, "greater than 0");
+}
+}  // namespace
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction, double beta) {
+  check_beta("smooth_l1_loss", beta);
+  return forward(LossOp::smooth_l1_loss, "smooth_l1_loss", x, y, reduction, {beta});
+}
+
+std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& y, Reduction reduction, double beta,
+                                                  bool target_gradient) {
+  check_beta("smooth_l1_loss_backward", beta);
+  return backward(LossOp::smooth_l1_loss, "smooth_l1_loss_backward", grad_output, x, y, reduction,
+                  target_gradient, {beta});
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, double delta) {
+  check_delta("huber_loss", delta);
+  return forward(LossOp::huber_loss, "huber_loss", x, y, reduction, {delta});
+}
+
+std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y, Reduction reduction, double delta,
+                                              bool target_gradient) {
+  check_delta("huber_loss_backward", delta);
+  return backward(LossOp::huber_loss, "huber_loss_backward", grad_output, x, y, reduction,
+                  target_gradient, {delta});
+}
+
+// ---- margins, divergences, focus
+// -------------------------------------------------------------------
+
+Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction, double margin) {
+  return forward(LossOp::hinge_loss, "hinge_loss", x, y, reduction, {margin});
+}
+
+std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y, Reduction reduction, double margin,
+                                              bool target_gradient) {
+  return backward(LossOp::hinge_loss, "hinge_loss_backward", grad_output, x, y, reduction,
+                  target_gradient, {margin});
+}
+
+namespace {
+LossOp divergence(bool log_target) {
+  return log_target ? LossOp::kl_divergence_of_logarithms : LossOp::kl_divergence;
+}
+}  // namespace
+
+Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction, bool log_target) {
+  return forward(divergence(log_target), "kl_divergence", x, y, reduction);
+}
+
+std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
+                                                 const Tensor& y, Reduction reduction,
+                                                 bool log_target, bool target_gradient) {
+  return backward(divergence(log_target), "kl_divergence_backward", grad_output, x, y, reduction,
+                  target_gradient);
+}
+
+namespace {
+void check_focus(const char* operation, double alpha, double gamma) {
+  check_parameter(operation, "alpha", alpha, alpha <= 1, "at most 1");
+  check_parameter(operation, "gamma", gamma, gamma >= 0, "0 or more");
+}
+}  // namespace
+
+Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction, double alpha,
+                  double gamma) {
+  check_focus("focal_loss", alpha, gamma);
+  return forward(LossOp::focal_loss, "focal_loss", x, y, reduction, {alpha, gamma});
+}
+
+std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y, Reduction reduction, double alpha,
+                                              double gamma, bool target_gradient) {
+  check_focus("focal_loss_backward", alpha, gamma);
+  return backward(LossOp::focal_loss, "focal_loss_backward", grad_output, x, y, reduction,
+                  target_gradient, {alpha, gamma});
+}
+
+}  // namespace extensor
