@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/elementwise_op.h"
+#include "backend/indexing_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -98,6 +99,12 @@ struct Backend {
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);
   void (*random)(const RandomCall&);
+  CheckedIndices (*check_indices)(const CheckIndicesCall&);
+  void (*index)(const IndexCall&);
+  void (*nonzero)(const NonzeroCall&);
+  void (*sort)(const SortCall&);
+  void (*search)(const SearchCall&);
+  void (*scan)(const ScanCall&);
 };
 
 // DeviceError when the device has no backend in this build.
