@@ -19,5 +19,6 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape);
 // Sums `grad` over the dimensions that broadcasting `original_shape` to grad's shape repeats: the
 // adjoint of broadcast_to, and what every broadcasting backward ends with.
 Tensor reduce_broadcast_dims(const Tensor& grad, const Shape& original_shape);
+Tensor broadcast_to_backward(const Tensor& grad_output, const Shape& input_shape);
 
 }  // namespace extensor

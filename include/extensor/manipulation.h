@@ -1,6 +1,10 @@
 // The same elements in another shape, and the gradients of that.
 #pragma once
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "extensor/tensor.h"
 
 namespace extensor {
@@ -16,9 +20,84 @@ Tensor flatten(const Tensor& x);
 inline Tensor ravel(const Tensor& x) { return flatten(x); }
 Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape);
 
-// Joins along an existing axis, or stacks along a new one. Dtypes promote.
+// Joins along an existing axis. Dtypes promote.
 Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
+inline Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis = 0) {
+  return concatenate(tensors, axis);
+}
+// One gradient for each of the shapes that were joined, as views.
+std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
+                                         const std::vector<Shape>& shapes, std::int64_t axis = 0);
+
+// Joins tensors of one shape along a new axis. Dtypes promote.
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
+std::vector<Tensor> stack_backward(const Tensor& grad_output, std::int64_t axis = 0);
+
 // Equal parts, as views. ValueError unless they divide the axis.
 std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis = 0);
+// A part without a gradient may be left undefined: it counts as 0.
+Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                      std::int64_t axis = 0);
+
+// The tensors along an axis, which goes away, as views.
+std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis = 0);
+Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                        std::int64_t axis = 0);
+
+// x repeated as a whole, repetitions[d] times along axis d; the shorter of shape and repetitions is
+// filled up with 1 in front, as NumPy does.
+Tensor tile(const Tensor& x, const Dims& repetitions);
+Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repetitions);
+
+// Each element repeated, along an axis or in x flattened: all as often, or each its own number of
+// times. ValueError for a negative number, ShapeError unless there is one or one for each.
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis = {});
+Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<std::int64_t> axis = {});
+Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> axis = {});
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t repeats,
+                       std::optional<std::int64_t> axis = {});
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repeats,
+                       std::optional<std::int64_t> axis = {});
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& repeats,
+                       std::optional<std::int64_t> axis = {});
+
+// The other way round along the axes, as a view.
+Tensor flip(const Tensor& x, const Axes& axes = {});
+Tensor flip_backward(const Tensor& grad_output, const Axes& axes = {});
+
+// Shifted along the axes, what falls off one end comes in at the other; without axes x is shifted as
+// if it were flattened. One shift serves all axes, and several serve one axis.
+Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes = {});
+inline Tensor roll(const Tensor& x, std::int64_t shift, const Axes& axes = {}) {
+  return roll(x, Dims{shift}, axes);
+}
+Tensor roll_backward(const Tensor& grad_output, const Dims& shifts, const Axes& axes = {});
+inline Tensor roll_backward(const Tensor& grad_output, std::int64_t shift, const Axes& axes = {}) {
+  return roll_backward(grad_output, Dims{shift}, axes);
+}
+
+// Axis source[i] becomes axis destination[i], the others keep their order. A view.
+Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination);
+inline Tensor moveaxis(const Tensor& x, std::int64_t source, std::int64_t destination) {
+  return moveaxis(x, Dims{source}, Dims{destination});
+}
+Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Dims& destination);
+inline Tensor moveaxis_backward(const Tensor& grad_output, std::int64_t source,
+                                std::int64_t destination) {
+  return moveaxis_backward(grad_output, Dims{source}, Dims{destination});
+}
+
+// What pad puts around x: a number; x mirrored at its edge, which is not doubled; the edge; or x
+// again from its other end.
+enum class PadMode : std::uint8_t { constant, reflect, edge, wrap };
+
+// How many elements to add before and behind; one pair serves all axes.
+using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+// ValueError for a negative width, and where a mode other than constant has nothing to repeat.
+Tensor pad(const Tensor& x, const Padding& widths, PadMode mode = PadMode::constant,
+           const Scalar& value = 0);
+Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const Padding& widths,
+                    PadMode mode = PadMode::constant);
 
 }  // namespace extensor

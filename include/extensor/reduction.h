@@ -53,6 +53,18 @@ Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
 
+// How many elements are not 0 (NaN is not), int64.
+Tensor count_nonzero(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+
+// The vector norm (Σ |x|^p)^(1/p) for any p: 2; 1; ±infinity, the largest or smallest magnitude; 0,
+// the number of elements that are not 0. Neither overflows nor underflows where the norm does not.
+// Integers give float32. Nothing has the norm 0 for a finite p ≥ 0, ValueError for others and for
+// p = NaN.
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdims = false);
+// Ties of p = ±infinity share the gradient equally; 0 wherever x is 0.
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p = 2,
+                     const Axes& axes = {}, double eps = default_eps);
+
 // The names of the Python Array API.
 inline Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {
   return max_reduce(x, axes, keepdims);

@@ -142,6 +142,8 @@ class Tensor {
   Tensor operator[](std::int64_t index) const;                  // along the first axis
   Tensor operator[](std::initializer_list<Index> index) const;  // x[{1, Slice{0, 4}, newaxis}]
   Tensor index(const std::vector<Index>& index) const;
+  // Copies: a mask selects elements (masked_select), integers select along the first axis (take).
+  Tensor operator[](const Tensor& selection) const;
 
   // Copies.
   Tensor to(DType dtype) const;  // itself when the dtype is the same

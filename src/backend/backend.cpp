@@ -4,6 +4,7 @@
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/embedding.h"
 #include "backend/cpu/losses/losses.h"
+#include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
@@ -18,6 +19,9 @@ const Backend& backend_for(const Device& device) {
                                        &cpu::rows,        &cpu::matmul,          &cpu::random,
                                        &cpu::loss,        &cpu::class_loss,      &cpu::embedding,
                                        &cpu::dropout};
+  static constexpr Backend cpu_backend{
+      &cpu::elementwise, &cpu::has_elementwise, &cpu::reduce, &cpu::rows, &cpu::matmul, &cpu::random,
+      &cpu::check_indices, &cpu::index, &cpu::nonzero, &cpu::sort, &cpu::search, &cpu::scan};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -9,6 +9,7 @@
 #include "extensor/activation.h"
 #include "backend/embedding_call.h"
 #include "backend/loss_call.h"
+#include "backend/indexing_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -109,6 +110,12 @@ struct Backend {
   void (*class_loss)(const ClassLossCall&);
   void (*embedding)(const EmbeddingCall&);
   void (*dropout)(const DropoutCall&);
+  CheckedIndices (*check_indices)(const CheckIndicesCall&);
+  void (*index)(const IndexCall&);
+  void (*nonzero)(const NonzeroCall&);
+  void (*sort)(const SortCall&);
+  void (*search)(const SearchCall&);
+  void (*scan)(const ScanCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "extensor/reduction.h"
+#include "ops/launch.h"
 
 namespace extensor {
 
@@ -69,6 +70,11 @@ Tensor reduce_broadcast_dims(const Tensor& grad, const Shape& original_shape) {
                              " does not broadcast to grad's shape ", shape));
   }
   return sum(grad, repeated, true).reshape(original_shape);
+}
+
+Tensor broadcast_to_backward(const Tensor& grad_output, const Shape& input_shape) {
+  ops::check_float("broadcast_to_backward", "grad_output", grad_output);
+  return reduce_broadcast_dims(grad_output, input_shape);
 }
 
 }  // namespace extensor

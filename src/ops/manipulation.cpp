@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/creation.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -59,6 +60,9 @@ Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape) {
   return reshaped_gradient("flatten_backward", grad_output, input_shape, grad_output.ndim() == 1);
 }
 
+// ---- joining
+// ---------------------------------------------------------------------------------------
+
 Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
   if (tensors.empty()) throw ValueError("concatenate: needs one tensor at least, got none");
   const Tensor& first = tensors.front();
@@ -91,6 +95,69 @@ Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
   return result;
 }
 
+std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
+                                         const std::vector<Shape>& shapes, std::int64_t axis) {
+  constexpr const char* operation = "concatenate_backward";
+  if (shapes.empty()) {
+    throw ValueError(message(operation, ": needs one shape at least, got none"));
+  }
+  const Shape& first = shapes.front();
+  const auto rank = static_cast<std::int64_t>(first.size());
+  const std::int64_t at = detail::normalize_axis(operation, axis, rank);
+  const auto dimension = static_cast<std::size_t>(at);
+  Shape joined = first;
+  joined[dimension] = 0;
+  for (const Shape& shape : shapes) {
+    Shape like = first;
+    if (shape.size() == first.size()) like[dimension] = shape[dimension];
+    if (!(shape == like) ||
+        __builtin_add_overflow(joined[dimension], shape[dimension], &joined[dimension])) {
+      throw ShapeError(message(operation, ": shapes differ outside axis ", at, ": ", first, " and ",
+                               shape));
+    }
+  }
+  ops::check_grad_output(operation, grad_output, joined);
+  std::vector<Tensor> gradients;
+  std::int64_t begin = 0;
+  for (const Shape& shape : shapes) {
+    gradients.push_back(grad_output.slice(at, begin, begin + shape[dimension]));
+    begin += shape[dimension];
+  }
+  return gradients;
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
+  if (tensors.empty()) throw ValueError("stack: needs one tensor at least, got none");
+  const Shape& shape = tensors.front().shape();
+  const std::int64_t at =
+      detail::normalize_axis("stack", axis, static_cast<std::int64_t>(shape.size()) + 1);
+  DType dtype = tensors.front().dtype();
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    if (!(tensors[i].shape() == shape)) {
+      throw ShapeError(message("stack: shapes differ: tensor 0 is ", shape, ", tensor ", i, " is ",
+                               tensors[i].shape()));
+    }
+    dtype = promote_types(dtype, tensors[i].dtype(), "stack");
+  }
+  Shape stacked = shape;
+  stacked.insert(static_cast<std::size_t>(at), static_cast<std::int64_t>(tensors.size()));
+  Tensor result = detail::make_empty("stack", stacked, dtype, tensors.front().device());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto position = static_cast<std::int64_t>(i);
+    result.slice(at, position, position + 1).squeeze(at).copy_from(tensors[i]);
+  }
+  return result;
+}
+
+std::vector<Tensor> stack_backward(const Tensor& grad_output, std::int64_t axis) {
+  ops::check_float("stack_backward", "grad_output", grad_output);
+  detail::normalize_axis("stack_backward", axis, grad_output.ndim());
+  return unstack(grad_output, axis);
+}
+
+// ---- taking apart
+// ----------------------------------------------------------------------------------
+
 std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis) {
   const std::int64_t at = detail::normalize_axis("split", axis, x.ndim());
   const std::int64_t length = x.size(at);
@@ -103,6 +170,74 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
     result.push_back(x.slice(at, i * (length / parts), (i + 1) * (length / parts)));
   }
   return result;
+}
+
+
+std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
+  const std::int64_t at = detail::normalize_axis("unstack", axis, x.ndim());
+  std::vector<Tensor> result;
+  for (std::int64_t i = 0; i < x.size(at); ++i) {
+    result.push_back(x.slice(at, i, i + 1).squeeze(at));
+  }
+  return result;
+}
+
+namespace {
+
+// The gradients of views that tile the input along an axis, one after the other.
+Tensor parts_gradient(const char* operation, const std::vector<Tensor>& grad_outputs,
+                      const Shape& input_shape, std::int64_t axis, const Shape& part_shape) {
+  detail::checked_numel(operation, input_shape);
+  std::optional<DType> dtype;
+  for (const Tensor& gradient : grad_outputs) {
+    if (!gradient.defined()) continue;
+    ops::check_grad_output(operation, gradient, part_shape);
+    dtype = dtype ? promote_types(*dtype, gradient.dtype(), operation) : gradient.dtype();
+  }
+  Tensor result = zeros(input_shape, dtype.value_or(default_float));
+  const auto count = static_cast<std::int64_t>(grad_outputs.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Tensor& gradient = grad_outputs[static_cast<std::size_t>(i)];
+    if (!gradient.defined()) continue;
+    const std::int64_t length = input_shape[static_cast<std::size_t>(axis)] / count;
+    Tensor part = result.slice(axis, i * length, (i + 1) * length);
+    part.reshape(part_shape).copy_from(gradient);
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                      std::int64_t axis) {
+  constexpr const char* operation = "split_backward";
+  const auto rank = static_cast<std::int64_t>(input_shape.size());
+  const std::int64_t at = detail::normalize_axis(operation, axis, rank);
+  Shape part_shape = input_shape;
+  std::int64_t& length = part_shape[static_cast<std::size_t>(at)];
+  const auto parts = static_cast<std::int64_t>(grad_outputs.size());
+  if (parts == 0 || length % parts != 0) {
+    throw ValueError(message(operation, ": ", parts, " gradients were given, must be at least 1 and",
+                             " divide axis ", at, " of ", input_shape));
+  }
+  length /= parts;
+  return parts_gradient(operation, grad_outputs, input_shape, at, part_shape);
+}
+
+Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                        std::int64_t axis) {
+  constexpr const char* operation = "unstack_backward";
+  const auto rank = static_cast<std::int64_t>(input_shape.size());
+  const std::int64_t at = detail::normalize_axis(operation, axis, rank);
+  const auto dimension = static_cast<std::size_t>(at);
+  const auto parts = static_cast<std::int64_t>(grad_outputs.size());
+  if (parts != input_shape[dimension]) {
+    throw ValueError(message(operation, ": ", parts, " gradients were given, axis ", at, " of ",
+                             input_shape, " needs ", input_shape[dimension]));
+  }
+  Shape part_shape = input_shape;
+  part_shape.erase(dimension);
+  return parts_gradient(operation, grad_outputs, input_shape, at, part_shape);
 }
 
 }  // namespace extensor

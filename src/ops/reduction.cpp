@@ -272,4 +272,9 @@ Tensor any(const Tensor& x, const Axes& axes, bool keepdims) {
                 DType::bool_);
 }
 
+Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceOp::sum, "count_nonzero", x.to(DType::bool_),
+                ReducedAxes("count_nonzero", axes, x.ndim()), keepdims, DType::int64);
+}
+
 }  // namespace extensor

@@ -72,6 +72,7 @@ HWY_AFTER_NAMESPACE();
 #include <bit>
 
 #include "backend/cpu/simd/dispatch_table.h"
+#include "backend/cpu/width.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -84,21 +85,6 @@ namespace {
 const StridedLoops& loops() {
   static const StridedLoops made = EXTENSOR_DISPATCH(make_strided_loops)();
   return made;
-}
-
-// Calls f with an unsigned integer of `size` bytes: moving needs the width alone.
-template <class Function>
-void with_width(std::size_t size, Function&& f) {
-  switch (size) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      return f(std::uint64_t{});
-  }
 }
 
 #if defined(__SSE2__)

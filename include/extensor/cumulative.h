@@ -1,0 +1,20 @@
+// Running sums and products along one axis, and their gradients. Floats keep their dtype and are
+// accumulated in float64; integers and bool give int64 (uint64 for unsigned).
+#pragma once
+
+#include <optional>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// The axis may be left out for tensors of one dimension; ValueError for others.
+Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis = {});
+Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int64_t> axis = {});
+
+// Its gradient is exact where elements are 0 too.
+Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis = {});
+Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
+                                std::optional<std::int64_t> axis = {});
+
+}  // namespace extensor

@@ -1,0 +1,90 @@
+// Indices before they are used, and the positions of what is true.
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/parallel.h"
+#include "core/visit.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::CheckedIndices;
+using backend::CheckIndicesCall;
+
+constexpr std::int64_t grain = 32768;
+
+template <class T>
+bool in_range(T index, std::int64_t lowest, std::int64_t size) {
+  if constexpr (std::is_unsigned_v<T>) {
+    return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(size);
+  } else {
+    return index >= lowest && index < size;
+  }
+}
+
+template <class T>
+CheckedIndices check(const CheckIndicesCall& call) {
+  const T* indices = reinterpret_cast<const T*>(call.indices);
+  bool bad = false, negative = false;
+  const int threads = threads_for(call.count, grain);
+#pragma omp parallel for num_threads(threads) reduction(|| : bad, negative) if (threads > 1)
+  for (std::int64_t j = 0; j < call.count; ++j) {
+    bad = bad || !in_range(indices[j], call.lowest, call.size);
+    negative = negative || indices[j] < T(0);
+  }
+  if (!bad) return {-1, negative};
+  const T* found = std::find_if(indices, indices + call.count, [&](T index) {
+    return !in_range(index, call.lowest, call.size);
+  });
+  return {found - indices, negative};
+}
+
+template <class T>
+void count_from_front(const CheckIndicesCall& call) {
+  const T* indices = reinterpret_cast<const T*>(call.indices);
+  parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      const auto index = static_cast<std::int64_t>(indices[j]);
+      call.out[j] = index < 0 ? index + call.size : index;
+    }
+  });
+}
+
+}  // namespace
+
+CheckedIndices check_indices(const CheckIndicesCall& call) {
+  return detail::visit_dtype(call.dtype, [&]<class T>() -> CheckedIndices {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (call.out == nullptr) return check<T>(call);
+      count_from_front<T>(call);
+    }
+    return {-1, false};
+  });
+}
+
+void nonzero(const backend::NonzeroCall& call) {
+  constexpr std::int64_t block = 16384;
+  const std::int64_t blocks = (call.count + block - 1) / block;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(blocks) + 1);
+  const auto block_end = [&](std::int64_t b) { return std::min(call.count, (b + 1) * block); };
+  parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      first[static_cast<std::size_t>(b) + 1] =
+          std::count(call.mask + b * block, call.mask + block_end(b), true);
+    }
+  });
+  for (std::size_t b = 1; b < first.size(); ++b) first[b] += first[b - 1];
+  parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      std::int64_t* next = call.out + first[static_cast<std::size_t>(b)];
+      for (std::int64_t i = b * block; i < block_end(b); ++i) {
+        if (call.mask[i]) *next++ = i;
+      }
+    }
+  });
+}
+
+}  // namespace extensor::cpu

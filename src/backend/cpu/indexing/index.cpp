@@ -1,0 +1,221 @@
+// Reading and writing elements by position. Sums go destination by destination in the order of
+// their sources, so that no thread count changes them.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/width.h"
+#include "core/convert.h"
+#include "core/visit.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::IndexCall;
+using backend::IndexOp;
+
+constexpr std::int64_t elements_per_thread = 16384;
+
+// How many units of `elements` elements are worth a thread.
+std::int64_t grain_for(std::int64_t elements) {
+  return std::max<std::int64_t>(1, elements_per_thread / std::max<std::int64_t>(1, elements));
+}
+
+// ---- rows
+// ------------------------------------------------------------------------------------------
+
+void take_rows(const IndexCall& call) {
+  const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
+  const std::int64_t bytes = call.inner * size;
+  parallel_for(call.outer * call.count, grain_for(call.inner),
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::int64_t outer = begin / call.count, j = begin % call.count;
+                 const std::byte* source = call.source + outer * call.length * bytes;
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   std::memcpy(call.out + row * bytes, source + call.indices[j] * bytes,
+                               static_cast<std::size_t>(bytes));
+                   if (++j == call.count) {
+                     j = 0;
+                     source += call.length * bytes;
+                   }
+                 }
+               });
+}
+
+// Single elements: a load and a store each instead of a call.
+template <class T>
+void take_single(const IndexCall& call) {
+  parallel_for(call.outer * call.count, elements_per_thread,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::int64_t outer = begin / call.count, j = begin % call.count;
+                 T* out = reinterpret_cast<T*>(call.out);
+                 for (std::int64_t at = begin; at < end; ++outer, j = 0) {
+                   const T* source = reinterpret_cast<const T*>(call.source) + outer * call.length;
+                   const std::int64_t stop = std::min(end, at + call.count - j);
+                   for (; at < stop; ++at, ++j) out[at] = source[call.indices[j]];
+                 }
+               });
+}
+
+// What sums are kept in: double for floats, 64 bits that wrap for integers.
+template <class T>
+using SumOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+
+template <class T>
+SumOf<T> widen(T value) {
+  return detail::convert<SumOf<T>>(value);
+}
+
+// Which sources each destination receives, by a counting sort.
+struct Destinations {
+  std::vector<std::int64_t> first;    // of each destination's sources in `sources`
+  std::vector<std::int64_t> sources;  // in ascending order for each destination
+  std::vector<std::int64_t> touched;  // the destinations that receive any
+
+  explicit Destinations(const IndexCall& call)
+      : first(static_cast<std::size_t>(call.length) + 1),
+        sources(static_cast<std::size_t>(call.count)) {
+    for (std::int64_t j = 0; j < call.count; ++j) ++first[at(call.indices[j]) + 1];
+    for (std::int64_t d = 0; d < call.length; ++d) {
+      if (first[at(d) + 1] != 0) touched.push_back(d);
+      first[at(d) + 1] += first[at(d)];
+    }
+    std::vector<std::int64_t> next(first.begin(), first.end() - 1);
+    for (std::int64_t j = 0; j < call.count; ++j) sources[at(next[at(call.indices[j])]++)] = j;
+  }
+
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+};
+
+template <class T>
+void add_rows(const IndexCall& call) {
+  using Sum = SumOf<T>;
+  const Destinations destinations(call);
+  Sum factor;
+  if constexpr (std::is_integral_v<T>) {
+    factor = static_cast<Sum>(call.factor.integer);
+  } else {
+    factor = call.factor.real;
+  }
+  const auto count = static_cast<std::int64_t>(destinations.touched.size());
+  const std::int64_t each = call.inner * (1 + call.count / std::max<std::int64_t>(1, count));
+  parallel_for(call.outer * count, grain_for(each), [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t block = 256;
+    Sum sums[block];
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t outer = unit / count;
+      const auto destination = Destinations::at(
+          destinations.touched[Destinations::at(unit % count)]);
+      const T* source =
+          reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
+      T* out = reinterpret_cast<T*>(call.out) +
+               (outer * call.length + static_cast<std::int64_t>(destination)) * call.inner;
+      for (std::int64_t i0 = 0; i0 < call.inner; i0 += block) {
+        const std::int64_t width = std::min(block, call.inner - i0);
+        for (std::int64_t i = 0; i < width; ++i) sums[i] = widen(out[i0 + i]);
+        for (std::int64_t s = destinations.first[destination];
+             s < destinations.first[destination + 1]; ++s) {
+          const T* row = source + destinations.sources[Destinations::at(s)] * call.inner + i0;
+          for (std::int64_t i = 0; i < width; ++i) sums[i] += factor * widen(row[i]);
+        }
+        for (std::int64_t i = 0; i < width; ++i) out[i0 + i] = detail::convert<T>(sums[i]);
+      }
+    }
+  });
+}
+
+// ---- elements
+// --------------------------------------------------------------------------------------
+
+template <class T>
+void take_elements(const IndexCall& call) {
+  const T* source = reinterpret_cast<const T*>(call.source);
+  T* out = reinterpret_cast<T*>(call.out);
+  parallel_for(call.outer * call.count, grain_for(call.inner),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const T* from = source + row / call.count * call.length * call.inner;
+                   const std::int64_t* indices = call.indices + row * call.inner;
+                   T* to = out + row * call.inner;
+                   for (std::int64_t i = 0; i < call.inner; ++i) {
+                     to[i] = from[indices[i] * call.inner + i];
+                   }
+                 }
+               });
+}
+
+// Calls store(destination, source) for every index, sources of one destination in ascending order.
+// Columns [o, :, i] are independent of each other; where there are few, threads share one by
+// its destinations.
+template <class Store>
+void scatter_elements(const IndexCall& call, Store&& store) {
+  constexpr std::int64_t columns_together = 256;
+  const std::int64_t blocks = (call.inner + columns_together - 1) / columns_together;
+  const auto run = [&](std::int64_t unit, std::int64_t lowest, std::int64_t beyond) {
+    const std::int64_t outer = unit / blocks, first = unit % blocks * columns_together;
+    const std::int64_t last = std::min(call.inner, first + columns_together);
+    for (std::int64_t j = 0; j < call.count; ++j) {
+      const std::int64_t row = (outer * call.count + j) * call.inner;
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t index = call.indices[row + i];
+        if (index < lowest || index >= beyond) continue;
+        store((outer * call.length + index) * call.inner + i, row + i);
+      }
+    }
+  };
+  const std::int64_t units = call.outer * blocks;
+  if (units >= max_threads() || units * call.count < elements_per_thread) {
+    const std::int64_t grain = grain_for(call.count * std::min(call.inner, columns_together));
+    parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) run(unit, 0, call.length);
+    });
+    return;
+  }
+  const int threads = threads_for(call.count, elements_per_thread);
+  const std::int64_t share = (call.length + threads - 1) / threads;
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    parallel_for(threads, call.length, share,
+                 [&](std::int64_t begin, std::int64_t end) { run(unit, begin, end); });
+  }
+}
+
+template <class T>
+void put_elements(const IndexCall& call) {
+  const T* source = reinterpret_cast<const T*>(call.source);
+  T* out = reinterpret_cast<T*>(call.out);
+  scatter_elements(call, [=](std::int64_t to, std::int64_t from) { out[to] = source[from]; });
+}
+
+template <class Sum>
+void add_elements(const IndexCall& call) {
+  const Sum* source = reinterpret_cast<const Sum*>(call.source);
+  Sum* out = reinterpret_cast<Sum*>(call.out);
+  scatter_elements(call, [=](std::int64_t to, std::int64_t from) { out[to] += source[from]; });
+}
+
+}  // namespace
+
+void index(const IndexCall& call) {
+  if (call.outer == 0 || call.count == 0 || call.inner == 0) return;
+  const std::size_t size = itemsize(call.dtype);
+  switch (call.op) {
+    case IndexOp::take_rows:
+      if (call.inner != 1) return take_rows(call);
+      return with_width(size, [&](auto width) { take_single<decltype(width)>(call); });
+    case IndexOp::add_rows:
+      return detail::visit_dtype(call.dtype, [&]<class T>() { add_rows<T>(call); });
+    case IndexOp::take_elements:
+      return with_width(size, [&](auto width) { take_elements<decltype(width)>(call); });
+    case IndexOp::put_elements:
+      return with_width(size, [&](auto width) { put_elements<decltype(width)>(call); });
+    case IndexOp::add_elements:
+      if (call.dtype == DType::float64) return add_elements<double>(call);
+      return add_elements<std::uint64_t>(call);
+  }
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,15 @@
+// The CPU's kernels for indices, sorting, searching and scans.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace extensor::cpu {
+
+backend::CheckedIndices check_indices(const backend::CheckIndicesCall& call);
+void index(const backend::IndexCall& call);
+void nonzero(const backend::NonzeroCall& call);
+void sort(const backend::SortCall& call);
+void search(const backend::SearchCall& call);
+void scan(const backend::ScanCall& call);
+
+}  // namespace extensor::cpu

@@ -1,0 +1,146 @@
+// Running sums and products along an axis: float32 and halves in float64, float64 sums with what
+// rounding lost carried along, each result rounded once.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/parallel.h"
+#include "core/convert.h"
+#include "core/visit.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::ScanCall;
+using backend::ScanOp;
+
+constexpr std::int64_t columns_together = 32;
+
+// The sum so far and, beside it, what its roundings dropped.
+struct ExactSum {
+  double sum = 0, lost = 0;
+  void add(double value) {
+    const double next = sum + value;
+    const double added = next - sum;
+    lost += (sum - (next - added)) + (value - added);
+    sum = next;
+  }
+  double get() const { return std::isfinite(sum) ? sum + lost : sum; }
+};
+struct WideSum {
+  double sum = 0;
+  void add(double value) { sum += value; }
+  double get() const { return sum; }
+};
+struct IntegerSum {
+  std::uint64_t sum = 0;
+  void add(std::uint64_t value) { sum += value; }
+  std::uint64_t get() const { return sum; }
+};
+template <class Number>
+struct Product {
+  Number product = 1;
+  void add(Number value) { product *= value; }
+  Number get() const { return product; }
+};
+
+template <class T>
+using WideOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+
+// Calls body(first element, columns) for every block of neighbouring columns.
+template <class Body>
+void for_each_block(const ScanCall& call, int threads, std::int64_t grain, Body&& body) {
+  const std::int64_t blocks = (call.inner + columns_together - 1) / columns_together;
+  parallel_for(threads, call.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t column = unit % blocks * columns_together;
+      body(unit / blocks * call.length * call.inner + column,
+           std::min(columns_together, call.inner - column));
+    }
+  });
+}
+
+std::int64_t block_count(const ScanCall& call) {
+  return call.outer * ((call.inner + columns_together - 1) / columns_together);
+}
+std::int64_t block_grain(const ScanCall& call) {
+  return std::max<std::int64_t>(
+      1, 8192 / (call.length * std::min(call.inner, columns_together)));
+}
+
+template <class T, class Accumulator>
+void run(const ScanCall& call) {
+  const T* x = reinterpret_cast<const T*>(call.x);
+  T* out = reinterpret_cast<T*>(call.out);
+  const std::int64_t step = call.reverse ? -call.inner : call.inner;
+  const std::int64_t start = call.reverse ? (call.length - 1) * call.inner : 0;
+  const std::int64_t grain = block_grain(call);
+  for_each_block(call, threads_for(block_count(call), grain), grain,
+                 [&](std::int64_t first, std::int64_t columns) {
+                   Accumulator totals[columns_together];
+                   std::int64_t at = first + start;
+                   for (std::int64_t k = 0; k < call.length; ++k, at += step) {
+                     for (std::int64_t i = 0; i < columns; ++i) {
+                       totals[i].add(detail::convert<WideOf<T>>(x[at + i]));
+                       out[at + i] = detail::convert<T>(totals[i].get());
+                     }
+                   }
+                 });
+}
+
+// The product of those before k, times Σ over j ≥ k of g[j] · Π over k < i ≤ j of x[i], which is
+// g[k] + x[k + 1] · the same at k + 1: no division, so zeros are like any number.
+template <class T>
+void run_prod_backward(const ScanCall& call) {
+  const T* x = reinterpret_cast<const T*>(call.x);
+  const T* g = reinterpret_cast<const T*>(call.grad_output);
+  T* out = reinterpret_cast<T*>(call.out);
+  const std::int64_t grain = block_grain(call);
+  const int threads = threads_for(block_count(call), grain);
+  const std::int64_t size = call.length * std::min(call.inner, columns_together);
+  std::vector<double> memory(static_cast<std::size_t>(threads * size));
+  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns) {
+    double* before = memory.data() + (threads == 1 ? 0 : omp_get_thread_num()) * size;
+    double running[columns_together];
+    std::fill(running, running + columns, 1.0);
+    for (std::int64_t k = 0; k < call.length; ++k) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        before[k * columns + i] = running[i];
+        running[i] *= detail::convert<double>(x[first + k * call.inner + i]);
+      }
+    }
+    std::fill(running, running + columns, 0.0);
+    for (std::int64_t k = call.length; k-- > 0;) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const std::int64_t at = first + k * call.inner + i;
+        const double sum = detail::convert<double>(g[at]) + running[i];
+        out[at] = detail::convert<T>(before[k * columns + i] * sum);
+        running[i] = sum * detail::convert<double>(x[at]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void scan(const ScanCall& call) {
+  if (call.outer == 0 || call.length == 0 || call.inner == 0) return;
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      if constexpr (sizeof(T) == 8) {
+        if (call.op == ScanOp::sum) return run<T, IntegerSum>(call);
+        return run<T, Product<std::uint64_t>>(call);
+      }
+    } else {
+      using Sum = std::conditional_t<std::is_same_v<T, double>, ExactSum, WideSum>;
+      if (call.op == ScanOp::sum) return run<T, Sum>(call);
+      if (call.op == ScanOp::prod) return run<T, Product<double>>(call);
+      return run_prod_backward<T>(call);
+    }
+  });
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,180 @@
+// Sorting rows: elements become unsigned keys that order as they do, NaN the largest in either
+// direction, and keys with their positions are sorted by radix, or by comparison where rows are
+// short.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/width.h"
+#include "core/convert.h"
+#include "core/visit.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::SearchCall;
+using backend::SortCall;
+
+template <std::size_t size>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using Type = std::uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using Type = std::uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using Type = std::uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using Type = std::uint64_t;
+};
+template <class T>
+using KeyOf = typename UnsignedOf<sizeof(T)>::Type;
+
+template <class T>
+bool is_nan(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return false;
+  } else {
+    return value != value;
+  }
+}
+bool is_nan(Float16 value) { return std::isnan(static_cast<float>(value)); }
+bool is_nan(BFloat16 value) { return std::isnan(static_cast<float>(value)); }
+
+// Keys compare as the elements do, the other way round where descending.
+template <class T>
+KeyOf<T> key_of(T value, bool descending) {
+  using Key = KeyOf<T>;
+  constexpr Key top = static_cast<Key>(Key{1} << (std::numeric_limits<Key>::digits - 1));
+  if (is_nan(value)) return std::numeric_limits<Key>::max();
+  Key key = std::bit_cast<Key>(value);
+  if constexpr (!std::is_integral_v<T>) {
+    if (key == top) key = 0;  // −0 equals +0
+    key = static_cast<Key>((key & top) != 0 ? ~key : key | top);
+  } else if constexpr (std::is_signed_v<T>) {
+    key = static_cast<Key>(key ^ top);
+  }
+  return descending ? static_cast<Key>(~key) : key;
+}
+
+template <class Key, class Position>
+struct Entry {
+  Key key;
+  Position position;
+  friend bool operator<(const Entry& a, const Entry& b) {
+    return a.key != b.key ? a.key < b.key : a.position < b.position;
+  }
+};
+
+// Byte by byte from the lowest, skipping those that all keys share. The result is in `entries`.
+template <class Entry>
+void radix_sort(Entry* entries, Entry* other, std::int64_t n) {
+  constexpr int digits = static_cast<int>(sizeof(entries->key));
+  std::int64_t counts[digits][256] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (int d = 0; d < digits; ++d) ++counts[d][(entries[i].key >> (8 * d)) & 0xff];
+  }
+  Entry* from = entries;
+  Entry* to = other;
+  for (int d = 0; d < digits; ++d) {
+    std::int64_t* count = counts[d];
+    if (count[(from->key >> (8 * d)) & 0xff] == n) continue;
+    std::int64_t next = 0;
+    for (int value = 0; value < 256; ++value) {
+      const std::int64_t here = count[value];
+      count[value] = next;
+      next += here;
+    }
+    for (std::int64_t i = 0; i < n; ++i) to[count[(from[i].key >> (8 * d)) & 0xff]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != entries) std::copy(from, from + n, entries);
+}
+
+// The first `count` in order, the rest anywhere.
+template <class Entry>
+void sort_entries(Entry* entries, Entry* other, std::int64_t n, std::int64_t count) {
+  if (count < n / 8) {
+    std::nth_element(entries, entries + count, entries + n);
+    n = count;
+  }
+  constexpr auto long_row = static_cast<std::int64_t>(64 * sizeof(entries->key));
+  if (n >= long_row) return radix_sort(entries, other, n);
+  std::sort(entries, entries + n);
+}
+
+template <class T, class Position>
+void sort_rows(const SortCall& call) {
+  using Element = Entry<KeyOf<T>, Position>;
+  const std::int64_t n = call.length;
+  const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
+  const int threads = threads_for(call.rows, grain);
+  // Allocated here, because nothing may throw inside the parallel region.
+  std::vector<Element> memory(2 * static_cast<std::size_t>(threads * n));
+  parallel_for(threads, call.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    const int thread = threads == 1 ? 0 : omp_get_thread_num();
+    Element* entries = memory.data() + 2 * thread * n;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* x = reinterpret_cast<const T*>(call.x) + row * n;
+      for (std::int64_t i = 0; i < n; ++i) {
+        entries[i] = {key_of(x[i], call.descending), static_cast<Position>(i)};
+      }
+      sort_entries(entries, entries + n, n, call.count);
+      if (call.values != nullptr) {
+        T* values = reinterpret_cast<T*>(call.values) + row * call.count;
+        for (std::int64_t i = 0; i < call.count; ++i) values[i] = x[entries[i].position];
+      }
+      if (call.indices != nullptr) {
+        std::int64_t* indices = call.indices + row * call.count;
+        for (std::int64_t i = 0; i < call.count; ++i) {
+          indices[i] = static_cast<std::int64_t>(entries[i].position);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void sort(const SortCall& call) {
+  if (call.rows == 0 || call.length == 0 || call.count == 0) return;
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    if (call.length <= std::numeric_limits<std::uint32_t>::max()) {
+      sort_rows<T, std::uint32_t>(call);
+    } else {
+      sort_rows<T, std::uint64_t>(call);
+    }
+  });
+}
+
+void search(const SearchCall& call) {
+  if (call.rows == 0 || call.count == 0) return;
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    const T* sorted = reinterpret_cast<const T*>(call.sorted);
+    const T* values = reinterpret_cast<const T*>(call.values);
+    const auto before = [](T a, T b) { return key_of(a, false) < key_of(b, false); };
+    parallel_for(call.rows * call.count, 1024, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const T* row = sorted + (call.one_row ? 0 : i / call.count * call.length);
+        const T* found = call.behind_equal
+                             ? std::upper_bound(row, row + call.length, values[i], before)
+                             : std::lower_bound(row, row + call.length, values[i], before);
+        call.out[i] = found - row;
+      }
+    });
+  });
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,96 @@
+// The kernel families that move elements by position, order rows and run along them. Every operand
+// is dense.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/elementwise_op.h"
+#include "extensor/dtype.h"
+
+namespace extensor::backend {
+
+// Which of `count` indices of any integer dtype lie in lowest … size − 1; those below 0 count from
+// the end. `out`, where given, receives them counted from 0: only for indices checked before.
+struct CheckIndicesCall {
+  DType dtype;
+  std::int64_t count;
+  std::int64_t lowest, size;
+  const std::byte* indices;
+  std::int64_t* out = nullptr;
+};
+struct CheckedIndices {
+  std::int64_t first_bad;  // the position of the first one out of range, −1: none
+  bool any_negative;
+};
+
+// "rows": one list of `count` indices for all, each moves `inner` neighbouring elements.
+// "elements": an index for every element, [outer, count, inner].
+enum class IndexOp : std::uint8_t {
+  take_rows,      // out[o, j, i] = source[o, indices[j], i]
+  add_rows,       // out[o, indices[j], i] += factor · source[o, j, i], each sum rounded once
+  take_elements,  // out[o, j, i] = source[o, indices[o, j, i], i]
+  put_elements,   // out[o, indices[o, j, i], i] = source[o, j, i], the last one stays
+  add_elements,   // as put, adding; float64, int64 or uint64
+};
+
+// take: source is [outer, length, inner] and out [outer, count, inner]; put and add: the other way
+// round. Indices lie in 0 … length − 1. Sums do not depend on the number of threads.
+struct IndexCall {
+  IndexOp op;
+  DType dtype;
+  std::int64_t outer, length, count, inner;
+  const std::int64_t* indices;
+  const std::byte* source;
+  std::byte* out;
+  Parameter factor = {1, 1};
+};
+
+// The positions where the mask is true, ascending; the caller counted them.
+struct NonzeroCall {
+  const bool* mask;
+  std::int64_t count;
+  std::int64_t* out;
+};
+
+// The first `count` of every row of `length` in ascending or descending order; equal elements keep
+// their order and NaN is last in both. Either result may be null.
+struct SortCall {
+  DType dtype;
+  bool descending;
+  std::int64_t rows, length, count;
+  const std::byte* x;
+  std::byte* values;
+  std::int64_t* indices;
+};
+
+// Where each of `count` values of a row would be inserted into a sorted row of `length`, before
+// equal elements or behind them; NaN is the largest.
+struct SearchCall {
+  DType dtype;
+  bool behind_equal;
+  bool one_row;  // all values are looked up in the first sorted row
+  std::int64_t rows, length, count;
+  const std::byte* sorted;
+  const std::byte* values;
+  std::int64_t* out;
+};
+
+enum class ScanOp : std::uint8_t {
+  sum,
+  prod,
+  prod_backward,  // of y = prod: Σ over j ≥ k of g[j] · Π over i ≤ j, i ≠ k of x[i]
+};
+
+// Along the middle of [outer, length, inner]; floats, int64 or uint64.
+struct ScanCall {
+  ScanOp op;
+  DType dtype;
+  bool reverse;  // from the last to the first; not prod_backward
+  std::int64_t outer, length, inner;
+  const std::byte* x;
+  const std::byte* grad_output;  // of prod_backward
+  std::byte* out;
+};
+
+}  // namespace extensor::backend

@@ -1,0 +1,174 @@
+// Elements by a mask, by a slice, or by not being 0.
+#include <algorithm>
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/broadcasting.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/indexing.h"
+#include "extensor/reduction.h"
+#include "ops/indices.h"
+#include "ops/launch.h"
+#include "ops/scalar_range.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+
+// The positions, in row-major order, where a bool tensor is true.
+Tensor true_positions(const char* operation, const Tensor& mask) {
+  const Tensor dense = mask.contiguous();
+  const auto count = count_nonzero(dense).item<std::int64_t>();
+  Tensor positions = detail::make_empty(operation, {count}, DType::int64, mask.device());
+  backend::NonzeroCall call{dense.data<bool>(), dense.numel(), positions.data<std::int64_t>()};
+  backend::backend_for(mask.device()).nonzero(call);
+  return positions;
+}
+
+// The mask covers the leading axes of `shape`: the axes behind it, which stay as they are.
+Shape unmasked_axes(const char* operation, const Shape& shape, const Tensor& mask) {
+  ops::check_mask(operation, mask);
+  const std::size_t covered = mask.shape().size();
+  bool fits = covered <= shape.size();
+  for (std::size_t d = 0; fits && d < covered; ++d) fits = mask.shape()[d] == shape[d];
+  if (!fits) {
+    throw ShapeError(message(operation, ": mask is ", mask.shape(), " and x is ", shape,
+                             ", whose leading dimensions it must have"));
+  }
+  Shape rest;
+  for (std::size_t d = covered; d < shape.size(); ++d) rest.push_back(shape[d]);
+  return rest;
+}
+
+Shape with_leading(std::int64_t length, const Shape& rest) {
+  Shape shape = rest;
+  shape.insert(0, length);
+  return shape;
+}
+
+}  // namespace
+
+// ---- masks
+// -----------------------------------------------------------------------------------------
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  const Shape rest = unmasked_axes("masked_select", x.shape(), mask);
+  const ops::Source pair[] = {x, mask};
+  ops::common_device("masked_select", pair);
+  const Shape rows = with_leading(mask.numel(), rest);
+  detail::checked_numel("masked_select", rows);  // a mask of rank 0 adds an axis
+  return take(x.reshape(rows), true_positions("masked_select", mask), 0);
+}
+
+Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shape,
+                              const Tensor& mask) {
+  constexpr const char* operation = "masked_select_backward";
+  const Shape rest = unmasked_axes(operation, input_shape, mask);
+  const Tensor positions = true_positions(operation, mask);
+  ops::check_grad_output(operation, grad_output, with_leading(positions.numel(), rest));
+  return take_backward(grad_output, with_leading(mask.numel(), rest), positions, 0)
+      .reshape(input_shape);
+}
+
+Tensor Tensor::operator[](const Tensor& selection) const {
+  return selection.dtype() == DType::bool_ ? masked_select(*this, selection)
+                                           : take(*this, selection, 0);
+}
+
+namespace {
+
+void check_mask_broadcasts(const char* operation, const Tensor& mask, const Shape& shape) {
+  ops::check_mask(operation, mask);
+  if (are_shapes_broadcastable(mask.shape(), shape) &&
+      broadcast_shapes(mask.shape(), shape) == shape) {
+    return;
+  }
+  throw ShapeError(message(operation, ": mask is ", mask.shape(),
+                           " and does not broadcast to the shape of x, ", shape));
+}
+
+Tensor fill_where(const char* operation, const Tensor& x, const Tensor& mask, const Scalar& value) {
+  const ops::Source inputs[] = {mask, ops::Source(value, x.dtype()), x};
+  return ops::evaluate(ops::ElementwiseOp::where, operation, ops::compute_dtype(x.dtype()),
+                       x.dtype(), inputs);
+}
+
+}  // namespace
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
+  check_mask_broadcasts("masked_fill", mask, x.shape());
+  ops::check_scalar_fits("masked_fill", value, x.dtype());
+  return fill_where("masked_fill", x, mask, value);
+}
+
+Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask) {
+  ops::check_float("masked_fill_backward", "grad_output", grad_output);
+  check_mask_broadcasts("masked_fill_backward", mask, grad_output.shape());
+  return fill_where("masked_fill_backward", grad_output, mask, 0);
+}
+
+// ---- slices
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+// `view` makes from a tensor of the input's shape the part that the forward gave.
+template <class View>
+Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, View&& view) {
+  constexpr const char* operation = "slice_backward";
+  const Tensor shaped = zeros({}, grad_output.dtype()).broadcast_to(input_shape);
+  ops::check_grad_output(operation, grad_output, view(shaped).shape());
+  Tensor result = zeros(input_shape, grad_output.dtype());
+  view(result).copy_from(grad_output);
+  return result;
+}
+
+}  // namespace
+
+Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
+                      const std::vector<Index>& index) {
+  return view_gradient(grad_output, input_shape,
+                       [&](const Tensor& x) { return x.index(index); });
+}
+
+Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
+                      std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+                      std::int64_t step) {
+  return view_gradient(grad_output, input_shape,
+                       [&](const Tensor& x) { return x.slice(axis, start, stop, step); });
+}
+
+// ---- positions
+// -------------------------------------------------------------------------------------
+
+std::vector<Tensor> nonzero(const Tensor& x) {
+  const Tensor at_least_1d = x.ndim() == 0 ? x.reshape({1}) : x;
+  Tensor rest = true_positions("nonzero", at_least_1d.to(DType::bool_));
+  const Shape& shape = at_least_1d.shape();
+  std::vector<Tensor> coordinates(shape.size());
+  for (std::size_t d = shape.size(); d-- > 1;) {
+    const std::int64_t size = std::max<std::int64_t>(1, shape[d]);  // nothing to divide where empty
+    coordinates[d] = modulo(rest, size);
+    rest = floor_divide(rest, size);
+  }
+  coordinates[0] = rest;
+  return coordinates;
+}
+
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
+  if (classes < 0) {
+    throw ValueError(message("one_hot: classes is ", classes, ", must be 0 or more"));
+  }
+  const Tensor checked =
+      ops::checked_indices("one_hot", indices, classes, indices.ndim(), ops::Negative::refused);
+  Shape shape = indices.shape();
+  shape.push_back(classes);
+  detail::checked_numel("one_hot", shape);
+  return equal(checked.unsqueeze(-1), arange(classes)).to(dtype);
+}
+
+}  // namespace extensor

@@ -1,0 +1,106 @@
+// Vector norms. The magnitudes are divided by the largest (the smallest for p < 0) before they are
+// raised to a power, so that nothing between 0 and the norm overflows or vanishes.
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+#include "extensor/creation.h"
+#include "extensor/reduction.h"
+#include "ops/launch.h"
+#include "ops/reduced_shape.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+using ops::ReducedAxes;
+
+void check_order(const char* operation, double p) {
+  if (p == p) return;
+  throw ValueError(message(operation, ": p is ", p, ", must be a number or an infinity"));
+}
+
+void check_has_norm(const char* operation, const Tensor& x, double p, const ReducedAxes& axes) {
+  if ((p >= 0 && std::isfinite(p)) || axes.count(x.shape()) != 0) return;
+  throw ValueError(message(operation, ": x is ", x.shape(),
+                           " and the reduced axes have no elements, which have no norm of p = ", p));
+}
+
+// Of a float64 tensor, the reduced axes kept.
+Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
+  const Tensor magnitude = abs(x);
+  const Tensor extreme = p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
+  if (std::isinf(p)) return extreme;
+  // 0, ∞ and NaN are no scale; the sum gives the right norm then.
+  const Tensor usable = greater(extreme, 0) & isfinite(extreme);
+  const Tensor scale = where(usable, extreme, ones({}, DType::float64));
+  const Tensor ratio = divide(magnitude, scale);
+  const Tensor total = sum(p == 2 ? square(ratio) : power(ratio, p), axes, true);
+  return multiply(scale, p == 2 ? sqrt(total) : power(total, 1 / p));
+}
+
+// In float32 or float64, the reduced axes kept.
+Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes& reduced) {
+  const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
+  const Tensor wide = x.to(ops::compute_dtype(dtype));
+  if (p == 0) return count_nonzero(wide, axes, true).to(wide.dtype());
+  if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
+    return zeros(reduced.shape(x.shape(), true), wide.dtype());
+  }
+  if (p == 1) return sum(abs(wide), axes, true);
+  if (p == 2) {
+    // The usual numbers need no scale.
+    const Tensor total = sum(square(wide), axes, true);
+    const bool single = wide.dtype() == DType::float32;
+    const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
+    if (all(greater_equal(total, lowest) & less_equal(total, highest)).item<bool>()) {
+      return sqrt(total);
+    }
+  }
+  return scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+  const ReducedAxes reduced("norm", axes, x.ndim());
+  check_order("norm", p);
+  check_has_norm("norm", x, p, reduced);
+  const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
+  return wide_norm(x, p, axes, reduced).to(dtype).reshape(reduced.shape(x.shape(), keepdims));
+}
+
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const Axes& axes,
+                     double eps) {
+  constexpr const char* operation = "norm_backward";
+  ops::check_float(operation, "x", x);
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  check_order(operation, p);
+  const Tensor g = ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  check_has_norm(operation, x, p, reduced);
+  if (p == 0 || x.numel() == 0) return zeros_like(x);
+  const auto safe = [&](const Tensor& denominator) {
+    return where(less(denominator, eps), full({}, eps, denominator.dtype()), denominator);
+  };
+  if (p == 2) {
+    const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
+    const Tensor y = wide_norm(wide, p, axes, reduced);
+    return multiply(divide(wide, safe(y)), g).to(x.dtype());
+  }
+  const Tensor wide = x.to(DType::float64);
+  const Tensor signed_g = multiply(sign(wide), g.to(DType::float64));
+  if (p == 1) return signed_g.to(x.dtype());
+  const Tensor magnitude = abs(wide), y = wide_norm(wide, p, axes, reduced);
+  if (std::isinf(p)) {
+    const Tensor hit = equal(magnitude, y) | (isnan(magnitude) & isnan(y));
+    const Tensor share = divide(signed_g, count_nonzero(hit, axes, true).to(DType::float64));
+    return where(hit, share, zeros({}, DType::float64)).to(x.dtype());
+  }
+  // (|x| / y)^(p − 1); the other way up for p < 1, where |x| is the denominator.
+  const Tensor slope = p > 1 ? power(divide(magnitude, safe(y)), p - 1)
+                             : power(divide(y, safe(magnitude)), 1 - p);
+  return multiply(signed_g, slope).to(x.dtype());
+}
+
+}  // namespace extensor

@@ -1,0 +1,427 @@
+// The same elements repeated, turned round, shifted, moved to other axes or framed.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/indexing.h"
+#include "extensor/manipulation.h"
+#include "extensor/matrix.h"
+#include "extensor/reduction.h"
+#include "ops/axis_view.h"
+#include "ops/launch.h"
+#include "ops/scalar_range.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+
+std::int64_t rank_of(const Shape& shape) { return static_cast<std::int64_t>(shape.size()); }
+std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+
+std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
+  std::int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    throw ShapeError(message(operation, ": ", b, " repetitions of an axis of size ", a,
+                             " are too many"));
+  }
+  return product;
+}
+
+void check_not_negative(const char* operation, const char* argument, std::int64_t count) {
+  if (count >= 0) return;
+  throw ValueError(message(operation, ": ", argument, " has ", count, ", must be 0 or more"));
+}
+
+}  // namespace
+
+// ---- tile
+// ------------------------------------------------------------------------------------------
+
+namespace {
+
+// How a tiled tensor reads: per axis a dimension that repeats and one of x. Dimensions of 1 are
+// left out, so that the rank stays within bounds for every result that fits memory.
+struct Tiling {
+  Shape result;      // of tile
+  Shape single;      // x, with 1 where it repeats
+  Shape repeated;    // the same with the repetitions
+  Dims repeat_axes;  // where the repetitions are
+
+  Tiling(const char* operation, const Shape& shape, const Dims& repetitions) {
+    const std::size_t rank = std::max(shape.size(), repetitions.size());
+    for (std::size_t d = 0; d < rank; ++d) {
+      const std::size_t behind = rank - d;
+      const std::int64_t size = behind <= shape.size() ? shape[shape.size() - behind] : 1;
+      const std::int64_t times =
+          behind <= repetitions.size() ? repetitions[repetitions.size() - behind] : 1;
+      check_not_negative(operation, "repetitions", times);
+      result.push_back(checked_product(operation, size, times));
+      if (times != 1) {
+        repeat_axes.push_back(rank_of(repeated));
+        single.push_back(1);
+        repeated.push_back(times);
+      }
+      if (size != 1) {
+        single.push_back(size);
+        repeated.push_back(size);
+      }
+    }
+    detail::checked_numel(operation, result);
+  }
+};
+
+}  // namespace
+
+Tensor tile(const Tensor& x, const Dims& repetitions) {
+  const Tiling tiling("tile", x.shape(), repetitions);
+  Tensor result = detail::make_empty("tile", tiling.result, x.dtype(), x.device());
+  if (result.numel() != 0) result.reshape(tiling.repeated).copy_from(x.reshape(tiling.single));
+  return result;
+}
+
+Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repetitions) {
+  detail::checked_numel("tile_backward", input_shape);
+  const Tiling tiling("tile_backward", input_shape, repetitions);
+  ops::check_grad_output("tile_backward", grad_output, tiling.result);
+  if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
+  if (tiling.repeat_axes.empty()) return grad_output.reshape(input_shape);
+  return sum(grad_output.reshape(tiling.repeated), tiling.repeat_axes).reshape(input_shape);
+}
+
+// ---- repeat
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+// Which position of the axis each position of the result has: 0, 0, 1, 2, 2, 2 …
+Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64_t length) {
+  if (repeats.size() != 1 && rank_of(repeats) != length) {
+    throw ShapeError(message(operation, ": repeats has ", repeats.size(),
+                             " numbers, must be one or ", length, ", the size of the axis"));
+  }
+  std::int64_t total = 0;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t times = repeats[repeats.size() == 1 ? 0 : at(i)];
+    check_not_negative(operation, "repeats", times);
+    if (__builtin_add_overflow(total, times, &total)) {
+      throw ShapeError(message(operation, ": the result's axis is too long"));
+    }
+  }
+  detail::checked_numel(operation, {total});
+  Tensor positions = detail::make_empty(operation, {total}, DType::int64);
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t times = repeats[repeats.size() == 1 ? 0 : at(i)];
+    if (times == 0) continue;
+    positions.slice(0, begin, begin + times).fill(i);
+    begin += times;
+  }
+  return positions;
+}
+
+Dims repeats_of(const char* operation, const Tensor& repeats) {
+  if (!is_integer(repeats.dtype())) {
+    throw DTypeError(
+        message(operation, ": repeats is ", repeats.dtype(), ", must be of an integer dtype"));
+  }
+  if (repeats.ndim() > 1) {
+    throw ShapeError(
+        message(operation, ": repeats is ", repeats.shape(), ", must have one dimension at most"));
+  }
+  return repeats.to(DType::int64).to_vector<std::int64_t>();
+}
+
+Shape repeated_shape(const char* operation, const Shape& shape, std::int64_t axis,
+                     std::int64_t repeats) {
+  check_not_negative(operation, "repeats", repeats);
+  Shape result = shape;
+  result[at(axis)] = checked_product(operation, result[at(axis)], repeats);
+  return result;
+}
+
+}  // namespace
+
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis) {
+  if (!axis) return repeat(x.flatten(), repeats, 0);
+  const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
+  const Shape shape = repeated_shape("repeat", x.shape(), along, repeats);
+  Tensor result = detail::make_empty("repeat", shape, x.dtype(), x.device());
+  if (result.numel() == 0) return result;
+  const ops::AxisView view(x.shape(), along);
+  result.reshape({view.outer * view.length, repeats, view.inner})
+      .copy_from(x.reshape({view.outer * view.length, 1, view.inner}));
+  return result;
+}
+
+Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<std::int64_t> axis) {
+  if (!axis) return repeat(x.flatten(), repeats, 0);
+  const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
+  return take(x, repeated_positions("repeat", repeats, x.size(along)), along);
+}
+
+Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> axis) {
+  return repeat(x, repeats_of("repeat", repeats), axis);
+}
+
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t repeats,
+                       std::optional<std::int64_t> axis) {
+  constexpr const char* operation = "repeat_backward";
+  const std::int64_t numel = detail::checked_numel(operation, input_shape);
+  if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
+  const std::int64_t along = detail::normalize_axis(operation, *axis, rank_of(input_shape));
+  ops::check_grad_output(operation, grad_output,
+                         repeated_shape(operation, input_shape, along, repeats));
+  if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
+  const ops::AxisView view(input_shape, along);
+  return sum(grad_output.reshape({view.outer * view.length, repeats, view.inner}), 1)
+      .reshape(input_shape);
+}
+
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repeats,
+                       std::optional<std::int64_t> axis) {
+  constexpr const char* operation = "repeat_backward";
+  const std::int64_t numel = detail::checked_numel(operation, input_shape);
+  if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
+  const std::int64_t along = detail::normalize_axis(operation, *axis, rank_of(input_shape));
+  const Tensor positions = repeated_positions(operation, repeats, input_shape[at(along)]);
+  Shape expected = input_shape;
+  expected[at(along)] = positions.numel();
+  ops::check_grad_output(operation, grad_output, expected);
+  return take_backward(grad_output, input_shape, positions, along);
+}
+
+Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& repeats,
+                       std::optional<std::int64_t> axis) {
+  return repeat_backward(grad_output, input_shape, repeats_of("repeat_backward", repeats), axis);
+}
+
+// ---- flip and roll
+// ---------------------------------------------------------------------------------
+
+namespace {
+
+Tensor flipped(const char* operation, const Tensor& x, const Axes& axes) {
+  Tensor result = x;
+  for (std::int64_t axis : detail::normalize_axes(operation, axes, x.ndim())) {
+    result = result.slice(axis, {}, {}, -1);
+  }
+  return result;
+}
+
+// How far each axis is shifted, in 0 … size − 1 (0 where the axis is empty).
+Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shifts,
+                    const Dims& axes, bool back) {
+  if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {
+    throw ShapeError(message(operation, ": ", shifts.size(), " shifts ", shifts, " for ",
+                             axes.size(), " axes ", axes, ", must be as many or one"));
+  }
+  Dims total(shape.size(), 0);
+  const std::size_t pairs =
+      shifts.empty() || axes.empty() ? 0 : std::max(shifts.size(), axes.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const std::int64_t axis = detail::normalize_axis(operation, axes[axes.size() == 1 ? 0 : i],
+                                                     rank_of(shape));
+    const std::int64_t size = shape[at(axis)];
+    if (size == 0) continue;
+    const std::int64_t shift = shifts[shifts.size() == 1 ? 0 : i] % size;
+    std::int64_t& sum = total[at(axis)];
+    sum += shift < 0 ? shift + size : shift;
+    if (sum >= size) sum -= size;
+  }
+  for (std::size_t d = 0; back && d < total.size(); ++d) {
+    if (total[d] != 0) total[d] = shape[d] - total[d];
+  }
+  return total;
+}
+
+// to = from shifted along this axis and those behind it, block by block.
+void copy_rolled(const Tensor& from, Tensor to, const Dims& shifts, std::int64_t axis) {
+  while (axis < from.ndim() && shifts[at(axis)] == 0) ++axis;
+  if (axis == from.ndim()) {
+    to.copy_from(from);
+    return;
+  }
+  const std::int64_t shift = shifts[at(axis)], kept = from.size(axis) - shift;
+  copy_rolled(from.slice(axis, 0, kept), to.slice(axis, shift), shifts, axis + 1);
+  copy_rolled(from.slice(axis, kept), to.slice(axis, 0, shift), shifts, axis + 1);
+}
+
+Tensor rolled(const char* operation, const Tensor& x, const Dims& shifts, const Axes& axes,
+              bool back) {
+  if (axes.all()) {
+    return rolled(operation, x.flatten(), shifts, Axes(0), back).reshape(x.shape());
+  }
+  const Dims by_axis = shifts_by_axis(operation, x.shape(), shifts, axes.list(), back);
+  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
+  if (result.numel() != 0) copy_rolled(x, result, by_axis, 0);
+  return result;
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Axes& axes) { return flipped("flip", x, axes); }
+
+Tensor flip_backward(const Tensor& grad_output, const Axes& axes) {
+  ops::check_float("flip_backward", "grad_output", grad_output);
+  return flipped("flip_backward", grad_output, axes);
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
+  return rolled("roll", x, shifts, axes, false);
+}
+
+Tensor roll_backward(const Tensor& grad_output, const Dims& shifts, const Axes& axes) {
+  ops::check_float("roll_backward", "grad_output", grad_output);
+  return rolled("roll_backward", grad_output, shifts, axes, true);
+}
+
+// ---- moveaxis
+// --------------------------------------------------------------------------------------
+
+namespace {
+
+// The permutation that moves the axes.
+Dims moved_order(const char* operation, std::int64_t rank, const Dims& source,
+                 const Dims& destination) {
+  if (source.size() != destination.size()) {
+    throw ShapeError(message(operation, ": source has ", source.size(), " axes and destination ",
+                             destination.size(), ", must be as many"));
+  }
+  detail::normalize_axes(operation, source, rank);  // for their checks
+  detail::normalize_axes(operation, destination, rank);
+  Dims order(at(rank), -1);
+  bool moved[max_rank] = {};
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const std::int64_t from = detail::normalize_axis(operation, source[i], rank);
+    order[at(detail::normalize_axis(operation, destination[i], rank))] = from;
+    moved[from] = true;
+  }
+  std::int64_t next = 0;
+  for (std::int64_t& axis : order) {
+    if (axis >= 0) continue;
+    while (moved[next]) ++next;
+    axis = next++;
+  }
+  return order;
+}
+
+}  // namespace
+
+Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination) {
+  return x.transpose(moved_order("moveaxis", x.ndim(), source, destination));
+}
+
+Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Dims& destination) {
+  constexpr const char* operation = "moveaxis_backward";
+  ops::check_float(operation, "grad_output", grad_output);
+  return grad_output.transpose(moved_order(operation, grad_output.ndim(), destination, source));
+}
+
+// ---- pad
+// -------------------------------------------------------------------------------------------
+
+namespace {
+
+// One pair per axis, checked, and the shape of the result.
+struct Frame {
+  Padding widths;
+  Shape result;
+
+  Frame(const char* operation, const Shape& shape, const Padding& given, PadMode mode)
+      : widths(given), result(shape) {
+    if (given.size() == 1) widths.assign(shape.size(), given[0]);
+    if (widths.size() != shape.size()) {
+      throw ShapeError(message(operation, ": widths has ", given.size(), " pairs and x is ", shape,
+                               ", must be one or one per axis"));
+    }
+    for (std::size_t d = 0; d < widths.size(); ++d) {
+      const auto [before, behind] = widths[d];
+      if (before < 0 || behind < 0) {
+        throw ValueError(message(operation, ": the widths of axis ", d, " are ", before, " and ",
+                                 behind, ", must be 0 or more"));
+      }
+      if (mode != PadMode::constant && shape[d] == 0 && (before > 0 || behind > 0)) {
+        throw ValueError(message(operation, ": axis ", d, " of ", shape,
+                                 " has no elements to pad with"));
+      }
+      if (__builtin_add_overflow(result[d], before, &result[d]) ||
+          __builtin_add_overflow(result[d], behind, &result[d])) {
+        throw ShapeError(message(operation, ": the result's axis ", d, " is too long"));
+      }
+    }
+    detail::checked_numel(operation, result);
+  }
+
+  Tensor middle(Tensor whole, const Shape& shape) const {
+    for (std::size_t d = 0; d < widths.size(); ++d) {
+      const auto first = widths[d].first;
+      whole = whole.slice(static_cast<std::int64_t>(d), first, first + shape[d]);
+    }
+    return whole;
+  }
+  bool pads(std::size_t d) const { return widths[d].first != 0 || widths[d].second != 0; }
+};
+
+// Which element of an axis of n > 0 each position of the padded axis repeats.
+Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind, PadMode mode) {
+  const Tensor position = subtract(arange(n + before + behind), before);
+  switch (mode) {
+    case PadMode::edge:
+      return clip(position, 0, n - 1);
+    case PadMode::wrap:
+      return modulo(position, n);
+    default: {
+      // There and back again takes 2 (n − 1) steps.
+      const std::int64_t period = std::max<std::int64_t>(1, 2 * (n - 1));
+      const Tensor phase = modulo(position, period);
+      return minimum(phase, subtract(period, phase)) * (n > 1 ? 1 : 0);
+    }
+  }
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
+  const Frame frame("pad", x.shape(), widths, mode);
+  if (mode == PadMode::constant) {
+    ops::check_scalar_fits("pad", value, x.dtype());
+    Tensor result = detail::make_empty("pad", frame.result, x.dtype(), x.device());
+    result.fill(value);
+    frame.middle(result, x.shape()).copy_from(x);
+    return result;
+  }
+  Tensor result = x;
+  for (std::size_t d = 0; d < frame.widths.size(); ++d) {
+    if (!frame.pads(d)) continue;
+    const auto [before, behind] = frame.widths[d];
+    result = take(result, padded_positions(x.shape()[d], before, behind, mode),
+                  static_cast<std::int64_t>(d));
+  }
+  return result;
+}
+
+Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const Padding& widths,
+                    PadMode mode) {
+  constexpr const char* operation = "pad_backward";
+  detail::checked_numel(operation, input_shape);
+  const Frame frame(operation, input_shape, widths, mode);
+  ops::check_grad_output(operation, grad_output, frame.result);
+  if (mode == PadMode::constant) return frame.middle(grad_output, input_shape);
+  // Halves are rounded once, behind the last axis.
+  Tensor gradient = grad_output.to(ops::compute_dtype(grad_output.dtype()));
+  for (std::size_t d = frame.widths.size(); d-- > 0;) {
+    if (!frame.pads(d)) continue;
+    const auto [before, behind] = frame.widths[d];
+    Shape shape = gradient.shape();
+    shape[d] = input_shape[d];
+    gradient = take_backward(gradient, shape, padded_positions(shape[d], before, behind, mode),
+                             static_cast<std::int64_t>(d));
+  }
+  return gradient.to(grad_output.dtype());
+}
+
+}  // namespace extensor
