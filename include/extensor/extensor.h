@@ -3,6 +3,7 @@
 
 #include "extensor/broadcasting.h"     // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
+#include "extensor/cumulative.h"       // IWYU pragma: export
 #include "extensor/data.h"             // IWYU pragma: export
 #include "extensor/device.h"           // IWYU pragma: export
 #include "extensor/double_backward.h"  // IWYU pragma: export
@@ -12,6 +13,7 @@
 #include "extensor/elementwise.h"      // IWYU pragma: export
 #include "extensor/embedding.h"        // IWYU pragma: export
 #include "extensor/gradcheck.h"        // IWYU pragma: export
+#include "extensor/indexing.h"         // IWYU pragma: export
 #include "extensor/initializers.h"     // IWYU pragma: export
 #include "extensor/linear.h"           // IWYU pragma: export
 #include "extensor/losses.h"           // IWYU pragma: export
@@ -21,22 +23,8 @@
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/reduction.h"        // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export
+#include "extensor/sorting.h"          // IWYU pragma: export
 #include "extensor/tensor.h"           // IWYU pragma: export
 #include "extensor/threads.h"          // IWYU pragma: export
 #include "extensor/user_ops.h"         // IWYU pragma: export
 #include "extensor/version.h"          // IWYU pragma: export
-#include "extensor/broadcasting.h"  // IWYU pragma: export
-#include "extensor/creation.h"      // IWYU pragma: export
-#include "extensor/cumulative.h"    // IWYU pragma: export
-#include "extensor/elementwise.h"   // IWYU pragma: export
-#include "extensor/gradcheck.h"     // IWYU pragma: export
-#include "extensor/indexing.h"      // IWYU pragma: export
-#include "extensor/manipulation.h"  // IWYU pragma: export
-#include "extensor/matrix.h"        // IWYU pragma: export
-#include "extensor/memory.h"        // IWYU pragma: export
-#include "extensor/random.h"        // IWYU pragma: export
-#include "extensor/reduction.h"     // IWYU pragma: export
-#include "extensor/softmax.h"       // IWYU pragma: export
-#include "extensor/sorting.h"       // IWYU pragma: export
-#include "extensor/tensor.h"        // IWYU pragma: export
-#include "extensor/threads.h"       // IWYU pragma: export
