@@ -1,5 +1,6 @@
 #include "backend/backend.h"
 
+#include "backend/cpu/attention/attention.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/random.h"
@@ -11,8 +12,14 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random};
+  static constexpr Backend cpu_backend{.elementwise = &cpu::elementwise,
+                                       .has_elementwise = &cpu::has_elementwise,
+                                       .reduce = &cpu::reduce,
+                                       .rows = &cpu::rows,
+                                       .matmul = &cpu::matmul,
+                                       .random = &cpu::random,
+                                       .attention = &cpu::attention,
+                                       .attention_backward = &cpu::attention_backward};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/attention_call.h"
 #include "backend/elementwise_op.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
@@ -98,6 +99,8 @@ struct Backend {
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);
   void (*random)(const RandomCall&);
+  void (*attention)(const AttentionCall&);
+  void (*attention_backward)(const AttentionBackwardCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -7,6 +7,7 @@
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
+#include "ops/batch_offsets.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -14,6 +15,7 @@ namespace extensor {
 namespace {
 
 using detail::message;
+using ops::batch_offsets;
 using ops::check_float;
 using ops::check_grad_output;
 
@@ -52,25 +54,6 @@ Product plan_product(const char* operation, const Tensor& a, const Tensor& b) {
   if (a.ndim() > 1) product.result.push_back(product.m);
   if (b.ndim() > 1) product.result.push_back(product.n);
   return product;
-}
-
-// Where each product of the batch starts, in elements.
-std::vector<std::int64_t> batch_offsets(const Tensor& x, const Shape& batch, std::int64_t count) {
-  Shape leading = x.shape();
-  Strides strides = x.strides();
-  leading.resize(leading.size() - 2);
-  strides.resize(leading.size());
-  const Strides broadcast = compute_broadcast_strides(leading, strides, batch);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, offset = 0;
-    for (std::size_t d = batch.size(); d-- > 0;) {
-      offset += rest % batch[d] * broadcast[d];
-      rest /= batch[d];
-    }
-    offsets[static_cast<std::size_t>(i)] = offset;
-  }
-  return offsets;
 }
 
 // Two plain matrices of one dtype, the shortest way: small products are all overhead.
