@@ -1,6 +1,7 @@
 // All of ExTensor.
 #pragma once
 
+#include "extensor/attention.h"        // IWYU pragma: export
 #include "extensor/broadcasting.h"     // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
 #include "extensor/cumulative.h"       // IWYU pragma: export

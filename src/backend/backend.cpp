@@ -1,10 +1,11 @@
 #include "backend/backend.h"
 
+#include "backend/cpu/attention/attention.h"
 #include "backend/cpu/dropout.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/embedding.h"
-#include "backend/cpu/losses/losses.h"
 #include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/losses/losses.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
@@ -15,13 +16,24 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random,
-                                       &cpu::loss,        &cpu::class_loss,      &cpu::embedding,
-                                       &cpu::dropout};
-  static constexpr Backend cpu_backend{
-      &cpu::elementwise, &cpu::has_elementwise, &cpu::reduce, &cpu::rows, &cpu::matmul, &cpu::random,
-      &cpu::check_indices, &cpu::index, &cpu::nonzero, &cpu::sort, &cpu::search, &cpu::scan};
+  static constexpr Backend cpu_backend{.elementwise = &cpu::elementwise,
+                                       .has_elementwise = &cpu::has_elementwise,
+                                       .reduce = &cpu::reduce,
+                                       .rows = &cpu::rows,
+                                       .matmul = &cpu::matmul,
+                                       .random = &cpu::random,
+                                       .loss = &cpu::loss,
+                                       .class_loss = &cpu::class_loss,
+                                       .embedding = &cpu::embedding,
+                                       .dropout = &cpu::dropout,
+                                       .check_indices = &cpu::check_indices,
+                                       .index = &cpu::index,
+                                       .nonzero = &cpu::nonzero,
+                                       .sort = &cpu::sort,
+                                       .search = &cpu::search,
+                                       .scan = &cpu::scan,
+                                       .attention = &cpu::attention,
+                                       .attention_backward = &cpu::attention_backward};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

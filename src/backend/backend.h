@@ -4,12 +4,13 @@
 
 #include <cstdint>
 
+#include "backend/attention_call.h"
 #include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
-#include "extensor/activation.h"
 #include "backend/embedding_call.h"
-#include "backend/loss_call.h"
 #include "backend/indexing_call.h"
+#include "backend/loss_call.h"
+#include "extensor/activation.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -94,8 +95,8 @@ struct RandomCall {
   std::int64_t numel;
   std::byte* out;
   std::uint64_t seed, stream, offset;
-  double first = 0, second = 1;     // low, high; mean, deviation; probability
-  double lower = 0, upper = 0;      // where a truncated normal ends
+  double first = 0, second = 1;                        // low, high; mean, deviation; probability
+  double lower = 0, upper = 0;                         // where a truncated normal ends
   std::int64_t integer_first = 0, integer_second = 0;  // low, high
 };
 
@@ -116,6 +117,8 @@ struct Backend {
   void (*sort)(const SortCall&);
   void (*search)(const SearchCall&);
   void (*scan)(const ScanCall&);
+  void (*attention)(const AttentionCall&);
+  void (*attention_backward)(const AttentionBackwardCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -8,6 +8,7 @@
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
+#include "ops/batch_offsets.h"
 #include "ops/contract.h"
 #include "ops/launch.h"
 
@@ -16,6 +17,7 @@ namespace extensor {
 namespace {
 
 using detail::message;
+using ops::batch_offsets;
 using ops::check_float;
 using ops::check_grad_output;
 
@@ -54,25 +56,6 @@ Product plan_product(const char* operation, const Tensor& a, const Tensor& b) {
   if (a.ndim() > 1) product.result.push_back(product.m);
   if (b.ndim() > 1) product.result.push_back(product.n);
   return product;
-}
-
-// Where each product of the batch starts, in elements.
-std::vector<std::int64_t> batch_offsets(const Tensor& x, const Shape& batch, std::int64_t count) {
-  Shape leading = x.shape();
-  Strides strides = x.strides();
-  leading.resize(leading.size() - 2);
-  strides.resize(leading.size());
-  const Strides broadcast = compute_broadcast_strides(leading, strides, batch);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, offset = 0;
-    for (std::size_t d = batch.size(); d-- > 0;) {
-      offset += rest % batch[d] * broadcast[d];
-      rest /= batch[d];
-    }
-    offsets[static_cast<std::size_t>(i)] = offset;
-  }
-  return offsets;
 }
 
 // Two plain matrices of one dtype, the shortest way: small products are all overhead.
@@ -160,8 +143,8 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
           reduce_broadcast_dims(grad_b, product.b.shape()).reshape(b.shape()).to(b.dtype())};
 }
 
-// c = a·b is linear in each: the gradient of g is the product's differential, and that of an operand
-// comes through the other's gradient alone.
+// c = a·b is linear in each: the gradient of g is the product's differential, and that of an
+// operand comes through the other's gradient alone.
 MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                              const Tensor& grad_output, const Tensor& a,
                                              const Tensor& b) {
@@ -266,8 +249,7 @@ struct PairContraction {
 
 std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& grad_output,
                                         const PairContraction& plan) {
-  const auto gradients =
-      ops::contract_backward(operation, grad_output, plan.terms, plan.output);
+  const auto gradients = ops::contract_backward(operation, grad_output, plan.terms, plan.output);
   return {gradients[0], gradients[1]};
 }
 

@@ -23,14 +23,16 @@ void check_order(const char* operation, double p) {
 
 void check_has_norm(const char* operation, const Tensor& x, double p, const ReducedAxes& axes) {
   if ((p >= 0 && std::isfinite(p)) || axes.count(x.shape()) != 0) return;
-  throw ValueError(message(operation, ": x is ", x.shape(),
-                           " and the reduced axes have no elements, which have no norm of p = ", p));
+  throw ValueError(
+      message(operation, ": x is ", x.shape(),
+              " and the reduced axes have no elements, which have no norm of p = ", p));
 }
 
 // Of a float64 tensor, the reduced axes kept.
 Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
   const Tensor magnitude = abs(x);
-  const Tensor extreme = p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
+  const Tensor extreme =
+      p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
   if (std::isinf(p)) return extreme;
   // 0, ∞ and NaN are no scale; the sum gives the right norm then.
   const Tensor usable = greater(extreme, 0) & isfinite(extreme);
@@ -98,8 +100,8 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
     return where(hit, share, zeros({}, DType::float64)).to(x.dtype());
   }
   // (|x| / y)^(p − 1); the other way up for p < 1, where |x| is the denominator.
-  const Tensor slope = p > 1 ? power(divide(magnitude, safe(y)), p - 1)
-                             : power(divide(y, safe(magnitude)), 1 - p);
+  const Tensor slope =
+      p > 1 ? power(divide(magnitude, safe(y)), p - 1) : power(divide(y, safe(magnitude)), 1 - p);
   return multiply(signed_g, slope).to(x.dtype());
 }
 

@@ -108,10 +108,9 @@ void add_rows(const IndexCall& call) {
     Sum sums[block];
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t outer = unit / count;
-      const auto destination = Destinations::at(
-          destinations.touched[Destinations::at(unit % count)]);
-      const T* source =
-          reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
+      const auto destination =
+          Destinations::at(destinations.touched[Destinations::at(unit % count)]);
+      const T* source = reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
       T* out = reinterpret_cast<T*>(call.out) +
                (outer * call.length + static_cast<std::int64_t>(destination)) * call.inner;
       for (std::int64_t i0 = 0; i0 < call.inner; i0 += block) {

@@ -67,8 +67,7 @@ std::int64_t block_count(const ScanCall& call) {
   return call.outer * ((call.inner + columns_together - 1) / columns_together);
 }
 std::int64_t block_grain(const ScanCall& call) {
-  return std::max<std::int64_t>(
-      1, 8192 / (call.length * std::min(call.inner, columns_together)));
+  return std::max<std::int64_t>(1, 8192 / (call.length * std::min(call.inner, columns_together)));
 }
 
 template <class T, class Accumulator>

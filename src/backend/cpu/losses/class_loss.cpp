@@ -85,7 +85,8 @@ class ClassLossRunner {
                                        : reinterpret_cast<T*>(out + row * runner.row_bytes_);
     }
     void finish(const T* result, std::byte* out, std::int64_t row) const {
-      if (runner.narrow_ != nullptr) runner.narrow_(result, out + row * runner.row_bytes_, runner.n_);
+      if (runner.narrow_ != nullptr)
+        runner.narrow_(result, out + row * runner.row_bytes_, runner.n_);
     }
   };
 
@@ -162,7 +163,8 @@ class ClassLossRunner {
     const double m = static_cast<double>(softmax.m), logarithm = std::log(softmax.sum());
     double loss = 0;
     if (index >= 0) {
-      loss = (1 - smoothing_) * weight_of(index) * ((m - static_cast<double>(x[index])) + logarithm);
+      loss =
+          (1 - smoothing_) * weight_of(index) * ((m - static_cast<double>(x[index])) + logarithm);
     }
     if (has_spread()) {
       const T* probabilities =

@@ -1,0 +1,43 @@
+// Scaled dot-product attention in memory that grows with the sequence, not with its square.
+#pragma once
+
+#include <optional>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// softmax(scale · q·kᵀ + mask)·v for q [..., Lq, d], k [..., Lk, d] and v [..., Lk, dv] →
+// [..., Lq, dv]. Leading dimensions broadcast; dtypes promote. A mask broadcasts to
+// [..., Lq, Lk]: bool, where true takes part, or a float that is added. `causal` lets query i see
+// the keys j ≤ i. `scale` is 1/√d unless given. A query that sees no key gives 0.
+// ShapeError, DTypeError for integers, ValueError for a scale that is not finite.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& mask = {}, bool causal = false,
+                                    std::optional<double> scale = {});
+
+// The result, and what spares the backward a second forward.
+struct AttentionResult {
+  Tensor output;
+  Tensor logsumexp;  // [..., Lq] of the scores, float32 or float64; −∞ where no key is seen
+};
+AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
+                                                            const Tensor& v,
+                                                            const Tensor& mask = {},
+                                                            bool causal = false,
+                                                            std::optional<double> scale = {});
+
+struct AttentionGradients {
+  Tensor q, k, v;
+  Tensor mask;  // undefined unless it was asked for
+};
+
+// `saved` is what the forward gave for the same arguments; without it the forward runs again.
+// `mask_gradient` asks for the gradient of a float mask: that needs memory for all Lq × Lk scores
+// of every batch.
+AttentionGradients scaled_dot_product_attention_backward(
+    const Tensor& grad_output, const Tensor& q, const Tensor& k, const Tensor& v,
+    const Tensor& mask = {}, bool causal = false, std::optional<double> scale = {},
+    const AttentionResult& saved = {}, bool mask_gradient = false);
+
+}  // namespace extensor

@@ -1,0 +1,50 @@
+// The attention family: softmax(scale · q·kᵀ + mask)·v for a batch of sequences, and its gradients.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "extensor/dtype.h"
+
+namespace extensor::backend {
+
+// One matrix per element of the batch, its columns next to each other. Counted in elements.
+struct AttentionMatrix {
+  const std::byte* data = nullptr;
+  std::int64_t row_stride = 0;
+  const std::int64_t* offsets = nullptr;  // where each matrix begins
+};
+
+// queries × keys for each element of the batch: bool_, or float32 (float64 for float64 operands)
+// to be added to the scores. Without data there is no mask.
+struct AttentionMask {
+  const std::byte* data = nullptr;
+  DType dtype = DType::bool_;
+  std::int64_t query_stride = 0, key_stride = 0;
+  const std::int64_t* offsets = nullptr;
+};
+
+struct AttentionCall {
+  DType dtype;  // of q, k, v and out; the backward is called with float32 and float64 only
+  std::int64_t batch, queries, keys;  // at least 1 each
+  std::int64_t width, value_width;    // columns of q and k, and of v
+  double scale;
+  bool causal;  // query i sees the keys j ≤ i
+  AttentionMatrix q, k, v;
+  AttentionMask mask;
+  // Dense: [batch, queries, value_width], and [batch, queries] of float32 (float64 for float64).
+  std::byte* out;
+  std::byte* logsumexp;
+};
+
+struct AttentionBackwardCall {
+  AttentionCall forward;  // with the results of the forward
+  AttentionMatrix grad_output;
+  // Dense, one matrix for each element of the batch.
+  std::byte* grad_q;
+  std::byte* grad_k;
+  std::byte* grad_v;
+  std::byte* grad_mask;  // [batch, queries, keys], or null
+};
+
+}  // namespace extensor::backend

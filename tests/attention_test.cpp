@@ -1,0 +1,381 @@
+// Attention: every sample of the op database in every dtype and layout, sizes on both sides of the
+// blocks, special rows, memory, gradients, and the same bits for any number of threads.
+#include "extensor/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "op_database/op_database.h"
+#include "support/compare.h"
+#include "support/draw.h"
+#include "support/gradients.h"
+#include "support/layouts.h"
+
+namespace extensor {
+namespace {
+
+using compare::identical;
+using compare::values_of;
+using gradients::expect_gradient;
+using gradients::Tensors;
+using layouts::Layout;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
+
+double tolerance_of(DType dtype) {
+  return dtype == DType::float64   ? 1e-12
+         : dtype == DType::float32 ? 1.3e-6
+         : dtype == DType::float16 ? 1e-3
+                                   : 1.6e-2;
+}
+
+// Relative to the largest element, or to `least` where all of them cancel to 0.
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
+                 double least = 1e-30) {
+  ASSERT_EQ(got.shape(), expected.shape());
+  if (got.numel() == 0) return;
+  const Tensor reference = expected.to(DType::float64);
+  const double largest = max_reduce(abs(reference)).item<double>();
+  EXPECT_LE(max_reduce(abs(got.to(DType::float64) - reference)).item<double>(),
+            tolerance * std::max(largest, least));
+}
+
+Tensors floats_as(const Tensors& inputs, DType dtype) {
+  Tensors result;
+  for (const Tensor& x : inputs) {
+    result.push_back(is_floating_point(x.dtype()) ? x.to(dtype) : x);
+  }
+  return result;
+}
+
+// softmax(scale · q·kᵀ + mask)·v with whole matrices, in float64.
+Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                double scale) {
+  const auto wide = [](const Tensor& x) { return x.to(DType::float64); };
+  Tensor scores = matmul(wide(q), matrix_transpose(wide(k))) * scale;
+  const Tensor hidden = full({}, -infinity, DType::float64);
+  if (mask.defined()) {
+    scores = mask.dtype() == DType::bool_ ? where(mask, scores, hidden) : scores + wide(mask);
+  }
+  if (causal) {
+    const Tensor query = arange(scores.size(-2)).unsqueeze(1), key = arange(scores.size(-1));
+    scores = where(less_equal(key, query), scores, hidden);
+  }
+  const Tensor seen = greater(max_reduce(scores, -1, true), hidden);
+  return where(seen, matmul(softmax(where(seen, scores, zeros({}, DType::float64))), wide(v)),
+               zeros({}, DType::float64));
+}
+
+struct Problem {
+  Tensor q, k, v, g;
+};
+Problem draw_problem(const Shape& batch, std::int64_t queries, std::int64_t keys,
+                     std::int64_t width, std::int64_t columns, DType dtype, unsigned seed) {
+  const auto shape = [&](std::int64_t rows, std::int64_t last) {
+    Shape result = batch;
+    result.push_back(rows);
+    result.push_back(last);
+    return result;
+  };
+  return {draw::uniform(shape(queries, width), -1.5, 1.5, seed).to(dtype),
+          draw::uniform(shape(keys, width), -1.5, 1.5, seed + 1).to(dtype),
+          draw::uniform(shape(keys, columns), -2, 2, seed + 2).to(dtype),
+          draw::uniform(shape(queries, columns), -1, 1, seed + 3).to(dtype)};
+}
+
+TEST(Attention, SamplesAgreeWithTheirReferenceInEveryDtypeAndLayout) {
+  for (const char* name :
+       {"scaled_dot_product_attention", "scaled_dot_product_attention_with_logsumexp"}) {
+    const op_database::Op* op = op_database::find_op(name);
+    ASSERT_NE(op, nullptr);
+    for (const op_database::Sample& sample : op->samples()) {
+      for (DType dtype : float_dtypes) {
+        const Tensors inputs = floats_as(sample.inputs, dtype);
+        for (Layout layout : layouts::every_layout) {
+          if (layout == Layout::broadcast) continue;  // repeats what was drawn; below
+          SCOPED_TRACE(testing::Message()
+                       << sample.label << " " << extensor::name(dtype) << " " << layout);
+          Tensors laid_out;
+          for (const Tensor& x : inputs) {
+            laid_out.push_back(layouts::with_layout(x, layout, x.shape()));
+          }
+          const Tensors got = sample.forward(laid_out), expected = sample.reference(inputs);
+          ASSERT_EQ(got.size(), expected.size());
+          EXPECT_EQ(got[0].dtype(), dtype);
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            expect_near(got[i], expected[i], tolerance_of(dtype));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, BroadcastViewsOfTheSequenceAreRead) {
+  const Tensor q = draw::uniform({1, 5}, -1, 1, 1).broadcast_to({4, 5});
+  const Tensor k = draw::uniform({6, 1}, -1, 1, 2).broadcast_to({6, 5});
+  const Tensor v = draw::uniform({1, 6, 3}, -1, 1, 3).broadcast_to({2, 6, 3});
+  expect_near(scaled_dot_product_attention(q, k, v),
+              composed(q, k, v, {}, false, 1 / std::sqrt(5.0)), 1e-13);
+}
+
+TEST(Attention, SizesAroundTheBlocks) {
+  for (DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    for (const auto& [queries, keys] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 300},
+                                                            {300, 1},
+                                                            {95, 97},
+                                                            {96, 96},
+                                                            {97, 95},
+                                                            {128, 192},
+                                                            {129, 193},
+                                                            {260, 131},
+                                                            {131, 260},
+                                                            {33, 500}}) {
+      for (bool causal : {false, true}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " " << queries << " x " << keys
+                                        << (causal ? " causal" : ""));
+        const Problem p = draw_problem({2}, queries, keys, 19, 37, dtype, 5);
+        const double scale = 1 / std::sqrt(19.0);
+        expect_near(scaled_dot_product_attention(p.q, p.k, p.v, {}, causal),
+                    composed(p.q, p.k, p.v, {}, causal, scale), tolerance_of(dtype));
+        const Tensor taken =
+            greater(draw::uniform({2, queries, keys}, -1, 2, 9), full({}, 0.0, DType::float64));
+        expect_near(scaled_dot_product_attention(p.q, p.k, p.v, taken, causal),
+                    composed(p.q, p.k, p.v, taken, causal, scale), tolerance_of(dtype));
+        const Tensor added = draw::uniform({queries, keys}, -3, 3, 10);
+        const Tensor same = added.to(is_half(dtype) ? DType::float32 : dtype);
+        expect_near(scaled_dot_product_attention(p.q, p.k, p.v, same, causal),
+                    composed(p.q, p.k, p.v, same, causal, scale), tolerance_of(dtype));
+      }
+    }
+  }
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  // The maximum rises from block to block, so that everything before is corrected to nothing.
+  const std::int64_t keys = 400;
+  const Tensor q = ones({1, 1});
+  const Tensor k = arange(keys).to(DType::float32).reshape({keys, 1}) * 1e4;
+  const Tensor v = arange(keys).to(DType::float32).reshape({keys, 1});
+  EXPECT_EQ(scaled_dot_product_attention(q, k, v).item<float>(), 399);
+  EXPECT_EQ(scaled_dot_product_attention(q, -k, v).item<float>(), 0);
+  const AttentionResult both = scaled_dot_product_attention_with_logsumexp(q, k, v);
+  EXPECT_EQ(both.logsumexp.item<float>(), 399e4F);
+}
+
+TEST(Attention, QueriesThatSeeNothing) {
+  for (DType dtype : float_dtypes) {
+    SCOPED_TRACE(name(dtype));
+    const Problem p = draw_problem({2}, 5, 150, 4, 3, dtype, 1);
+    Tensor taken = ones({5, 150}, DType::bool_);
+    taken[1].fill(false);
+    taken[{3, Slice{0, 100}}].fill(false);  // the first block hidden, the second seen
+    const Tensor added = where(taken, zeros({}), full({}, -infinity));
+    for (const Tensor& mask : {taken, added}) {
+      const AttentionResult got = scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, mask);
+      expect_near(got.output, composed(p.q, p.k, p.v, mask, false, 0.5), tolerance_of(dtype));
+      EXPECT_EQ(values_of(got.output[{0, 1}]), std::vector<double>(3, 0.0));
+      EXPECT_EQ(values_of(got.logsumexp[{1, 1}])[0], -infinity);
+      const AttentionGradients gradients =
+          scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, mask);
+      EXPECT_EQ(values_of(gradients.q[{0, 1}]), std::vector<double>(4, 0.0));
+      for (const Tensor& gradient : {gradients.q, gradients.k, gradients.v}) {
+        for (double value : values_of(gradient)) EXPECT_TRUE(std::isfinite(value));
+      }
+      // The gradient of its output reaches nothing.
+      Tensor other = p.g.clone();
+      other.slice(1, 1, 2).fill(7);
+      const AttentionGradients same =
+          scaled_dot_product_attention_backward(other, p.q, p.k, p.v, mask);
+      EXPECT_TRUE(identical(same.k, gradients.k));
+      EXPECT_TRUE(identical(same.v, gradients.v));
+    }
+  }
+  const AttentionGradients none = scaled_dot_product_attention_backward(
+      ones({2, 3}), ones({2, 4}), ones({5, 4}), ones({5, 3}), zeros({5}, DType::bool_));
+  EXPECT_EQ(values_of(none.q), std::vector<double>(8, 0.0));
+  EXPECT_EQ(values_of(none.k), std::vector<double>(20, 0.0));
+  EXPECT_EQ(values_of(none.v), std::vector<double>(15, 0.0));
+}
+
+TEST(Attention, WidthsOfZero) {
+  // Without width all scores are equal, and the result is the mean.
+  const Tensor v = draw::uniform({4, 3}, -1, 1, 1);
+  expect_near(scaled_dot_product_attention(zeros({2, 0}), zeros({4, 0}), v),
+              mean(v, 0, true).broadcast_to({2, 3}), 1e-15);
+  EXPECT_EQ(scaled_dot_product_attention(ones({2, 5}), ones({4, 5}), zeros({4, 0})).shape(),
+            (Shape{2, 0}));
+  const AttentionGradients gradients = scaled_dot_product_attention_backward(
+      zeros({2, 0}), ones({2, 5}), ones({4, 5}), zeros({4, 0}));
+  EXPECT_EQ(values_of(gradients.q), std::vector<double>(10, 0.0));
+  EXPECT_EQ(gradients.v.shape(), (Shape{4, 0}));
+}
+
+TEST(Attention, DtypesPromote) {
+  const Problem p = draw_problem({}, 3, 4, 5, 6, DType::float64, 1);
+  const Tensor q = p.q.to(DType::float16), k = p.k.to(DType::bfloat16), v = p.v;
+  const Tensor y = scaled_dot_product_attention(q, k, v);
+  EXPECT_EQ(y.dtype(), DType::float64);
+  EXPECT_EQ(scaled_dot_product_attention(q, k, v.to(DType::float16)).dtype(), DType::float32);
+  expect_near(y, composed(q, k, v, {}, false, 1 / std::sqrt(5.0)), 1e-13);
+  const AttentionGradients gradients = scaled_dot_product_attention_backward(p.g, q, k, v);
+  EXPECT_EQ(gradients.q.dtype(), DType::float16);
+  EXPECT_EQ(gradients.k.dtype(), DType::bfloat16);
+  EXPECT_EQ(gradients.v.dtype(), DType::float64);
+  EXPECT_FALSE(gradients.mask.defined());
+}
+
+TEST(Attention, TheSameBitsForAnyNumberOfThreads) {
+  const int before = get_num_threads();
+  for (DType dtype : float_dtypes) {
+    for (bool causal : {false, true}) {
+      const Problem p = draw_problem({3, 2}, 210, 230, 24, 20, dtype, 1);
+      const Tensor mask = draw::uniform({210, 230}, -1, 1, 9).to(dtype);
+      const auto run = [&] {
+        const AttentionResult both =
+            scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, mask, causal);
+        const AttentionGradients gradients =
+            scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, mask, causal, {}, {}, true);
+        return Tensors{both.output, both.logsumexp, gradients.q,
+                       gradients.k, gradients.v,    gradients.mask};
+      };
+      set_num_threads(1);
+      const Tensors expected = run();
+      for (int threads : {2, 4}) {
+        set_num_threads(threads);
+        const Tensors got = run();
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_TRUE(identical(got[i], expected[i])) << name(dtype) << " " << i;
+        }
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+// What forward and backward hold beyond their operands and results, at the most.
+std::size_t extra_bytes(std::int64_t length) {
+  const Problem p = draw_problem({}, length, length, 64, 64, DType::float32, 1);
+  const std::size_t tensor = p.q.nbytes(), row = tensor / 64;
+  empty_cache();
+  reset_peak_memory_stats();
+  const std::size_t before = memory_stats().allocated_bytes;
+  const AttentionResult both = scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, {}, true);
+  scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, {}, true, {}, both);
+  return memory_stats().peak_allocated_bytes - before - 4 * tensor - row;
+}
+
+TEST(Attention, MemoryGrowsWithTheSequenceNotItsSquare) {
+  const std::size_t at_512 = extra_bytes(512), at_2048 = extra_bytes(2048);
+  EXPECT_GT(at_512, 0U);
+  // All scores at once would be 1 MiB and 16 MiB.
+  EXPECT_LT(at_2048, at_512 + 4 * 512 * 64 * sizeof(float));
+  EXPECT_LT(at_2048, std::size_t{4} << 20);
+}
+
+// ---- gradients
+// -------------------------------------------------------------------------------------
+
+TEST(AttentionGradient, SamplesAgreeWithFiniteDifferences) {
+  for (const op_database::Sample& sample :
+       op_database::find_op("scaled_dot_product_attention")->samples()) {
+    SCOPED_TRACE(sample.label);
+    // A bool mask is not moved.
+    const bool has_bool = sample.inputs.size() > 3 && sample.inputs[3].dtype() == DType::bool_;
+    Tensors moved = sample.inputs;
+    if (has_bool) moved.pop_back();
+    const auto all = [&](Tensors in) {
+      if (has_bool) in.push_back(sample.inputs[3]);
+      return in;
+    };
+    expect_gradient(
+        "scaled_dot_product_attention_backward",
+        [&](const Tensors& in) { return sample.forward(all(in))[0]; },
+        [&](const Tensor& g, const Tensors& in) {
+          Tensors gradients = sample.backward({g}, all(in));
+          if (has_bool) {
+            EXPECT_FALSE(gradients.back().defined());
+            gradients.pop_back();
+          }
+          return gradients;
+        },
+        moved);
+  }
+}
+
+// The formula with whole matrices, in float64.
+AttentionGradients composed_gradients(const Problem& p, const Tensor& mask, bool causal,
+                                      double scale) {
+  const auto wide = [](const Tensor& x) { return x.to(DType::float64); };
+  const Tensor identity = eye(p.k.size(-2), {}, 0, DType::float64);
+  const Tensor probabilities = composed(p.q, p.k, identity, mask, causal, scale);
+  const Tensor g = wide(p.g), gp = matmul(g, matrix_transpose(wide(p.v)));
+  const Tensor gs = probabilities * (gp - sum(gp * probabilities, -1, true));
+  return {matmul(gs, wide(p.k)) * scale, matmul(matrix_transpose(gs), wide(p.q)) * scale,
+          matmul(matrix_transpose(probabilities), g), gs};
+}
+
+TEST(AttentionGradient, SizesAroundTheBlocks) {
+  for (DType dtype : {DType::float32, DType::float64, DType::float16}) {
+    for (const auto& [queries, keys] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {1, 200}, {200, 1}, {95, 97}, {96, 96}, {97, 95}, {193, 129}, {129, 193}}) {
+      for (bool causal : {false, true}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " " << queries << " x " << keys
+                                        << (causal ? " causal" : ""));
+        const Problem p = draw_problem({2}, queries, keys, 19, 37, dtype, 5);
+        const Tensor mask = draw::uniform({queries, keys}, -1, 1, 8).to(dtype);
+        const AttentionGradients expected = composed_gradients(p, mask, causal, 0.3);
+        const AttentionGradients got =
+            scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, mask, causal, 0.3, {}, true);
+        // The probability of the only key is 1, whatever the scores.
+        const bool constant = keys == 1 || (queries == 1 && causal);
+        const double least = constant ? max_reduce(abs(expected.v)).item<double>() : 1e-30;
+        expect_near(got.q, expected.q, tolerance_of(dtype), least);
+        expect_near(got.k, expected.k, tolerance_of(dtype), least);
+        expect_near(got.v, expected.v, tolerance_of(dtype));
+        expect_near(got.mask, sum(expected.mask, 0), tolerance_of(dtype), least);
+      }
+    }
+  }
+}
+
+TEST(AttentionGradient, SavedResultsGiveTheSame) {
+  for (bool causal : {false, true}) {
+    const Problem p = draw_problem({2, 2}, 100, 110, 16, 8, DType::float32, 1);
+    const AttentionResult saved =
+        scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, {}, causal);
+    const AttentionGradients expected =
+        scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, {}, causal);
+    const AttentionGradients got =
+        scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, {}, causal, {}, saved);
+    EXPECT_TRUE(identical(got.q, expected.q));
+    EXPECT_TRUE(identical(got.k, expected.k));
+    EXPECT_TRUE(identical(got.v, expected.v));
+    EXPECT_TRUE(identical(saved.output, scaled_dot_product_attention(p.q, p.k, p.v, {}, causal)));
+  }
+}
+
+TEST(AttentionGradient, NarrowDtypesAgreeWithFloat64) {
+  for (const op_database::Sample& sample :
+       op_database::find_op("scaled_dot_product_attention")->samples()) {
+    for (DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+      SCOPED_TRACE(testing::Message() << sample.label << " " << name(dtype));
+      const Tensors inputs = floats_as(sample.inputs, dtype);
+      const Tensor g = draw::uniform(sample.forward(inputs)[0].shape(), -1, 1, 3).to(dtype);
+      const Tensors got = sample.backward({g}, inputs);
+      const Tensors expected =
+          sample.backward({g.to(DType::float64)}, floats_as(inputs, DType::float64));
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        if (!got[i].defined()) continue;
+        EXPECT_EQ(got[i].dtype(), dtype);
+        expect_near(got[i], expected[i], tolerance_of(dtype));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace extensor
