@@ -25,13 +25,15 @@ struct Sample {
   // The same results computed independently of the library: plain loops over doubles.
   std::function<Tensors(const Tensors& inputs)> reference;
   // The gradients of the inputs, one each, undefined where there is none (integers, masks); null
-  // where the op has no gradient.
+  // where the op has no gradient. Where the backward reads results, `saves_results` is set, and
+  // they stand behind the inputs.
   std::function<Tensors(const Tensors& grad_outputs, const Tensors& inputs)> backward;
   // The gradients of grad_outputs, then of the inputs, given those of backward's results (undefined
   // where that is); null where the op is not differentiable twice or linear pieces make it 0.
   std::function<Tensors(const Tensors& grad_gradients, const Tensors& grad_outputs,
                         const Tensors& inputs)>
       double_backward;
+  bool saves_results = false;
 };
 
 // Which dtypes the floating inputs of the samples may take.

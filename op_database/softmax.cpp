@@ -47,9 +47,8 @@ std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), B
         {sample_uniform(c.shape, -4, 4, 1)},
         [=](const Tensors& in) { return forward(in[0], c.axis); },
         [=](const Tensors& in) { return map_rows(in[0], c.axis, exact); },
-        [=](const Tensor& g, const Tensors& in) {
-          return Tensors{backward(g, forward(in[0], c.axis), c.axis)};
-        });
+        [=](const Tensor& g, const Tensors& in) { return Tensors{backward(g, in[1], c.axis)}; });
+    sample.saves_results = true;
     sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
       const auto [grad_output, grad_x] =
           double_backward(gg[0], g[0], forward(in[0], c.axis), c.axis);
