@@ -21,10 +21,12 @@ const std::vector<Op>& ops() {
     add_creation(list);
     add_elementwise(list);
     add_reductions(list);
+    add_cumulative(list);
     add_softmax(list);
     add_matrix(list);
     add_shape(list);
     add_indexing(list);
+    add_sorting(list);
     add_losses(list);
     add_linear(list);
     add_convolution(list);

@@ -74,10 +74,12 @@ Tensor sample_integers(const Shape& shape, std::int64_t lo, std::int64_t hi, std
 
 void add_elementwise(std::vector<Op>& ops);
 void add_reductions(std::vector<Op>& ops);
+void add_cumulative(std::vector<Op>& ops);
 void add_softmax(std::vector<Op>& ops);
 void add_matrix(std::vector<Op>& ops);
 void add_shape(std::vector<Op>& ops);
 void add_indexing(std::vector<Op>& ops);
+void add_sorting(std::vector<Op>& ops);
 void add_losses(std::vector<Op>& ops);
 void add_linear(std::vector<Op>& ops);
 void add_convolution(std::vector<Op>& ops);

@@ -105,7 +105,8 @@ CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
 }
 
 CHILD_TEST(BadInputReductions, Item38ExtremesOfNan) {
-  // sort is not there yet; its neighbours order NaN too: it wins, wherever it stands.
+  // The neighbours of sort, which is tested with the indexing, order NaN too: it wins, wherever it
+  // stands.
   for (DType dtype : {float16, bfloat16, float32, float64}) {
     for (std::int64_t at : {0, 1, 15, 16, 63, 64, 1023, 1024, 1999}) {
       Tensor x = arange(2000).to(dtype);

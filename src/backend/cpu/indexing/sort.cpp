@@ -106,13 +106,12 @@ void radix_sort(Entry* entries, Entry* other, std::int64_t n) {
 // The first `count` in order, the rest anywhere.
 template <class Entry>
 void sort_entries(Entry* entries, Entry* other, std::int64_t n, std::int64_t count) {
-  if (count < n / 8) {
-    std::nth_element(entries, entries + count, entries + n);
-    n = count;
-  }
+  // Selecting leaves equal keys in any order, so that radix, which keeps it, would not do.
+  const bool select = count < n / 8;
+  if (select) std::nth_element(entries, entries + count, entries + n);
   constexpr auto long_row = static_cast<std::int64_t>(64 * sizeof(entries->key));
-  if (n >= long_row) return radix_sort(entries, other, n);
-  std::sort(entries, entries + n);
+  if (!select && n >= long_row) return radix_sort(entries, other, n);
+  std::sort(entries, entries + (select ? count : n));
 }
 
 template <class T, class Position>
