@@ -123,8 +123,7 @@ struct ClassOperands {
   static void check_shape(const char* operation, const char* what, const Tensor& given,
                           const Shape& expected) {
     if (given.shape() == expected) return;
-    throw ShapeError(
-        message(operation, ": ", what, " is ", given.shape(), ", must be ", expected));
+    throw ShapeError(message(operation, ": ", what, " is ", given.shape(), ", must be ", expected));
   }
 };
 
@@ -186,20 +185,21 @@ std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, cons
   ops::check_float("cross_entropy_backward", "logits", logits);
   const ClassOperands operands("cross_entropy_backward", "logits", logits, target, weight,
                                ignore_index, true);
-  const auto [grad_logits, grad_target] =
-      backward("cross_entropy_backward", grad_output, operands,
-               operands.call(true, reduction, ignore_index, label_smoothing), reduction,
-               target_gradient);
+  const auto [grad_logits, grad_target] = backward(
+      "cross_entropy_backward", grad_output, operands,
+      operands.call(true, reduction, ignore_index, label_smoothing), reduction, target_gradient);
   return {grad_logits.to(logits.dtype()),
           grad_target.defined() ? grad_target.to(target.dtype()) : grad_target};
 }
 
 // grad_logits is linear in grad_output, and its derivative by the logits is that of the softmax in
 // it: g · scale · T for each row, T being the target's total.
-std::pair<Tensor, Tensor> cross_entropy_double_backward(
-    const Tensor& grad_grad_logits, const Tensor& grad_output, const Tensor& logits,
-    const Tensor& target, const Tensor& weight, Reduction reduction, std::int64_t ignore_index,
-    double label_smoothing) {
+std::pair<Tensor, Tensor> cross_entropy_double_backward(const Tensor& grad_grad_logits,
+                                                        const Tensor& grad_output,
+                                                        const Tensor& logits, const Tensor& target,
+                                                        const Tensor& weight, Reduction reduction,
+                                                        std::int64_t ignore_index,
+                                                        double label_smoothing) {
   const char* operation = "cross_entropy_double_backward";
   check_smoothing(operation, label_smoothing);
   ops::check_float(operation, "logits", logits);
@@ -229,13 +229,12 @@ std::pair<Tensor, Tensor> cross_entropy_double_backward(
         embedding(weights.reshape({classes, 1}), where(kept, flat, zeros({}, DType::int64))),
         kept.to(wide).reshape({rows, 1}));
     const Tensor smoothed = multiply(mean(weights), label_smoothing);
-    total = multiply(named, 1 - label_smoothing) +
-            multiply(smoothed, kept.to(wide).reshape({rows, 1}));
+    total =
+        multiply(named, 1 - label_smoothing) + multiply(smoothed, kept.to(wide).reshape({rows, 1}));
     divisor = sum(named);
   } else {
-    const Tensor smoothed =
-        multiply(operands.probabilities.to(wide), 1 - label_smoothing) +
-        label_smoothing / static_cast<double>(classes);
+    const Tensor smoothed = multiply(operands.probabilities.to(wide), 1 - label_smoothing) +
+                            label_smoothing / static_cast<double>(classes);
     total = sum(smoothed * weights, 1, true);
     divisor = full({}, static_cast<double>(rows), wide);
   }

@@ -9,8 +9,8 @@ namespace extensor::ops {
 
 namespace {
 
-[[noreturn]] void throw_out_of_range(const char* operation, const char* argument, const Scalar& index,
-                                     std::int64_t limit, const char* things) {
+[[noreturn]] void throw_out_of_range(const char* operation, const char* argument,
+                                     const Scalar& index, std::int64_t limit, const char* things) {
   throw IndexError(detail::message(operation, ": ", argument, " holds ", index, ", but there are ",
                                    limit, " ", things, " (allowed: 0 … ", limit - 1, ")"));
 }

@@ -29,8 +29,8 @@ backend::LossReduction loss_reduction(Reduction reduction) {
     case Reduction::none:
       return backend::LossReduction::none;
   }
-  throw ValueError(message("losses: reduction is ", static_cast<int>(reduction),
-                           ", must be mean, sum or none"));
+  throw ValueError(
+      message("losses: reduction is ", static_cast<int>(reduction), ", must be mean, sum or none"));
 }
 
 Tensor reduced_loss(const Tensor& values, Reduction reduction) {
@@ -111,8 +111,8 @@ std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tenso
   check_float(operation, "input", x);
   const Operands operands(operation, x, y);
   LossCall call = operands.call(op, reduction, parameters);
-  const Tensor g = ops::loss_gradient_input(operation, grad_output, x.shape(), reduction,
-                                            operands.x.dtype());
+  const Tensor g =
+      ops::loss_gradient_input(operation, grad_output, x.shape(), reduction, operands.x.dtype());
   Tensor grad_x = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
   Tensor grad_y;
   if (wants_gradient(y, target_gradient)) {
@@ -146,9 +146,8 @@ struct SecondOrder {
     y = operands.y.to(wide);
     a = second_gradient(operation, "grad_grad_x", grad_grad_x);
     b = second_gradient(operation, "grad_grad_y", grad_grad_y);
-    g = multiply(
-        ops::loss_gradient_input(operation, grad_output, input.shape(), reduction, wide),
-        ops::loss_scale(input.numel(), reduction));
+    g = multiply(ops::loss_gradient_input(operation, grad_output, input.shape(), reduction, wide),
+                 ops::loss_scale(input.numel(), reduction));
   }
 
   LossSecondGradients result(const Tensor& of_g, const Tensor& of_x, const Tensor& of_y,

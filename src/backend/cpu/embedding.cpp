@@ -42,13 +42,15 @@ void gather_rows(const EmbeddingCall& call) {
   });
 }
 
-// Which positions hold an id: those of id r are order[first[r]] … order[first[r + 1] − 1], ascending.
+// Which positions hold an id: those of id r are order[first[r]] … order[first[r + 1] − 1],
+// ascending.
 struct SortedIds {
   std::vector<std::int64_t> first, order;
   std::int64_t most = 0;  // positions of one id
 
   explicit SortedIds(const EmbeddingCall& call)
-      : first(static_cast<std::size_t>(call.rows) + 1), order(static_cast<std::size_t>(call.count)) {
+      : first(static_cast<std::size_t>(call.rows) + 1),
+        order(static_cast<std::size_t>(call.count)) {
     for (std::int64_t i = 0; i < call.count; ++i) ++first[static_cast<std::size_t>(call.ids[i])];
     std::int64_t before = 0;
     for (std::size_t row = 0; row < first.size(); ++row) {
@@ -90,7 +92,8 @@ class RowAdder {
     const std::int64_t work = call_.rows + call_.count;
     std::vector<std::int64_t> bounds(static_cast<std::size_t>(threads) + 1, call_.rows);
     for (std::int64_t t = 0, row = 0; t < threads; ++t) {
-      while (row < call_.rows && row + ids_.first[static_cast<std::size_t>(row)] < work * t / threads) {
+      while (row < call_.rows &&
+             row + ids_.first[static_cast<std::size_t>(row)] < work * t / threads) {
         ++row;
       }
       bounds[static_cast<std::size_t>(t)] = row;
@@ -146,8 +149,9 @@ class RowAdder {
       PairwiseCounter counter;
       for (std::int64_t part = begin; part < end; part += rows_in_part) {
         add_part(part, std::min(end, part + rows_in_part), total, scratch);
-        const int level = counter.add(
-            [&](int full) { accumulate_(total, levels + static_cast<std::size_t>(full) * width_, width_); });
+        const int level = counter.add([&](int full) {
+          accumulate_(total, levels + static_cast<std::size_t>(full) * width_, width_);
+        });
         std::memcpy(levels + static_cast<std::size_t>(level) * width_, total, size);
       }
       bool fresh = true;

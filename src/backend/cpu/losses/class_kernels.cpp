@@ -22,8 +22,8 @@ struct ClassRow : RowBase<T> {
       const D d;
       V part = hn::Set(d, spread.share);
       if (spread.probabilities != nullptr) {
-        part = hn::MulAdd(load(spread.probabilities + i, count, T(0)), hn::Set(d, spread.kept),
-                          part);
+        part =
+            hn::MulAdd(load(spread.probabilities + i, count, T(0)), hn::Set(d, spread.kept), part);
       }
       if (spread.weight != nullptr) part = hn::Mul(part, load(spread.weight + i, count, T(0)));
       return count >= hn::Lanes(d) ? part : hn::IfThenElseZero(hn::FirstN(d, count), part);

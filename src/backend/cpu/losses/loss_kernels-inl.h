@@ -13,10 +13,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-#define EXTENSOR_LOSS_EXPRESSION(function, expression)                                          \
+#define EXTENSOR_LOSS_EXPRESSION(function, expression)                                           \
   static HWY_INLINE V function([[maybe_unused]] V x, [[maybe_unused]] V y, [[maybe_unused]] V p, \
-                               [[maybe_unused]] V q) {                                          \
-    return expression;                                                                          \
+                               [[maybe_unused]] V q) {                                           \
+    return expression;                                                                           \
   }
 #define LOSS(name, forward, derivative_x, derivative_y) \
   template <class V>                                    \

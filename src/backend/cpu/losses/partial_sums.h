@@ -36,9 +36,8 @@ double sum_of_pieces(std::int64_t count, std::int64_t length, Piece&& piece) {
 
 // One number, rounded once to `dtype`.
 inline void write_number(double value, DType dtype, std::byte* out, std::int64_t at = 0) {
-  detail::visit_dtype(dtype, [&]<class T>() {
-    reinterpret_cast<T*>(out)[at] = detail::convert<T>(value);
-  });
+  detail::visit_dtype(
+      dtype, [&]<class T>() { reinterpret_cast<T*>(out)[at] = detail::convert<T>(value); });
 }
 
 }  // namespace extensor::cpu

@@ -20,7 +20,8 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr std::size_t sum_block = 1024;  // elements summed in lanes before the sum is widened
+inline constexpr std::size_t sum_block =
+    1024;  // elements summed in lanes before the sum is widened
 
 template <class T>
 struct RowBase {
