@@ -5,8 +5,74 @@
 
 namespace extensor::bench {
 
-void add_layers([[maybe_unused]] std::vector<Case>& cases) {}
+namespace {
 
-Work layers_work([[maybe_unused]] const Task& task) { return {}; }
+// ---- cross-entropy and embedding, each forward and backward
+// ----------------------------------------
+
+Tensor operand(const Task& task, std::size_t index) {
+  const Operand& described = task.operands[index];
+  Tensor values = empty(described.shape, DType::float32);
+  fill(values.data<float>(), count(described), task.lo, task.hi,
+       static_cast<std::uint32_t>(index + 1));
+  return values.to(task.dtype);
+}
+
+// Integers below `limit`, made of the same numbers for everybody.
+Tensor integers(std::int64_t n, std::int64_t limit) {
+  Tensor values = empty({n}, DType::float32), result = empty({n}, DType::int64);
+  fill(values.data<float>(), n, 0, static_cast<double>(limit), 9);
+  for (std::int64_t i = 0; i < n; ++i) {
+    result.data<std::int64_t>()[i] = static_cast<std::int64_t>(values.data<float>()[i]) % limit;
+  }
+  return result;
+}
+
+void add_cross_entropy(std::vector<Case>& cases) {
+  for (const auto& [shape, goal] :
+       {std::pair{std::vector<std::int64_t>{64, 50257}, 4.0}, {{4096, 10}, 0.0}}) {
+    cases.push_back({"cross_entropy forward + backward/" + std::to_string(shape[0]) + "x" +
+                         std::to_string(shape[1]),
+                     {"cross_entropy", DType::float32, {{shape}}, all_axes, -4, 4},
+                     {.torch = goal}});
+  }
+}
+
+void add_embedding(std::vector<Case>& cases) {
+  cases.push_back({"embedding forward + backward/50257x768, 4096 ids",
+                   {.op = "embedding", .operands = {{{50257, 768}}, {{4096, 768}}}},
+                   {.torch = 1.5}});
+}
+
+Work cross_entropy_work(const Task& task) {
+  const Tensor logits = operand(task, 0);
+  const Tensor target = integers(logits.size(0), logits.size(1));
+  return [logits, target, g = ones({})] {
+    cross_entropy(logits, target);
+    cross_entropy_backward(g, logits, target);
+  };
+}
+
+Work embedding_work(const Task& task) {
+  const Tensor weight = operand(task, 0), g = operand(task, 1);
+  const Tensor ids = integers(g.size(0), weight.size(0));
+  return [weight, g, ids] {
+    embedding(weight, ids);
+    embedding_backward(g, ids, weight.size(0));
+  };
+}
+
+}  // namespace
+
+void add_layers(std::vector<Case>& cases) {
+  add_cross_entropy(cases);
+  add_embedding(cases);
+}
+
+Work layers_work(const Task& task) {
+  if (task.op == "cross_entropy") return cross_entropy_work(task);
+  if (task.op == "embedding") return embedding_work(task);
+  return {};
+}
 
 }  // namespace extensor::bench

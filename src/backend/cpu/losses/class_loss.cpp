@@ -137,6 +137,7 @@ class ClassLossRunner {
     T m = 0;
     double named = 0, others = 0;
     double sum() const { return named + others; }
+    double log_sum() const { return named == 1 ? std::log1p(others) : std::log(sum()); }
   };
   Softmax softmax_of(const T* x, std::int64_t index, T* exponentials) const {
     Softmax result;
@@ -160,7 +161,7 @@ class ClassLossRunner {
     if (n_ == 0) return 0;
     const T* x = buffers.read(call_.x, row, 0);
     const Softmax softmax = softmax_of(x, index, nullptr);
-    const double m = static_cast<double>(softmax.m), logarithm = std::log(softmax.sum());
+    const double m = static_cast<double>(softmax.m), logarithm = softmax.log_sum();
     double loss = 0;
     if (index >= 0) {
       loss =
@@ -208,7 +209,7 @@ class ClassLossRunner {
     if (call_.gradient_probabilities == nullptr) return;
     // `gradient` holds the third buffer, so this one may take the second.
     T* of_target = buffers.row_of(call_.gradient_probabilities, row, 1);
-    kernels_.gradient_of_target(x, softmax.m, static_cast<T>(std::log(softmax.sum())), weight_,
+    kernels_.gradient_of_target(x, softmax.m, static_cast<T>(softmax.log_sum()), weight_,
                                 static_cast<T>(factor * (1 - smoothing_)), of_target, n_);
     buffers.finish(of_target, call_.gradient_probabilities, row);
   }
