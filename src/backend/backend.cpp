@@ -2,6 +2,7 @@
 
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/normalization/normalization.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
@@ -11,8 +12,16 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random};
+  static constexpr Backend cpu_backend{
+      .elementwise = &cpu::elementwise,
+      .has_elementwise = &cpu::has_elementwise,
+      .reduce = &cpu::reduce,
+      .rows = &cpu::rows,
+      .matmul = &cpu::matmul,
+      .random = &cpu::random,
+      .normalize_rows = &cpu::normalize_rows,
+      .normalize_batch = &cpu::normalize_batch,
+  };
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/elementwise_op.h"
+#include "backend/normalization_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -98,6 +99,8 @@ struct Backend {
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);
   void (*random)(const RandomCall&);
+  void (*normalize_rows)(const RowNormalizationCall&);
+  void (*normalize_batch)(const BatchNormalizationCall&);
 };
 
 // DeviceError when the device has no backend in this build.
