@@ -1,16 +1,17 @@
 // All of ExTensor.
 #pragma once
 
-#include "extensor/broadcasting.h"   // IWYU pragma: export
-#include "extensor/creation.h"       // IWYU pragma: export
-#include "extensor/elementwise.h"    // IWYU pragma: export
-#include "extensor/gradcheck.h"      // IWYU pragma: export
-#include "extensor/manipulation.h"   // IWYU pragma: export
-#include "extensor/matrix.h"         // IWYU pragma: export
-#include "extensor/memory.h"         // IWYU pragma: export
-#include "extensor/normalization.h"  // IWYU pragma: export
-#include "extensor/random.h"         // IWYU pragma: export
-#include "extensor/reduction.h"      // IWYU pragma: export
-#include "extensor/softmax.h"        // IWYU pragma: export
-#include "extensor/tensor.h"         // IWYU pragma: export
-#include "extensor/threads.h"        // IWYU pragma: export
+#include "extensor/broadcasting.h"     // IWYU pragma: export
+#include "extensor/creation.h"         // IWYU pragma: export
+#include "extensor/elementwise.h"      // IWYU pragma: export
+#include "extensor/gradcheck.h"        // IWYU pragma: export
+#include "extensor/manipulation.h"     // IWYU pragma: export
+#include "extensor/matrix.h"           // IWYU pragma: export
+#include "extensor/memory.h"           // IWYU pragma: export
+#include "extensor/normalization.h"    // IWYU pragma: export
+#include "extensor/optimizer_steps.h"  // IWYU pragma: export
+#include "extensor/random.h"           // IWYU pragma: export
+#include "extensor/reduction.h"        // IWYU pragma: export
+#include "extensor/softmax.h"          // IWYU pragma: export
+#include "extensor/tensor.h"           // IWYU pragma: export
+#include "extensor/threads.h"          // IWYU pragma: export

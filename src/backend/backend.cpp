@@ -3,6 +3,7 @@
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/normalization/normalization.h"
+#include "backend/cpu/optimizer/optimizer.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
@@ -21,6 +22,8 @@ const Backend& backend_for(const Device& device) {
       .random = &cpu::random,
       .normalize_rows = &cpu::normalize_rows,
       .normalize_batch = &cpu::normalize_batch,
+      .optimizer_step = &cpu::optimizer_step,
+      .power_sum = &cpu::power_sum,
   };
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));

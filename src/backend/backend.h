@@ -6,6 +6,7 @@
 
 #include "backend/elementwise_op.h"
 #include "backend/normalization_call.h"
+#include "backend/optimizer_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -101,6 +102,8 @@ struct Backend {
   void (*random)(const RandomCall&);
   void (*normalize_rows)(const RowNormalizationCall&);
   void (*normalize_batch)(const BatchNormalizationCall&);
+  void (*optimizer_step)(const OptimizerCall&);
+  void (*power_sum)(const PowerSumCall&);
 };
 
 // DeviceError when the device has no backend in this build.
