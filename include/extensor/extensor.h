@@ -21,6 +21,8 @@
 #include "extensor/manipulation.h"     // IWYU pragma: export
 #include "extensor/matrix.h"           // IWYU pragma: export
 #include "extensor/memory.h"           // IWYU pragma: export
+#include "extensor/normalization.h"    // IWYU pragma: export
+#include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/reduction.h"        // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export

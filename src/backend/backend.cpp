@@ -7,6 +7,8 @@
 #include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/losses/losses.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/normalization/normalization.h"
+#include "backend/cpu/optimizer/optimizer.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
@@ -33,7 +35,11 @@ const Backend& backend_for(const Device& device) {
                                        .search = &cpu::search,
                                        .scan = &cpu::scan,
                                        .attention = &cpu::attention,
-                                       .attention_backward = &cpu::attention_backward};
+                                       .attention_backward = &cpu::attention_backward,
+                                       .normalize_rows = &cpu::normalize_rows,
+                                       .normalize_batch = &cpu::normalize_batch,
+                                       .optimizer_step = &cpu::optimizer_step,
+                                       .power_sum = &cpu::power_sum};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -11,6 +11,8 @@
 #include "backend/indexing_call.h"
 #include "backend/loss_call.h"
 #include "extensor/activation.h"
+#include "backend/normalization_call.h"
+#include "backend/optimizer_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -119,6 +121,10 @@ struct Backend {
   void (*scan)(const ScanCall&);
   void (*attention)(const AttentionCall&);
   void (*attention_backward)(const AttentionBackwardCall&);
+  void (*normalize_rows)(const RowNormalizationCall&);
+  void (*normalize_batch)(const BatchNormalizationCall&);
+  void (*optimizer_step)(const OptimizerCall&);
+  void (*power_sum)(const PowerSumCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -1,0 +1,74 @@
+// Normalization layers and their explicit gradients.
+//
+//   Tensor y = extensor::layer_norm(x, {768}, weight, bias);
+//   auto [grad_x, grad_weight, grad_bias] = extensor::layer_norm_backward(g, x, {768}, weight,
+//   bias);
+//
+// Results have x's dtype; weight and bias may be of any float dtype and are optional: leave them
+// undefined. Halves are computed in float32, and the mean and variance keep their accuracy under
+// any common offset of the elements. A backward takes what the forward took, finds the statistics
+// again (x passes through the cache anyway, so nothing has to be saved), and gives a gradient for
+// every tensor that was given, in its dtype; the sums over rows do not depend on the number of
+// threads.
+// Errors: ShapeError, DTypeError, DeviceError; ValueError for an eps that is negative or NaN.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// Undefined where the parameter was.
+struct NormGradients {
+  Tensor x, weight, bias;
+};
+
+// (x − mean) / √(variance + eps) · weight + bias over the trailing axes, whose sizes are
+// `normalized_shape`; weight and bias have that shape.
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
+                                  const Shape& normalized_shape, const Tensor& weight = {},
+                                  const Tensor& bias = {}, double eps = 1e-5);
+
+// x / √(mean(x²) + eps) · weight over the trailing axes. No eps: the machine epsilon of x's dtype.
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = {});
+// The gradients of x and weight.
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Tensor& x,
+                                            const Shape& normalized_shape,
+                                            const Tensor& weight = {},
+                                            std::optional<double> eps = {});
+
+// x is [N, C, …]: normalised over each of `groups` groups of channels of each sample, with weight
+// and bias [C]. ValueError unless the groups divide C.
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, std::int64_t groups,
+                                  const Tensor& weight = {}, const Tensor& bias = {},
+                                  double eps = 1e-5);
+
+// Every channel of every sample of x [N, C, …] by itself. ValueError where that is one value.
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                     double eps = 1e-5);
+NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
+                                     const Tensor& weight = {}, const Tensor& bias = {},
+                                     double eps = 1e-5);
+
+// Every channel of x [N, C] or [N, C, …] over the batch. In training with the statistics of this
+// batch, which then move the running ones in place, running ← (1 − momentum) · running + momentum ·
+// batch, with the variance that divides by n − 1; otherwise with the running ones. Running
+// statistics [C] are handles on memory and may be undefined together: then the batch's are used
+// always. ValueError for one value per channel in training, or a momentum outside [0, 1].
+Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var,
+                  const Tensor& weight = {}, const Tensor& bias = {}, bool training = false,
+                  double momentum = 0.1, double eps = 1e-5);
+// The running statistics matter outside training alone, and are not changed.
+NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
+                                  const Tensor& running_mean, const Tensor& running_var,
+                                  const Tensor& weight = {}, const Tensor& bias = {},
+                                  bool training = false, double eps = 1e-5);
+
+}  // namespace extensor

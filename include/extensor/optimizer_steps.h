@@ -1,0 +1,100 @@
+// One step of an optimizer on one parameter, in place: everything about an element in one pass.
+//
+//   AdamState state{zeros_like(weight), zeros_like(weight)};
+//   for (std::int64_t step = 1; …; ++step) adamw_step(weight, grad, state, step, {.lr = 3e-4});
+//
+// The formulas, names and defaults are PyTorch's. `param` and `grad` share shape and a float dtype;
+// the states have that dtype too, or float32 beside halves, whose arithmetic is float32. Any
+// layout. `step` counts from 1. Fresh states are zeros. Memory is written after every check.
+// Errors: ShapeError, DTypeError, DeviceError; ValueError for a state that is missing or shares
+// memory, a step below 1, or an option outside its range (a learning rate that is negative or NaN).
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  // needs a momentum, and no dampening
+  bool maximize = false;
+};
+struct SgdState {
+  Tensor momentum_buffer = {};  // where there is a momentum
+};
+void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
+              const SgdOptions& options = {});
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;  // added to the gradient
+  bool amsgrad = false;
+  bool maximize = false;
+};
+struct AdamState {
+  Tensor exp_avg = {};
+  Tensor exp_avg_sq = {};
+  Tensor max_exp_avg_sq = {};  // amsgrad
+};
+void adam_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+               const AdamOptions& options = {});
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  // the parameter shrinks by lr · weight_decay
+  bool amsgrad = false;
+  bool maximize = false;
+};
+void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+                const AdamWOptions& options = {});
+
+struct RmspropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool centered = false;
+  bool maximize = false;
+};
+struct RmspropState {
+  Tensor square_avg = {};
+  Tensor momentum_buffer = {};  // where there is a momentum
+  Tensor grad_avg = {};         // centered
+};
+void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, std::int64_t step,
+                  const RmspropOptions& options = {});
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0;
+  double weight_decay = 0;
+  double eps = 1e-10;
+  bool maximize = false;
+};
+struct AdagradState {
+  Tensor sum = {};
+};
+void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
+                  const AdagradOptions& options = {});
+
+// Scales all gradients by max_norm / (norm + 1e-6) where their common norm is larger than max_norm,
+// and returns that norm; of order norm_type > 0, infinity included. A norm that is not finite makes
+// the gradients NaN or 0, or, on request, is a ValueError that leaves them alone.
+double clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type = 2,
+                      bool error_if_nonfinite = false);
+
+// Clips every element to [−clip_value, clip_value].
+void clip_grad_value(std::span<Tensor> grads, double clip_value);
+
+}  // namespace extensor

@@ -1,0 +1,313 @@
+// Batch norm: every channel of [outer, channels, inner] has one mean and one variance. A first pass
+// takes moments of fixed blocks, whoever computes them, and a second one applies what they give.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/normalization/edge.h"
+#include "backend/cpu/normalization/kernels.h"
+#include "backend/cpu/normalization/normalization.h"
+#include "backend/cpu/parallel.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::BatchNormalizationCall;
+
+constexpr std::int64_t block_rows = 64;      // of one element per channel
+constexpr std::int64_t block_columns = 128;  // channels that a unit of such rows spans
+constexpr std::int64_t piece = 16384;        // elements of one channel in a unit
+constexpr std::int64_t elements_per_thread = 4096;
+
+std::size_t unsigned_of(std::int64_t n) { return static_cast<std::size_t>(n); }
+std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+template <class T>
+class BatchNormalizer {
+ public:
+  explicit BatchNormalizer(const BatchNormalizationCall& call)
+      : call_(call),
+        edge_(call.dtype),
+        by_columns_(call.inner == 1),
+        pieces_(by_columns_ ? 1 : rounded_up(call.inner, piece)),
+        blocks_(by_columns_ ? rounded_up(call.outer, block_rows) : call.outer * pieces_),
+        count_(static_cast<double>(call.outer) * static_cast<double>(call.inner)) {}
+
+  void run() {
+    const bool backward = call_.grad_output != nullptr;
+    if (backward || call_.training) {
+      take_moments();
+      combine_moments();
+    }
+    prepare();
+    if (by_columns_) {
+      apply_to_rows();
+    } else {
+      apply_to_pieces();
+    }
+  }
+
+ private:
+  // Of every block and channel, [blocks, channels].
+  struct Records {
+    std::vector<T> centre, sum, squares, gradient, product;
+  };
+
+  // body(begin, end, buffer) over ranges of units, with `room` elements for each thread.
+  template <class Body>
+  static void run_units(std::int64_t units, std::int64_t unit_elements, std::int64_t room,
+                        Body&& body) {
+    const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / unit_elements);
+    const int threads = threads_for(units, grain);
+    // Allocated here, because nothing may throw inside the parallel region.
+    std::vector<T> memory(static_cast<std::size_t>(threads) * unsigned_of(room));
+    parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t thread = threads == 1 ? 0 : omp_get_thread_num();
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        body(unit, memory.data() + thread * room);
+      }
+    });
+  }
+
+  // ---- the first pass
+  // ----------------------------------------------------------------------------
+
+  void take_moments() {
+    const std::size_t size = unsigned_of(blocks_ * call_.channels);
+    for (std::vector<T>* list : {&records_.centre, &records_.sum, &records_.squares}) {
+      list->resize(size);
+    }
+    if (call_.grad_output != nullptr) {
+      records_.gradient.resize(size);
+      records_.product.resize(size);
+    }
+    if (by_columns_) {
+      const std::int64_t spans = rounded_up(call_.channels, block_columns);
+      const std::int64_t elements = block_rows * std::min(block_columns, call_.channels);
+      run_units(blocks_ * spans, elements, edge_.converts() ? 2 * elements : 0,
+                [&](std::int64_t unit, T* buffer) {
+                  moments_of_rows(unit / spans, unit % spans * block_columns, buffer);
+                });
+    } else {
+      const std::int64_t elements = std::min(piece, call_.inner);
+      run_units(blocks_ * call_.channels, elements, edge_.converts() ? 2 * elements : 0,
+                [&](std::int64_t unit, T* buffer) { moments_of_piece(unit, buffer); });
+    }
+  }
+
+  // The rows of a block where channels lie side by side.
+  void moments_of_rows(std::int64_t block, std::int64_t first, T* buffer) {
+    const std::int64_t begin = block * block_rows, rows = rows_of(block);
+    const std::int64_t columns = std::min(block_columns, call_.channels - first);
+    const std::int64_t stride = edge_.converts() ? columns : call_.channels;
+    const auto read = [&](const std::byte* base, T* to) {
+      const T* start = nullptr;
+      for (std::int64_t r = 0; r < (edge_.converts() ? rows : 1); ++r) {
+        const T* row =
+            edge_.read(base, (begin + r) * call_.channels + first, columns, to + r * columns);
+        if (r == 0) start = row;
+      }
+      return start;
+    };
+    const std::size_t at = unsigned_of(block * call_.channels + first);
+    const T* x = read(call_.x, buffer);
+    kernels_.column_moments(x, unsigned_of(rows), unsigned_of(columns), unsigned_of(stride),
+                            &records_.centre[at], &records_.sum[at], &records_.squares[at]);
+    if (call_.grad_output == nullptr) return;
+    const T* g = read(call_.grad_output, buffer + block_rows * columns);
+    kernels_.column_gradient_sums(g, x, unsigned_of(rows), unsigned_of(columns),
+                                  unsigned_of(stride), &records_.centre[at], &records_.gradient[at],
+                                  &records_.product[at]);
+  }
+
+  // Unit (sample, channel, piece).
+  struct Piece {
+    std::int64_t channel, offset, n;
+    std::size_t record;
+  };
+  Piece piece_of(std::int64_t unit) const {
+    const std::int64_t part = unit % pieces_, segment = unit / pieces_;
+    const std::int64_t channel = segment % call_.channels, sample = segment / call_.channels;
+    return {channel, segment * call_.inner + part * piece,
+            std::min(piece, call_.inner - part * piece),
+            unsigned_of((sample * pieces_ + part) * call_.channels + channel)};
+  }
+
+  void moments_of_piece(std::int64_t unit, T* buffer) {
+    const Piece at = piece_of(unit);
+    const T* x = edge_.read(call_.x, at.offset, at.n, buffer);
+    const Moments<T> moments = kernels_.moments(x, unsigned_of(at.n), true);
+    records_.centre[at.record] = moments.centre;
+    records_.sum[at.record] = static_cast<T>(moments.sum);
+    records_.squares[at.record] = static_cast<T>(moments.squares);
+    if (call_.grad_output == nullptr) return;
+    const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer + at.n);
+    const GradientSums sums = kernels_.gradient_sums(g, x, moments.centre, unsigned_of(at.n));
+    records_.gradient[at.record] = static_cast<T>(sums.gradient);
+    records_.product[at.record] = static_cast<T>(sums.product);
+  }
+
+  std::int64_t rows_of(std::int64_t block) const {
+    return std::min(block_rows, call_.outer - block * block_rows);
+  }
+  double elements_of(std::int64_t block) const {
+    return static_cast<double>(
+        by_columns_ ? rows_of(block) : std::min(piece, call_.inner - block % pieces_ * piece));
+  }
+
+  // ---- the statistics of the channels
+  // ------------------------------------------------------------
+
+  void combine_moments() {
+    if (call_.grad_output != nullptr) {
+      gradient_.resize(unsigned_of(call_.channels));
+      product_.resize(unsigned_of(call_.channels));
+    }
+    parallel_for(call_.channels, std::max<std::int64_t>(8, 8192 / blocks_ / 8 * 8),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t c = begin; c < end; ++c) combine_channel(c);
+                 });
+  }
+
+  void combine_channel(std::int64_t c) {
+    const auto record = [&](const std::vector<T>& list, std::int64_t block) {
+      return static_cast<double>(list[unsigned_of(block * call_.channels + c)]);
+    };
+    if (call_.training) {
+      double total = 0;
+      for (std::int64_t b = 0; b < blocks_; ++b) {
+        total += elements_of(b) * record(records_.centre, b) + record(records_.sum, b);
+      }
+      const double mean = total / count_;
+      double squares = 0;
+      for (std::int64_t b = 0; b < blocks_; ++b) {
+        const double n = elements_of(b), sum = record(records_.sum, b);
+        const double distance = record(records_.centre, b) + sum / n - mean;
+        squares += record(records_.squares, b) - sum * sum / n + n * distance * distance;
+      }
+      call_.mean[c] = mean;
+      call_.variance[c] = squares < 0 ? 0 : squares / count_;
+    }
+    if (call_.grad_output == nullptr) return;
+    double gradient = 0, product = 0;
+    for (std::int64_t b = 0; b < blocks_; ++b) {
+      const double g = record(records_.gradient, b);
+      gradient += g;
+      product += record(records_.product, b) + (record(records_.centre, b) - call_.mean[c]) * g;
+    }
+    gradient_[unsigned_of(c)] = gradient;
+    product_[unsigned_of(c)] = product;
+  }
+
+  double parameter(const std::byte* values, std::int64_t c, double missing) const {
+    return values == nullptr ? missing : static_cast<double>(reinterpret_cast<const T*>(values)[c]);
+  }
+
+  // What the second pass needs of each channel:
+  //   out = (x − centre) · scale + shift               forward; of grad_output where the statistics
+  //                                                    do not depend on x
+  //   out = g · scale + (x − centre) · slope + shift   backward in training
+  void prepare() {
+    const std::size_t channels = unsigned_of(call_.channels);
+    for (std::vector<T>* list : {&centre_, &scale_, &shift_, &slope_}) list->assign(channels, T(0));
+    for (std::int64_t c = 0; c < call_.channels; ++c) {
+      const std::size_t at = unsigned_of(c);
+      const double deviation_scale = 1 / std::sqrt(call_.variance[c] + call_.eps);
+      const double scale = deviation_scale * parameter(call_.weight, c, 1);
+      const T centre = static_cast<T>(call_.mean[c]);
+      const double offset = call_.mean[c] - static_cast<double>(centre);
+      scale_[at] = static_cast<T>(scale);
+      if (call_.grad_output == nullptr) {
+        centre_[at] = centre;
+        shift_[at] = static_cast<T>(parameter(call_.bias, c, 0) - offset * scale);
+        continue;
+      }
+      const double grad_weight = deviation_scale * product_[at];
+      reinterpret_cast<T*>(call_.grad_weight)[c] = static_cast<T>(grad_weight);
+      reinterpret_cast<T*>(call_.grad_bias)[c] = static_cast<T>(gradient_[at]);
+      if (!call_.training) continue;
+      const double slope = -scale * deviation_scale * grad_weight / count_;
+      centre_[at] = centre;
+      slope_[at] = static_cast<T>(slope);
+      shift_[at] = static_cast<T>(-scale * gradient_[at] / count_ - slope * offset);
+    }
+  }
+
+  // ---- the second pass
+  // ---------------------------------------------------------------------------
+
+  // What is standardized, and, in the training's backward alone, the gradient beside it.
+  const std::byte* first_operand() const {
+    return call_.grad_output != nullptr && !call_.training ? call_.grad_output : call_.x;
+  }
+  bool reads_both() const { return call_.grad_output != nullptr && call_.training; }
+
+  void apply_to_rows() {
+    const std::int64_t n = call_.channels;
+    run_units(call_.outer, n, edge_.converts() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
+      const T* x = edge_.read(first_operand(), row * n, n, buffer);
+      T* out = edge_.target(call_.out, row * n, buffer + 2 * n);
+      if (reads_both()) {
+        const T* g = edge_.read(call_.grad_output, row * n, n, buffer + n);
+        kernels_.column_backward(g, x, centre_.data(), scale_.data(), slope_.data(), shift_.data(),
+                                 out, unsigned_of(n));
+      } else {
+        kernels_.column_standardize(x, centre_.data(), scale_.data(), shift_.data(), out,
+                                    unsigned_of(n));
+      }
+      edge_.write(out, call_.out, row * n, n);
+    });
+  }
+
+  void apply_to_pieces() {
+    const std::int64_t elements = std::min(piece, call_.inner);
+    run_units(blocks_ * call_.channels, elements, edge_.converts() ? 3 * elements : 0,
+              [&](std::int64_t unit, T* buffer) {
+                const Piece at = piece_of(unit);
+                const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);
+                const T* x = edge_.read(first_operand(), at.offset, at.n, buffer);
+                T* out = edge_.target(call_.out, at.offset, buffer + 2 * at.n);
+                if (reads_both()) {
+                  const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer + at.n);
+                  kernels_.backward(g, x, centre_[c], scale_[c], slope_[c], shift_[c], out, n);
+                } else {
+                  kernels_.standardize(x, {centre_[c], scale_[c], shift_[c]}, out, n);
+                }
+                edge_.write(out, call_.out, at.offset, at.n);
+              });
+  }
+
+  const BatchNormalizationCall& call_;
+  const Edge<T> edge_;
+  const NormalizationKernels<T>& kernels_ = normalization_kernels<T>();
+  const bool by_columns_;
+  const std::int64_t pieces_, blocks_;
+  const double count_;  // elements of a channel
+  Records records_;
+  std::vector<double> gradient_, product_;  // Σ g and Σ g · (x − mean) of the channels
+  std::vector<T> centre_, scale_, shift_, slope_;
+};
+
+template <class T>
+void run(const BatchNormalizationCall& call) {
+  if (call.channels == 0) return;
+  if (call.outer == 0 || call.inner == 0) {
+    if (call.grad_weight != nullptr) {
+      std::memset(call.grad_weight, 0, unsigned_of(call.channels) * sizeof(T));
+      std::memset(call.grad_bias, 0, unsigned_of(call.channels) * sizeof(T));
+    }
+    return;
+  }
+  BatchNormalizer<T>(call).run();
+}
+
+}  // namespace
+
+void normalize_batch(const BatchNormalizationCall& call) {
+  if (call.dtype == DType::float64) return run<double>(call);
+  run<float>(call);
+}
+
+}  // namespace extensor::cpu

@@ -1,0 +1,338 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/normalization/kernels.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway asks.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/normalization/kernels.h"
+#include "backend/cpu/simd/partial-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t sum_block = 1024;  // elements summed in lanes before the sum is widened
+
+template <class T>
+struct Normalization {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+
+  static HWY_INLINE V set(T value) { return hn::Set(D(), value); }
+  static HWY_INLINE V load(const T* from, std::size_t count) { return LoadFirst(D(), from, count); }
+  static HWY_INLINE void store(V v, T* to, std::size_t count) { StoreFirst(v, D(), to, count); }
+  static HWY_INLINE double sum_of_lanes(V v) {
+    return static_cast<double>(hn::GetLane(hn::SumOfLanes(D(), v)));
+  }
+
+  // totals += K sums over n elements: add(i, count, sums) adds a vector to each of them.
+  template <int K, class Add>
+  static HWY_INLINE void sum(std::size_t n, double* totals, const Add& add) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      const std::size_t end = std::min(n, begin + sum_block);
+      V even[K], odd[K];
+      for (int k = 0; k < K; ++k) even[k] = odd[k] = hn::Zero(d);
+      std::size_t i = begin;
+      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        add(i, lanes, even);
+        add(i + lanes, lanes, odd);
+      }
+      for (; i < end; i += lanes) add(i, std::min(lanes, end - i), even);
+      for (int k = 0; k < K; ++k) totals[k] += sum_of_lanes(hn::Add(even[k], odd[k]));
+    }
+  }
+
+  // ---- moments
+  // -----------------------------------------------------------------------------------
+
+  struct AddValue {
+    const T* x;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count, V* sums) const {
+      sums[0] = hn::Add(sums[0], load(x + i, count));
+    }
+  };
+  struct AddDeviation {
+    const T* x;
+    V centre;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count, V* sums) const {
+      const V deviation = KeepFirst(D(), hn::Sub(load(x + i, count), centre), count);
+      sums[0] = hn::Add(sums[0], deviation);
+      sums[1] = hn::MulAdd(deviation, deviation, sums[1]);
+    }
+  };
+
+  // For numbers whose sums leave the range of T.
+  static Moments<T> wide_moments(const T* x, std::size_t n, bool centred) {
+    Moments<T> result;
+    double total = 0;
+    for (std::size_t i = 0; centred && i < n; ++i) total += static_cast<double>(x[i]);
+    result.centre = static_cast<T>(total / static_cast<double>(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      const double deviation = static_cast<double>(x[i]) - static_cast<double>(result.centre);
+      result.sum += deviation;
+      result.squares += deviation * deviation;
+    }
+    return result;
+  }
+
+  // The second pass finds what the first one lost in rounding the mean.
+  static Moments<T> moments(const T* x, std::size_t n, bool centred) {
+    Moments<T> result;
+    if (centred) {
+      double total = 0;
+      sum<1>(n, &total, AddValue{x});
+      result.centre = static_cast<T>(total / static_cast<double>(n));
+    }
+    double totals[2] = {0, 0};
+    sum<2>(n, totals, AddDeviation{x, set(result.centre)});
+    if (!std::isfinite(totals[1])) return wide_moments(x, n, centred);
+    result.sum = totals[0];
+    result.squares = totals[1];
+    return result;
+  }
+
+  // ---- rows with parameters element by element
+  // ---------------------------------------------------
+
+  static HWY_INLINE V standardized(V x, V centre, V scale, V shift) {
+    return hn::MulAdd(hn::Sub(x, centre), scale, shift);
+  }
+
+  static void row_forward(const T* x, const T* weight, const T* bias, const Standardizer<T>& s,
+                          T* out, std::size_t n) {
+    const V centre = set(s.centre), scale = set(s.scale), shift = set(s.shift);
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const std::size_t count = n - i;
+      const V y = standardized(load(x + i, count), centre, scale, shift);
+      store(hn::MulAdd(y, load(weight + i, count), load(bias + i, count)), out + i, count);
+    }
+  }
+
+  // Rows at once, so that the gradients of the parameters are read and written once for them all.
+  template <std::size_t rows, bool parameters>
+  static void gradient_sums_of(const T* g, const T* x, std::size_t stride, const T* weight,
+                               const Standardizer<T>* s, T* grad_weight, T* grad_bias,
+                               GradientSums* sums, std::size_t n) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    V centre[rows], scale[rows], shift[rows];
+    for (std::size_t r = 0; r < rows; ++r) {
+      centre[r] = set(s[r].centre);
+      scale[r] = set(s[r].scale);
+      shift[r] = set(s[r].shift);
+      sums[r] = {};
+    }
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      const std::size_t end = std::min(n, begin + sum_block);
+      V gradient[rows], product[rows];
+      for (std::size_t r = 0; r < rows; ++r) gradient[r] = product[r] = hn::Zero(d);
+      for (std::size_t i = begin; i < end; i += lanes) {
+        const std::size_t count = end - i;
+        const V w = load(weight + i, count);
+        V each_g[rows], each_product[rows];
+        for (std::size_t r = 0; r < rows; ++r) {
+          each_g[r] = load(g + r * stride + i, count);
+          each_product[r] = hn::Mul(each_g[r], standardized(load(x + r * stride + i, count),
+                                                            centre[r], scale[r], shift[r]));
+          gradient[r] = hn::MulAdd(each_g[r], w, gradient[r]);
+          product[r] = hn::MulAdd(each_product[r], w, product[r]);
+        }
+        if constexpr (parameters) {
+          store(hn::Add(load(grad_weight + i, count), paired<rows>(each_product)), grad_weight + i,
+                count);
+          store(hn::Add(load(grad_bias + i, count), paired<rows>(each_g)), grad_bias + i, count);
+        }
+      }
+      for (std::size_t r = 0; r < rows; ++r) {
+        sums[r].gradient += sum_of_lanes(gradient[r]);
+        sums[r].product += sum_of_lanes(product[r]);
+      }
+    }
+  }
+
+  template <std::size_t count>
+  static HWY_INLINE V paired(const V* v) {
+    if constexpr (count == 1) {
+      return v[0];
+    } else {
+      return hn::Add(paired<count / 2>(v), paired<count - count / 2>(v + count / 2));
+    }
+  }
+
+  static void row_gradient_sums(const T* g, const T* x, std::size_t stride, const T* weight,
+                                std::size_t rows, const Standardizer<T>* s, T* grad_weight,
+                                T* grad_bias, GradientSums* sums, std::size_t n) {
+    const bool parameters = grad_weight != nullptr;
+    if (rows == gradient_rows) {
+      return (parameters ? &gradient_sums_of<gradient_rows, true>
+                         : &gradient_sums_of<gradient_rows, false>)(g, x, stride, weight, s,
+                                                                    grad_weight, grad_bias, sums,
+                                                                    n);
+    }
+    for (std::size_t r = 0; r < rows; ++r) {
+      (parameters ? &gradient_sums_of<1, true>
+                  : &gradient_sums_of<1, false>)(g + r * stride, x + r * stride, stride, weight,
+                                                 s + r, grad_weight, grad_bias, sums + r, n);
+    }
+  }
+
+  static void row_backward(const T* g, const T* x, const T* weight, T centre, T p, T q, T r, T* out,
+                           std::size_t n) {
+    const V vcentre = set(centre), vp = set(p), vq = set(q), vr = set(r);
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const std::size_t count = n - i;
+      const V rest = hn::MulAdd(hn::Sub(load(x + i, count), vcentre), vq, vr);
+      const V weighted = hn::Mul(load(g + i, count), load(weight + i, count));
+      store(hn::MulAdd(weighted, vp, rest), out + i, count);
+    }
+  }
+
+  // ---- one channel
+  // -------------------------------------------------------------------------------
+
+  static void standardize(const T* x, const Standardizer<T>& s, T* out, std::size_t n) {
+    const V centre = set(s.centre), scale = set(s.scale), shift = set(s.shift);
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      store(standardized(load(x + i, n - i), centre, scale, shift), out + i, n - i);
+    }
+  }
+
+  struct AddGradient {
+    const T* g;
+    const T* x;
+    V centre;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count, V* sums) const {
+      const V gradient = load(g + i, count);  // 0 beyond the end, and so is the product
+      sums[0] = hn::Add(sums[0], gradient);
+      sums[1] = hn::MulAdd(gradient, hn::Sub(load(x + i, count), centre), sums[1]);
+    }
+  };
+  static GradientSums gradient_sums(const T* g, const T* x, T centre, std::size_t n) {
+    double totals[2] = {0, 0};
+    sum<2>(n, totals, AddGradient{g, x, set(centre)});
+    return {totals[0], totals[1]};
+  }
+
+  static void backward(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n) {
+    const V vcentre = set(centre), vp = set(p), vq = set(q), vr = set(r);
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const V rest = hn::MulAdd(hn::Sub(load(x + i, n - i), vcentre), vq, vr);
+      store(hn::MulAdd(load(g + i, n - i), vp, rest), out + i, n - i);
+    }
+  }
+
+  // ---- columns
+  // -----------------------------------------------------------------------------------
+
+  static void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
+                             T* centre, T* sum, T* squares) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    const V scale = set(T(1) / static_cast<T>(rows));
+    for (std::size_t i = 0; i < columns; i += lanes) {
+      const std::size_t count = columns - i;
+      V total = hn::Zero(d), deviations = total, squared = total;
+      for (std::size_t r = 0; r < rows; ++r)
+        total = hn::Add(total, load(x + r * stride + i, count));
+      const V middle = hn::Mul(total, scale);
+      for (std::size_t r = 0; r < rows; ++r) {
+        const V deviation = hn::Sub(load(x + r * stride + i, count), middle);
+        deviations = hn::Add(deviations, deviation);
+        squared = hn::MulAdd(deviation, deviation, squared);
+      }
+      store(middle, centre + i, count);
+      store(deviations, sum + i, count);
+      store(squared, squares + i, count);
+    }
+  }
+
+  static void column_gradient_sums(const T* g, const T* x, std::size_t rows, std::size_t columns,
+                                   std::size_t stride, const T* centre, T* gradient, T* product) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    for (std::size_t i = 0; i < columns; i += lanes) {
+      const std::size_t count = columns - i;
+      const V middle = load(centre + i, count);
+      V gradients = hn::Zero(d), products = gradients;
+      for (std::size_t r = 0; r < rows; ++r) {
+        const V one = load(g + r * stride + i, count);
+        gradients = hn::Add(gradients, one);
+        products = hn::MulAdd(one, hn::Sub(load(x + r * stride + i, count), middle), products);
+      }
+      store(gradients, gradient + i, count);
+      store(products, product + i, count);
+    }
+  }
+
+  static void column_standardize(const T* x, const T* centre, const T* scale, const T* shift,
+                                 T* out, std::size_t n) {
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const std::size_t count = n - i;
+      store(standardized(load(x + i, count), load(centre + i, count), load(scale + i, count),
+                         load(shift + i, count)),
+            out + i, count);
+    }
+  }
+
+  static void column_backward(const T* g, const T* x, const T* centre, const T* p, const T* q,
+                              const T* r, T* out, std::size_t n) {
+    const std::size_t lanes = hn::Lanes(D());
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const std::size_t count = n - i;
+      const V deviation = hn::Sub(load(x + i, count), load(centre + i, count));
+      const V rest = hn::MulAdd(deviation, load(q + i, count), load(r + i, count));
+      store(hn::MulAdd(load(g + i, count), load(p + i, count), rest), out + i, count);
+    }
+  }
+};
+
+template <class T>
+void fill_normalization_kernels(NormalizationKernels<T>* kernels) {
+  using N = Normalization<T>;
+  *kernels = {&N::moments,
+              &N::row_forward,
+              &N::row_gradient_sums,
+              &N::row_backward,
+              &N::standardize,
+              &N::gradient_sums,
+              &N::backward,
+              &N::column_moments,
+              &N::column_gradient_sums,
+              &N::column_standardize,
+              &N::column_backward};
+}
+template void fill_normalization_kernels(NormalizationKernels<float>*);
+template void fill_normalization_kernels(NormalizationKernels<double>*);
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/simd/dispatch_table.h"
+
+namespace extensor::cpu {
+
+template <class T>
+const NormalizationKernels<T>& normalization_kernels() {
+  static const NormalizationKernels<T> kernels = [] {
+    NormalizationKernels<T> filled;
+    EXTENSOR_DISPATCH(fill_normalization_kernels<T>)(&filled);
+    return filled;
+  }();
+  return kernels;
+}
+template const NormalizationKernels<float>& normalization_kernels();
+template const NormalizationKernels<double>& normalization_kernels();
+
+}  // namespace extensor::cpu
+#endif

@@ -1,0 +1,71 @@
+// What normalization does to dense float or double: moments, and the passes that apply them.
+//
+// A mean is kept as a centre, a number of the element type near it, and the small rest. x − centre
+// is exact for the elements near it, so a large offset common to all elements costs no accuracy.
+#pragma once
+
+#include <cstddef>
+
+namespace extensor::cpu {
+
+// Σ (x − centre) and Σ (x − centre)².
+template <class T>
+struct Moments {
+  T centre = 0;
+  double sum = 0, squares = 0;
+};
+
+// Σ g and Σ g · (x − centre).
+struct GradientSums {
+  double gradient = 0, product = 0;
+};
+
+// x̂ = (x − centre) · scale + shift.
+template <class T>
+struct Standardizer {
+  T centre = 0, scale = 1, shift = 0;
+};
+
+inline constexpr std::size_t gradient_rows = 4;  // rows that share a pass
+
+template <class T>
+struct NormalizationKernels {
+  // `centred` false: the centre is 0.
+  Moments<T> (*moments)(const T* x, std::size_t n, bool centred);
+
+  // One row with parameters element by element.
+  // out = x̂ · weight + bias
+  void (*row_forward)(const T* x, const T* weight, const T* bias, const Standardizer<T>& s, T* out,
+                      std::size_t n);
+  // Of `rows` ≤ gradient_rows rows, `stride` elements apart: Σ g · weight and Σ g · weight · x̂ of
+  // each; grad_weight += Σ g · x̂ and grad_bias += Σ g over the rows, unless they are null.
+  void (*row_gradient_sums)(const T* g, const T* x, std::size_t stride, const T* weight,
+                            std::size_t rows, const Standardizer<T>* s, T* grad_weight,
+                            T* grad_bias, GradientSums* sums, std::size_t n);
+  // out = g · weight · p + (x − centre) · q + r
+  void (*row_backward)(const T* g, const T* x, const T* weight, T centre, T p, T q, T r, T* out,
+                       std::size_t n);
+
+  // One channel's elements.
+  // out = (x − centre) · scale + shift
+  void (*standardize)(const T* x, const Standardizer<T>& s, T* out, std::size_t n);
+  GradientSums (*gradient_sums)(const T* g, const T* x, T centre, std::size_t n);
+  // out = g · p + (x − centre) · q + r
+  void (*backward)(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n);
+
+  // Columns: every element of a row belongs to a channel of its own. The rows are `stride` apart.
+  void (*column_moments)(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
+                         T* centre, T* sum, T* squares);
+  void (*column_gradient_sums)(const T* g, const T* x, std::size_t rows, std::size_t columns,
+                               std::size_t stride, const T* centre, T* gradient, T* product);
+  // The two passes over one row.
+  void (*column_standardize)(const T* x, const T* centre, const T* scale, const T* shift, T* out,
+                             std::size_t n);
+  void (*column_backward)(const T* g, const T* x, const T* centre, const T* p, const T* q,
+                          const T* r, T* out, std::size_t n);
+};
+
+template <class T>
+const NormalizationKernels<T>& normalization_kernels();
+
+}  // namespace extensor::cpu

@@ -1,0 +1,47 @@
+// The normalization families: rows normalised over their own elements, and channels normalised over
+// a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "extensor/dtype.h"
+
+namespace extensor::backend {
+
+// Dense rows of channels × run elements. Row r belongs to group r mod groups, and its channel j has
+// the affine parameters at group · channels + j. Layer norm: one group, runs of one element.
+//   out = (x − mean) / √(variance + eps) · weight + bias        forward
+//   out = the gradient of x, given that of the forward's result backward
+struct RowNormalizationCall {
+  DType dtype;          // of x, grad_output and out
+  bool centred = true;  // false: the root mean square alone, no mean is subtracted
+  std::int64_t rows, groups, channels, run;
+  double eps;
+  const std::byte* x;
+  const std::byte* weight = nullptr;  // in the compute dtype; null: 1
+  const std::byte* bias = nullptr;    // in the compute dtype; null: 0
+  std::byte* out;
+  const std::byte* grad_output = nullptr;  // null: forward
+  std::byte* grad_weight = nullptr;        // in the compute dtype; both or neither
+  std::byte* grad_bias = nullptr;
+};
+
+// Dense x seen as [outer, channels, inner]; each channel has one mean and one variance.
+struct BatchNormalizationCall {
+  DType dtype;  // of x, grad_output and out
+  std::int64_t outer, channels, inner;
+  double eps;
+  bool training;  // statistics of this batch: written in the forward, found again in the backward
+  const std::byte* x;
+  double* mean;                       // of every channel
+  double* variance;                   // without correction
+  const std::byte* weight = nullptr;  // in the compute dtype; null: 1
+  const std::byte* bias = nullptr;    // in the compute dtype; null: 0
+  std::byte* out;
+  const std::byte* grad_output = nullptr;  // null: forward
+  std::byte* grad_weight = nullptr;        // in the compute dtype
+  std::byte* grad_bias = nullptr;
+};
+
+}  // namespace extensor::backend
