@@ -2,12 +2,14 @@
 #pragma once
 
 #include "extensor/broadcasting.h"  // IWYU pragma: export
+#include "extensor/convolution.h"   // IWYU pragma: export
 #include "extensor/creation.h"      // IWYU pragma: export
 #include "extensor/elementwise.h"   // IWYU pragma: export
 #include "extensor/gradcheck.h"     // IWYU pragma: export
 #include "extensor/manipulation.h"  // IWYU pragma: export
 #include "extensor/matrix.h"        // IWYU pragma: export
 #include "extensor/memory.h"        // IWYU pragma: export
+#include "extensor/pooling.h"       // IWYU pragma: export
 #include "extensor/random.h"        // IWYU pragma: export
 #include "extensor/reduction.h"     // IWYU pragma: export
 #include "extensor/softmax.h"       // IWYU pragma: export

@@ -1,7 +1,9 @@
 #include "backend/backend.h"
 
+#include "backend/cpu/convolution/convolution.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/pooling/pooling.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
@@ -12,7 +14,8 @@ namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
   static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random};
+                                       &cpu::rows,        &cpu::matmul,          &cpu::random,
+                                       &cpu::convolution, &cpu::pooling};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

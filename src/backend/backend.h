@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "backend/convolution_call.h"
 #include "backend/elementwise_op.h"
+#include "backend/pooling_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -98,6 +100,8 @@ struct Backend {
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);
   void (*random)(const RandomCall&);
+  void (*convolution)(const ConvolutionCall&);
+  void (*pooling)(const PoolingCall&);
 };
 
 // DeviceError when the device has no backend in this build.
