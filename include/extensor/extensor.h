@@ -3,6 +3,7 @@
 
 #include "extensor/attention.h"        // IWYU pragma: export
 #include "extensor/broadcasting.h"     // IWYU pragma: export
+#include "extensor/convolution.h"      // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
 #include "extensor/cumulative.h"       // IWYU pragma: export
 #include "extensor/data.h"             // IWYU pragma: export
@@ -23,6 +24,7 @@
 #include "extensor/memory.h"           // IWYU pragma: export
 #include "extensor/normalization.h"    // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
+#include "extensor/pooling.h"          // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/reduction.h"        // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export

@@ -1,6 +1,7 @@
 #include "backend/backend.h"
 
 #include "backend/cpu/attention/attention.h"
+#include "backend/cpu/convolution/convolution.h"
 #include "backend/cpu/dropout.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/embedding.h"
@@ -9,6 +10,7 @@
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/normalization/normalization.h"
 #include "backend/cpu/optimizer/optimizer.h"
+#include "backend/cpu/pooling/pooling.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
@@ -39,7 +41,9 @@ const Backend& backend_for(const Device& device) {
                                        .normalize_rows = &cpu::normalize_rows,
                                        .normalize_batch = &cpu::normalize_batch,
                                        .optimizer_step = &cpu::optimizer_step,
-                                       .power_sum = &cpu::power_sum};
+                                       .power_sum = &cpu::power_sum,
+                                       .convolution = &cpu::convolution,
+                                       .pooling = &cpu::pooling};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -13,6 +13,9 @@
 #include "extensor/activation.h"
 #include "backend/normalization_call.h"
 #include "backend/optimizer_call.h"
+#include "backend/convolution_call.h"
+#include "backend/elementwise_op.h"
+#include "backend/pooling_call.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/shape.h"
@@ -125,6 +128,8 @@ struct Backend {
   void (*normalize_batch)(const BatchNormalizationCall&);
   void (*optimizer_step)(const OptimizerCall&);
   void (*power_sum)(const PowerSumCall&);
+  void (*convolution)(const ConvolutionCall&);
+  void (*pooling)(const PoolingCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -1,0 +1,91 @@
+// Convolutions over images [batch, channels, height, width] and signals [batch, channels, length],
+// and their gradients. Everywhere: floats only, of one device; halves are computed in float32;
+// ShapeError for shapes that do not fit together, ValueError for an option out of range.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// A height and a width; one number stands for both.
+struct Size2d {
+  std::int64_t height, width;
+  constexpr Size2d(std::int64_t both)
+      : height(both), width(both) {}  // NOLINT: implicit, {.stride = 2}
+  constexpr Size2d(std::int64_t h, std::int64_t w) : height(h), width(w) {}
+  friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
+};
+
+struct Conv1dOptions {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;  // zeros on both sides
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;  // channels / groups of x meet out / groups filters; channels: depthwise
+};
+
+struct Conv2dOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+  std::int64_t groups = 1;
+};
+
+struct ConvTranspose2dOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;         // takes this much off each side of the result
+  Size2d output_padding = 0;  // adds this much at the end; below stride or dilation
+  Size2d dilation = 1;
+  std::int64_t groups = 1;
+};
+
+// Undefined where a gradient was not asked for.
+struct ConvolutionGradients {
+  Tensor x, weight, bias;
+};
+// Which of them: of x, of the weight, of the bias.
+using WantedGradients = std::array<bool, 3>;
+inline constexpr WantedGradients all_gradients = {true, true, true};
+
+// y[n, o, i, j] = bias[o] + Σ x[n, c, i·stride + r·dilation − padding, …] · weight[o, c, r, s]; x
+// [N, C, H, W], weight [out, C / groups, kh, kw], bias [out] or none. The result is [N, out,
+// (H + 2·padding − dilation·(kh − 1) − 1) / stride + 1, …].
+//
+//   auto y = conv2d(x, weight, bias, {.stride = 2, .padding = {1, 0}});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv2dOptions& options = {});
+ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
+                                     const Tensor& weight, const Conv2dOptions& options = {},
+                                     const WantedGradients& wanted = all_gradients);
+
+// The gradients of grad_output, x and weight, given those of conv2d_backward's results; an
+// undefined one counts as 0.
+struct ConvolutionDoubleGradients {
+  Tensor grad_output, x, weight;
+};
+ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_grad_weight,
+                                                  const Tensor& grad_grad_bias,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& weight,
+                                                  const Conv2dOptions& options = {});
+
+// The same along one axis: x [N, C, L], weight [out, C / groups, k].
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv1dOptions& options = {});
+ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
+                                     const Tensor& weight, const Conv1dOptions& options = {},
+                                     const WantedGradients& wanted = all_gradients);
+
+// What conv2d_backward does to grad_output, as a layer: x [N, C, H, W], weight [C, out / groups,
+// kh, kw], result [N, out, (H − 1)·stride − 2·padding + dilation·(kh − 1) + output_padding + 1, …].
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dOptions& options = {});
+ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& weight,
+                                               const ConvTranspose2dOptions& options = {},
+                                               const WantedGradients& wanted = all_gradients);
+
+}  // namespace extensor

@@ -1,0 +1,79 @@
+// The ways a convolution can be computed; convolution.cpp chooses among them. All write their whole
+// result, and its bits do not depend on the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/convolution_call.h"
+#include "backend/cpu/gemm/parallel.h"
+
+namespace extensor::cpu::conv {
+
+using Shape = backend::ConvolutionShape;
+
+inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+inline std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return divide_up(value, step) * step;
+}
+// Even pieces of at most `most` (a multiple of `step`), each a multiple of `step`.
+inline std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step) {
+  return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
+}
+
+// Multiply-adds of each of the three products.
+inline double work_of(const Shape& shape) {
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.groups) *
+         static_cast<double>(shape.out_channels) * static_cast<double>(shape.patch()) *
+         static_cast<double>(shape.out_pixels());
+}
+constexpr double small_work = 64.0 * 1024;  // below which one thread is faster
+
+inline int threads_of(const Shape& shape) { return gemm_threads(work_of(shape), small_work); }
+
+// Calls body(unit, thread) for every unit; each thread gets a run of neighbours.
+template <class Body>
+void run_units(int threads, std::int64_t units, const Body& body) {
+  parallel_for(threads, units, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t thread = threads <= 1 ? 0 : omp_get_thread_num();
+    for (std::int64_t unit = begin; unit < end; ++unit) body(unit, thread);
+  });
+}
+
+// Pieces of one reservation, each aligned to a cache line. Take them all, then reserve.
+template <class T>
+class Buffers {
+ public:
+  // `count` pieces of `elements`; returns where they start.
+  std::int64_t add(std::int64_t elements, std::int64_t count = 1) {
+    const std::int64_t start = total_;
+    total_ += round_up(elements, piece_alignment) * count;
+    return start;
+  }
+  static std::int64_t stride(std::int64_t elements) { return round_up(elements, piece_alignment); }
+  T* reserve() const {
+    return reinterpret_cast<T*>(Workspace::reserve(
+        static_cast<std::size_t>(std::max<std::int64_t>(total_, 1)) * sizeof(T)));
+  }
+
+ private:
+  static constexpr std::int64_t piece_alignment = 64 / static_cast<std::int64_t>(sizeof(T));
+  std::int64_t total_ = 0;
+};
+
+// The same convolution read backwards: x's gradient is the convolution of y's with the filters
+// turned round, in and out channels exchanged. For strides of 1.
+Shape turned(const Shape& shape);
+template <class T>
+void turn_filters(const Shape& shape, const T* weight, T* to);
+
+// Any shape: patches are packed block by block as an operand of the matrix product.
+template <class T>
+void gemm_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void gemm_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+template <class T>
+void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
+}  // namespace extensor::cpu::conv

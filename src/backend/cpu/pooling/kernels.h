@@ -1,0 +1,22 @@
+// Rows of pooled planes, of float or double.
+#pragma once
+
+#include <cstddef>
+
+namespace extensor::cpu {
+
+template <class T>
+struct PoolingKernels {
+  // line[i] = the larger of line[i] and row[i]; NaN is larger than everything.
+  void (*take_larger)(const T* row, T* line, std::size_t n);
+  // n windows of 2 × 2 side by side, from two rows of 2n.
+  void (*largest_of_pairs)(const T* top, const T* bottom, T* out, std::size_t n);
+  // The gradient g of each such window to its first largest element, 0 to the others.
+  void (*spread_over_pairs)(const T* top, const T* bottom, const T* g, T* top_gradient,
+                            T* bottom_gradient, std::size_t n);
+};
+
+template <class T>
+const PoolingKernels<T>& pooling_kernels();
+
+}  // namespace extensor::cpu

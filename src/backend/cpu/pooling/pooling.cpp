@@ -1,0 +1,189 @@
+// Planes are independent, so threads share them; within one, rows of windows are pooled along the
+// height first, whole rows of x at a time, then along the width.
+#include "backend/cpu/pooling/pooling.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/pooling/kernels.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::PoolingCall;
+using backend::PoolingOp;
+using backend::PoolingWindow;
+
+template <class T>
+bool is_better(T value, T best) {
+  return value > best || value != value;
+}
+
+template <class T>
+class Plane {
+ public:
+  Plane(const PoolingCall& call, std::int64_t index, std::byte* line)
+      : call_(call),
+        kernels_(pooling_kernels<T>()),
+        width_(static_cast<std::size_t>(call.in_width)),
+        line_(line) {
+    const std::int64_t in = index * call.in_height * call.in_width;
+    const std::int64_t out = index * call.out_height * call.out_width;
+    const bool gradient =
+        call.op == PoolingOp::largest_gradient || call.op == PoolingOp::average_gradient;
+    x_ = reinterpret_cast<const T*>(call.x) + (call.x != nullptr ? in : 0);
+    y_ = reinterpret_cast<const T*>(call.y) + (call.y != nullptr ? out : 0);
+    out_ = reinterpret_cast<T*>(call.out) + (gradient ? in : out);
+  }
+
+  void run() {
+    switch (call_.op) {
+      case PoolingOp::largest:
+        return call_.pairs ? largest_of_pairs() : largest();
+      case PoolingOp::largest_gradient:
+        return call_.pairs ? spread_over_pairs() : spread_to_largest();
+      case PoolingOp::average:
+        return average();
+      case PoolingOp::average_gradient:
+        return spread_average();
+    }
+  }
+
+ private:
+  const T* row(std::int64_t i) const { return x_ + i * call_.in_width; }
+
+  void largest_of_pairs() {
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      kernels_.largest_of_pairs(row(2 * i), row(2 * i + 1), out_ + i * call_.out_width,
+                                static_cast<std::size_t>(call_.out_width));
+    }
+  }
+
+  void spread_over_pairs() {
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      T* top = out_ + 2 * i * call_.in_width;
+      T* bottom = top + call_.in_width;
+      kernels_.spread_over_pairs(row(2 * i), row(2 * i + 1), y_ + i * call_.out_width, top, bottom,
+                                 static_cast<std::size_t>(call_.out_width));
+      std::fill(top + 2 * call_.out_width, bottom, T(0));
+      std::fill(bottom + 2 * call_.out_width, bottom + call_.in_width, T(0));
+    }
+    std::fill(out_ + 2 * call_.out_height * call_.in_width, out_ + call_.in_height * call_.in_width,
+              T(0));
+  }
+
+  void largest() {
+    T* line = reinterpret_cast<T*>(line_);
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      const PoolingWindow& rows = call_.rows[i];
+      std::fill(line, line + width_, -std::numeric_limits<T>::infinity());
+      for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
+        kernels_.take_larger(row(r), line, width_);
+      }
+      for (std::int64_t j = 0; j < call_.out_width; ++j) {
+        const PoolingWindow& columns = call_.columns[j];
+        T best = -std::numeric_limits<T>::infinity();
+        for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
+          if (is_better(line[c], best)) best = line[c];
+        }
+        *out_++ = best;
+      }
+    }
+  }
+
+  void spread_to_largest() {
+    std::fill(out_, out_ + call_.in_height * call_.in_width, T(0));
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      const PoolingWindow& rows = call_.rows[i];
+      for (std::int64_t j = 0; j < call_.out_width; ++j, ++y_) {
+        const PoolingWindow& columns = call_.columns[j];
+        if (rows.begin >= rows.end || columns.begin >= columns.end) continue;
+        std::int64_t at = rows.begin * call_.in_width + columns.begin;
+        for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
+          for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
+            const std::int64_t here = r * call_.in_width + c;
+            if (is_better(x_[here], x_[at])) at = here;
+          }
+        }
+        out_[at] += *y_;
+      }
+    }
+  }
+
+  void average() {
+    double* line = reinterpret_cast<double*>(line_);
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      const PoolingWindow& rows = call_.rows[i];
+      std::fill(line, line + width_, 0.0);
+      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+        const T* from = row(r);
+        for (std::size_t c = 0; c < width_; ++c) line[c] += static_cast<double>(from[c]);
+      }
+      for (std::int64_t j = 0; j < call_.out_width; ++j) {
+        const PoolingWindow& columns = call_.columns[j];
+        double sum = 0;
+        for (std::int64_t c = columns.begin; c < columns.end; ++c) sum += line[c];
+        *out_++ = static_cast<T>(sum / count(rows, columns));
+      }
+    }
+  }
+
+  void spread_average() {
+    std::fill(out_, out_ + call_.in_height * call_.in_width, T(0));
+    double* line = reinterpret_cast<double*>(line_);
+    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+      const PoolingWindow& rows = call_.rows[i];
+      std::fill(line, line + width_, 0.0);
+      for (std::int64_t j = 0; j < call_.out_width; ++j) {
+        const PoolingWindow& columns = call_.columns[j];
+        const double share = static_cast<double>(*y_++) / count(rows, columns);
+        for (std::int64_t c = columns.begin; c < columns.end; ++c) line[c] += share;
+      }
+      for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+        T* to = out_ + r * call_.in_width;
+        for (std::size_t c = 0; c < width_; ++c) to[c] += static_cast<T>(line[c]);
+      }
+    }
+  }
+
+  // A window that lies in the padding alone has no elements, and its mean is 0.
+  static double count(const PoolingWindow& rows, const PoolingWindow& columns) {
+    return std::max(1.0, static_cast<double>(rows.size) * static_cast<double>(columns.size));
+  }
+
+  const PoolingCall& call_;
+  const PoolingKernels<T>& kernels_;
+  const std::size_t width_;
+  std::byte* line_;  // a row of x, as T or as double
+  const T* x_;
+  const T* y_;
+  T* out_;
+};
+
+template <class T>
+void run(const PoolingCall& call) {
+  const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
+  const int threads = threads_for(call.planes, grain);
+  const auto width = static_cast<std::size_t>(call.in_width);
+  std::vector<std::byte> lines(static_cast<std::size_t>(threads) * width * sizeof(double));
+  parallel_for(threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end) {
+    const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
+    for (std::int64_t i = begin; i < end; ++i) {
+      Plane<T>(call, i, lines.data() + thread * width * sizeof(double)).run();
+    }
+  });
+}
+
+}  // namespace
+
+void pooling(const PoolingCall& call) {
+  if (call.dtype == DType::float64) return run<double>(call);
+  run<float>(call);
+}
+
+}  // namespace extensor::cpu

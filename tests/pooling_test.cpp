@@ -1,0 +1,204 @@
+// Pooling: the samples of the op database in every float dtype, ties, NaN and infinities, layouts
+// and numbers of threads.
+#include "extensor/pooling.h"
+
+#include <gtest/gtest.h>
+
+#include "op_database/op_database.h"
+#include "support/compare.h"
+#include "support/draw.h"
+#include "support/gradients.h"
+#include "support/layouts.h"
+
+namespace extensor {
+namespace {
+
+using compare::identical;
+using compare::values_of;
+using gradients::expect_gradient;
+using gradients::Tensors;
+using layouts::Layout;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+      return 1e-3;
+    case DType::bfloat16:
+      return 1.6e-2;
+    case DType::float32:
+      return 1.3e-6;
+    default:
+      return 1e-13;
+  }
+}
+
+// Relative to the largest element expected; NaN meets NaN.
+void expect_close(const Tensor& got, const Tensor& expected, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(got.shape(), expected.shape()) << what;
+  const auto g = values_of(got), e = values_of(expected);
+  double largest = 0;
+  for (double value : e) largest = std::max(largest, std::fabs(value));
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    if (g[i] == e[i] || (g[i] != g[i] && e[i] != e[i])) continue;
+    EXPECT_LE(std::fabs(g[i] - e[i]), tolerance * largest) << what << " at " << i;
+  }
+}
+
+std::vector<op_database::Sample> samples_of(const std::string& name) {
+  const op_database::Op* op = op_database::find_op(name);
+  if (op == nullptr) throw std::runtime_error("no op " + name);
+  return op->samples();
+}
+
+TEST(Pooling, ValuesOfTheSamples) {
+  for (const std::string name : {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"}) {
+    for (const op_database::Sample& sample : samples_of(name)) {
+      for (DType dtype : float_dtypes) {
+        const Tensor x = sample.inputs[0].to(dtype);
+        const Tensor got = sample.forward({x})[0];
+        EXPECT_EQ(got.dtype(), dtype) << sample.label;
+        expect_close(got, sample.reference({x})[0], tolerance_of(dtype), name + " " + sample.label);
+        const Tensor g = draw::uniform(got.shape(), -1, 1, 5).to(dtype);
+        const Tensor gradient = sample.backward({g}, {x})[0];
+        EXPECT_EQ(gradient.dtype(), dtype) << sample.label;
+        expect_close(gradient, sample.backward({g.to(DType::float64)}, {x.to(DType::float64)})[0],
+                     tolerance_of(dtype), name + "_backward " + sample.label);
+      }
+    }
+  }
+}
+
+TEST(Pooling, Gradients) {
+  const auto forward = [](const op_database::Sample& sample) {
+    return [&sample](const Tensors& in) { return sample.forward(in)[0]; };
+  };
+  const auto backward = [](const op_database::Sample& sample) {
+    return [&sample](const Tensor& g, const Tensors& in) { return sample.backward({g}, in); };
+  };
+  for (const auto& sample : samples_of("max_pool2d")) {
+    SCOPED_TRACE(sample.label);
+    expect_gradient("max_pool2d_backward", forward(sample), backward(sample), sample.inputs);
+  }
+  for (const auto& sample : samples_of("avg_pool2d")) {
+    SCOPED_TRACE(sample.label);
+    expect_gradient("avg_pool2d_backward", forward(sample), backward(sample), sample.inputs);
+  }
+  for (const auto& sample : samples_of("adaptive_avg_pool2d")) {
+    SCOPED_TRACE(sample.label);
+    expect_gradient("adaptive_avg_pool2d_backward", forward(sample), backward(sample),
+                    sample.inputs);
+  }
+}
+
+// The quick way of 2 × 2 windows and the general one give the same, ties and NaN included.
+TEST(Pooling, PairsAgreeWithTheGeneralWay) {
+  for (DType dtype : {DType::float32, DType::float64}) {
+    for (std::int64_t width : {2, 3, 15, 16, 17, 32, 33, 34, 64, 70}) {
+      Tensor x = randint(0, 3, {2, 3, 7, width}).to(dtype);  // few values, so many ties
+      x[{0, 0, 2, 1}].fill(nan);
+      x[{0, 1, 0, 0}].fill(-infinity);
+      x[{1, 2, 1, width - 1}].fill(infinity);
+      const Tensor y = max_pool2d(x, 2);
+      const Tensor g = draw::uniform(y.shape(), -1, 1, 7).to(dtype);
+      const Tensor got = max_pool2d_backward(g, x, 2);
+      // The same windows as 2 × 2 in a frame that moves nothing: dilation along a window of one
+      // row.
+      const Tensor rows = max_pool2d(x, {1, 2}, {.stride = Size2d{1, 2}});
+      const Tensor both = max_pool2d(rows, {2, 1}, {.stride = Size2d{2, 1}});
+      expect_close(y, both, 0, "forward");
+      const auto values = values_of(x), gradients = values_of(g), result = values_of(got);
+      const std::int64_t columns = width / 2;
+      std::vector<double> expected(values.size(), 0.0);
+      for (std::int64_t p = 0; p < 6; ++p) {
+        for (std::int64_t i = 0; i < 3; ++i) {
+          for (std::int64_t j = 0; j < columns; ++j) {
+            std::size_t best = static_cast<std::size_t>((p * 7 + 2 * i) * width + 2 * j);
+            for (std::int64_t k = 1; k < 4; ++k) {
+              const auto at =
+                  static_cast<std::size_t>((p * 7 + 2 * i + k / 2) * width + 2 * j + k % 2);
+              if (values[at] > values[best] || values[at] != values[at]) best = at;
+            }
+            expected[best] = gradients[static_cast<std::size_t>((p * 3 + i) * columns + j)];
+          }
+        }
+      }
+      EXPECT_EQ(result, expected) << width;
+    }
+  }
+}
+
+TEST(Pooling, FirstOfEqualMaximaGetsTheGradient) {
+  const Tensor x = zeros({1, 1, 4, 4});
+  const Tensor g = tensor({1., 2., 3., 4.}).reshape({1, 1, 2, 2});
+  EXPECT_EQ(max_pool2d_backward(g, x, 2).to_vector<float>(),
+            (std::vector<float>{1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0}));
+  const Tensor overlapping = max_pool2d_backward(ones({1, 1, 2, 2}), x, 3, {.stride = 1});
+  EXPECT_EQ(overlapping.to_vector<float>(),
+            (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(Pooling, NanPropagates) {
+  for (DType dtype : float_dtypes) {
+    Tensor x = ones({1, 1, 6, 6}, dtype);
+    x[{0, 0, 3, 3}].fill(nan);
+    for (const auto& [kernel, stride] : {std::pair{2, 2}, std::pair{3, 3}, std::pair{3, 1}}) {
+      const Tensor y = max_pool2d(x, kernel, {.stride = stride});
+      for (std::int64_t i = 0; i < y.size(2); ++i) {
+        for (std::int64_t j = 0; j < y.size(3); ++j) {
+          const bool reads = i * stride <= 3 && 3 < i * stride + kernel && j * stride <= 3 &&
+                             3 < j * stride + kernel;
+          const double value = y[{0, 0, i, j}].item<double>();
+          EXPECT_EQ(value != value, reads) << kernel << " at " << i << " " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(Pooling, WindowOfMinusInfinity) {
+  const Tensor x = full({1, 1, 2, 2}, -infinity);
+  EXPECT_EQ(max_pool2d(x, 2).to_vector<float>(),
+            std::vector<float>{-std::numeric_limits<float>::infinity()});
+  EXPECT_EQ(max_pool2d_backward(ones({1, 1, 1, 1}), x, 2).to_vector<float>(),
+            (std::vector<float>{1, 0, 0, 0}));
+  // A dilated window may reach over x altogether; nobody gets its gradient.
+  const Tensor one = ones({1, 1, 1, 1});
+  const MaxPool2dOptions options{.padding = 1, .dilation = 2};
+  EXPECT_EQ(max_pool2d(one, 2, options).to_vector<float>(),
+            std::vector<float>{-std::numeric_limits<float>::infinity()});
+  EXPECT_EQ(max_pool2d_backward(one, one, 2, options).to_vector<float>(), std::vector<float>{0});
+}
+
+TEST(Pooling, SameBitsForAnyNumberOfThreadsAndAnyLayout) {
+  const int before = get_num_threads();
+  const Shape shape{5, 7, 34, 37};
+  const Tensor x = draw::uniform(shape, -1, 1, 1).to(DType::float32);
+  for (Layout layout : {Layout::contiguous, Layout::transposed, Layout::stepped}) {
+    const Tensor laid_out = layouts::with_layout(x, layout, shape);
+    set_num_threads(1);
+    const Tensor largest = max_pool2d(x, 3, {.stride = 2, .padding = 1});
+    const Tensor mean = avg_pool2d(x, 3, {.stride = 2, .padding = 1});
+    const Tensor gradient = max_pool2d_backward(largest, x, 3, {.stride = 2, .padding = 1});
+    const Tensor spread = avg_pool2d_backward(mean, shape, 3, {.stride = 2, .padding = 1});
+    for (int threads : {1, 2, 5}) {
+      set_num_threads(threads);
+      EXPECT_TRUE(identical(max_pool2d(laid_out, 3, {.stride = 2, .padding = 1}), largest));
+      EXPECT_TRUE(identical(avg_pool2d(laid_out, 3, {.stride = 2, .padding = 1}), mean));
+      EXPECT_TRUE(identical(max_pool2d_backward(largest, laid_out, 3, {.stride = 2, .padding = 1}),
+                            gradient));
+      EXPECT_TRUE(
+          identical(avg_pool2d_backward(mean, shape, 3, {.stride = 2, .padding = 1}), spread));
+    }
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace extensor
