@@ -1,4 +1,4 @@
-// Bad inputs 51, 52, 53 and 56: products of shapes that do not fit.
+// Bad inputs 51 to 56: products of shapes that do not fit.
 #include <vector>
 
 #include "support/child_process.h"
@@ -65,6 +65,92 @@ CHILD_TEST(BadInputLinearAlgebra, Item53BatchDimensionsThatDoNotBroadcast) {
   const Tensor product = matmul(a.unsqueeze(1), b);
   EXPECT_EQ(product.shape(), (Shape{2, 3, 3, 5}));
   EXPECT_EQ(product.to_vector<float>(), std::vector<float>(90, 4.0F));
+}
+
+CHILD_TEST(BadInputLinearAlgebra, Item54MalformedEinsum) {
+  const Tensor a = ones({2, 3}), b = ones({3, 4});
+  const std::vector<Tensor> one{a}, two{a, b};
+  const auto malformed = [](const std::string& subscripts, const std::vector<Tensor>& operands,
+                            const std::vector<std::string>& parts) {
+    std::vector<std::string> expected = parts;
+    expected.push_back("\"" + subscripts + "\"");
+    SCOPED_TRACE(subscripts);
+    expected.push_back("einsum: ");
+    expect_error<ValueError>([&] { einsum(subscripts, operands); }, expected, operands);
+    expected.back() = "einsum_backward: ";
+    expect_error<ValueError>([&] { einsum_backward(ones({}), subscripts, operands); }, expected,
+                             operands);
+  };
+  malformed("ij,jk->ik->", two, {"two arrows"});
+  malformed("i%,jk->ik", two, {"'%' at position 1"});
+  malformed("ij-ik", one, {"'-' at position 2"});
+  malformed("ij>ik", one, {"'>' at position 2"});
+  malformed("i1", one, {"'1' at position 1"});
+  malformed("i\x01", one, {"character 1"});
+  malformed("i\xc3\xa9", one, {"character 195"});
+  malformed("i..", one, {"'.' at position 1"});
+  malformed("....i", one, {"'.' at position 3"});
+  malformed("...i...", one, {"two ellipses"});
+  malformed("ij->...i...", one, {"two ellipses"});
+  malformed("ij->ii", one, {"names 'i' twice"});
+  malformed("ij->ik", one, {"names 'k', which no operand has"});
+  malformed("ij->i,j", one, {"comma"});
+  malformed("ij", two, {"groups of subscripts: 1, operands: 2"});
+  malformed("ij,jk,kl", two, {"groups of subscripts: 3, operands: 2"});
+  malformed("ij,", one, {"groups of subscripts: 2, operands: 1"});
+  malformed("ij", {}, {"no operands"});
+  malformed("", {}, {"no operands"});
+
+  const auto misfit = [](const std::string& subscripts, const std::vector<Tensor>& operands,
+                         const std::vector<std::string>& parts) {
+    std::vector<std::string> expected = parts;
+    expected.push_back("\"" + subscripts + "\"");
+    SCOPED_TRACE(subscripts);
+    expect_error<ShapeError>([&] { einsum(subscripts, operands); }, expected, operands);
+  };
+  misfit("ijk", one, {"operand 0 is [2, 3]", "name 3 dimensions"});
+  misfit("i", one, {"operand 0 is [2, 3]", "name 1 dimensions"});
+  misfit("", one, {"operand 0 is [2, 3]", "name 0 dimensions"});
+  misfit("ijk...", one, {"operand 0 is [2, 3]", "beside the ellipsis"});
+  misfit("ii", one, {"operand 0 is [2, 3]", "'i' is both 2 and 3"});
+  misfit("ij,ij", two, {"'i' is 2 in operand 0, [2, 3], and 3 in operand 1, [3, 4]"});
+  misfit("...,...", two, {"dimension -2 of '...'", "[2, 3]", "[3, 4]"});
+  misfit("...i,...i", {ones({2, 3}), ones({4, 3})}, {"dimension -1 of '...'", "2", "4"});
+  expect_error<ValueError>([&] { einsum("ij", {Tensor()}); }, {}, {});
+  // As many indices as a result may have dimensions, and no more.
+  misfit("...,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+         {ones(Shape(20, 1)), ones(Shape(52, 1))}, {"72 different indices", "62"});
+  // A result too large to count.
+  const Tensor long_one = ones({1}).broadcast_to({std::int64_t{1} << 40});
+  expect_error<ShapeError>([&] { einsum("i,j->ij", {long_one, long_one}); }, {"einsum"}, {});
+  EXPECT_EQ(einsum("ij,jk", two).to_vector<float>(), std::vector<float>(8, 3.0F));
+}
+
+CHILD_TEST(BadInputLinearAlgebra, Item55TensordotOverUnequalAxes) {
+  const Tensor a = ones({2, 3, 4}), b = ones({4, 3, 5});
+  expect_error<ShapeError>([&] { tensordot(a, b); },
+                           {"tensordot: axis 1 of a, [2, 3, 4], and axis 0 of b, [4, 3, 5]"},
+                           {a, b});
+  expect_error<ShapeError>([&] { tensordot(a, b, {0}, {0}); }, {"tensordot", "axis 0"}, {a, b});
+  // A length of 1 does not stand for a longer one here.
+  expect_error<ShapeError>([&] { tensordot(ones({2, 1}), ones({3, 2}), 1); }, {"tensordot"}, {});
+  expect_error<ValueError>([&] { tensordot(a, b, {0, 1}, {0}); }, {"pairs", "[0, 1]", "[0]"},
+                           {a, b});
+  expect_error<ValueError>([&] { tensordot(a, b, {1, 1}, {1, 0}); }, {"tensordot"}, {a, b});
+  expect_error<ValueError>([&] { tensordot(a, b, {1, -2}, {1, 0}); }, {"tensordot"}, {a, b});
+  expect_error<IndexError>([&] { tensordot(a, b, {3}, {0}); }, {"tensordot", "3"}, {a, b});
+  expect_error<IndexError>([&] { tensordot(a, b, {0}, {-4}); }, {"tensordot", "-4"}, {a, b});
+  expect_error<ValueError>([&] { tensordot(a, b, 4); }, {"axes is 4", "from 0 to 3"}, {a, b});
+  expect_error<ValueError>([&] { tensordot(a, b, -1); }, {"axes is -1"}, {a, b});
+  expect_error<ValueError>([&] { tensordot(a, b, INT64_MAX); }, {"axes is"}, {a, b});
+  const Tensor g = ones({2, 5});
+  expect_error<ShapeError>([&] { tensordot_backward(g, a, b); }, {"tensordot_backward: axis 1"},
+                           {g, a, b});
+  const Tensor many = ones(Shape(40, 1));
+  expect_error<ShapeError>([&] { tensordot(many, many, 0); }, {"tensordot", "62"}, {many});
+  expect_error<ShapeError>([&] { inner(a, b); }, {"inner", "[2, 3, 4]", "[4, 3, 5]"}, {a, b});
+  expect_error<ShapeError>([&] { vecdot(a, b); }, {"vecdot", "[2, 3, 4]", "[4, 3, 5]"}, {a, b});
+  EXPECT_EQ(tensordot(a, b, {1, 2}, {1, 0}).to_vector<float>(), std::vector<float>(10, 12.0F));
 }
 
 CHILD_TEST(BadInputLinearAlgebra, Item56MatmulOfZeroDimensions) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "support/compare.h"
+#include "support/database_gradients.h"
 #include "support/draw.h"
 #include "support/gradients.h"
 #include "support/layouts.h"
@@ -426,6 +427,14 @@ TEST(ReductionGradient, WrongShapesOfGradOutputAreRefused) {
     }
     EXPECT_THROW(op.backward(ones({2}, DType::int32), x, 1), DTypeError) << op.name;
   }
+}
+
+TEST(ReductionGradient, SecondDerivativeOfVar) {
+  expect_gradient("var_double_backward", "var", gradients::Order::second);
+  const Tensor x = ones({2, 3}), row = ones({2});
+  EXPECT_THROW(var_double_backward(x, ones({3}), x, 1), ShapeError);
+  EXPECT_THROW(var_double_backward(row, row, x, 1), ShapeError);
+  EXPECT_THROW(var_double_backward(x, row, x, 1, -1), ValueError);
 }
 
 }  // namespace

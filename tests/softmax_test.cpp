@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/compare.h"
+#include "support/database_gradients.h"
 #include "support/draw.h"
 #include "support/gradients.h"
 #include "support/layouts.h"
@@ -271,6 +272,20 @@ TEST(SoftmaxGradient, WrongShapesOfGradOutputAreRefused) {
   }
   EXPECT_THROW(softmax_backward(ones({2, 3}, DType::int64), x), DTypeError);
   EXPECT_THROW(softmax_backward(ones({2, 3}), x, 2), IndexError);
+}
+
+TEST(SoftmaxGradient, SecondDerivatives) {
+  expect_gradient("softmax_double_backward", "softmax", gradients::Order::second);
+  expect_gradient("log_softmax_double_backward", "log_softmax", gradients::Order::second);
+  expect_gradient("logsumexp_double_backward", "logsumexp", gradients::Order::second);
+  const Tensor x = ones({2, 3}), row = ones({2});
+  EXPECT_THROW(softmax_double_backward(x, ones({3, 2}), x), ShapeError);
+  EXPECT_THROW(softmax_double_backward(ones({3, 2}), x, x), ShapeError);
+  EXPECT_THROW(softmax_double_backward(x, x, x, 2), IndexError);
+  EXPECT_THROW(log_softmax_double_backward(x, ones({3, 2}), x), ShapeError);
+  EXPECT_THROW(log_softmax_double_backward(ones({3, 2}), x, x), ShapeError);
+  EXPECT_THROW(logsumexp_double_backward(x, ones({3}), x, 1), ShapeError);
+  EXPECT_THROW(logsumexp_double_backward(row, row, x, 1), ShapeError);
 }
 
 }  // namespace

@@ -66,8 +66,8 @@ struct TruncatedNormal {
     range = probability(from > 0 ? -from : to) - first;
   }
 
-  // Whether the distribution reaches the interval at all, as far as a double can tell.
-  bool has_mass() const { return range > 0; }
+  // Whether the distribution reaches the interval at all; beyond, probabilities lose their digits.
+  bool has_mass() const { return range > 1e-290; }
 
   // The middle of the draw's step: never a probability of 0 or 1.
   EXTENSOR_HOST_DEVICE double operator()(std::uint64_t bits) const {

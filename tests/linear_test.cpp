@@ -1,0 +1,189 @@
+// linear with fused bias and activation, and glu: values and gradients of the op database's samples,
+// and the rules beside them.
+#include "extensor/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "support/compare.h"
+#include "support/database_gradients.h"
+#include "support/draw.h"
+
+namespace extensor {
+namespace {
+
+using compare::identical;
+using compare::values_of;
+using gradients::expect_gradient;
+using gradients::Order;
+using gradients::Tensors;
+
+constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::sigmoid,
+                                      Activation::tanh, Activation::gelu, Activation::silu};
+
+double rounding(DType dtype) { return std::ldexp(1.0, -compare::format_of(dtype).digits); }
+
+double largest(const Tensor& x) {
+  return x.numel() == 0 ? 0 : max_reduce(abs(x.to(DType::float64))).item<double>();
+}
+
+TEST(Linear, ValuesOfEverySample) {
+  for (const char* op_name : {"linear", "glu"}) {
+    for (const auto& sample : op_database::find_op(op_name)->samples()) {
+      for (DType dtype : float_dtypes) {
+        for (layouts::Layout layout : {layouts::Layout::contiguous, layouts::Layout::transposed,
+                                       layouts::Layout::stepped, layouts::Layout::reversed}) {
+          SCOPED_TRACE(testing::Message()
+                       << op_name << " " << sample.label << " " << name(dtype) << " " << layout);
+          Tensors inputs;
+          for (const Tensor& input : sample.inputs) {
+            inputs.push_back(layouts::with_layout(input.to(dtype), layout, input.shape()));
+          }
+          const Tensor got = sample.forward(inputs)[0], exact = sample.reference(inputs)[0];
+          EXPECT_EQ(got.dtype(), dtype);
+          ASSERT_EQ(got.shape(), exact.shape());
+          // Halves are one rounding away from float32.
+          const double tolerance = dtype == DType::float64 ? 1e-14 : rounding(dtype) + 1e-6;
+          EXPECT_LE(largest(got.to(DType::float64) - exact), tolerance * largest(exact));
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, GradientsOfEverySample) {
+  expect_gradient("linear_backward", "linear");
+  expect_gradient("linear_double_backward", "linear", Order::second);
+  expect_gradient("glu_backward", "glu");
+}
+
+TEST(Linear, NarrowGradientsAgreeWithFloat64) {
+  const std::pair<DType, double> narrow[] = {
+      {DType::float32, 1.3e-6}, {DType::float16, 1e-3}, {DType::bfloat16, 1.6e-2}};
+  const Tensor x64 = draw::uniform({40, 70}, -1, 1, 1), w64 = draw::uniform({30, 70}, -1, 1, 2);
+  const Tensor b64 = draw::uniform({30}, -1, 1, 3), g64 = draw::uniform({40, 30}, 0.5, 1.5, 4);
+  for (const auto& [dtype, tolerance] : narrow) {
+    for (Activation activation : activations) {
+      const Tensor x = x64.to(dtype), w = w64.to(dtype), b = b64.to(dtype), g = g64.to(dtype);
+      const LinearGradients got = linear_backward(g, x, w, b, activation);
+      const LinearGradients exact = linear_backward(g.to(DType::float64), x.to(DType::float64),
+                                                    w.to(DType::float64), b.to(DType::float64),
+                                                    activation);
+      for (const auto& [gradient, reference] :
+           {std::pair{got.x, exact.x}, std::pair{got.weight, exact.weight},
+            std::pair{got.bias, exact.bias}}) {
+        EXPECT_EQ(gradient.dtype(), dtype);
+        EXPECT_LE(largest(gradient.to(DType::float64) - reference), tolerance * largest(reference))
+            << name(dtype) << " activation " << static_cast<int>(activation);
+      }
+    }
+  }
+}
+
+// As the header tells to chain them.
+TEST(Linear, ActivationsChainWithTheirOwnBackward) {
+  const Tensor x = draw::uniform({5, 7}, -1, 1, 1), w = draw::uniform({9, 7}, -1, 1, 2);
+  const Tensor b = draw::uniform({9}, -1, 1, 3), g = draw::uniform({5, 9}, -1, 1, 4);
+  const Tensor z = linear(x, w, b);
+  const std::pair<Activation, Tensor> chained[] = {
+      {Activation::relu, relu_backward(g, linear(x, w, b, Activation::relu))},
+      {Activation::sigmoid, sigmoid_backward(g, linear(x, w, b, Activation::sigmoid))},
+      {Activation::tanh, tanh_backward(g, linear(x, w, b, Activation::tanh))},
+      {Activation::gelu, gelu_backward(g, z)},
+      {Activation::silu, silu_backward(g, z)}};
+  for (const auto& [activation, before] : chained) {
+    const LinearGradients expected = linear_backward(before, x, w);
+    const LinearGradients got = linear_backward(g, x, w, b, activation);
+    EXPECT_TRUE(allclose(got.x, expected.x, 1e-12, 1e-14));
+    EXPECT_TRUE(allclose(got.weight, expected.weight, 1e-12, 1e-14));
+    EXPECT_TRUE(allclose(got.bias, expected.bias, 1e-12, 1e-14));
+  }
+  EXPECT_FALSE(linear_backward(g, x, w, false).bias.defined());
+  EXPECT_FALSE(linear_backward(g, x, w, Tensor(), Activation::gelu).bias.defined());
+}
+
+TEST(Linear, NothingToSumIsTheActivatedBias) {
+  const Tensor bias = tensor({-1.0, 2.0});
+  EXPECT_EQ(values_of(linear(zeros({3, 0}), zeros({2, 0}), bias, Activation::relu)),
+            (std::vector<double>{0, 2, 0, 2, 0, 2}));
+  EXPECT_EQ(linear(zeros({0, 4}), zeros({2, 4}), bias).shape(), (Shape{0, 2}));
+  EXPECT_EQ(linear(zeros({2, 0, 4}), zeros({2, 4})).shape(), (Shape{2, 0, 2}));
+}
+
+TEST(Linear, DtypesPromote) {
+  EXPECT_EQ(linear(ones({1, 2}, DType::float16), ones({3, 2})).dtype(), DType::float32);
+  EXPECT_EQ(linear(ones({1, 2}), ones({3, 2}), ones({3}, DType::float64)).dtype(), DType::float64);
+  const LinearGradients gradients = linear_backward(
+      ones({1, 3}), ones({1, 2}, DType::float16), ones({3, 2}), ones({3}, DType::float64),
+      Activation::none);
+  EXPECT_EQ(gradients.x.dtype(), DType::float16);
+  EXPECT_EQ(gradients.weight.dtype(), DType::float32);
+  EXPECT_EQ(gradients.bias.dtype(), DType::float64);
+}
+
+TEST(Linear, TheSameBitsForAnyNumberOfThreads) {
+  const int before = get_num_threads();
+  for (DType dtype : float_dtypes) {
+    const Tensor x = draw::uniform({130, 257}, -1, 1, 1).to(dtype);
+    const Tensor w = draw::uniform({190, 257}, -1, 1, 2).to(dtype);
+    const Tensor b = draw::uniform({190}, -1, 1, 3).to(dtype);
+    const Tensor g = draw::uniform({130, 190}, -1, 1, 4).to(dtype);
+    set_num_threads(1);
+    const Tensor expected = linear(x, w, b, Activation::gelu);
+    const LinearGradients gradients = linear_backward(g, x, w);
+    for (int threads : {2, 4}) {
+      set_num_threads(threads);
+      EXPECT_TRUE(identical(linear(x, w, b, Activation::gelu), expected)) << name(dtype);
+      const LinearGradients again = linear_backward(g, x, w);
+      EXPECT_TRUE(identical(again.x, gradients.x));
+      EXPECT_TRUE(identical(again.weight, gradients.weight));
+      EXPECT_TRUE(identical(again.bias, gradients.bias));
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST(Linear, WrongArgumentsAreRefused) {
+  const Tensor x = ones({2, 3}), w = ones({4, 3}), b = ones({4}), g = ones({2, 4});
+  EXPECT_THROW(linear(x, ones({4, 2})), ShapeError);
+  EXPECT_THROW(linear(x, ones({3})), ShapeError);
+  EXPECT_THROW(linear(x, ones({1, 4, 3})), ShapeError);
+  EXPECT_THROW(linear(ones({}), w), ShapeError);
+  EXPECT_THROW(linear(x, w, ones({3})), ShapeError);
+  EXPECT_THROW(linear(x, w, ones({1, 4})), ShapeError);
+  EXPECT_THROW(linear(x, w, ones({})), ShapeError);
+  EXPECT_THROW(linear(x.to(DType::int32), w), DTypeError);
+  EXPECT_THROW(linear(x, w.to(DType::int32)), DTypeError);
+  EXPECT_THROW(linear(x, w, b.to(DType::bool_)), DTypeError);
+  for (const Shape& wrong : {Shape{4, 2}, Shape{2}, Shape{}, Shape{8}, Shape{1, 2, 4}}) {
+    EXPECT_THROW(linear_backward(ones(wrong), x, w), ShapeError) << wrong;
+    EXPECT_THROW(linear_backward(ones(wrong), x, w, b, Activation::relu), ShapeError) << wrong;
+    EXPECT_THROW(linear_double_backward(x, w, b, ones(wrong), x, w), ShapeError) << wrong;
+  }
+  EXPECT_THROW(linear_backward(g.to(DType::int32), x, w), DTypeError);
+  EXPECT_THROW(linear_double_backward(ones({3, 2}), w, b, g, x, w), ShapeError);
+  EXPECT_THROW(linear_double_backward(x, ones({3, 4}), b, g, x, w), ShapeError);
+  EXPECT_THROW(linear_double_backward(x, w, ones({3}), g, x, w), ShapeError);
+}
+
+// ---- glu
+// -------------------------------------------------------------------------------------------
+
+TEST(Glu, TailsAndErrors) {
+  for (DType dtype : float_dtypes) {
+    // A gate far below 0 shuts, far above it opens, and nothing overflows on the way.
+    const Tensor x = tensor({3.0, 3.0, -60000.0, 60000.0}, dtype);
+    EXPECT_EQ(values_of(glu(x)), (std::vector<double>{0, 3})) << name(dtype);
+    EXPECT_EQ(values_of(glu_backward(ones({2}, dtype), x)), (std::vector<double>{0, 1, 0, 0}));
+  }
+  EXPECT_THROW(glu(ones({3})), ShapeError);
+  EXPECT_THROW(glu(ones({2, 3}), 1), ShapeError);
+  EXPECT_THROW(glu(ones({})), IndexError);
+  EXPECT_THROW(glu(ones({2, 2}), 2), IndexError);
+  EXPECT_THROW(glu(ones({2}, DType::int32)), DTypeError);
+  EXPECT_THROW(glu_backward(ones({4}), ones({4})), ShapeError);
+  EXPECT_THROW(glu_backward(ones({2}, DType::int32), ones({4})), DTypeError);
+}
+
+}  // namespace
+}  // namespace extensor

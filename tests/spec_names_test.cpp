@@ -1,0 +1,182 @@
+// Every name of the specification's list of operations, called once: the families in its order, the
+// names of a family in its order, aliases and backwards beside their primary names. A name that is
+// missing or changes its arguments does not compile.
+#include <gtest/gtest.h>
+
+#include "extensor/extensor.h"
+
+namespace {
+
+using namespace extensor;
+
+// Two matrices without anything special, a vector, and a gradient of the matrices' shape.
+const Tensor& a() {
+  static const Tensor value = tensor({{0.25, 0.5}, {0.75, 0.9}}, float64);
+  return value;
+}
+const Tensor& b() {
+  static const Tensor value = tensor({{1.5, 2.0}, {2.5, 3.0}}, float64);
+  return value;
+}
+const Tensor& v() {
+  static const Tensor value = tensor({0.5, 1.5}, float64);
+  return value;
+}
+const Tensor& g() {
+  static const Tensor value = ones({2, 2}, float64);
+  return value;
+}
+const Tensor& integers() {
+  static const Tensor value = tensor({{1, 2}, {3, 4}});
+  return value;
+}
+
+// Results are of the given shape.
+void expect_shape(const Shape& shape, const std::vector<Tensor>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].shape(), shape) << "call " << i;
+  }
+}
+void expect_shape(const Shape& shape, const std::vector<std::pair<Tensor, Tensor>>& results) {
+  for (const auto& [first, second] : results) expect_shape(shape, {first, second});
+}
+
+TEST(SpecNames, Creation) {
+  const Shape shape{2, 2};
+  expect_shape(shape, {zeros(shape), ones(shape), full(shape, 3), empty(shape), eye(2),
+                       zeros_like(a()), ones_like(a()), full_like(a(), 3), empty_like(a()),
+                       from_data(std::vector<float>{1, 2, 3, 4}, shape), tril(a()), triu(a()),
+                       meshgrid({v(), v()})[0], rand(shape), randn(shape), randint(0, 5, shape),
+                       bernoulli(0.5, shape)});
+  expect_shape({2}, {arange(2), linspace(0, 1, 2), randperm(2)});
+}
+
+TEST(SpecNames, Arithmetic) {
+  expect_shape({2, 2}, {add(a(), b()), subtract(a(), b()), multiply(a(), b()), divide(a(), b()),
+                        floor_divide(a(), b()), modulo(a(), b()), remainder(a(), b()),
+                        power(a(), b()), pow(a(), b()), negative(a()), positive(a()), abs(a()),
+                        reciprocal(a()), square(a()), maximum(a(), b()), minimum(a(), b()),
+                        fma(a(), b(), a())});
+  const Shape shape{2, 2};
+  expect_shape(shape, {add_backward(g(), shape, shape), subtract_backward(g(), shape, shape),
+                       multiply_backward(g(), a(), b()), divide_backward(g(), a(), b()),
+                       power_backward(g(), a(), b()), floor_divide_backward(g(), a(), b()),
+                       modulo_backward(g(), a(), b()), maximum_backward(g(), a(), b()),
+                       minimum_backward(g(), a(), b())});
+  expect_shape(shape, {negative_backward(g(), a()), positive_backward(g(), a()),
+                       abs_backward(g(), a()), reciprocal_backward(g(), a()),
+                       square_backward(g(), a()), fma_backward(g(), a(), b(), shape).c});
+}
+
+TEST(SpecNames, Broadcasting) {
+  EXPECT_EQ(broadcast_shapes({2, 1}, {3}), (Shape{2, 3}));
+  EXPECT_TRUE(are_shapes_broadcastable({2, 1}, {3}));
+  EXPECT_EQ(compute_broadcast_strides({2, 1}, {1, 1}, {2, 3}), (Strides{1, 0}));
+  EXPECT_EQ(broadcast_to(v(), {2, 2}).shape(), (Shape{2, 2}));
+  EXPECT_EQ(reduce_broadcast_dims(g(), {2}).shape(), (Shape{2}));
+}
+
+TEST(SpecNames, Matrix) {
+  expect_shape({2, 2}, {matmul(a(), b()), transpose(a()), transpose(a(), {1, 0}),
+                        permute_dims(a(), {1, 0}), matrix_transpose(a()), outer(v(), v()),
+                        inner(a(), b()), tensordot(a(), b(), 1), tensordot(a(), b(), {1}, {0}),
+                        einsum("ij,jk->ik", {a(), b()})});
+  expect_shape({}, {dot(v(), v())});
+  expect_shape({2}, {vecdot(a(), b()), vecdot(a(), b(), 0)});
+  expect_shape({2, 2},
+               {matmul_backward(g(), a(), b()), inner_backward(g(), a(), b()),
+                tensordot_backward(g(), a(), b(), 1), tensordot_backward(g(), a(), b(), {1}, {0}),
+                vecdot_backward(v(), a(), b())});
+  expect_shape({2, 2}, {transpose_backward(g(), {1, 0})});
+  expect_shape({2, 2}, einsum_backward(g(), "ij,jk->ik", {a(), b()}));
+  expect_shape({2}, {dot_backward(ones({}), v(), v()), outer_backward(g(), v(), v())});
+}
+
+TEST(SpecNames, Reduction) {
+  expect_shape({2}, {sum(a(), 0), mean(a(), 0), max_reduce(a(), 0), extensor::max(a(), 0),
+                     min_reduce(a(), 0), extensor::min(a(), 0), prod(a(), 0), var(a(), 0),
+                     extensor::std(a(), 0), extensor::all(a(), 0), extensor::any(a(), 0),
+                     argmax(a(), 0), argmin(a(), 0), logsumexp(a(), 0)});
+  expect_shape({2, 2}, {sum_backward(v(), {2, 2}, 0), mean_backward(v(), {2, 2}, 0),
+                        max_reduce_backward(v(), a(), 0), min_reduce_backward(v(), a(), 0),
+                        prod_backward(v(), a(), 0), var_backward(v(), a(), 0),
+                        std_backward(v(), a(), 0), logsumexp_backward(v(), a(), 0)});
+}
+
+TEST(SpecNames, ElementwiseMath) {
+  expect_shape(
+      {2, 2},
+      {abs(a()),   sign(a()),  exp(a()),   exp2(a()),  expm1(a()), log(a()),   log2(a()),
+       log10(a()), log1p(a()), sqrt(a()),  rsqrt(a()), cbrt(a()),  sin(a()),   cos(a()),
+       tan(a()),   asin(a()),  acos(a()),  atan(a()),  sinh(a()),  cosh(a()),  tanh(a()),
+       asinh(a()), acosh(b()), atanh(a()), erf(a()),   ceil(a()),  floor(a()), round(a()),
+       trunc(a()), clip(a(), 0, 1), atan2(a(), b()), hypot(a(), b()), copysign(a(), b()),
+       logaddexp(a(), b()), logical_and(a(), b()), logical_or(a(), b()), logical_not(a()),
+       logical_xor(a(), b()), bitwise_and(integers(), integers()),
+       bitwise_or(integers(), integers()), bitwise_xor(integers(), integers()),
+       bitwise_invert(integers()), bitwise_left_shift(integers(), 1),
+       bitwise_right_shift(integers(), 1)});
+  expect_shape(
+      {2, 2},
+      {abs_backward(g(), a()),   sign_backward(g(), a()),  exp_backward(g(), a()),
+       exp2_backward(g(), a()),  expm1_backward(g(), a()), log_backward(g(), a()),
+       log2_backward(g(), a()),  log10_backward(g(), a()), log1p_backward(g(), a()),
+       sqrt_backward(g(), a()),  rsqrt_backward(g(), a()), cbrt_backward(g(), a()),
+       sin_backward(g(), a()),   cos_backward(g(), a()),   tan_backward(g(), a()),
+       asin_backward(g(), a()),  acos_backward(g(), a()),  atan_backward(g(), a()),
+       sinh_backward(g(), a()),  cosh_backward(g(), a()),  tanh_backward(g(), a()),
+       asinh_backward(g(), a()), acosh_backward(g(), b()), atanh_backward(g(), a()),
+       erf_backward(g(), a()),   ceil_backward(g(), a()),  floor_backward(g(), a()),
+       round_backward(g(), a()), trunc_backward(g(), a()), clip_backward(g(), a(), 0, 1)});
+  // Denominators of a gradient take eps where they can vanish.
+  expect_shape({2, 2}, {log_backward(g(), a(), 0.0), log2_backward(g(), a(), 0.0),
+                        log10_backward(g(), a(), 0.0), sqrt_backward(g(), a(), 0.0),
+                        rsqrt_backward(g(), a(), 0.0), reciprocal_backward(g(), a(), 0.0),
+                        divide_backward(g(), a(), b(), 0.0).second,
+                        power_backward(g(), a(), b(), 0.0).second});
+  expect_shape({2, 2}, {atan2_backward(g(), a(), b()), hypot_backward(g(), a(), b()),
+                        copysign_backward(g(), a(), b()), logaddexp_backward(g(), a(), b())});
+}
+
+TEST(SpecNames, Comparison) {
+  expect_shape({2, 2}, {equal(a(), b()), not_equal(a(), b()), less(a(), b()), less_equal(a(), b()),
+                        greater(a(), b()), greater_equal(a(), b()), isnan(a()), isinf(a()),
+                        isfinite(a()), isclose(a(), b())});
+  EXPECT_FALSE(allclose(a(), b()));
+}
+
+TEST(SpecNames, Activations) {
+  expect_shape({2, 2},
+               {relu(a()), leaky_relu(a()), leaky_relu(a(), 0.2), prelu(a(), v()), sigmoid(a()),
+                tanh(a()), softmax(a()), softmax(a(), 0), log_softmax(a()), gelu(a()),
+                gelu(a(), true), elu(a()), selu(a()), silu(a()), mish(a()), softplus(a()),
+                hard_sigmoid(a()), hard_swish(a()), hard_tanh(a()), relu6(a())});
+  expect_shape({2, 1}, {glu(a())});
+  expect_shape({2, 2},
+               {relu_backward(g(), a()), leaky_relu_backward(g(), a()),
+                leaky_relu_backward(g(), a(), 0.2), prelu_backward(g(), a(), v()).first,
+                sigmoid_backward(g(), a()), tanh_backward(g(), a()), softmax_backward(g(), a()),
+                softmax_backward(g(), a(), 0), log_softmax_backward(g(), a()),
+                gelu_backward(g(), a()), gelu_backward(g(), a(), true), elu_backward(g(), a()),
+                selu_backward(g(), a()), silu_backward(g(), a()), mish_backward(g(), a()),
+                softplus_backward(g(), a()), hard_sigmoid_backward(g(), a()),
+                hard_swish_backward(g(), a()), hard_tanh_backward(g(), a()),
+                relu6_backward(g(), a()), glu_backward(ones({2, 1}), a())});
+  EXPECT_EQ(prelu_backward(g(), a(), v()).second.shape(), (Shape{2}));
+}
+
+TEST(SpecNames, Initializers) {
+  const Shape shape{2, 2};
+  expect_shape(shape, {xavier_uniform(shape), xavier_normal(shape), kaiming_uniform(shape),
+                       kaiming_normal(shape), uniform(shape, 0, 1), normal(shape, 0, 1),
+                       trunc_normal(shape), constant(shape, 1), orthogonal(shape)});
+}
+
+TEST(SpecNames, NeuralNetKernels) {
+  expect_shape({2, 2}, {linear(a(), b()), linear(a(), b(), v()),
+                        linear(a(), b(), v(), Activation::gelu),
+                        linear_backward(g(), a(), b()).weight,
+                        linear_backward(g(), a(), b(), v(), Activation::gelu).x});
+}
+
+}  // namespace
