@@ -30,6 +30,11 @@ struct SgdState {
 };
 void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
               const SgdOptions& options = {});
+// Without a momentum there is nothing to remember.
+inline void sgd_step(Tensor& param, const Tensor& grad, const SgdOptions& options = {}) {
+  SgdState none;
+  sgd_step(param, grad, none, 1, options);
+}
 
 struct AdamOptions {
   double lr = 1e-3;
