@@ -44,8 +44,7 @@ std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, std::int64
                                            const Tensor& indices, const Shape& source_shape);
 
 // As scatter, adding to what is there.
-Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices,
-                   const Tensor& source);
+Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source);
 std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, std::int64_t axis,
                                                const Tensor& indices, const Shape& source_shape);
 

@@ -65,8 +65,8 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, cons
 Tensor flip(const Tensor& x, const Axes& axes = {});
 Tensor flip_backward(const Tensor& grad_output, const Axes& axes = {});
 
-// Shifted along the axes, what falls off one end comes in at the other; without axes x is shifted as
-// if it were flattened. One shift serves all axes, and several serve one axis.
+// Shifted along the axes, what falls off one end comes in at the other; without axes x is shifted
+// as if it were flattened. One shift serves all axes, and several serve one axis.
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes = {});
 inline Tensor roll(const Tensor& x, std::int64_t shift, const Axes& axes = {}) {
   return roll(x, Dims{shift}, axes);

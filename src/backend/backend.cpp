@@ -12,9 +12,10 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{
-      &cpu::elementwise, &cpu::has_elementwise, &cpu::reduce, &cpu::rows, &cpu::matmul, &cpu::random,
-      &cpu::check_indices, &cpu::index, &cpu::nonzero, &cpu::sort, &cpu::search, &cpu::scan};
+  static constexpr Backend cpu_backend{&cpu::elementwise,   &cpu::has_elementwise, &cpu::reduce,
+                                       &cpu::rows,          &cpu::matmul,          &cpu::random,
+                                       &cpu::check_indices, &cpu::index,           &cpu::nonzero,
+                                       &cpu::sort,          &cpu::search,          &cpu::scan};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -54,7 +54,9 @@ DType sum_dtype(DType dtype) {
   return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
 }
 
-Tensor copy_as(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x.clone() : x.to(dtype); }
+Tensor copy_as(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype ? x.clone() : x.to(dtype);
+}
 
 // A part of a tensor that starts at its first element.
 Tensor leading_part(const Tensor& x, const Shape& shape) {
@@ -154,7 +156,8 @@ struct AlongAxis {
   AlongAxis(const char* operation, const Shape& shape, const Tensor& given, std::int64_t asked)
       : axis(normalize_axis(operation, asked, rank_of(shape))) {
     check_same_rank(operation, shape, given);
-    const Shape others = with_axis(shape, axis, 1), given_others = with_axis(given.shape(), axis, 1);
+    const Shape others = with_axis(shape, axis, 1),
+                given_others = with_axis(given.shape(), axis, 1);
     if (!are_shapes_broadcastable(others, given_others)) {
       throw ShapeError(message(operation, ": x is ", shape, " and indices are ", given.shape(),
                                ", which do not broadcast outside axis ", axis));
@@ -185,8 +188,9 @@ Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_sh
   const Tensor checked =
       checked_indices(operation, indices, input_shape[at(along.axis)], along.axis);
   // Rounded to the gradient's dtype at the end, after the sum over what was broadcast.
-  const Tensor gradient = add_elements(grad_output.to(DType::float64), along.x,
-                                       checked.broadcast_to(along.indices).contiguous(), along.axis);
+  const Tensor gradient =
+      add_elements(grad_output.to(DType::float64), along.x,
+                   checked.broadcast_to(along.indices).contiguous(), along.axis);
   return reduce_broadcast_dims(gradient, input_shape).to(grad_output.dtype());
 }
 
@@ -250,8 +254,8 @@ void check_scatter(const char* operation, const Shape& x, std::int64_t axis, con
 }
 
 // A copy of x as `dtype` with the source put or added at the checked indices.
-Tensor scattered(IndexOp op, const Tensor& x, DType dtype, std::int64_t axis,
-                 const Tensor& checked, const Tensor& source) {
+Tensor scattered(IndexOp op, const Tensor& x, DType dtype, std::int64_t axis, const Tensor& checked,
+                 const Tensor& source) {
   Tensor result = copy_as(x, dtype);
   const Shape reached = reached_shape(x.shape(), checked, axis);
   const Tensor values = leading_part(source, checked.shape()).to(dtype).contiguous();

@@ -21,9 +21,8 @@ namespace {
     rest /= dense.shape()[d];
   }
   const Tensor single = dense.flatten()[at];
-  const std::string value = single.dtype() == DType::uint64
-                                ? message(single.item<std::uint64_t>())
-                                : message(single.item<std::int64_t>());
+  const std::string value = single.dtype() == DType::uint64 ? message(single.item<std::uint64_t>())
+                                                            : message(single.item<std::int64_t>());
   if (size == 0) {
     throw IndexError(message(operation, ": index ", value, " at position ", position,
                              " of indices, but axis ", axis, " has size 0 and no elements"));
@@ -38,8 +37,8 @@ namespace {
 Tensor checked_indices(const char* operation, const Tensor& indices, std::int64_t size,
                        std::int64_t axis, Negative negative) {
   if (!is_integer(indices.dtype())) {
-    throw DTypeError(message(operation, ": indices are ", indices.dtype(),
-                             ", must be of an integer dtype"));
+    throw DTypeError(
+        message(operation, ": indices are ", indices.dtype(), ", must be of an integer dtype"));
   }
   const Tensor dense = indices.contiguous();
   backend::CheckIndicesCall call{};

@@ -112,8 +112,8 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
     if (shape.size() == first.size()) like[dimension] = shape[dimension];
     if (!(shape == like) ||
         __builtin_add_overflow(joined[dimension], shape[dimension], &joined[dimension])) {
-      throw ShapeError(message(operation, ": shapes differ outside axis ", at, ": ", first, " and ",
-                               shape));
+      throw ShapeError(
+          message(operation, ": shapes differ outside axis ", at, ": ", first, " and ", shape));
     }
   }
   ops::check_grad_output(operation, grad_output, joined);
@@ -172,7 +172,6 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
   return result;
 }
 
-
 std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
   const std::int64_t at = detail::normalize_axis("unstack", axis, x.ndim());
   std::vector<Tensor> result;
@@ -217,8 +216,9 @@ Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& inpu
   std::int64_t& length = part_shape[static_cast<std::size_t>(at)];
   const auto parts = static_cast<std::int64_t>(grad_outputs.size());
   if (parts == 0 || length % parts != 0) {
-    throw ValueError(message(operation, ": ", parts, " gradients were given, must be at least 1 and",
-                             " divide axis ", at, " of ", input_shape));
+    throw ValueError(message(operation, ": ", parts,
+                             " gradients were given, must be at least 1 and", " divide axis ", at,
+                             " of ", input_shape));
   }
   length /= parts;
   return parts_gradient(operation, grad_outputs, input_shape, at, part_shape);

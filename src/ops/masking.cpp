@@ -131,8 +131,7 @@ Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, View&&
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index) {
-  return view_gradient(grad_output, input_shape,
-                       [&](const Tensor& x) { return x.index(index); });
+  return view_gradient(grad_output, input_shape, [&](const Tensor& x) { return x.index(index); });
 }
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,

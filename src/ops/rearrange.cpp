@@ -25,8 +25,8 @@ std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product;
   if (__builtin_mul_overflow(a, b, &product)) {
-    throw ShapeError(message(operation, ": ", b, " repetitions of an axis of size ", a,
-                             " are too many"));
+    throw ShapeError(
+        message(operation, ": ", b, " repetitions of an axis of size ", a, " are too many"));
   }
   return product;
 }
@@ -213,8 +213,8 @@ Tensor flipped(const char* operation, const Tensor& x, const Axes& axes) {
 }
 
 // How far each axis is shifted, in 0 … size − 1 (0 where the axis is empty).
-Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shifts,
-                    const Dims& axes, bool back) {
+Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shifts, const Dims& axes,
+                    bool back) {
   if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {
     throw ShapeError(message(operation, ": ", shifts.size(), " shifts ", shifts, " for ",
                              axes.size(), " axes ", axes, ", must be as many or one"));
@@ -223,8 +223,8 @@ Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shift
   const std::size_t pairs =
       shifts.empty() || axes.empty() ? 0 : std::max(shifts.size(), axes.size());
   for (std::size_t i = 0; i < pairs; ++i) {
-    const std::int64_t axis = detail::normalize_axis(operation, axes[axes.size() == 1 ? 0 : i],
-                                                     rank_of(shape));
+    const std::int64_t axis =
+        detail::normalize_axis(operation, axes[axes.size() == 1 ? 0 : i], rank_of(shape));
     const std::int64_t size = shape[at(axis)];
     if (size == 0) continue;
     const std::int64_t shift = shifts[shifts.size() == 1 ? 0 : i] % size;
@@ -345,8 +345,8 @@ struct Frame {
                                  behind, ", must be 0 or more"));
       }
       if (mode != PadMode::constant && shape[d] == 0 && (before > 0 || behind > 0)) {
-        throw ValueError(message(operation, ": axis ", d, " of ", shape,
-                                 " has no elements to pad with"));
+        throw ValueError(
+            message(operation, ": axis ", d, " of ", shape, " has no elements to pad with"));
       }
       if (__builtin_add_overflow(result[d], before, &result[d]) ||
           __builtin_add_overflow(result[d], behind, &result[d])) {

@@ -27,8 +27,7 @@ Tensor as_rows(const Tensor& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
 // The first `count` of every row in order; what is not wanted stays undefined.
 SortedTensor sorted_rows(const char* operation, const Tensor& x, std::int64_t axis,
-                         std::int64_t count, bool descending, bool want_values,
-                         bool want_indices) {
+                         std::int64_t count, bool descending, bool want_values, bool want_indices) {
   // Rows are dense while they are sorted.
   const Tensor rows = moveaxis(x, axis, -1).contiguous();
   const std::int64_t length = rows.size(-1);
@@ -60,8 +59,8 @@ SortedTensor sorted(const char* operation, const Tensor& x, std::int64_t axis, b
                     bool want_values, bool want_indices) {
   const std::int64_t along = row_axis(operation, x.ndim(), axis);
   const Tensor rows = as_rows(x);
-  SortedTensor result = sorted_rows(operation, rows, along, rows.size(along), descending,
-                                    want_values, want_indices);
+  SortedTensor result =
+      sorted_rows(operation, rows, along, rows.size(along), descending, want_values, want_indices);
   if (want_values) result.values = result.values.reshape(x.shape());
   if (want_indices) result.indices = result.indices.reshape(x.shape());
   return result;

@@ -36,9 +36,8 @@ CheckedIndices check(const CheckIndicesCall& call) {
     negative = negative || indices[j] < T(0);
   }
   if (!bad) return {-1, negative};
-  const T* found = std::find_if(indices, indices + call.count, [&](T index) {
-    return !in_range(index, call.lowest, call.size);
-  });
+  const T* found = std::find_if(indices, indices + call.count,
+                                [&](T index) { return !in_range(index, call.lowest, call.size); });
   return {found - indices, negative};
 }
 
