@@ -53,14 +53,18 @@ std::vector<Sample> cumulative_sum_samples() {
 std::vector<Sample> cumulative_prod_samples() {
   std::vector<Sample> samples;
   const auto add = [&](const std::string& label, const Tensor& x, std::int64_t along) {
-    samples.push_back({label,
-                       {x},
-                       [along](const Tensors& in) { return Tensors{cumulative_prod(in[0], along)}; },
-                       [along](const Tensors& in) { return running(in[0], along, true); },
-                       [along](const Tensors& g, const Tensors& in) {
-                         return Tensors{cumulative_prod_backward(g[0], in[0], along)};
-                       },
-                       nullptr});
+    samples.push_back(
+        {label,
+         {x},
+         [along](const Tensors& in) { return Tensors{cumulative_prod(in[0], along)}; },
+         [along](const Tensors& in) { return running(in[0], along, true); },
+         [along](const Tensors& g, const Tensors& in) {
+           return Tensors{cumulative_prod_backward(g[0], in[0], along)};
+         },
+         [along](const Tensors& gg, const Tensors& g, const Tensors& in) {
+           const auto [grad_g, grad_x] = cumulative_prod_double_backward(gg[0], g[0], in[0], along);
+           return Tensors{grad_g, grad_x};
+         }});
   };
   for (const auto& [shape, axis] : scan_cases()) {
     add(to_string(shape) + ", axis " + std::to_string(axis), sample_uniform(shape, 0.5, 1.5, 2),
@@ -137,7 +141,8 @@ std::vector<Sample> norm_samples() {
     const char* label;
   };
   for (const Case& entry :
-       {Case{{17}, 2, {}, false, "[17], p 2"}, Case{{4, 9}, 2, 1, true, "[4, 9], p 2, axis 1, kept"},
+       {Case{{17}, 2, {}, false, "[17], p 2"},
+        Case{{4, 9}, 2, 1, true, "[4, 9], p 2, axis 1, kept"},
         Case{{4, 9}, 1, 0, false, "[4, 9], p 1, axis 0"},
         Case{{3, 5}, infinity, -1, false, "[3, 5], p infinity, axis -1"},
         Case{{3, 5}, -infinity, {}, false, "[3, 5], p -infinity"},
@@ -154,14 +159,18 @@ std::vector<Sample> norm_samples() {
                          const PlainArray x(in[0]);
                          const Reduction reduction(x.shape, entry.axes, entry.keepdims);
                          return Tensors{PlainArray::from(reduction.result, [&](const Dims& at) {
-                                          return norm_of(
-                                              reduction.elements(x, at, entry.keepdims), entry.p);
+                                          return norm_of(reduction.elements(x, at, entry.keepdims),
+                                                         entry.p);
                                         }).to_tensor()};
                        },
                        [entry](const Tensors& g, const Tensors& in) {
                          return Tensors{norm_backward(g[0], in[0], entry.p, entry.axes)};
                        },
-                       nullptr});
+                       [entry](const Tensors& gg, const Tensors& g, const Tensors& in) {
+                         const auto [grad_g, grad_x] =
+                             norm_double_backward(gg[0], g[0], in[0], entry.p, entry.axes);
+                         return Tensors{grad_g, grad_x};
+                       }});
   }
   return samples;
 }
@@ -187,11 +196,12 @@ std::vector<Sample> count_nonzero_samples() {
                          const PlainArray x(in[0]);
                          const Reduction reduction(x.shape, entry.axes, entry.keepdims);
                          return Tensors{PlainArray::from(reduction.result, [&](const Dims& at) {
-                                          return norm_of(
-                                              reduction.elements(x, at, entry.keepdims), 0);
+                                          return norm_of(reduction.elements(x, at, entry.keepdims),
+                                                         0);
                                         }).to_tensor(DType::int64)};
                        },
-                       nullptr, nullptr});
+                       nullptr,
+                       nullptr});
   }
   return samples;
 }
@@ -199,16 +209,33 @@ std::vector<Sample> count_nonzero_samples() {
 }  // namespace
 
 void add_cumulative(std::vector<Op>& ops) {
-  ops.push_back({"cumulative_sum", "reduction", "y[k] = Σ over i ≤ k of x[i]",
-                 "Σ over j ≥ k of g[j]", {"cumulative_sum_backward"}, DTypes::numbers,
+  ops.push_back({"cumulative_sum",
+                 "reduction",
+                 "y[k] = Σ over i ≤ k of x[i]",
+                 "Σ over j ≥ k of g[j]",
+                 {"cumulative_sum_backward"},
+                 DTypes::numbers,
                  cumulative_sum_samples});
-  ops.push_back({"cumulative_prod", "reduction", "y[k] = Π over i ≤ k of x[i]",
+  ops.push_back({"cumulative_prod",
+                 "reduction",
+                 "y[k] = Π over i ≤ k of x[i]",
                  "Σ over j ≥ k of g[j] · Π over i ≤ j, i ≠ k of x[i]",
-                 {"cumulative_prod_backward"}, DTypes::numbers, cumulative_prod_samples});
-  ops.push_back({"norm", "reduction", "(Σ |x|^p)^(1/p); p = ±∞: the largest or smallest |x|",
-                 "g · sign(x) · (|x| / y)^(p − 1)", {"norm_backward"}, DTypes::floats,
+                 {"cumulative_prod_backward"},
+                 DTypes::numbers,
+                 cumulative_prod_samples});
+  ops.push_back({"norm",
+                 "reduction",
+                 "(Σ |x|^p)^(1/p); p = ±∞: the largest or smallest |x|",
+                 "g · sign(x) · (|x| / y)^(p − 1)",
+                 {"norm_backward"},
+                 DTypes::floats,
                  norm_samples});
-  ops.push_back({"count_nonzero", "reduction", "how many elements are not 0", "", {}, DTypes::all,
+  ops.push_back({"count_nonzero",
+                 "reduction",
+                 "how many elements are not 0",
+                 "",
+                 {},
+                 DTypes::all,
                  count_nonzero_samples});
 }
 

@@ -100,8 +100,8 @@ Tensors taken_along(const Tensors& in, const Shape& result, std::int64_t axis) {
     return inside;
   };
   return {PlainArray::from(result, [&](const Dims& position) {
-            const std::int64_t i = from_front(index.integer(clamped(position, index.shape)),
-                                              x.shape[at(axis)]);
+            const std::int64_t i =
+                from_front(index.integer(clamped(position, index.shape)), x.shape[at(axis)]);
             return x.at(with_entry(clamped(position, x.shape), axis, i));
           }).to_tensor()};
 }
@@ -132,9 +132,9 @@ Sample gather_sample(const Shape& shape, const Shape& indices, std::int64_t axis
       [axis](const Tensors& in) {
         const PlainArray x(in[0]), index(in[1]);
         return Tensors{PlainArray::from(index.shape, [&](const Dims& position) {
-                         return x.at(with_entry(
-                             position, axis,
-                             from_front(index.integer(position), x.shape[at(axis)])));
+                         return x.at(
+                             with_entry(position, axis,
+                                        from_front(index.integer(position), x.shape[at(axis)])));
                        }).to_tensor()};
       },
       [axis](const Tensors& g, const Tensors& in) {
@@ -190,9 +190,8 @@ std::vector<Sample> index_add_samples() {
     std::int64_t axis;
     double alpha;
   };
-  for (const Case& entry :
-       {Case{{5, 17}, {9, 17}, 0, 1}, Case{{3, 4}, {3, 7}, 1, -0.5}, Case{{2, 3, 4}, {2, 5, 4}, 1, 2},
-        Case{{4, 2}, {0, 2}, 0, 1}}) {
+  for (const Case& entry : {Case{{5, 17}, {9, 17}, 0, 1}, Case{{3, 4}, {3, 7}, 1, -0.5},
+                            Case{{2, 3, 4}, {2, 5, 4}, 1, 2}, Case{{4, 2}, {0, 2}, 0, 1}}) {
     const std::int64_t count = entry.source[at(entry.axis)];
     const std::int64_t length = entry.shape[at(entry.axis)];
     samples.push_back(linear_sample(
@@ -207,8 +206,8 @@ std::vector<Sample> index_add_samples() {
           PlainArray result(in[0]);
           const PlainArray index(in[1]), source(in[2]);
           for_each_position(source.shape, [&](const Dims& position) {
-            const std::int64_t row = from_front(index.integer({position[at(entry.axis)]}),
-                                                result.shape[at(entry.axis)]);
+            const std::int64_t row =
+                from_front(index.integer({position[at(entry.axis)]}), result.shape[at(entry.axis)]);
             result.at(with_entry(position, entry.axis, row)) += entry.alpha * source.at(position);
           });
           return Tensors{result.to_tensor()};
@@ -278,26 +277,24 @@ double broadcast_at(const PlainArray& x, const Dims& position) {
 
 std::vector<Sample> masked_fill_samples() {
   std::vector<Sample> samples;
-  for (const auto& [shape, mask] : {std::pair<Shape, Shape>{{4, 9}, {4, 9}},
-                                    {{5, 17}, {17}},
-                                    {{2, 3, 4}, {3, 1}},
-                                    {{}, {}}}) {
-    Sample sample{
-        to_string(shape) + ", mask " + to_string(mask),
-        {drawn(shape), drawn_mask(mask, 4)},
-        [](const Tensors& in) { return Tensors{masked_fill(in[0], in[1], 1)}; },
-        [](const Tensors& in) {
-          const PlainArray x(in[0]), chosen(in[1]);
-          return Tensors{PlainArray::from(x.shape, [&](const Dims& position) {
-                           return broadcast_at(chosen, position) != 0 ? 1 : x.at(position);
-                         }).to_tensor()};
-        },
-        [](const Tensors& g, const Tensors& in) {
-          return Tensors{masked_fill_backward(g[0], in[1]), Tensor()};
-        },
-        [](const Tensors& gg, const Tensors&, const Tensors& in) {
-          return Tensors{masked_fill(gg[0], in[1], 0), Tensor(), Tensor()};
-        }};
+  for (const auto& [shape, mask] :
+       {std::pair<Shape, Shape>{{4, 9}, {4, 9}}, {{5, 17}, {17}}, {{2, 3, 4}, {3, 1}}, {{}, {}}}) {
+    Sample sample{to_string(shape) + ", mask " + to_string(mask),
+                  {drawn(shape), drawn_mask(mask, 4)},
+                  [](const Tensors& in) { return Tensors{masked_fill(in[0], in[1], 1)}; },
+                  [](const Tensors& in) {
+                    const PlainArray x(in[0]), chosen(in[1]);
+                    return Tensors{PlainArray::from(x.shape, [&](const Dims& position) {
+                                     return broadcast_at(chosen, position) != 0 ? 1
+                                                                                : x.at(position);
+                                   }).to_tensor()};
+                  },
+                  [](const Tensors& g, const Tensors& in) {
+                    return Tensors{masked_fill_backward(g[0], in[1]), Tensor()};
+                  },
+                  [](const Tensors& gg, const Tensors&, const Tensors& in) {
+                    return Tensors{masked_fill(gg[0], in[1], 0), Tensor(), Tensor()};
+                  }};
     samples.push_back(sample);
   }
   return samples;
@@ -381,7 +378,8 @@ std::vector<Sample> nonzero_samples() {
                          for (const auto& list : found) result.push_back(from_data(list));
                          return result;
                        },
-                       nullptr, nullptr});
+                       nullptr,
+                       nullptr});
   }
   return samples;
 }
@@ -404,7 +402,8 @@ std::vector<Sample> one_hot_samples() {
                                           return index.integer(inside) == position.back() ? 1 : 0;
                                         }).to_tensor(DType::int64)};
                        },
-                       nullptr, nullptr});
+                       nullptr,
+                       nullptr});
   }
   return samples;
 }
@@ -415,8 +414,8 @@ void add_indexing(std::vector<Op>& ops) {
   const auto add = [&](const char* name, const char* formula, const char* gradient,
                        std::vector<std::string> backward, DTypes dtypes,
                        std::function<std::vector<Sample>()> samples) {
-    ops.push_back({name, "indexing", formula, gradient, std::move(backward), dtypes,
-                   std::move(samples)});
+    ops.push_back(
+        {name, "indexing", formula, gradient, std::move(backward), dtypes, std::move(samples)});
   };
   add("slice", "a view of the positions that slices, integers, ellipsis and newaxis name",
       "g where the view is, 0 elsewhere", {"slice_backward"}, DTypes::all, slice_samples);
@@ -435,8 +434,9 @@ void add_indexing(std::vector<Op>& ops) {
   add("index_add", "x with α · source[…, j, …] added at y[…, indices[j], …]",
       "of x: g; of source: α · g at the indices", {"index_add_backward"}, DTypes::floats,
       index_add_samples);
-  add("masked_select", "the elements, or rows, where mask is true", "g where mask is true, 0 elsewhere",
-      {"masked_select_backward"}, DTypes::all, masked_select_samples);
+  add("masked_select", "the elements, or rows, where mask is true",
+      "g where mask is true, 0 elsewhere", {"masked_select_backward"}, DTypes::all,
+      masked_select_samples);
   add("masked_fill", "value where mask is true, x elsewhere", "0 where mask is true, g elsewhere",
       {"masked_fill_backward"}, DTypes::all, masked_fill_samples);
   add("where", "a where condition is true, b elsewhere", "g to the one that was taken",

@@ -72,8 +72,7 @@ inline Dims with_entry(const Dims& position, std::int64_t axis, std::int64_t val
 // forward of the gradients' gradients, the inputs nothing.
 inline std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Tensor>&,
                                          const std::vector<Tensor>&)>
-linear_double_backward(
-    std::function<std::vector<Tensor>(const std::vector<Tensor>&)> forward) {
+linear_double_backward(std::function<std::vector<Tensor>(const std::vector<Tensor>&)> forward) {
   return [forward = std::move(forward)](const std::vector<Tensor>& grad_gradients,
                                         const std::vector<Tensor>&,
                                         const std::vector<Tensor>& inputs) {

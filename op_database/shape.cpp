@@ -15,8 +15,8 @@ using Backward = std::function<Tensors(const Tensors&, const Tensors&)>;
 // Everything in this family is linear.
 Sample linear_sample(std::string label, Tensors inputs, Forward forward, Forward reference,
                      Backward backward) {
-  Sample sample{std::move(label), std::move(inputs), forward, std::move(reference),
-                std::move(backward), linear_double_backward(forward)};
+  Sample sample{std::move(label),     std::move(inputs),   forward,
+                std::move(reference), std::move(backward), linear_double_backward(forward)};
   return sample;
 }
 
@@ -29,13 +29,11 @@ Sample moving_sample(std::string label, const Tensor& x, const Shape& shape,
       std::move(label), {x}, [forward](const Tensors& in) { return Tensors{forward(in[0])}; },
       [shape, source](const Tensors& in) {
         const PlainArray values(in[0]);
-        return Tensors{
-            PlainArray::from(shape, [&](const Dims& at) { return values.at(source(at)); })
-                .to_tensor()};
+        return Tensors{PlainArray::from(shape, [&](const Dims& at) {
+                         return values.at(source(at));
+                       }).to_tensor()};
       },
-      [backward](const Tensors& g, const Tensors& in) {
-        return Tensors{backward(g[0], in[0])};
-      });
+      [backward](const Tensors& g, const Tensors& in) { return Tensors{backward(g[0], in[0])}; });
 }
 
 Tensor drawn(const Shape& shape, std::uint64_t seed = 1) {
@@ -96,19 +94,20 @@ std::vector<Sample> squeeze_samples() {
   const auto backward = [](const Tensor& g, const Tensor& x) {
     return squeeze_backward(g, x.shape());
   };
-  return {reshaping_sample("[3, 1, 5, 1], all axes", {3, 1, 5, 1}, {3, 5},
-                           [](const Tensor& x) { return squeeze(x); }, backward),
-          reshaping_sample("[1, 17, 1], axis -1", {1, 17, 1}, {1, 17},
-                           [](const Tensor& x) { return squeeze(x, -1); }, backward),
-          reshaping_sample("[1, 1]", {1, 1}, {}, [](const Tensor& x) { return squeeze(x); },
-                           backward)};
+  return {reshaping_sample(
+              "[3, 1, 5, 1], all axes", {3, 1, 5, 1}, {3, 5},
+              [](const Tensor& x) { return squeeze(x); }, backward),
+          reshaping_sample(
+              "[1, 17, 1], axis -1", {1, 17, 1}, {1, 17},
+              [](const Tensor& x) { return squeeze(x, -1); }, backward),
+          reshaping_sample(
+              "[1, 1]", {1, 1}, {}, [](const Tensor& x) { return squeeze(x); }, backward)};
 }
 
 std::vector<Sample> unsqueeze_samples() {
   std::vector<Sample> samples;
-  for (const auto& [axis, to] : {std::pair<std::int64_t, Shape>{0, {1, 3, 4}},
-                                 {1, {3, 1, 4}},
-                                 {-1, {3, 4, 1}}}) {
+  for (const auto& [axis, to] :
+       {std::pair<std::int64_t, Shape>{0, {1, 3, 4}}, {1, {3, 1, 4}}, {-1, {3, 4, 1}}}) {
     const std::int64_t at = axis;
     samples.push_back(reshaping_sample(
         "[3, 4], axis " + std::to_string(at), {3, 4}, to,
@@ -282,13 +281,13 @@ std::vector<Sample> repeat_samples() {
               [](const Dims& at) {
                 return Dims{at[0] / 3, at[1]};
               },
-              [](const Tensor& g, const Tensor& x) {
-                return repeat_backward(g, x.shape(), 3, 0);
-              }),
+              [](const Tensor& g, const Tensor& x) { return repeat_backward(g, x.shape(), 3, 0); }),
           moving_sample(
               "[2, 3], twice, flattened", drawn({2, 3}), {12},
               [](const Tensor& x) { return repeat(x, 2); },
-              [](const Dims& at) { return position_of(at[0] / 2, {2, 3}); },
+              [](const Dims& at) {
+                return position_of(at[0] / 2, {2, 3});
+              },
               [](const Tensor& g, const Tensor& x) { return repeat_backward(g, x.shape(), 2); }),
           moving_sample(
               "[3, 4], 2, 0, 1, 3 times, axis -1", drawn({3, 4}), {3, 6},
@@ -346,31 +345,28 @@ std::vector<Sample> pad_samples() {
           return Tensors{pad_backward(g[0], in[0].shape(), widths, chosen)};
         }));
   }
-  Sample value_sample{
-      "[17], constant 1, one pair",
-      {drawn({17})},
-      [](const Tensors& in) {
-        return Tensors{pad(in[0], {{2, 2}}, PadMode::constant, 1)};
-      },
-      [](const Tensors& in) {
-        const PlainArray x(in[0]);
-        return Tensors{PlainArray::from({21}, [&](const Dims& at) {
-                         return at[0] < 2 || at[0] >= 19 ? 1 : x.at({at[0] - 2});
-                       }).to_tensor()};
-      },
-      [](const Tensors& g, const Tensors& in) {
-        return Tensors{pad_backward(g[0], in[0].shape(), {{2, 2}})};
-      },
-      nullptr};
+  Sample value_sample{"[17], constant 1, one pair",
+                      {drawn({17})},
+                      [](const Tensors& in) {
+                        return Tensors{pad(in[0], {{2, 2}}, PadMode::constant, 1)};
+                      },
+                      [](const Tensors& in) {
+                        const PlainArray x(in[0]);
+                        return Tensors{PlainArray::from({21}, [&](const Dims& at) {
+                                         return at[0] < 2 || at[0] >= 19 ? 1 : x.at({at[0] - 2});
+                                       }).to_tensor()};
+                      },
+                      [](const Tensors& g, const Tensors& in) {
+                        return Tensors{pad_backward(g[0], in[0].shape(), {{2, 2}})};
+                      },
+                      nullptr};
   samples.push_back(value_sample);
   samples.push_back(moving_sample(
       "[4], reflect, wider than x", drawn({4}), {18},
       [](const Tensor& x) {
         return pad(x, {{7, 7}}, PadMode::reflect);
       },
-      [](const Dims& at) {
-        return Dims{padded_source(at[0], 7, 4, PadMode::reflect)};
-      },
+      [](const Dims& at) { return Dims{padded_source(at[0], 7, 4, PadMode::reflect)}; },
       [](const Tensor& g, const Tensor& x) {
         return pad_backward(g, x.shape(), {{7, 7}}, PadMode::reflect);
       }));
@@ -435,8 +431,8 @@ std::vector<Sample> stack_samples() {
           return Tensors{PlainArray::from(stacked, [&](const Dims& position) {
                            Dims inside = position;
                            inside.erase(static_cast<std::size_t>(at));
-                           const auto which = static_cast<std::size_t>(
-                               position[static_cast<std::size_t>(at)]);
+                           const auto which =
+                               static_cast<std::size_t>(position[static_cast<std::size_t>(at)]);
                            return PlainArray(in[which]).at(inside);
                          }).to_tensor()};
         },

@@ -38,7 +38,8 @@ Ordered ordered(const Tensor& input, std::int64_t axis, std::int64_t count, bool
   rows[at] = 1;
   for_each_position(rows, [&](const Dims& position) {
     std::vector<double> row;
-    for (std::int64_t i = 0; i < x.shape[at]; ++i) row.push_back(x.at(with_entry(position, axis, i)));
+    for (std::int64_t i = 0; i < x.shape[at]; ++i)
+      row.push_back(x.at(with_entry(position, axis, i)));
     const auto order = order_of(row, descending);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t from = order[static_cast<std::size_t>(i)];
@@ -54,16 +55,14 @@ struct Case {
   std::int64_t axis;
   bool descending;
   std::string label() const {
-    return to_string(shape) + ", axis " + std::to_string(axis) +
-           (descending ? ", descending" : "");
+    return to_string(shape) + ", axis " + std::to_string(axis) + (descending ? ", descending" : "");
   }
 };
 
 const std::vector<Case>& cases() {
-  static const std::vector<Case> list = {{{17}, 0, false},      {{4, 33}, 1, true},
-                                         {{9, 5}, 0, false},    {{2, 7, 3}, 1, true},
-                                         {{3, 1}, 1, false},    {{2, 0}, 1, false},
-                                         {{0, 3}, 1, true}};
+  static const std::vector<Case> list = {
+      {{17}, 0, false},   {{4, 33}, 1, true}, {{9, 5}, 0, false}, {{2, 7, 3}, 1, true},
+      {{3, 1}, 1, false}, {{2, 0}, 1, false}, {{0, 3}, 1, true}};
   return list;
 }
 
@@ -75,9 +74,8 @@ std::vector<Sample> sort_samples() {
          {sample_distinct(entry.shape, 1)},
          [entry](const Tensors& in) { return Tensors{sort(in[0], entry.axis, entry.descending)}; },
          [entry](const Tensors& in) {
-           return Tensors{
-               ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending)
-                   .values.to_tensor()};
+           return Tensors{ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending)
+                              .values.to_tensor()};
          },
          [entry](const Tensors& g, const Tensors& in) {
            const Tensor order = argsort(in[0], entry.axis, entry.descending);
@@ -104,7 +102,8 @@ std::vector<Sample> argsort_samples() {
                              ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending)
                                  .indices.to_tensor(DType::int64)};
                        },
-                       nullptr, nullptr});
+                       nullptr,
+                       nullptr});
   }
   return samples;
 }
@@ -112,20 +111,20 @@ std::vector<Sample> argsort_samples() {
 std::vector<Sample> sort_with_indices_samples() {
   std::vector<Sample> samples;
   for (const Case& entry : cases()) {
-    samples.push_back({entry.label(),
-                       {sample_distinct(entry.shape, 3)},
-                       [entry](const Tensors& in) {
-                         const auto [values, indices] =
-                             sort_with_indices(in[0], entry.axis, entry.descending);
-                         return Tensors{values, indices};
-                       },
-                       [entry](const Tensors& in) {
-                         const Ordered found = ordered(in[0], entry.axis, in[0].size(entry.axis),
-                                                       entry.descending);
-                         return Tensors{found.values.to_tensor(),
-                                        found.indices.to_tensor(DType::int64)};
-                       },
-                       nullptr, nullptr});
+    samples.push_back(
+        {entry.label(),
+         {sample_distinct(entry.shape, 3)},
+         [entry](const Tensors& in) {
+           const auto [values, indices] = sort_with_indices(in[0], entry.axis, entry.descending);
+           return Tensors{values, indices};
+         },
+         [entry](const Tensors& in) {
+           const Ordered found =
+               ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending);
+           return Tensors{found.values.to_tensor(), found.indices.to_tensor(DType::int64)};
+         },
+         nullptr,
+         nullptr});
   }
   return samples;
 }
@@ -143,37 +142,35 @@ std::vector<Sample> topk_samples() {
     const std::string label = to_string(entry.shape) + ", k " + std::to_string(entry.k) +
                               ", axis " + std::to_string(entry.axis) +
                               (entry.largest ? ", largest" : ", smallest");
-    samples.push_back({label,
-                       {sample_distinct(entry.shape, 4)},
-                       [entry](const Tensors& in) {
-                         return Tensors{topk(in[0], entry.k, entry.axis, entry.largest).values};
-                       },
-                       [entry](const Tensors& in) {
-                         return Tensors{ordered(in[0], entry.axis, entry.k, entry.largest)
-                                            .values.to_tensor()};
-                       },
-                       [entry](const Tensors& g, const Tensors& in) {
-                         const Tensor indices =
-                             topk(in[0], entry.k, entry.axis, entry.largest).indices;
-                         return Tensors{
-                             topk_backward(g[0], in[0].shape(), indices, entry.axis)};
-                       },
-                       [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
-                         const Tensor indices =
-                             topk(in[0], entry.k, entry.axis, entry.largest).indices;
-                         return Tensors{gather(gg[0], entry.axis, indices), Tensor()};
-                       }});
-    samples.push_back({label + ", indices",
-                       {sample_distinct(entry.shape, 5)},
-                       [entry](const Tensors& in) {
-                         return Tensors{
-                             topk(in[0], entry.k, entry.axis, entry.largest, false).indices};
-                       },
-                       [entry](const Tensors& in) {
-                         return Tensors{ordered(in[0], entry.axis, entry.k, entry.largest)
-                                            .indices.to_tensor(DType::int64)};
-                       },
-                       nullptr, nullptr});
+    samples.push_back(
+        {label,
+         {sample_distinct(entry.shape, 4)},
+         [entry](const Tensors& in) {
+           return Tensors{topk(in[0], entry.k, entry.axis, entry.largest).values};
+         },
+         [entry](const Tensors& in) {
+           return Tensors{ordered(in[0], entry.axis, entry.k, entry.largest).values.to_tensor()};
+         },
+         [entry](const Tensors& g, const Tensors& in) {
+           const Tensor indices = topk(in[0], entry.k, entry.axis, entry.largest).indices;
+           return Tensors{topk_backward(g[0], in[0].shape(), indices, entry.axis)};
+         },
+         [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
+           const Tensor indices = topk(in[0], entry.k, entry.axis, entry.largest).indices;
+           return Tensors{gather(gg[0], entry.axis, indices), Tensor()};
+         }});
+    samples.push_back(
+        {label + ", indices",
+         {sample_distinct(entry.shape, 5)},
+         [entry](const Tensors& in) {
+           return Tensors{topk(in[0], entry.k, entry.axis, entry.largest, false).indices};
+         },
+         [entry](const Tensors& in) {
+           return Tensors{
+               ordered(in[0], entry.axis, entry.k, entry.largest).indices.to_tensor(DType::int64)};
+         },
+         nullptr,
+         nullptr});
   }
   return samples;
 }
@@ -201,11 +198,11 @@ std::vector<Sample> searchsorted_samples() {
                               std::int64_t count = 0;
                               for (std::int64_t i = 0; i < row_values.shape.back(); ++i) {
                                 const Dims at =
-                                    one_row ? Dims{i}
-                                            : with_entry(position,
-                                                         static_cast<std::int64_t>(
-                                                             position.size()) - 1,
-                                                         i);
+                                    one_row
+                                        ? Dims{i}
+                                        : with_entry(position,
+                                                     static_cast<std::int64_t>(position.size()) - 1,
+                                                     i);
                                 const double element = row_values.at(at);
                                 const double value = wanted.at(position);
                                 if (right ? element <= value : element < value) ++count;
@@ -213,7 +210,8 @@ std::vector<Sample> searchsorted_samples() {
                               return static_cast<double>(count);
                             }).to_tensor(DType::int64)};
            },
-           nullptr, nullptr});
+           nullptr,
+           nullptr});
     }
   }
   return samples;
@@ -244,21 +242,22 @@ Runs runs_of(const Tensor& x) {
 std::vector<Sample> unique_samples(bool all) {
   std::vector<Sample> samples;
   for (const Shape& shape : {Shape{33}, Shape{5, 7}, Shape{}, Shape{0}, Shape{2, 0}}) {
-    samples.push_back(
-        {to_string(shape),
-         {sample_integers(shape, -4, 5, 8).to(DType::float64)},
-         [all](const Tensors& in) {
-           if (!all) return Tensors{unique(in[0])};
-           const UniqueTensor found = unique_all(in[0]);
-           return Tensors{found.values, found.indices, found.inverse, found.counts};
-         },
-         [all](const Tensors& in) {
-           const Runs runs = runs_of(in[0]);
-           if (!all) return Tensors{from_data(runs.values)};
-           return Tensors{from_data(runs.values), from_data(runs.indices),
-                          from_data(runs.inverse, in[0].shape()), from_data(runs.counts)};
-         },
-         nullptr, nullptr});
+    samples.push_back({to_string(shape),
+                       {sample_integers(shape, -4, 5, 8).to(DType::float64)},
+                       [all](const Tensors& in) {
+                         if (!all) return Tensors{unique(in[0])};
+                         const UniqueTensor found = unique_all(in[0]);
+                         return Tensors{found.values, found.indices, found.inverse, found.counts};
+                       },
+                       [all](const Tensors& in) {
+                         const Runs runs = runs_of(in[0]);
+                         if (!all) return Tensors{from_data(runs.values)};
+                         return Tensors{from_data(runs.values), from_data(runs.indices),
+                                        from_data(runs.inverse, in[0].shape()),
+                                        from_data(runs.counts)};
+                       },
+                       nullptr,
+                       nullptr});
   }
   return samples;
 }
@@ -269,8 +268,8 @@ void add_sorting(std::vector<Op>& ops) {
   const auto add = [&](const char* name, const char* formula, const char* gradient,
                        std::vector<std::string> backward,
                        std::function<std::vector<Sample>()> samples) {
-    ops.push_back({name, "sorting", formula, gradient, std::move(backward), DTypes::all,
-                   std::move(samples)});
+    ops.push_back(
+        {name, "sorting", formula, gradient, std::move(backward), DTypes::all, std::move(samples)});
   };
   add("sort", "the elements along an axis in order, NaN last", "g put back where they came from",
       {"sort_backward"}, sort_samples);

@@ -57,8 +57,8 @@ CHILD_TEST(BadInputIndexing, Item40GatherOutOfRange) {
                            {x});
   expect_error<IndexError>([&] { (void)x[tensor({2})]; }, {"take", "index 2"}, {x});
   for (std::int64_t index : {INT64_MIN, INT64_MAX}) {
-    expect_error<IndexError>([&] { take(x, full({1}, index), 0); },
-                             {"take", std::to_string(index)}, {x});
+    expect_error<IndexError>([&] { take(x, full({1}, index), 0); }, {"take", std::to_string(index)},
+                             {x});
   }
   const Tensor huge = from_data(std::vector<std::uint64_t>{0, UINT64_MAX});
   expect_error<IndexError>([&] { take(x, huge, 0); }, {"take", std::to_string(UINT64_MAX)},
@@ -77,18 +77,33 @@ CHILD_TEST(BadInputIndexing, Item41ScatterOutOfRange) {
                            {"scatter", "index 3", "[1, 1]", "size 3"}, {x, bad, source});
   expect_error<IndexError>([&] { scatter_add(x, 0, bad, source); }, {"scatter_add", "index 3"},
                            {x, bad, source});
-  expect_error<IndexError>([&] { index_add(x, 0, tensor({0, 1, -4}), source); },
-                           {"index_add", "index -4", "[2]"}, {x, source});
-  expect_error<IndexError>([&] { scatter_backward(x, 0, bad, {3, 2}); },
-                           {"scatter_backward", "index 3"}, {x});
+  expect_error<IndexError>(
+      [&] {
+        index_add(x, 0, tensor({0, 1, -4}), source);
+      },
+      {"index_add", "index -4", "[2]"}, {x, source});
+  expect_error<IndexError>(
+      [&] {
+        scatter_backward(x, 0, bad, {3, 2});
+      },
+      {"scatter_backward", "index 3"}, {x});
   expect_error<IndexError>([&] { scatter_add_backward(x, 0, bad, {3, 2}); }, {"index 3"}, {x});
   expect_error<IndexError>([&] { index_add_backward(x, 0, tensor({3})); }, {"index 3"}, {x});
-  expect_error<IndexError>([&] { gather_backward(source, {3, 2}, 0, bad); },
-                           {"gather_backward", "index 3"}, {source});
-  expect_error<IndexError>([&] { take_backward(source, {2, 2}, tensor({0, 1, 2}), 0); },
-                           {"take_backward", "index 2"}, {source});
-  expect_error<ShapeError>([&] { scatter(x, 0, bad, ones({2, 2})); },
-                           {"scatter", "source", "[2, 2]", "[3, 2]"}, {x});
+  expect_error<IndexError>(
+      [&] {
+        gather_backward(source, {3, 2}, 0, bad);
+      },
+      {"gather_backward", "index 3"}, {source});
+  expect_error<IndexError>(
+      [&] {
+        take_backward(source, {2, 2}, tensor({0, 1, 2}), 0);
+      },
+      {"take_backward", "index 2"}, {source});
+  expect_error<ShapeError>(
+      [&] {
+        scatter(x, 0, bad, ones({2, 2}));
+      },
+      {"scatter", "source", "[2, 2]", "[3, 2]"}, {x});
   EXPECT_EQ(scatter(x, 0, tensor({{1, -1}}), source).to_vector<float>(),
             (std::vector<float>{0, 0, 1, 0, 0, 1}));
 }
@@ -142,8 +157,11 @@ CHILD_TEST(BadInputIndexing, Item47MaskOfTheWrongShape) {
     expect_error<ShapeError>([&] { masked_select(x, mask); }, {"masked_select", text, "[2, 3]"},
                              {x, mask});
     expect_error<ShapeError>([&] { (void)x[mask]; }, {text}, {x, mask});
-    expect_error<ShapeError>([&] { masked_select_backward(zeros({6}), {2, 3}, mask); },
-                             {"masked_select_backward", text}, {mask});
+    expect_error<ShapeError>(
+        [&] {
+          masked_select_backward(zeros({6}), {2, 3}, mask);
+        },
+        {"masked_select_backward", text}, {mask});
   }
   const Tensor wide = ones({4, 2, 3}, bool_), numbers = ones({2, 3});
   expect_error<ShapeError>([&] { masked_fill(x, wide, 1); }, {"masked_fill", "[4, 2, 3]", "[2, 3]"},
@@ -157,12 +175,15 @@ CHILD_TEST(BadInputIndexing, Item47MaskOfTheWrongShape) {
 
 CHILD_TEST(BadInputIndexing, Item48TakeFromAnEmptyAxis) {
   const Tensor x = zeros({2, 0, 3}), flat = zeros({0});
-  expect_error<IndexError>([&] { take(x, tensor({0}), 1); }, {"take", "index 0", "axis 1", "size 0"},
-                           {x});
+  expect_error<IndexError>([&] { take(x, tensor({0}), 1); },
+                           {"take", "index 0", "axis 1", "size 0"}, {x});
   expect_error<IndexError>([&] { take(flat, tensor({0})); }, {"take", "size 0"}, {flat});
   expect_error<IndexError>([&] { take(flat, tensor({-1})); }, {"take", "index -1"}, {flat});
-  expect_error<IndexError>([&] { gather(x, 1, zeros({2, 1, 3}, int64)); }, {"gather", "size 0"},
-                           {x});
+  expect_error<IndexError>(
+      [&] {
+        gather(x, 1, zeros({2, 1, 3}, int64));
+      },
+      {"gather", "size 0"}, {x});
   expect_error<IndexError>([&] { index_add(flat, 0, tensor({0}), zeros({1})); },
                            {"index_add", "size 0"}, {flat});
   // Nothing from nothing is nothing.
@@ -184,12 +205,15 @@ CHILD_TEST(BadInputIndexing, Item49OneHotWithTooFewClasses) {
 
 CHILD_TEST(BadInputIndexing, Item50NegativeIndexBelowMinusN) {
   const Tensor x = arange(6).reshape({2, 3});
-  expect_error<IndexError>([&] { take(x, tensor({0, -4}), 1); },
-                           {"take", "index -4", "[1]", "-3 to 2"}, {x});
+  expect_error<IndexError>(
+      [&] {
+        take(x, tensor({0, -4}), 1);
+      },
+      {"take", "index -4", "[1]", "-3 to 2"}, {x});
   expect_error<IndexError>([&] { take(x, tensor({-7})); }, {"take", "-7", "-6 to 5"}, {x});
   expect_error<IndexError>([&] { gather(x, 0, tensor({{-3}})); }, {"gather", "-3", "-2 to 1"}, {x});
-  expect_error<IndexError>([&] { scatter(x, 1, tensor({{-4}}), tensor({{1}})); },
-                           {"scatter", "-4"}, {x});
+  expect_error<IndexError>([&] { scatter(x, 1, tensor({{-4}}), tensor({{1}})); }, {"scatter", "-4"},
+                           {x});
   expect_error<IndexError>([&] { (void)x[-3]; }, {"index", "-3"}, {x});
   EXPECT_EQ(integers(take(x, tensor({-3, -1}), 1)), (Integers{0, 2, 3, 5}));
   EXPECT_EQ(integers(x[tensor({-2})]), (Integers{0, 1, 2}));

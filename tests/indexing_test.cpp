@@ -64,6 +64,39 @@ TEST(Indexing, Gradients) {
   expect_gradient("norm_backward", "norm");
 }
 
+// The second derivatives of cumulative_prod and norm, as functions of g and x.
+TEST(Indexing, DoubleGradients) {
+  Tensor x = draw::uniform({4, 7}, 0.5, 1.5, 1);
+  const Tensor g = draw::uniform({4, 7}, -1, 1, 2);
+  x[{1, 2}].fill(0);
+  x[{2, 0}].fill(0);
+  x[{2, 5}].fill(0);
+  for (std::int64_t axis : {0, 1}) {
+    gradients::expect_gradient(
+        "cumulative_prod_double_backward",
+        [&](const gradients::Tensors& in) { return cumulative_prod_backward(in[0], in[1], axis); },
+        [&](const Tensor& v, const gradients::Tensors& in) {
+          const auto [grad_g, grad_x] = cumulative_prod_double_backward(v, in[0], in[1], axis);
+          return gradients::Tensors{grad_g, grad_x};
+        },
+        {g, x});
+  }
+  const Tensor vectors = op_database::sample_distinct({3, 5}, 3);
+  for (double p : {2.0, 3.0, 1.5, 0.5, -1.0, 1.0, infinity}) {
+    SCOPED_TRACE(p);
+    gradients::expect_gradient(
+        "norm_double_backward",
+        [&](const gradients::Tensors& in) { return norm_backward(in[0], in[1], p, 1); },
+        [&](const Tensor& v, const gradients::Tensors& in) {
+          const auto [grad_g, grad_x] = norm_double_backward(v, in[0], in[1], p, 1);
+          return gradients::Tensors{grad_g, grad_x};
+        },
+        {draw::uniform({3}, -1, 1, 4), add(vectors, 0.5)});
+  }
+  EXPECT_THROW(cumulative_prod_double_backward(ones({3}), ones({4}), ones({4})), ShapeError);
+  EXPECT_THROW(norm_double_backward(ones({3}), ones({}), ones({4})), ShapeError);
+}
+
 // ---- indices
 // ---------------------------------------------------------------------------------------
 
@@ -93,8 +126,8 @@ TEST(Indexing, EveryDTypeIsMoved) {
               (Integers{1, 1, 1, 1, 1, 1}));
     const Tensor added = index_add(x, 0, tensor({0, 0}), ones({2, 2}, dtype));
     EXPECT_EQ(added.dtype(), dtype);
-    EXPECT_EQ(integers(added), dtype == bool_ ? (Integers{1, 1, 1, 0, 1, 1})
-                                              : (Integers{2, 3, 1, 0, 1, 1}));
+    EXPECT_EQ(integers(added),
+              dtype == bool_ ? (Integers{1, 1, 1, 0, 1, 1}) : (Integers{2, 3, 1, 0, 1, 1}));
     EXPECT_EQ(integers(scatter_add(x, 0, tensor({{0, 0}, {0, 0}}), ones({2, 2}, dtype))),
               integers(added));
     EXPECT_EQ(integers(x[tensor({true, false, true})]), (Integers{0, 1, 1, 1}));
@@ -121,8 +154,7 @@ TEST(Indexing, Shapes) {
   EXPECT_THROW(scatter(x, 1, zeros({2, 5, 4}, int64), zeros({2, 4, 4})), ShapeError);
   EXPECT_THROW(index_add(x, 1, zeros({2}, int64), zeros({2, 3, 4})), ShapeError);
   EXPECT_THROW(index_add(x, 1, zeros({2, 1}, int64), zeros({2, 2, 4})), ShapeError);
-  EXPECT_THROW(index_add(x.to(int32), 1, zeros({2}, int64), zeros({2, 2, 4}, int32), 0.5),
-               Error);
+  EXPECT_THROW(index_add(x.to(int32), 1, zeros({2}, int64), zeros({2, 2, 4}, int32), 0.5), Error);
   EXPECT_THROW(take(scalar(3), zeros({2}, int64), 0), IndexError);
 }
 
@@ -146,8 +178,7 @@ TEST(Indexing, RepeatedSumsAreExact) {
     for (double value : values_of(take_backward(g, {2, 3}, at, 0)[0])) {
       EXPECT_NEAR(value / expected, 1, dtype == float64 ? 1e-10 : 1e-15);
     }
-    for (double value :
-         values_of(gather_backward(g, {2, 3}, 0, zeros({count, 3}, int64))[0])) {
+    for (double value : values_of(gather_backward(g, {2, 3}, 0, zeros({count, 3}, int64))[0])) {
       EXPECT_NEAR(value / expected, 1, dtype == float64 ? 1e-10 : 1e-15);
     }
     for (double value : values_of(index_add(zeros({2, 3}, dtype), 0, at, g)[0])) {
@@ -356,7 +387,8 @@ TEST(Cumulative, DTypes) {
   EXPECT_EQ(cumulative_sum(tensor({1, 2, 3}, int8)).dtype(), int64);
   EXPECT_EQ(cumulative_sum(tensor({1, 2, 3}, uint8)).dtype(), uint64);
   EXPECT_EQ(integers(cumulative_sum(tensor({true, true, false}))), (Integers{1, 2, 2}));
-  EXPECT_EQ(integers(cumulative_prod(tensor({100, 100, 100}, int8))), (Integers{100, 10000, 1000000}));
+  EXPECT_EQ(integers(cumulative_prod(tensor({100, 100, 100}, int8))),
+            (Integers{100, 10000, 1000000}));
   EXPECT_EQ(integers(cumulative_sum(tensor({-1, -2}, int16))), (Integers{-1, -3}));
   EXPECT_EQ(cumulative_sum(zeros({3}, float16)).dtype(), float16);
   EXPECT_THROW(cumulative_sum(zeros({2, 3})), ValueError);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "extensor/tensor.h"
 
@@ -16,5 +17,10 @@ Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int
 Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis = {});
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<std::int64_t> axis = {});
+// The gradients of grad_output and of x, given that of cumulative_prod_backward's result.
+std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
+                                                          const Tensor& grad_output,
+                                                          const Tensor& x,
+                                                          std::optional<std::int64_t> axis = {});
 
 }  // namespace extensor

@@ -64,6 +64,10 @@ Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdims 
 // Ties of p = ±infinity share the gradient equally; 0 wherever x is 0.
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p = 2,
                      const Axes& axes = {}, double eps = default_eps);
+// The gradients of grad_output and of x, given that of norm_backward's result.
+std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                               const Tensor& x, double p = 2, const Axes& axes = {},
+                                               double eps = default_eps);
 
 // The names of the Python Array API.
 inline Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {

@@ -80,17 +80,21 @@ enum class ScanOp : std::uint8_t {
   sum,
   prod,
   prod_backward,  // of y = prod: Σ over j ≥ k of g[j] · Π over i ≤ j, i ≠ k of x[i]
+  // The gradients of what prod_backward reads, given the gradient of its result.
+  prod_double_backward,
 };
 
 // Along the middle of [outer, length, inner]; floats, int64 or uint64.
 struct ScanCall {
   ScanOp op;
   DType dtype;
-  bool reverse;  // from the last to the first; not prod_backward
+  bool reverse;  // from the last to the first; sum and prod
   std::int64_t outer, length, inner;
   const std::byte* x;
-  const std::byte* grad_output;  // of prod_backward
-  std::byte* out;
+  const std::byte* grad_output;    // of prod_backward and prod_double_backward
+  const std::byte* grad_gradient;  // of prod_double_backward
+  std::byte* out;                  // of the double backward: the gradient of x
+  std::byte* grad_grad_output;     // of the double backward: the gradient of grad_output
 };
 
 }  // namespace extensor::backend

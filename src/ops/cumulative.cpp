@@ -21,20 +21,21 @@ std::int64_t scan_axis(const char* operation, const Tensor& x, std::optional<std
                            " and no axis is given (only one dimension needs none)"));
 }
 
-// Of dense tensors in the result's dtype.
-Tensor scan(ScanOp op, const char* operation, const Tensor& x, std::int64_t axis,
-            bool reverse = false, const Tensor& grad_output = {}) {
-  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
+// Of a dense tensor in the result's dtype.
+ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
   const ops::AxisView view(x.shape(), axis);
   ScanCall call{};
   call.op = op;
   call.dtype = x.dtype();
-  call.reverse = reverse;
   call.outer = view.outer;
   call.length = view.length;
   call.inner = view.inner;
   call.x = x.impl().data;
-  if (grad_output.defined()) call.grad_output = grad_output.impl().data;
+  return call;
+}
+
+Tensor run(const char* operation, const Tensor& x, ScanCall& call) {
+  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
   call.out = result.impl().data;
   backend::backend_for(x.device()).scan(call);
   return result;
@@ -48,7 +49,9 @@ DType accumulated_dtype(DType dtype) {
 Tensor forward(ScanOp op, const char* operation, const Tensor& x,
                std::optional<std::int64_t> axis) {
   const std::int64_t along = scan_axis(operation, x, axis);
-  return scan(op, operation, x.to(accumulated_dtype(x.dtype())).contiguous(), along);
+  const Tensor dense = x.to(accumulated_dtype(x.dtype())).contiguous();
+  ScanCall call = scan_call(op, dense, along);
+  return run(operation, dense, call);
 }
 
 }  // namespace
@@ -61,7 +64,10 @@ Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int
   constexpr const char* operation = "cumulative_sum_backward";
   ops::check_float(operation, "grad_output", grad_output);
   const std::int64_t along = scan_axis(operation, grad_output, axis);
-  return scan(ScanOp::sum, operation, grad_output.contiguous(), along, true);
+  const Tensor dense = grad_output.contiguous();
+  ScanCall call = scan_call(ScanOp::sum, dense, along);
+  call.reverse = true;
+  return run(operation, dense, call);
 }
 
 Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis) {
@@ -77,9 +83,34 @@ Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
   const ops::Source pair[] = {grad_output, x};
   ops::common_device(operation, pair);
   const DType wide = promote_types(grad_output.dtype(), x.dtype());
-  return scan(ScanOp::prod_backward, operation, x.to(wide).contiguous(), along, false,
-              grad_output.to(wide).contiguous())
-      .to(x.dtype());
+  const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous();
+  ScanCall call = scan_call(ScanOp::prod_backward, dense, along);
+  call.grad_output = g.impl().data;
+  return run(operation, dense, call).to(x.dtype());
+}
+
+std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
+                                                          const Tensor& grad_output,
+                                                          const Tensor& x,
+                                                          std::optional<std::int64_t> axis) {
+  constexpr const char* operation = "cumulative_prod_double_backward";
+  ops::check_float(operation, "x", x);
+  const std::int64_t along = scan_axis(operation, x, axis);
+  ops::check_grad_output(operation, grad_output, x.shape());
+  ops::check_grad_output(operation, grad_grad_x, x.shape());
+  const ops::Source operands[] = {grad_grad_x, grad_output, x};
+  ops::common_device(operation, operands);
+  const DType wide =
+      promote_types(promote_types(grad_output.dtype(), x.dtype()), grad_grad_x.dtype());
+  const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous(),
+               v = grad_grad_x.to(wide).contiguous();
+  Tensor grad_grad_output = detail::make_empty(operation, x.shape(), wide, x.device());
+  ScanCall call = scan_call(ScanOp::prod_double_backward, dense, along);
+  call.grad_output = g.impl().data;
+  call.grad_gradient = v.impl().data;
+  call.grad_grad_output = grad_grad_output.impl().data;
+  const Tensor grad_x = run(operation, dense, call);
+  return {grad_grad_output.to(grad_output.dtype()), grad_x.to(x.dtype())};
 }
 
 }  // namespace extensor

@@ -63,6 +63,11 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   return scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
 }
 
+// A magnitude fit to divide by.
+Tensor at_least(const Tensor& denominator, double eps) {
+  return where(less(denominator, eps), full({}, eps, denominator.dtype()), denominator);
+}
+
 }  // namespace
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
@@ -82,13 +87,10 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
   const Tensor g = ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
   check_has_norm(operation, x, p, reduced);
   if (p == 0 || x.numel() == 0) return zeros_like(x);
-  const auto safe = [&](const Tensor& denominator) {
-    return where(less(denominator, eps), full({}, eps, denominator.dtype()), denominator);
-  };
   if (p == 2) {
     const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
     const Tensor y = wide_norm(wide, p, axes, reduced);
-    return multiply(divide(wide, safe(y)), g).to(x.dtype());
+    return multiply(divide(wide, at_least(y, eps)), g).to(x.dtype());
   }
   const Tensor wide = x.to(DType::float64);
   const Tensor signed_g = multiply(sign(wide), g.to(DType::float64));
@@ -100,9 +102,36 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
     return where(hit, share, zeros({}, DType::float64)).to(x.dtype());
   }
   // (|x| / y)^(p − 1); the other way up for p < 1, where |x| is the denominator.
-  const Tensor slope =
-      p > 1 ? power(divide(magnitude, safe(y)), p - 1) : power(divide(y, safe(magnitude)), 1 - p);
+  const Tensor slope = p > 1 ? power(divide(magnitude, at_least(y, eps)), p - 1)
+                             : power(divide(y, at_least(magnitude, eps)), 1 - p);
   return multiply(signed_g, slope).to(x.dtype());
+}
+
+// With u = sign(x) · (|x| / y)^(p − 1) the gradient is g · u, and u changes with x by
+// (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ).
+std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                               const Tensor& x, double p, const Axes& axes,
+                                               double eps) {
+  constexpr const char* operation = "norm_double_backward";
+  ops::check_float(operation, "x", x);
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  check_order(operation, p);
+  const Tensor g =
+      ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced).to(DType::float64);
+  ops::check_grad_output(operation, grad_grad_x, x.shape());
+  check_has_norm(operation, x, p, reduced);
+  const Tensor wide = x.to(DType::float64), v = grad_grad_x.to(DType::float64);
+  const Tensor unit = norm_backward(ones(g.shape(), DType::float64), wide, p, axes, eps);
+  const Tensor along = sum(multiply(v, unit), axes, true);
+  const Tensor grad_grad_output = along.reshape(grad_output.shape()).to(grad_output.dtype());
+  if (p == 0 || p == 1 || std::isinf(p) || x.numel() == 0) {
+    return {grad_grad_output, zeros_like(x)};
+  }
+  const Tensor y = at_least(wide_norm(wide, p, axes, reduced), eps);
+  const Tensor ratio = at_least(divide(abs(wide), y), p < 2 ? eps : 0.0);
+  const Tensor own = p == 2 ? v : multiply(v, power(ratio, p - 2));
+  const Tensor change = multiply(divide(subtract(own, multiply(unit, along)), y), p - 1);
+  return {grad_grad_output, multiply(change, g).to(x.dtype())};
 }
 
 }  // namespace extensor

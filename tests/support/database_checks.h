@@ -57,8 +57,8 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double toler
   const auto values = compare::values_of(got), exact = compare::values_of(expected);
   const double allowed = tolerance * largest(exact);
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    ASSERT_LE(std::fabs(values[i] - exact[i]), allowed) << "element " << i << ": " << values[i]
-                                                        << " instead of " << exact[i];
+    ASSERT_LE(std::fabs(values[i] - exact[i]), allowed)
+        << "element " << i << ": " << values[i] << " instead of " << exact[i];
   }
 }
 
@@ -144,8 +144,7 @@ inline void expect_gradient(const std::string& backward, const std::string& op_n
       const Tensors inputs = prepared(sample, DType::float64, layout);
       const Floats floats{inputs};
       gradients::expect_gradient(
-          backward,
-          [&](const Tensors& in) { return joined(sample.forward(floats.with(in))); },
+          backward, [&](const Tensors& in) { return joined(sample.forward(floats.with(in))); },
           [&](const Tensor& g, const Tensors& in) {
             const Tensors arguments = floats.with(in);
             const Tensors outputs = sample.forward(arguments);
@@ -196,8 +195,8 @@ inline void expect_gradient(const std::string& backward, const std::string& op_n
   for (const Sample& sample : op.samples()) {
     if (sample.backward == nullptr) continue;
     for (const Precision& precision : precisions) {
-      SCOPED_TRACE(testing::Message() << op_name << " " << sample.label << " "
-                                      << name(precision.dtype));
+      SCOPED_TRACE(testing::Message()
+                   << op_name << " " << sample.label << " " << name(precision.dtype));
       const Tensors narrow = prepared(sample, precision.dtype, Layout::transposed);
       Tensors wide;
       for (const Tensor& x : narrow) {

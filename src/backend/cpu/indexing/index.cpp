@@ -28,6 +28,19 @@ std::int64_t grain_for(std::int64_t elements) {
 // ---- rows
 // ------------------------------------------------------------------------------------------
 
+// A memcpy of a few hundred bytes may start a string instruction, which costs more than the copy.
+void copy_row(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  if (bytes > 4096) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  constexpr std::int64_t line = 64;
+  std::int64_t at = 0;
+  for (; at + line <= bytes; at += line) std::memcpy(to + at, from + at, line);
+  for (; at + 8 <= bytes; at += 8) std::memcpy(to + at, from + at, 8);
+  for (; at < bytes; ++at) to[at] = from[at];
+}
+
 void take_rows(const IndexCall& call) {
   const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
   const std::int64_t bytes = call.inner * size;
@@ -36,8 +49,7 @@ void take_rows(const IndexCall& call) {
                  std::int64_t outer = begin / call.count, j = begin % call.count;
                  const std::byte* source = call.source + outer * call.length * bytes;
                  for (std::int64_t row = begin; row < end; ++row) {
-                   std::memcpy(call.out + row * bytes, source + call.indices[j] * bytes,
-                               static_cast<std::size_t>(bytes));
+                   copy_row(source + call.indices[j] * bytes, call.out + row * bytes, bytes);
                    if (++j == call.count) {
                      j = 0;
                      source += call.length * bytes;

@@ -79,8 +79,16 @@ void run(const ScanCall& call) {
   const std::int64_t grain = block_grain(call);
   for_each_block(call, threads_for(block_count(call), grain), grain,
                  [&](std::int64_t first, std::int64_t columns) {
-                   Accumulator totals[columns_together];
                    std::int64_t at = first + start;
+                   if (columns == 1) {  // the total stays in a register
+                     Accumulator total;
+                     for (std::int64_t k = 0; k < call.length; ++k, at += step) {
+                       total.add(detail::convert<WideOf<T>>(x[at]));
+                       out[at] = detail::convert<T>(total.get());
+                     }
+                     return;
+                   }
+                   Accumulator totals[columns_together];
                    for (std::int64_t k = 0; k < call.length; ++k, at += step) {
                      for (std::int64_t i = 0; i < columns; ++i) {
                        totals[i].add(detail::convert<WideOf<T>>(x[at + i]));
@@ -123,6 +131,54 @@ void run_prod_backward(const ScanCall& call) {
   });
 }
 
+// prod_backward is linear in g with the weights t[j] = Σ over k ≤ j of v[k] · Π over i ≤ j, i ≠ k
+// of x[i] for the gradient v of its result; t[j] = t[j − 1] · x[j] + p[j − 1] · v[j] beside the
+// product p[j] = p[j − 1] · x[j]. The gradient of x runs back through these two.
+template <class T>
+void run_prod_double_backward(const ScanCall& call) {
+  const T* x = reinterpret_cast<const T*>(call.x);
+  const T* g = reinterpret_cast<const T*>(call.grad_output);
+  const T* v = reinterpret_cast<const T*>(call.grad_gradient);
+  T* grad_x = reinterpret_cast<T*>(call.out);
+  T* grad_g = reinterpret_cast<T*>(call.grad_grad_output);
+  const std::int64_t grain = block_grain(call);
+  const int threads = threads_for(block_count(call), grain);
+  const std::int64_t size = call.length * std::min(call.inner, columns_together);
+  struct Pair {
+    double product, weight;
+  };
+  std::vector<Pair> memory(static_cast<std::size_t>(threads * size));
+  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns) {
+    Pair* before = memory.data() + (threads == 1 ? 0 : omp_get_thread_num()) * size;
+    Pair running[columns_together];
+    std::fill(running, running + columns, Pair{1, 0});
+    for (std::int64_t k = 0; k < call.length; ++k) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const std::int64_t at = first + k * call.inner + i;
+        const auto element = detail::convert<double>(x[at]);
+        const Pair last = running[i];
+        before[k * columns + i] = last;
+        running[i] = {last.product * element,
+                      last.weight * element + last.product * detail::convert<double>(v[at])};
+        grad_g[at] = detail::convert<T>(running[i].weight);
+      }
+    }
+    std::fill(running, running + columns, Pair{0, 0});  // now the gradients of the two
+    for (std::int64_t k = call.length; k-- > 0;) {
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const std::int64_t at = first + k * call.inner + i;
+        const auto element = detail::convert<double>(x[at]);
+        const Pair last = before[k * columns + i];
+        const double of_product = running[i].product;
+        const double of_weight = running[i].weight + detail::convert<double>(g[at]);
+        grad_x[at] = detail::convert<T>(of_weight * last.weight + of_product * last.product);
+        running[i] = {of_product * element + of_weight * detail::convert<double>(v[at]),
+                      of_weight * element};
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void scan(const ScanCall& call) {
@@ -137,7 +193,8 @@ void scan(const ScanCall& call) {
       using Sum = std::conditional_t<std::is_same_v<T, double>, ExactSum, WideSum>;
       if (call.op == ScanOp::sum) return run<T, Sum>(call);
       if (call.op == ScanOp::prod) return run<T, Product<double>>(call);
-      return run_prod_backward<T>(call);
+      if (call.op == ScanOp::prod_backward) return run_prod_backward<T>(call);
+      return run_prod_double_backward<T>(call);
     }
   });
 }
