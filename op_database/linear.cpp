@@ -51,9 +51,9 @@ Tensor exact_linear(const Case& c, const Tensors& in) {
 }
 
 std::vector<Sample> linear_samples() {
-  std::vector<Case> cases{{{3, 4}, {5, 4}},         {{3, 4}, {5, 4}, false}, {{4}, {2, 4}},
-                          {{2, 3, 17}, {9, 17}},    {{5, 33}, {7, 33}},      {{1, 8}, {16, 8}, false},
-                          {{0, 4}, {3, 4}},         {{3, 0}, {2, 0}},        {{3, 4}, {0, 4}},
+  std::vector<Case> cases{{{3, 4}, {5, 4}},       {{3, 4}, {5, 4}, false}, {{4}, {2, 4}},
+                          {{2, 3, 17}, {9, 17}},  {{5, 33}, {7, 33}},      {{1, 8}, {16, 8}, false},
+                          {{0, 4}, {3, 4}},       {{3, 0}, {2, 0}},        {{3, 4}, {0, 4}},
                           {{2, 2, 3, 4}, {17, 4}}};
   for (Activation activation : {Activation::relu, Activation::sigmoid, Activation::tanh,
                                 Activation::gelu, Activation::silu}) {
@@ -69,8 +69,7 @@ std::vector<Sample> linear_samples() {
     const auto forward = [=](const Tensors& in) {
       return linear(in[0], in[1], bias_of(in), c.activation);
     };
-    const std::string label =
-        shapes_of(inputs) + names[static_cast<std::size_t>(c.activation)];
+    const std::string label = shapes_of(inputs) + names[static_cast<std::size_t>(c.activation)];
     Sample sample = sample_of(
         label, inputs, forward, [c](const Tensors& in) { return exact_linear(c, in); },
         [=](const Tensor& g, const Tensors& in) {
@@ -105,8 +104,8 @@ std::vector<Sample> glu_samples() {
     return result;
   };
   const std::vector<std::pair<Shape, std::int64_t>> cases{
-      {{2}, 0},     {{34}, -1},       {{3, 4}, 1},     {{4, 5}, 0},
-      {{66, 2}, 0}, {{2, 6, 3}, -2},  {{0, 4}, -1},    {{2, 2, 8}, 2}};
+      {{2}, 0},     {{34}, -1},      {{3, 4}, 1},  {{4, 5}, 0},
+      {{66, 2}, 0}, {{2, 6, 3}, -2}, {{0, 4}, -1}, {{2, 2, 8}, 2}};
   std::vector<Sample> samples;
   for (const auto& [shape, axis] : cases) {
     samples.push_back(sample_of(
@@ -128,12 +127,20 @@ std::vector<Sample> glu_samples() {
 }  // namespace
 
 void add_linear(std::vector<Op>& ops) {
-  ops.push_back({"linear", "neural-net kernel", "activation(x · weightᵀ + bias)",
+  ops.push_back({"linear",
+                 "neural-net kernel",
+                 "activation(x · weightᵀ + bias)",
                  "grad_x = g·weight, grad_weight = gᵀ·x, grad_bias = Σ g",
-                 {"linear_backward"}, DTypes::floats, linear_samples});
-  ops.push_back({"glu", "activation", "a · σ(b) for the halves a and b of x along the axis",
-                 "grad_a = g σ(b), grad_b = g a σ(b) (1 − σ(b))", {"glu_backward"},
-                 DTypes::floats, glu_samples});
+                 {"linear_backward"},
+                 DTypes::floats,
+                 linear_samples});
+  ops.push_back({"glu",
+                 "activation",
+                 "a · σ(b) for the halves a and b of x along the axis",
+                 "grad_a = g σ(b), grad_b = g a σ(b) (1 − σ(b))",
+                 {"glu_backward"},
+                 DTypes::floats,
+                 glu_samples});
 }
 
 }  // namespace extensor::op_database

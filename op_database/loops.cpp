@@ -115,7 +115,8 @@ Sample sample_of(std::string label, Tensors inputs, Function forward, Function r
   sample.label = std::move(label);
   sample.inputs = std::move(inputs);
   sample.forward = [forward](const Tensors& in) { return Tensors{forward(in)}; };
-  if (reference) sample.reference = [reference](const Tensors& in) { return Tensors{reference(in)}; };
+  if (reference)
+    sample.reference = [reference](const Tensors& in) { return Tensors{reference(in)}; };
   if (backward) {
     sample.backward = [backward](const Tensors& g, const Tensors& in) {
       return backward(g[0], in);

@@ -24,8 +24,8 @@ Tensor reduce_groups(const Tensor& x, const Axes& axes, bool keepdims,
 Tensor map_rows(const Tensor& x, std::int64_t axis,
                 const std::function<Doubles(const Doubles&)>& map);
 
-// Σ over the letters that `output` lacks of the products of the operands, whose dimensions are named
-// by one letter each: the definition of einsum, a loop per letter. A dimension of 1 repeats.
+// Σ over the letters that `output` lacks of the products of the operands, whose dimensions are
+// named by one letter each: the definition of einsum, a loop per letter. A dimension of 1 repeats.
 Tensor sum_of_products(const std::vector<std::string>& names, const std::string& output,
                        const Tensors& operands);
 

@@ -29,8 +29,8 @@ std::vector<Sample> bilinear_samples(const std::vector<Named>& list, const Funct
   std::vector<Sample> samples;
   for (const Named& named : list) {
     const Tensors inputs{draw(named.a, 1), draw(named.b, 2)};
-    samples.push_back(multilinear_sample(shapes_of(inputs), inputs, forward, reference_of(named),
-                                         backward));
+    samples.push_back(
+        multilinear_sample(shapes_of(inputs), inputs, forward, reference_of(named), backward));
   }
   return samples;
 }
@@ -162,7 +162,8 @@ std::vector<Sample> vecdot_samples() {
     samples.push_back(multilinear_sample(
         shapes_of(inputs) + ", axis " + std::to_string(axis), inputs,
         [axis = axis](const Tensors& in) { return vecdot(in[0], in[1], axis); },
-        reference_of(named), [axis = axis](const Tensor& g, const Tensors& in) {
+        reference_of(named),
+        [axis = axis](const Tensor& g, const Tensors& in) {
           return both(vecdot_backward(g, in[0], in[1], axis));
         }));
   }
@@ -226,8 +227,13 @@ std::vector<Sample> einsum_samples() {
 void add_matrix(std::vector<Op>& ops) {
   const auto add_op = [&](std::string name, std::string formula, std::string gradient,
                           std::string backward, std::function<std::vector<Sample>()> samples) {
-    ops.push_back({std::move(name), "matrix", std::move(formula), std::move(gradient),
-                   {std::move(backward)}, DTypes::numbers, std::move(samples)});
+    ops.push_back({std::move(name),
+                   "matrix",
+                   std::move(formula),
+                   std::move(gradient),
+                   {std::move(backward)},
+                   DTypes::numbers,
+                   std::move(samples)});
   };
   add_op("matmul", "c = a·b, a vector being a row on the left and a column on the right",
          "grad_a = g·bᵀ, grad_b = aᵀ·g, summed over broadcast batches", "matmul_backward",
@@ -250,16 +256,17 @@ void add_matrix(std::vector<Op>& ops) {
   });
   add_op("inner", "y[i…, j…] = Σₖ a[i…, k] b[j…, k]", "grad_a = Σⱼ g b, grad_b = Σᵢ g a",
          "inner_backward", [] {
-           return bilinear_samples({{{5}, {5}, "k", "k", ""},
-                                    {{3, 17}, {2, 17}, "ik", "jk", "ij"},
-                                    {{2, 3, 4}, {5, 4}, "aik", "jk", "aij"},
-                                    {{}, {2, 3}, "", "ij", "ij"},
-                                    {{3}, {}, "i", "", "i"},
-                                    {{2, 0}, {3, 0}, "ik", "jk", "ij"}},
-                                   [](const Tensors& in) { return inner(in[0], in[1]); },
-                                   [](const Tensor& g, const Tensors& in) {
-                                     return both(inner_backward(g, in[0], in[1]));
-                                   });
+           return bilinear_samples(
+               {{{5}, {5}, "k", "k", ""},
+                {{3, 17}, {2, 17}, "ik", "jk", "ij"},
+                {{2, 3, 4}, {5, 4}, "aik", "jk", "aij"},
+                {{}, {2, 3}, "", "ij", "ij"},
+                {{3}, {}, "i", "", "i"},
+                {{2, 0}, {3, 0}, "ik", "jk", "ij"}},
+               [](const Tensors& in) { return inner(in[0], in[1]); },
+               [](const Tensor& g, const Tensors& in) {
+                 return both(inner_backward(g, in[0], in[1]));
+               });
          });
   add_op("tensordot", "Σ over pairs of axes of a and b of their products",
          "grad_a = g over b's other axes, grad_b = g over a's", "tensordot_backward",

@@ -24,10 +24,18 @@ std::string label_of(const Case& c) {
 
 // Nothing empty is reduced: these serve the reductions of nothing too where that is an error.
 std::vector<Case> usual_cases() {
-  return {{{}, {}, false},          {{1}, {}, false},           {{17}, 0, false},
-          {{5, 7}, {}, false},      {{5, 7}, 0, false},         {{5, 7}, -1, true},
-          {{3, 33}, 1, false},      {{2, 3, 4}, {0, 2}, false}, {{2, 3, 4}, {-1, 1}, true},
-          {{2, 3, 4}, {}, true},    {{4, 3}, Axes(Dims{}), false}, {{0, 3}, 1, false}};
+  return {{{}, {}, false},
+          {{1}, {}, false},
+          {{17}, 0, false},
+          {{5, 7}, {}, false},
+          {{5, 7}, 0, false},
+          {{5, 7}, -1, true},
+          {{3, 33}, 1, false},
+          {{2, 3, 4}, {0, 2}, false},
+          {{2, 3, 4}, {-1, 1}, true},
+          {{2, 3, 4}, {}, true},
+          {{4, 3}, Axes(Dims{}), false},
+          {{0, 3}, 1, false}};
 }
 
 std::vector<Case> all_cases() {
@@ -118,8 +126,8 @@ std::vector<Sample> prod_samples() {
 
 // Every row has more elements than the correction.
 std::vector<Case> spread_cases() {
-  return {{{17}, {}, false},    {{5, 7}, {}, false},        {{5, 7}, 0, true},
-          {{3, 33}, 1, false},  {{2, 3, 4}, {0, 2}, false}, {{2, 3, 4}, {-1, 1}, true},
+  return {{{17}, {}, false},   {{5, 7}, {}, false},        {{5, 7}, 0, true},
+          {{3, 33}, 1, false}, {{2, 3, 4}, {0, 2}, false}, {{2, 3, 4}, {-1, 1}, true},
           {{0, 3}, 1, false}};
 }
 
@@ -132,9 +140,8 @@ std::vector<Sample> var_samples() {
           {sample_uniform(c.shape, -2, 2, 1)},
           [=](const Tensors& in) { return var(in[0], c.axes, correction, c.keepdims); },
           [=](const Tensors& in) {
-            return reduce_groups(in[0], c.axes, c.keepdims, [=](const Doubles& group) {
-              return variance(group, correction);
-            });
+            return reduce_groups(in[0], c.axes, c.keepdims,
+                                 [=](const Doubles& group) { return variance(group, correction); });
           },
           [=](const Tensor& g, const Tensors& in) {
             return Tensors{var_backward(g, in[0], c.axes, correction)};
@@ -189,9 +196,8 @@ std::vector<Sample> logsumexp_samples() {
 // The truth of zeros and ones, of nothing too.
 std::vector<Sample> truth_samples(Reduce reduce, const Group& group) {
   std::vector<Sample> samples = reduce_samples(
-      all_cases(),
-      [](const Shape& shape) { return sample_integers(shape, 0, 3, 4).to(float64); }, reduce,
-      group);
+      all_cases(), [](const Shape& shape) { return sample_integers(shape, 0, 3, 4).to(float64); },
+      reduce, group);
   for (Sample& sample : samples) {
     sample.reference = [reference = sample.reference](const Tensors& in) {
       return Tensors{reference(in)[0].to(bool_)};
@@ -241,47 +247,78 @@ std::vector<Sample> position_samples(Position position, bool largest) {
 void add_reductions(std::vector<Op>& ops) {
   const std::string family = "reduction";
   const auto distinct = [](const Shape& shape) { return sample_distinct(shape, 2); };
-  ops.push_back({"sum", family, "Σ x over the axes", "g, repeated along them", {"sum_backward"},
-                 DTypes::numbers, [] {
+  ops.push_back({"sum",
+                 family,
+                 "Σ x over the axes",
+                 "g, repeated along them",
+                 {"sum_backward"},
+                 DTypes::numbers,
+                 [] {
                    return linear_samples(all_cases(), sum, total,
                                          [](const Tensor& g, const Tensor& x, const Axes& axes) {
                                            return sum_backward(g, x.shape(), axes);
                                          });
                  }});
-  ops.push_back({"mean", family, "Σ x / n over the axes", "g / n, repeated along them",
-                 {"mean_backward"}, DTypes::floats, [] {
-                   return linear_samples(
-                       usual_cases(), mean,
-                       [](const Doubles& group) {
-                         return total(group) / static_cast<double>(group.size());
-                       },
-                       [](const Tensor& g, const Tensor& x, const Axes& axes) {
-                         return mean_backward(g, x.shape(), axes);
-                       });
-                 }});
-  ops.push_back({"max_reduce", family, "the largest of x over the axes",
-                 "g at the largest, shared equally by ties", {"max_reduce_backward"},
-                 DTypes::numbers, [distinct] {
+  ops.push_back(
+      {"mean",
+       family,
+       "Σ x / n over the axes",
+       "g / n, repeated along them",
+       {"mean_backward"},
+       DTypes::floats,
+       [] {
+         return linear_samples(
+             usual_cases(), mean,
+             [](const Doubles& group) { return total(group) / static_cast<double>(group.size()); },
+             [](const Tensor& g, const Tensor& x, const Axes& axes) {
+               return mean_backward(g, x.shape(), axes);
+             });
+       }});
+  ops.push_back({"max_reduce",
+                 family,
+                 "the largest of x over the axes",
+                 "g at the largest, shared equally by ties",
+                 {"max_reduce_backward"},
+                 DTypes::numbers,
+                 [distinct] {
                    return reduce_samples(
                        usual_cases(), distinct, max_reduce,
                        [](const Doubles& group) { return *std::ranges::max_element(group); },
                        max_reduce_backward);
                  }});
-  ops.push_back({"min_reduce", family, "the smallest of x over the axes",
-                 "g at the smallest, shared equally by ties", {"min_reduce_backward"},
-                 DTypes::numbers, [distinct] {
+  ops.push_back({"min_reduce",
+                 family,
+                 "the smallest of x over the axes",
+                 "g at the smallest, shared equally by ties",
+                 {"min_reduce_backward"},
+                 DTypes::numbers,
+                 [distinct] {
                    return reduce_samples(
                        usual_cases(), distinct, min_reduce,
                        [](const Doubles& group) { return *std::ranges::min_element(group); },
                        min_reduce_backward);
                  }});
-  ops.push_back({"prod", family, "Π x over the axes", "g times the product of the others",
-                 {"prod_backward"}, DTypes::numbers, prod_samples});
-  ops.push_back({"var", family, "Σ (x − mean)² / (n − correction) over the axes",
-                 "g · 2 (x − mean) / (n − correction)", {"var_backward"}, DTypes::floats,
+  ops.push_back({"prod",
+                 family,
+                 "Π x over the axes",
+                 "g times the product of the others",
+                 {"prod_backward"},
+                 DTypes::numbers,
+                 prod_samples});
+  ops.push_back({"var",
+                 family,
+                 "Σ (x − mean)² / (n − correction) over the axes",
+                 "g · 2 (x − mean) / (n − correction)",
+                 {"var_backward"},
+                 DTypes::floats,
                  var_samples});
-  ops.push_back({"std", family, "√var", "g (x − mean) / ((n − correction) · std)",
-                 {"std_backward"}, DTypes::floats, std_samples});
+  ops.push_back({"std",
+                 family,
+                 "√var",
+                 "g (x − mean) / ((n − correction) · std)",
+                 {"std_backward"},
+                 DTypes::floats,
+                 std_samples});
   ops.push_back({"all", family, "whether no x over the axes is 0", "", {}, DTypes::all, [] {
                    return truth_samples(extensor::all, [](const Doubles& group) {
                      return std::ranges::all_of(group, [](double x) { return x != 0; }) ? 1 : 0;
@@ -292,12 +329,27 @@ void add_reductions(std::vector<Op>& ops) {
                      return std::ranges::any_of(group, [](double x) { return x != 0; }) ? 1 : 0;
                    });
                  }});
-  ops.push_back({"argmax", family, "the position of the first largest x along the axis", "", {},
-                 DTypes::numbers, [] { return position_samples(argmax, true); }});
-  ops.push_back({"argmin", family, "the position of the first smallest x along the axis", "", {},
-                 DTypes::numbers, [] { return position_samples(argmin, false); }});
-  ops.push_back({"logsumexp", family, "log Σ exp(x) over the axes", "g · softmax(x)",
-                 {"logsumexp_backward"}, DTypes::floats, logsumexp_samples});
+  ops.push_back({"argmax",
+                 family,
+                 "the position of the first largest x along the axis",
+                 "",
+                 {},
+                 DTypes::numbers,
+                 [] { return position_samples(argmax, true); }});
+  ops.push_back({"argmin",
+                 family,
+                 "the position of the first smallest x along the axis",
+                 "",
+                 {},
+                 DTypes::numbers,
+                 [] { return position_samples(argmin, false); }});
+  ops.push_back({"logsumexp",
+                 family,
+                 "log Σ exp(x) over the axes",
+                 "g · softmax(x)",
+                 {"logsumexp_backward"},
+                 DTypes::floats,
+                 logsumexp_samples});
 }
 
 }  // namespace extensor::op_database

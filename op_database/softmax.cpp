@@ -13,8 +13,8 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  return {{{}, -1},     {{1}, 0},       {{3}, -1},       {{17}, 0},       {{5, 7}, 1},
-          {{5, 7}, 0},  {{3, 33}, -1},  {{2, 3, 4}, 1},  {{2, 3, 4}, -3}, {{65, 2}, 0},
+  return {{{}, -1},     {{1}, 0},       {{3}, -1},      {{17}, 0},       {{5, 7}, 1},
+          {{5, 7}, 0},  {{3, 33}, -1},  {{2, 3, 4}, 1}, {{2, 3, 4}, -3}, {{65, 2}, 0},
           {{0, 3}, -1}, {{3, 0, 2}, 2}, {{3, 0, 2}, -2}};
 }
 
@@ -63,13 +63,21 @@ std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), B
 }  // namespace
 
 void add_softmax(std::vector<Op>& ops) {
-  ops.push_back({"softmax", "activation", "exp(x) / Σ exp(x) along the axis", "y (g − Σ g y)",
-                 {"softmax_backward"}, DTypes::floats, [] {
-                   return samples(softmax, exact_softmax, softmax_backward,
-                                  softmax_double_backward);
-                 }});
-  ops.push_back({"log_softmax", "activation", "x − log Σ exp(x) along the axis",
-                 "g − exp(y) Σ g", {"log_softmax_backward"}, DTypes::floats, [] {
+  ops.push_back(
+      {"softmax",
+       "activation",
+       "exp(x) / Σ exp(x) along the axis",
+       "y (g − Σ g y)",
+       {"softmax_backward"},
+       DTypes::floats,
+       [] { return samples(softmax, exact_softmax, softmax_backward, softmax_double_backward); }});
+  ops.push_back({"log_softmax",
+                 "activation",
+                 "x − log Σ exp(x) along the axis",
+                 "g − exp(y) Σ g",
+                 {"log_softmax_backward"},
+                 DTypes::floats,
+                 [] {
                    return samples(log_softmax, exact_log_softmax, log_softmax_backward,
                                   log_softmax_double_backward);
                  }});

@@ -11,8 +11,8 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::has_elementwise, &cpu::reduce,
-                                       &cpu::rows,        &cpu::matmul,          &cpu::random};
+  static constexpr Backend cpu_backend{&cpu::elementwise, &cpu::reduce, &cpu::rows, &cpu::matmul,
+                                       &cpu::random};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

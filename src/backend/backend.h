@@ -90,14 +90,13 @@ struct RandomCall {
   std::int64_t numel;
   std::byte* out;
   std::uint64_t seed, stream, offset;
-  double first = 0, second = 1;     // low, high; mean, deviation; probability
-  double lower = 0, upper = 0;      // where a truncated normal ends
+  double first = 0, second = 1;                        // low, high; mean, deviation; probability
+  double lower = 0, upper = 0;                         // where a truncated normal ends
   std::int64_t integer_first = 0, integer_second = 0;  // low, high
 };
 
 struct Backend {
   void (*elementwise)(const ElementwiseCall&);
-  bool (*has_elementwise)(ElementwiseOp, DType compute);
   void (*reduce)(const ReduceCall&);
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);

@@ -236,7 +236,8 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
     term.tensor = term.tensor.to(compute);
     if (sums[i].empty()) continue;
     term.tensor = sum(term.tensor, sums[i]).to(compute);
-    for (std::size_t d = sums[i].size(); d-- > 0;) term.labels.erase(term.labels.begin() + sums[i][d]);
+    for (std::size_t d = sums[i].size(); d-- > 0;)
+      term.labels.erase(term.labels.begin() + sums[i][d]);
   }
   while (rest.size() > 1) {
     const auto [i, j] = cheapest_pair(rest, sizes, output);
@@ -265,8 +266,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
   Shape shape;
   for (std::size_t d = 0; d < distinct.labels.size(); ++d) {
     const Label label = distinct.labels[d];
-    const bool repeats =
-        distinct.tensor.shape()[d] != sizes[static_cast<std::size_t>(label)];
+    const bool repeats = distinct.tensor.shape()[d] != sizes[static_cast<std::size_t>(label)];
     const bool elsewhere = std::ranges::any_of(
         others, [&](const Term& other) { return contains(other.labels, label); });
     if (elsewhere && !repeats) kept.push_back(label);

@@ -83,8 +83,9 @@ class Parser {
 
  private:
   static std::string printable(char c) {
-    return c > ' ' && c < 127 ? std::string(1, c)
-                              : message("character ", static_cast<int>(static_cast<unsigned char>(c)));
+    return c > ' ' && c < 127
+               ? std::string(1, c)
+               : message("character ", static_cast<int>(static_cast<unsigned char>(c)));
   }
 
   void check_output(const Parsed& parsed) const {
@@ -161,10 +162,10 @@ void check_sizes(const Parser& parser, const std::vector<Term>& terms) {
       const auto [known, is_first] = seen.emplace(label, Seen{size, i});
       if (is_first || size == 1 || size == known->second.size) continue;
       if (known->second.size != 1) {
-        parser.refuse_shape(message(
-            name_of(label), " is ", known->second.size, " in operand ", known->second.operand, ", ",
-            terms[known->second.operand].tensor.shape(), ", and ", size, " in operand ", i, ", ",
-            terms[i].tensor.shape()));
+        parser.refuse_shape(message(name_of(label), " is ", known->second.size, " in operand ",
+                                    known->second.operand, ", ",
+                                    terms[known->second.operand].tensor.shape(), ", and ", size,
+                                    " in operand ", i, ", ", terms[i].tensor.shape()));
       }
       known->second = {size, i};
     }
@@ -182,8 +183,8 @@ Contraction plan(const char* operation, std::string_view subscripts,
   if (operands.empty()) parser.refuse("no operands, needs one at least");
   const Parsed parsed = parser.parse();
   if (parsed.inputs.size() != operands.size()) {
-    parser.refuse(message("groups of subscripts: ", parsed.inputs.size(), ", operands: ",
-                          operands.size()));
+    parser.refuse(
+        message("groups of subscripts: ", parsed.inputs.size(), ", operands: ", operands.size()));
   }
   Contraction contraction;
   std::int64_t widest = 0;
@@ -192,10 +193,10 @@ Contraction plan(const char* operation, std::string_view subscripts,
     const auto named = static_cast<std::int64_t>(group.letters.size());
     const std::int64_t rank = operands[i].ndim();
     if (group.has_ellipsis() ? named > rank : named != rank) {
-      parser.refuse_shape(message("operand ", i, " is ", operands[i].shape(), ", its subscripts \"",
-                                  group.letters, "\" name ", named,
-                                  group.has_ellipsis() ? " dimensions beside the ellipsis"
-                                                       : " dimensions"));
+      parser.refuse_shape(
+          message("operand ", i, " is ", operands[i].shape(), ", its subscripts \"", group.letters,
+                  "\" name ", named,
+                  group.has_ellipsis() ? " dimensions beside the ellipsis" : " dimensions"));
     }
     const std::int64_t ellipsis_rank = group.has_ellipsis() ? rank - named : 0;
     widest = std::max(widest, ellipsis_rank);

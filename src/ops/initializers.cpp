@@ -19,8 +19,8 @@ using detail::message;
 
 Fans fans_of(const char* operation, const Shape& shape) {
   if (shape.size() < 2) {
-    throw ShapeError(message(operation, ": shape is ", shape,
-                             ", needs two dimensions at least: [out, in, …]"));
+    throw ShapeError(
+        message(operation, ": shape is ", shape, ", needs two dimensions at least: [out, in, …]"));
   }
   detail::checked_numel(operation, shape);
   std::int64_t field = 1;
@@ -118,8 +118,7 @@ Tensor trunc_normal(const Shape& shape, double mean, double deviation, double lo
                              ", there is nothing of a normal of mean ", mean, " and deviation ",
                              deviation));
   }
-  backend::RandomCall call =
-      ops::random_call(backend::RandomOp::truncated_normal, mean, deviation);
+  backend::RandomCall call = ops::random_call(backend::RandomOp::truncated_normal, mean, deviation);
   call.lower = lower;
   call.upper = upper;
   return ops::drawn(operation, call, shape, dtype, generator);
@@ -137,8 +136,8 @@ Tensor without_components(const Tensor& x, const Tensor& basis) {
   return rest;
 }
 
-// The columns of `x` made orthonormal in their order: the Q of x = QR with a positive diagonal of R.
-// By blocks, so that most of the work is matrix products.
+// The columns of `x` made orthonormal in their order: the Q of x = QR with a positive diagonal of
+// R. By blocks, so that most of the work is matrix products.
 Tensor orthonormal_columns(const Tensor& x) {
   constexpr std::int64_t block = 32;
   Tensor q = empty_like(x);
@@ -147,8 +146,8 @@ Tensor orthonormal_columns(const Tensor& x) {
     const std::int64_t end = std::min(columns, begin + block);
     const Tensor fresh = without_components(x.slice(1, begin, end), q.slice(1, 0, begin));
     for (std::int64_t i = begin; i < end; ++i) {
-      const Tensor column = without_components(fresh.slice(1, i - begin, i - begin + 1),
-                                               q.slice(1, begin, i));
+      const Tensor column =
+          without_components(fresh.slice(1, i - begin, i - begin + 1), q.slice(1, begin, i));
       q.slice(1, i, i + 1).copy_from(divide(column, sqrt(sum(square(column)))));
     }
   }
@@ -165,8 +164,8 @@ Tensor orthogonal(const Shape& shape, double gain, DType dtype, Generator& gener
   const std::int64_t rows = shape[0];
   std::int64_t columns = 1;
   for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
-  const Tensor drawn = normal({std::max(rows, columns), std::min(rows, columns)}, 0, 1,
-                              DType::float64, generator);
+  const Tensor drawn =
+      normal({std::max(rows, columns), std::min(rows, columns)}, 0, 1, DType::float64, generator);
   const Tensor q = multiply(orthonormal_columns(drawn), gain);
   return (rows < columns ? q.transpose() : q).to(dtype).contiguous().reshape(shape);
 }

@@ -119,10 +119,10 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
   constexpr const char* operation = "linear_backward";
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
-  const Tensor g = activation == Activation::none
-                       ? grad_output
-                       : activation_backward(widened(grad_output), linear(widened(x), weight, bias),
-                                             activation);
+  const Tensor g =
+      activation == Activation::none
+          ? grad_output
+          : activation_backward(widened(grad_output), linear(widened(x), weight, bias), activation);
   LinearGradients gradients = linear_backward(g, x, weight, bias.defined());
   if (bias.defined()) gradients.bias = gradients.bias.to(bias.dtype());
   return gradients;
@@ -161,8 +161,8 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
   check_float(operation, "x", x);
   const std::int64_t at = detail::normalize_axis(operation, axis, x.ndim());
   if (x.size(at) % 2 != 0) {
-    throw ShapeError(message(operation, ": axis ", at, " of x, ", x.shape(),
-                             ", must have an even length"));
+    throw ShapeError(
+        message(operation, ": axis ", at, " of x, ", x.shape(), ", must have an even length"));
   }
   const std::int64_t length = x.size(at) / 2;
   return {at, length, x.slice(at, 0, length), x.slice(at, length)};

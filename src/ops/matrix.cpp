@@ -160,8 +160,8 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
           reduce_broadcast_dims(grad_b, product.b.shape()).reshape(b.shape()).to(b.dtype())};
 }
 
-// c = a·b is linear in each: the gradient of g is the product's differential, and that of an operand
-// comes through the other's gradient alone.
+// c = a·b is linear in each: the gradient of g is the product's differential, and that of an
+// operand comes through the other's gradient alone.
 MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                              const Tensor& grad_output, const Tensor& a,
                                              const Tensor& b) {
@@ -266,8 +266,7 @@ struct PairContraction {
 
 std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& grad_output,
                                         const PairContraction& plan) {
-  const auto gradients =
-      ops::contract_backward(operation, grad_output, plan.terms, plan.output);
+  const auto gradients = ops::contract_backward(operation, grad_output, plan.terms, plan.output);
   return {gradients[0], gradients[1]};
 }
 

@@ -234,12 +234,13 @@ std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const T
   const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
   ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
   const DType compute = ops::compute_dtype(x.dtype());
-  const Tensor slopes = variance_gradient(operation, ones({}, compute), x.to(compute), reduced, correction);
-  return {sum(multiply(grad_grad_x, slopes), axes, true)
-              .reshape(grad_output.shape())
-              .to(grad_output.dtype()),
-          variance_gradient(operation, g, grad_grad_x.to(compute), reduced, correction)
-              .to(x.dtype())};
+  const Tensor slopes =
+      variance_gradient(operation, ones({}, compute), x.to(compute), reduced, correction);
+  return {
+      sum(multiply(grad_grad_x, slopes), axes, true)
+          .reshape(grad_output.shape())
+          .to(grad_output.dtype()),
+      variance_gradient(operation, g, grad_grad_x.to(compute), reduced, correction).to(x.dtype())};
 }
 
 Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {

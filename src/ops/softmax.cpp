@@ -94,7 +94,8 @@ Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t
   return backward(RowOp::softmax_backward, "softmax_backward", grad_output, y, axis);
 }
 
-// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; through y, dy = v·g − v Σ g·y − g Σ v·y.
+// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; through y, dy = v·g − v Σ g·y − g Σ
+// v·y.
 std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_output, const Tensor& y,
                                                   std::int64_t axis) {
