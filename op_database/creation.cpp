@@ -66,8 +66,8 @@ std::vector<Sample> arange_samples() {
   add_range(5, -4, -4);
   add_range(1, 1, 1);
   add_range(0, 5, 0.125);
-  samples.push_back(fixed_sample("of integers", [] { return arange(4).to(float64); },
-                                 {0, 1, 2, 3}, {4}));
+  samples.push_back(
+      fixed_sample("of integers", [] { return arange(4).to(float64); }, {0, 1, 2, 3}, {4}));
   return samples;
 }
 
@@ -96,13 +96,12 @@ std::vector<Sample> eye_samples() {
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < columns; ++j) expected.push_back(j - i == diagonal ? 1 : 0);
     }
-    samples.push_back(fixed_sample(
-        std::to_string(rows) + " by " + std::to_string(columns) + ", diagonal " +
-            std::to_string(diagonal),
-        [rows = rows, columns = columns, diagonal = diagonal] {
-          return eye(rows, columns, diagonal, float64);
-        },
-        expected, {rows, columns}));
+    samples.push_back(fixed_sample(std::to_string(rows) + " by " + std::to_string(columns) +
+                                       ", diagonal " + std::to_string(diagonal),
+                                   [rows = rows, columns = columns, diagonal = diagonal] {
+                                     return eye(rows, columns, diagonal, float64);
+                                   },
+                                   expected, {rows, columns}));
   }
   return samples;
 }
@@ -156,8 +155,8 @@ std::vector<Sample> meshgrid_samples() {
 void add_deterministic(std::vector<Op>& ops) {
   const auto add_op = [&](std::string name, std::string formula, DTypes dtypes,
                           std::function<std::vector<Sample>()> samples) {
-    ops.push_back({std::move(name), "creation", std::move(formula), "", {}, dtypes,
-                   std::move(samples)});
+    ops.push_back(
+        {std::move(name), "creation", std::move(formula), "", {}, dtypes, std::move(samples)});
   };
   const auto of_shape = [](const std::function<Tensor(const Shape&)>& make,
                            std::optional<double> value) {
@@ -189,8 +188,7 @@ void add_deterministic(std::vector<Op>& ops) {
   add_op("full_like", "the value in the shape of x", DTypes::numbers,
          of_like([](const Tensor& x) { return full_like(x, 3); }, 3));
   add_op("arange", "start + i · step below stop", DTypes::floats, arange_samples);
-  add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::floats,
-         linspace_samples);
+  add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::floats, linspace_samples);
   add_op("eye", "1 on a diagonal, else 0", DTypes::floats, eye_samples);
   add_op("tril", "x on and below a diagonal, else 0", DTypes::numbers,
          [] { return triangle_samples(tril, true); });
@@ -205,61 +203,66 @@ void add_random(std::vector<Op>& ops) {
   const auto add_op = [&](std::string name, std::string family, std::string formula,
                           std::function<Tensor(const Shape&, Generator&)> make,
                           std::vector<Shape> list) {
-    ops.push_back({std::move(name), std::move(family), std::move(formula), "", {},
-                   DTypes::floats, [=] {
-                     return shape_samples(
-                         [=](const Shape& shape) {
-                           Generator generator(7);
-                           return make(shape, generator);
-                         },
-                         {}, list);
-                   }});
+    ops.push_back(
+        {std::move(name), std::move(family), std::move(formula), "", {}, DTypes::floats, [=] {
+           return shape_samples(
+               [=](const Shape& shape) {
+                 Generator generator(7);
+                 return make(shape, generator);
+               },
+               {}, list);
+         }});
   };
   const std::string creation = "creation", initializer = "initializer";
   const std::vector<Shape> weights{{4, 3}, {17, 33}, {4, 3, 3, 3}, {0, 3}, {8, 1, 5}};
-  add_op("rand", creation, "uniform in [0, 1)",
-         [](const Shape& shape, Generator& g) { return rand(shape, float64, g); }, shapes());
-  add_op("randn", creation, "normal, mean 0, deviation 1",
-         [](const Shape& shape, Generator& g) { return randn(shape, float64, g); }, shapes());
-  add_op("randint", creation, "an integer from low to high − 1, each as likely",
-         [](const Shape& shape, Generator& g) { return randint(-3, 9, shape, int64, g); },
-         shapes());
+  add_op(
+      "rand", creation, "uniform in [0, 1)",
+      [](const Shape& shape, Generator& g) { return rand(shape, float64, g); }, shapes());
+  add_op(
+      "randn", creation, "normal, mean 0, deviation 1",
+      [](const Shape& shape, Generator& g) { return randn(shape, float64, g); }, shapes());
+  add_op(
+      "randint", creation, "an integer from low to high − 1, each as likely",
+      [](const Shape& shape, Generator& g) { return randint(-3, 9, shape, int64, g); }, shapes());
   add_op("randperm", creation, "0 … n − 1 in random order, each order as likely",
          [](const Shape& shape, Generator& g) { return randperm(shape[0], g); },
          {{0}, {1}, {17}, {33}});
-  add_op("bernoulli", creation, "1 with the given probability, else 0",
-         [](const Shape& shape, Generator& g) { return bernoulli(0.3, shape, float64, g); },
-         shapes());
-  add_op("uniform", initializer, "uniform in [low, high)",
-         [](const Shape& shape, Generator& g) { return uniform(shape, -2, 3, float64, g); },
-         shapes());
-  add_op("normal", initializer, "normal of that mean and deviation",
-         [](const Shape& shape, Generator& g) { return normal(shape, 1, 0.5, float64, g); },
-         shapes());
-  add_op("trunc_normal", initializer, "normal, given that it falls between lower and upper",
-         [](const Shape& shape, Generator& g) {
-           return trunc_normal(shape, 0, 1, -2, 2, float64, g);
-         },
-         shapes());
-  add_op("xavier_uniform", initializer, "uniform in ±gain √(6 / (fan_in + fan_out))",
-         [](const Shape& shape, Generator& g) { return xavier_uniform(shape, 1, float64, g); },
-         weights);
-  add_op("xavier_normal", initializer, "normal, deviation gain √(2 / (fan_in + fan_out))",
-         [](const Shape& shape, Generator& g) { return xavier_normal(shape, 1, float64, g); },
-         weights);
-  add_op("kaiming_uniform", initializer, "uniform in ±gain √(3 / fan)",
-         [](const Shape& shape, Generator& g) {
-           return kaiming_uniform(shape, 0, FanMode::fan_in, Nonlinearity::relu, float64, g);
-         },
-         weights);
-  add_op("kaiming_normal", initializer, "normal, deviation gain / √fan",
-         [](const Shape& shape, Generator& g) {
-           return kaiming_normal(shape, 0, FanMode::fan_out, Nonlinearity::relu, float64, g);
-         },
-         weights);
-  add_op("orthogonal", initializer, "gain · Q, the Q of the QR decomposition of normal draws",
-         [](const Shape& shape, Generator& g) { return orthogonal(shape, 1, float64, g); },
-         weights);
+  add_op(
+      "bernoulli", creation, "1 with the given probability, else 0",
+      [](const Shape& shape, Generator& g) { return bernoulli(0.3, shape, float64, g); }, shapes());
+  add_op(
+      "uniform", initializer, "uniform in [low, high)",
+      [](const Shape& shape, Generator& g) { return uniform(shape, -2, 3, float64, g); }, shapes());
+  add_op(
+      "normal", initializer, "normal of that mean and deviation",
+      [](const Shape& shape, Generator& g) { return normal(shape, 1, 0.5, float64, g); }, shapes());
+  add_op(
+      "trunc_normal", initializer, "normal, given that it falls between lower and upper",
+      [](const Shape& shape, Generator& g) { return trunc_normal(shape, 0, 1, -2, 2, float64, g); },
+      shapes());
+  add_op(
+      "xavier_uniform", initializer, "uniform in ±gain √(6 / (fan_in + fan_out))",
+      [](const Shape& shape, Generator& g) { return xavier_uniform(shape, 1, float64, g); },
+      weights);
+  add_op(
+      "xavier_normal", initializer, "normal, deviation gain √(2 / (fan_in + fan_out))",
+      [](const Shape& shape, Generator& g) { return xavier_normal(shape, 1, float64, g); },
+      weights);
+  add_op(
+      "kaiming_uniform", initializer, "uniform in ±gain √(3 / fan)",
+      [](const Shape& shape, Generator& g) {
+        return kaiming_uniform(shape, 0, FanMode::fan_in, Nonlinearity::relu, float64, g);
+      },
+      weights);
+  add_op(
+      "kaiming_normal", initializer, "normal, deviation gain / √fan",
+      [](const Shape& shape, Generator& g) {
+        return kaiming_normal(shape, 0, FanMode::fan_out, Nonlinearity::relu, float64, g);
+      },
+      weights);
+  add_op(
+      "orthogonal", initializer, "gain · Q, the Q of the QR decomposition of normal draws",
+      [](const Shape& shape, Generator& g) { return orthogonal(shape, 1, float64, g); }, weights);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include <tuple>
-
 #include "op_database/loops.h"
 
 namespace extensor::op_database {
@@ -92,17 +90,20 @@ std::vector<Sample> transpose_samples() {
 }
 
 std::vector<Sample> matrix_transpose_samples() {
+  struct Case {
+    Shape shape;
+    Dims axes;  // the same permutation in full
+    std::string names, output;
+  };
   std::vector<Sample> samples;
-  for (const auto& [shape, names, output] :
-       std::vector<std::tuple<Shape, std::string, std::string>>{
-           {{3, 17}, "ij", "ji"}, {{2, 3, 4}, "bij", "bji"}, {{2, 0, 4}, "bij", "bji"}}) {
+  for (const Case& c : std::vector<Case>{{{3, 17}, {1, 0}, "ij", "ji"},
+                                         {{2, 3, 4}, {0, 2, 1}, "bij", "bji"},
+                                         {{2, 0, 4}, {0, 2, 1}, "bij", "bji"}}) {
     samples.push_back(multilinear_sample(
-        to_string(shape), {draw(shape, 1)},
+        to_string(c.shape), {draw(c.shape, 1)},
         [](const Tensors& in) { return matrix_transpose(in[0]); },
-        [names = names, output = output](const Tensors& in) {
-          return sum_of_products({names}, output, in);
-        },
-        [](const Tensor& g, const Tensors&) { return Tensors{matrix_transpose(g)}; }));
+        [c](const Tensors& in) { return sum_of_products({c.names}, c.output, in); },
+        [c](const Tensor& g, const Tensors&) { return Tensors{transpose_backward(g, c.axes)}; }));
   }
   return samples;
 }

@@ -134,8 +134,11 @@ CHILD_TEST(BadInputLinearAlgebra, Item55TensordotOverUnequalAxes) {
   expect_error<ShapeError>([&] { tensordot(a, b, {0}, {0}); }, {"tensordot", "axis 0"}, {a, b});
   // A length of 1 does not stand for a longer one here.
   expect_error<ShapeError>([&] { tensordot(ones({2, 1}), ones({3, 2}), 1); }, {"tensordot"}, {});
-  expect_error<ValueError>([&] { tensordot(a, b, {0, 1}, {0}); }, {"pairs", "[0, 1]", "[0]"},
-                           {a, b});
+  expect_error<ValueError>(
+      [&] {
+        tensordot(a, b, {0, 1}, {0});
+      },
+      {"pairs", "[0, 1]", "[0]"}, {a, b});
   expect_error<ValueError>([&] { tensordot(a, b, {1, 1}, {1, 0}); }, {"tensordot"}, {a, b});
   expect_error<ValueError>([&] { tensordot(a, b, {1, -2}, {1, 0}); }, {"tensordot"}, {a, b});
   expect_error<IndexError>([&] { tensordot(a, b, {3}, {0}); }, {"tensordot", "3"}, {a, b});

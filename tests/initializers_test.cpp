@@ -63,9 +63,9 @@ void expect_normal(const Tensor& x, double deviation) {
   const auto values = values_of(x);
   expect_moments(values, 0, deviation * deviation, 3);
   if (!is_half(x.dtype())) {
-    EXPECT_LT(kolmogorov_smirnov(values,
-                                 [=](double v) { return normal_distribution(v / deviation); }),
-              1.95);
+    EXPECT_LT(
+        kolmogorov_smirnov(values, [=](double v) { return normal_distribution(v / deviation); }),
+        1.95);
   }
 }
 
@@ -190,8 +190,8 @@ TEST(Initializers, Constant) {
 // ------------------------------------------------------------------------------------
 
 TEST(Initializers, OrthogonalRowsOrColumns) {
-  const Shape shapes[] = {{1, 1}, {3, 3}, {5, 3}, {3, 5}, {64, 64}, {100, 37}, {37, 100},
-                          {8, 4, 3, 3}, {64, 2, 3, 3}, {1, 9}, {130, 129}};
+  const Shape shapes[] = {{1, 1},    {3, 3},       {5, 3},        {3, 5}, {64, 64},  {100, 37},
+                          {37, 100}, {8, 4, 3, 3}, {64, 2, 3, 3}, {1, 9}, {130, 129}};
   for (const Shape& shape : shapes) {
     for (const auto& [dtype, tolerance] :
          {std::pair{DType::float64, 1e-12}, std::pair{DType::float32, 1e-6}}) {
@@ -202,8 +202,8 @@ TEST(Initializers, OrthogonalRowsOrColumns) {
       EXPECT_EQ(x.dtype(), dtype);
       Tensor flat = x.reshape({shape[0], x.numel() / shape[0]}).to(DType::float64);
       if (flat.size(0) > flat.size(1)) flat = flat.transpose();
-      const Tensor distance = abs(matmul(flat, flat.transpose()) -
-                                  eye(flat.size(0), {}, 0, DType::float64));
+      const Tensor distance =
+          abs(matmul(flat, flat.transpose()) - eye(flat.size(0), {}, 0, DType::float64));
       EXPECT_LE(max_reduce(distance).item<double>(), tolerance);
     }
   }
@@ -238,7 +238,8 @@ std::vector<std::pair<const char*, Make>> every_initializer(const Shape& shape) 
   return {
       {"uniform", [=](DType t, Generator& g) { return uniform(shape, -1, 1, t, g); }},
       {"normal", [=](DType t, Generator& g) { return normal(shape, 0, 1, t, g); }},
-      {"trunc_normal", [=](DType t, Generator& g) { return trunc_normal(shape, 0, 1, -2, 2, t, g); }},
+      {"trunc_normal",
+       [=](DType t, Generator& g) { return trunc_normal(shape, 0, 1, -2, 2, t, g); }},
       {"xavier_uniform", [=](DType t, Generator& g) { return xavier_uniform(shape, 1, t, g); }},
       {"xavier_normal", [=](DType t, Generator& g) { return xavier_normal(shape, 1, t, g); }},
       {"kaiming_uniform",

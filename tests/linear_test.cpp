@@ -1,31 +1,18 @@
-// linear with fused bias and activation, and glu: values and gradients of the op database's samples,
-// and the rules beside them.
+// linear with fused bias and activation, and glu: values and gradients of the op database's
+// samples, and the rules beside them.
 #include "extensor/linear.h"
 
 #include <gtest/gtest.h>
 
-#include "support/compare.h"
-#include "support/database_gradients.h"
-#include "support/draw.h"
+#include "support/family_test.h"
 
 namespace extensor {
 namespace {
 
-using compare::identical;
-using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Order;
-using gradients::Tensors;
+using namespace family_test;
 
-constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::sigmoid,
                                       Activation::tanh, Activation::gelu, Activation::silu};
-
-double rounding(DType dtype) { return std::ldexp(1.0, -compare::format_of(dtype).digits); }
-
-double largest(const Tensor& x) {
-  return x.numel() == 0 ? 0 : max_reduce(abs(x.to(DType::float64))).item<double>();
-}
 
 TEST(Linear, ValuesOfEverySample) {
   for (const char* op_name : {"linear", "glu"}) {
@@ -43,7 +30,7 @@ TEST(Linear, ValuesOfEverySample) {
           EXPECT_EQ(got.dtype(), dtype);
           ASSERT_EQ(got.shape(), exact.shape());
           // Halves are one rounding away from float32.
-          const double tolerance = dtype == DType::float64 ? 1e-14 : rounding(dtype) + 1e-6;
+          const double tolerance = dtype == DType::float64 ? 1e-14 : spacing(dtype) / 2 + 1e-6;
           EXPECT_LE(largest(got.to(DType::float64) - exact), tolerance * largest(exact));
         }
       }
@@ -66,9 +53,9 @@ TEST(Linear, NarrowGradientsAgreeWithFloat64) {
     for (Activation activation : activations) {
       const Tensor x = x64.to(dtype), w = w64.to(dtype), b = b64.to(dtype), g = g64.to(dtype);
       const LinearGradients got = linear_backward(g, x, w, b, activation);
-      const LinearGradients exact = linear_backward(g.to(DType::float64), x.to(DType::float64),
-                                                    w.to(DType::float64), b.to(DType::float64),
-                                                    activation);
+      const LinearGradients exact =
+          linear_backward(g.to(DType::float64), x.to(DType::float64), w.to(DType::float64),
+                          b.to(DType::float64), activation);
       for (const auto& [gradient, reference] :
            {std::pair{got.x, exact.x}, std::pair{got.weight, exact.weight},
             std::pair{got.bias, exact.bias}}) {
@@ -113,9 +100,9 @@ TEST(Linear, NothingToSumIsTheActivatedBias) {
 TEST(Linear, DtypesPromote) {
   EXPECT_EQ(linear(ones({1, 2}, DType::float16), ones({3, 2})).dtype(), DType::float32);
   EXPECT_EQ(linear(ones({1, 2}), ones({3, 2}), ones({3}, DType::float64)).dtype(), DType::float64);
-  const LinearGradients gradients = linear_backward(
-      ones({1, 3}), ones({1, 2}, DType::float16), ones({3, 2}), ones({3}, DType::float64),
-      Activation::none);
+  const LinearGradients gradients =
+      linear_backward(ones({1, 3}), ones({1, 2}, DType::float16), ones({3, 2}),
+                      ones({3}, DType::float64), Activation::none);
   EXPECT_EQ(gradients.x.dtype(), DType::float16);
   EXPECT_EQ(gradients.weight.dtype(), DType::float32);
   EXPECT_EQ(gradients.bias.dtype(), DType::float64);

@@ -4,29 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "support/compare.h"
-#include "support/draw.h"
-#include "support/gradients.h"
-#include "support/layouts.h"
+#include "support/family_test.h"
 
 namespace extensor {
 namespace {
 
-using compare::identical;
-using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
-using layouts::Layout;
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
-constexpr Layout dense_layouts[] = {Layout::contiguous, Layout::transposed, Layout::stepped,
-                                    Layout::reversed, Layout::broadcast};
-
-Tensor laid_out(const Shape& shape, Layout layout, unsigned seed, DType dtype = DType::float64) {
-  return layouts::with_layout(
-      draw::uniform(layouts::drawn_shape(layout, shape), -2, 2, seed).to(dtype), layout, shape);
-}
+using namespace family_test;
 
 const std::vector<std::pair<Shape, Shape>>& product_shapes() {
   static const std::vector<std::pair<Shape, Shape>> shapes = {
@@ -101,8 +84,8 @@ TEST(Matmul, ValuesForEveryRankAndLayout) {
   shapes.insert(shapes.end(), {{{33, 65}, {65, 31}}, {{7, 130}, {130, 9}}, {{65, 65}, {65}}});
   for (const auto& [dtype, accumulated, rounded] : dtypes) {
     for (const auto& [a_shape, b_shape] : shapes) {
-      for (Layout a_layout : dense_layouts) {
-        for (Layout b_layout : dense_layouts) {
+      for (Layout a_layout : layouts::every_layout) {
+        for (Layout b_layout : layouts::every_layout) {
           SCOPED_TRACE(testing::Message()
                        << name(dtype) << " " << a_layout << a_shape << " " << b_layout << b_shape);
           const Tensor a = laid_out(a_shape, a_layout, 1, dtype);
@@ -178,8 +161,8 @@ TEST(Matmul, TheSameBitsForAnyNumberOfThreads) {
 
 TEST(MatrixGradient, MatmulOfEveryRank) {
   for (const auto& [a_shape, b_shape] : product_shapes()) {
-    for (Layout a_layout : dense_layouts) {
-      for (Layout b_layout : dense_layouts) {
+    for (Layout a_layout : layouts::every_layout) {
+      for (Layout b_layout : layouts::every_layout) {
         if (!layouts::is_distinct(a_layout, a_shape) || !layouts::is_distinct(b_layout, b_shape)) {
           if (a_layout != Layout::contiguous || b_layout != Layout::contiguous) continue;
         }
@@ -198,7 +181,7 @@ TEST(MatrixGradient, MatmulOfEveryRank) {
 
 TEST(MatrixGradient, DotAndOuter) {
   for (std::int64_t length : {0, 1, 3, 8, 17}) {
-    for (Layout layout : dense_layouts) {
+    for (Layout layout : layouts::every_layout) {
       if (!layouts::is_distinct(layout, {length})) continue;
       const Tensor a = laid_out({length}, layout, 1), b = laid_out({length}, Layout::contiguous, 2);
       expect_gradient(
@@ -233,7 +216,7 @@ TEST(MatrixGradient, Transpose) {
                                                  {{0, 3}, {1, 0}},
                                                  {{2, 1, 3, 2}, {3, 1, 0, 2}}};
   for (const auto& [shape, axes] : permutations) {
-    for (Layout layout : dense_layouts) {
+    for (Layout layout : layouts::every_layout) {
       if (!layouts::is_distinct(layout, shape)) continue;
       SCOPED_TRACE(testing::Message() << layout << shape << " by " << axes);
       expect_gradient(

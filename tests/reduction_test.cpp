@@ -6,32 +6,14 @@
 
 #include <numeric>
 
-#include "support/compare.h"
-#include "support/database_gradients.h"
-#include "support/draw.h"
-#include "support/gradients.h"
-#include "support/layouts.h"
+#include "support/family_test.h"
 
 namespace extensor {
 namespace {
 
-using compare::identical;
-using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
-using layouts::Layout;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
+using namespace family_test;
 
 double number(const Tensor& x) { return x.to(DType::float64).item<double>(); }
-
-Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::float64) {
-  return from_data(std::vector<double>(values)).to(dtype);
-}
 
 // Every subset of the axes of a rank, and all of them by default.
 std::vector<Axes> axes_of(std::int64_t rank) {
@@ -79,7 +61,7 @@ long double variance(const std::vector<double>& values, double correction) {
   const long double n = static_cast<long double>(values.size()), center = total(values) / n;
   long double squares = 0;
   for (double value : values) squares += (value - center) * (value - center);
-  return n > correction ? squares / (n - correction) : nan;
+  return n > correction ? squares / (n - correction) : not_a_number;
 }
 
 struct Reduction {
@@ -212,7 +194,7 @@ TEST(Reduction, NanPropagates) {
     for (std::int64_t size : {3, 8, 17, 100, 1500, 5000}) {
       for (std::int64_t at : {std::int64_t{0}, size / 2, size - 1}) {
         Tensor x = uniform({size}, -1, 1, dtype);
-        x.slice(0, at, at + 1).fill(nan);
+        x.slice(0, at, at + 1).fill(not_a_number);
         EXPECT_TRUE(std::isnan(number(max_reduce(x)))) << size << " " << at;
         EXPECT_TRUE(std::isnan(number(min_reduce(x))));
         EXPECT_EQ(argmax(x).item<std::int64_t>(), at);
@@ -430,7 +412,7 @@ TEST(ReductionGradient, WrongShapesOfGradOutputAreRefused) {
 }
 
 TEST(ReductionGradient, SecondDerivativeOfVar) {
-  expect_gradient("var_double_backward", "var", gradients::Order::second);
+  expect_gradient("var_double_backward", "var", Order::second);
   const Tensor x = ones({2, 3}), row = ones({2});
   EXPECT_THROW(var_double_backward(x, ones({3}), x, 1), ShapeError);
   EXPECT_THROW(var_double_backward(row, row, x, 1), ShapeError);

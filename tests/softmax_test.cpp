@@ -4,38 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include "support/compare.h"
-#include "support/database_gradients.h"
-#include "support/draw.h"
-#include "support/gradients.h"
-#include "support/layouts.h"
+#include "support/family_test.h"
 
 namespace extensor {
 namespace {
 
-using compare::identical;
-using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
-using layouts::Layout;
+using namespace family_test;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
-Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::float64) {
-  return from_data(std::vector<double>(values)).to(dtype);
+// Numbers of ±4.
+Tensor logits(const Shape& shape, Layout layout, unsigned seed, DType dtype = DType::float64) {
+  return laid_out(shape, layout, seed, dtype, 4);
 }
-
-Tensor laid_out(const Shape& shape, Layout layout, unsigned seed, DType dtype = DType::float64) {
-  return layouts::with_layout(
-      draw::uniform(layouts::drawn_shape(layout, shape), -4, 4, seed).to(dtype), layout, shape);
-}
-
-// Units of the last place at a magnitude of 1.
-double spacing(DType dtype) { return std::ldexp(1.0, 1 - compare::format_of(dtype).digits); }
 
 // log Σ exp over `axis` of x in long double, with that axis kept.
 std::vector<long double> exact_logsumexp(const Tensor& x, std::int64_t axis) {
@@ -69,7 +48,7 @@ TEST(Softmax, ValuesOnEveryAxisInEveryLayout) {
     for (const Shape& shape : shapes()) {
       for (Layout layout : layouts::every_layout) {
         if (!layouts::is_distinct(layout, shape)) continue;
-        const Tensor x = laid_out(shape, layout, 1, dtype);
+        const Tensor x = logits(shape, layout, 1, dtype);
         for (std::int64_t axis = 0; axis < x.ndim(); ++axis) {
           SCOPED_TRACE(testing::Message()
                        << name(dtype) << " " << layout << shape << " axis " << axis);
@@ -99,7 +78,7 @@ TEST(Softmax, ValuesOnEveryAxisInEveryLayout) {
 }
 
 TEST(Softmax, LogsumexpOverSeveralAxes) {
-  const Tensor x = laid_out({3, 4, 5}, Layout::transposed, 2);
+  const Tensor x = logits({3, 4, 5}, Layout::transposed, 2);
   for (const Axes& axes : {Axes(), Axes({0, 2}), Axes({1, -1}), Axes({0, 1, 2})}) {
     const Tensor expected = log(sum(exp(x), axes));
     EXPECT_TRUE(allclose(logsumexp(x, axes), expected, 1e-14));
@@ -130,7 +109,7 @@ TEST(Softmax, SpecialRows) {
   EXPECT_EQ(values_of(logsumexp(vector_of({-infinity, 2})))[0], 2);
   EXPECT_EQ(values_of(logsumexp(vector_of({infinity, 2})))[0], infinity);
   EXPECT_EQ(values_of(softmax(vector_of({-infinity, 0, 0}))), (std::vector<double>{0, 0.5, 0.5}));
-  for (const Tensor& row : {vector_of({-infinity, -infinity}), vector_of({nan, 1})}) {
+  for (const Tensor& row : {vector_of({-infinity, -infinity}), vector_of({not_a_number, 1})}) {
     for (double value : values_of(softmax(row))) EXPECT_TRUE(std::isnan(value));
   }
   EXPECT_EQ(softmax(zeros({0})).shape(), Shape{0});
@@ -149,8 +128,8 @@ TEST(Softmax, TheSameBitsForAnyNumberOfThreads) {
   const int before = get_num_threads();
   for (DType dtype : float_dtypes) {
     for (Layout layout : {Layout::contiguous, Layout::transposed}) {
-      const Tensor x = laid_out({300, 411}, layout, 1, dtype);
-      const Tensor g = laid_out({300, 411}, layout, 2, dtype);
+      const Tensor x = logits({300, 411}, layout, 1, dtype);
+      const Tensor g = logits({300, 411}, layout, 2, dtype);
       for (std::int64_t axis : {0, 1}) {
         const auto run = [&] {
           return Tensors{softmax(x, axis),
@@ -185,7 +164,7 @@ TEST(SoftmaxGradient, OnEveryAxisInEveryLayout) {
     if (layouts::element_count(shape) > 120) continue;
     for (Layout layout : layouts::every_layout) {
       if (!layouts::is_distinct(layout, shape)) continue;
-      const Tensor x = laid_out(shape, layout, 3);
+      const Tensor x = logits(shape, layout, 3);
       for (std::int64_t axis = -1; axis < x.ndim(); ++axis) {
         SCOPED_TRACE(testing::Message() << layout << shape << " axis " << axis);
         expect_gradient(
@@ -216,7 +195,7 @@ TEST(SoftmaxGradient, OnEveryAxisInEveryLayout) {
 }
 
 TEST(SoftmaxGradient, ZeroDimensionalAndSeveralAxes) {
-  const Tensor one = full({}, 0.7, DType::float64), x = laid_out({2, 3, 4}, Layout::reversed, 4);
+  const Tensor one = full({}, 0.7, DType::float64), x = logits({2, 3, 4}, Layout::reversed, 4);
   expect_gradient(
       "softmax_backward", [](const Tensors& in) { return softmax(in[0]); },
       [](const Tensor& g, const Tensors& in) {
@@ -241,7 +220,7 @@ TEST(SoftmaxGradient, NarrowDtypesAgreeWithFloat64) {
       {DType::float32, 1.3e-6}, {DType::float16, 1e-3}, {DType::bfloat16, 1.6e-2}};
   for (const auto& [dtype, tolerance] : narrow) {
     for (std::int64_t axis : {0, 1}) {
-      const Tensor x = laid_out({40, 61}, Layout::contiguous, 1, dtype);
+      const Tensor x = logits({40, 61}, Layout::contiguous, 1, dtype);
       const Tensor g = draw::uniform({40, 61}, -1, 1, 2).to(dtype);
       const auto wide = [](const Tensor& t) { return t.to(DType::float64); };
       const Tensor y = softmax(x, axis), logs = log_softmax(x, axis);
@@ -275,9 +254,9 @@ TEST(SoftmaxGradient, WrongShapesOfGradOutputAreRefused) {
 }
 
 TEST(SoftmaxGradient, SecondDerivatives) {
-  expect_gradient("softmax_double_backward", "softmax", gradients::Order::second);
-  expect_gradient("log_softmax_double_backward", "log_softmax", gradients::Order::second);
-  expect_gradient("logsumexp_double_backward", "logsumexp", gradients::Order::second);
+  expect_gradient("softmax_double_backward", "softmax", Order::second);
+  expect_gradient("log_softmax_double_backward", "log_softmax", Order::second);
+  expect_gradient("logsumexp_double_backward", "logsumexp", Order::second);
   const Tensor x = ones({2, 3}), row = ones({2});
   EXPECT_THROW(softmax_double_backward(x, ones({3, 2}), x), ShapeError);
   EXPECT_THROW(softmax_double_backward(ones({3, 2}), x, x), ShapeError);

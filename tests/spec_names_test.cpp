@@ -52,11 +52,11 @@ TEST(SpecNames, Creation) {
 }
 
 TEST(SpecNames, Arithmetic) {
-  expect_shape({2, 2}, {add(a(), b()), subtract(a(), b()), multiply(a(), b()), divide(a(), b()),
-                        floor_divide(a(), b()), modulo(a(), b()), remainder(a(), b()),
-                        power(a(), b()), pow(a(), b()), negative(a()), positive(a()), abs(a()),
-                        reciprocal(a()), square(a()), maximum(a(), b()), minimum(a(), b()),
-                        fma(a(), b(), a())});
+  expect_shape({2, 2},
+               {add(a(), b()), subtract(a(), b()), multiply(a(), b()), divide(a(), b()),
+                floor_divide(a(), b()), modulo(a(), b()), remainder(a(), b()), power(a(), b()),
+                pow(a(), b()), negative(a()), positive(a()), abs(a()), reciprocal(a()), square(a()),
+                maximum(a(), b()), minimum(a(), b()), fma(a(), b(), a())});
   const Shape shape{2, 2};
   expect_shape(shape, {add_backward(g(), shape, shape), subtract_backward(g(), shape, shape),
                        multiply_backward(g(), a(), b()), divide_backward(g(), a(), b()),
@@ -77,10 +77,10 @@ TEST(SpecNames, Broadcasting) {
 }
 
 TEST(SpecNames, Matrix) {
-  expect_shape({2, 2}, {matmul(a(), b()), transpose(a()), transpose(a(), {1, 0}),
-                        permute_dims(a(), {1, 0}), matrix_transpose(a()), outer(v(), v()),
-                        inner(a(), b()), tensordot(a(), b(), 1), tensordot(a(), b(), {1}, {0}),
-                        einsum("ij,jk->ik", {a(), b()})});
+  expect_shape({2, 2},
+               {matmul(a(), b()), transpose(a()), transpose(a(), {1, 0}), permute_dims(a(), {1, 0}),
+                matrix_transpose(a()), outer(v(), v()), inner(a(), b()), tensordot(a(), b(), 1),
+                tensordot(a(), b(), {1}, {0}), einsum("ij,jk->ik", {a(), b()})});
   expect_shape({}, {dot(v(), v())});
   expect_shape({2}, {vecdot(a(), b()), vecdot(a(), b(), 0)});
   expect_shape({2, 2},
@@ -104,30 +104,61 @@ TEST(SpecNames, Reduction) {
 }
 
 TEST(SpecNames, ElementwiseMath) {
-  expect_shape(
-      {2, 2},
-      {abs(a()),   sign(a()),  exp(a()),   exp2(a()),  expm1(a()), log(a()),   log2(a()),
-       log10(a()), log1p(a()), sqrt(a()),  rsqrt(a()), cbrt(a()),  sin(a()),   cos(a()),
-       tan(a()),   asin(a()),  acos(a()),  atan(a()),  sinh(a()),  cosh(a()),  tanh(a()),
-       asinh(a()), acosh(b()), atanh(a()), erf(a()),   ceil(a()),  floor(a()), round(a()),
-       trunc(a()), clip(a(), 0, 1), atan2(a(), b()), hypot(a(), b()), copysign(a(), b()),
-       logaddexp(a(), b()), logical_and(a(), b()), logical_or(a(), b()), logical_not(a()),
-       logical_xor(a(), b()), bitwise_and(integers(), integers()),
-       bitwise_or(integers(), integers()), bitwise_xor(integers(), integers()),
-       bitwise_invert(integers()), bitwise_left_shift(integers(), 1),
-       bitwise_right_shift(integers(), 1)});
-  expect_shape(
-      {2, 2},
-      {abs_backward(g(), a()),   sign_backward(g(), a()),  exp_backward(g(), a()),
-       exp2_backward(g(), a()),  expm1_backward(g(), a()), log_backward(g(), a()),
-       log2_backward(g(), a()),  log10_backward(g(), a()), log1p_backward(g(), a()),
-       sqrt_backward(g(), a()),  rsqrt_backward(g(), a()), cbrt_backward(g(), a()),
-       sin_backward(g(), a()),   cos_backward(g(), a()),   tan_backward(g(), a()),
-       asin_backward(g(), a()),  acos_backward(g(), a()),  atan_backward(g(), a()),
-       sinh_backward(g(), a()),  cosh_backward(g(), a()),  tanh_backward(g(), a()),
-       asinh_backward(g(), a()), acosh_backward(g(), b()), atanh_backward(g(), a()),
-       erf_backward(g(), a()),   ceil_backward(g(), a()),  floor_backward(g(), a()),
-       round_backward(g(), a()), trunc_backward(g(), a()), clip_backward(g(), a(), 0, 1)});
+  expect_shape({2, 2}, {abs(a()),
+                        sign(a()),
+                        exp(a()),
+                        exp2(a()),
+                        expm1(a()),
+                        log(a()),
+                        log2(a()),
+                        log10(a()),
+                        log1p(a()),
+                        sqrt(a()),
+                        rsqrt(a()),
+                        cbrt(a()),
+                        sin(a()),
+                        cos(a()),
+                        tan(a()),
+                        asin(a()),
+                        acos(a()),
+                        atan(a()),
+                        sinh(a()),
+                        cosh(a()),
+                        tanh(a()),
+                        asinh(a()),
+                        acosh(b()),
+                        atanh(a()),
+                        erf(a()),
+                        ceil(a()),
+                        floor(a()),
+                        round(a()),
+                        trunc(a()),
+                        clip(a(), 0, 1),
+                        atan2(a(), b()),
+                        hypot(a(), b()),
+                        copysign(a(), b()),
+                        logaddexp(a(), b()),
+                        logical_and(a(), b()),
+                        logical_or(a(), b()),
+                        logical_not(a()),
+                        logical_xor(a(), b()),
+                        bitwise_and(integers(), integers()),
+                        bitwise_or(integers(), integers()),
+                        bitwise_xor(integers(), integers()),
+                        bitwise_invert(integers()),
+                        bitwise_left_shift(integers(), 1),
+                        bitwise_right_shift(integers(), 1)});
+  expect_shape({2, 2},
+               {abs_backward(g(), a()),   sign_backward(g(), a()),  exp_backward(g(), a()),
+                exp2_backward(g(), a()),  expm1_backward(g(), a()), log_backward(g(), a()),
+                log2_backward(g(), a()),  log10_backward(g(), a()), log1p_backward(g(), a()),
+                sqrt_backward(g(), a()),  rsqrt_backward(g(), a()), cbrt_backward(g(), a()),
+                sin_backward(g(), a()),   cos_backward(g(), a()),   tan_backward(g(), a()),
+                asin_backward(g(), a()),  acos_backward(g(), a()),  atan_backward(g(), a()),
+                sinh_backward(g(), a()),  cosh_backward(g(), a()),  tanh_backward(g(), a()),
+                asinh_backward(g(), a()), acosh_backward(g(), b()), atanh_backward(g(), a()),
+                erf_backward(g(), a()),   ceil_backward(g(), a()),  floor_backward(g(), a()),
+                round_backward(g(), a()), trunc_backward(g(), a()), clip_backward(g(), a(), 0, 1)});
   // Denominators of a gradient take eps where they can vanish.
   expect_shape({2, 2}, {log_backward(g(), a(), 0.0), log2_backward(g(), a(), 0.0),
                         log10_backward(g(), a(), 0.0), sqrt_backward(g(), a(), 0.0),
@@ -146,22 +177,35 @@ TEST(SpecNames, Comparison) {
 }
 
 TEST(SpecNames, Activations) {
-  expect_shape({2, 2},
-               {relu(a()), leaky_relu(a()), leaky_relu(a(), 0.2), prelu(a(), v()), sigmoid(a()),
-                tanh(a()), softmax(a()), softmax(a(), 0), log_softmax(a()), gelu(a()),
-                gelu(a(), true), elu(a()), selu(a()), silu(a()), mish(a()), softplus(a()),
-                hard_sigmoid(a()), hard_swish(a()), hard_tanh(a()), relu6(a())});
+  expect_shape({2, 2}, {relu(a()),       leaky_relu(a()),   leaky_relu(a(), 0.2),
+                        prelu(a(), v()), sigmoid(a()),      tanh(a()),
+                        softmax(a()),    softmax(a(), 0),   log_softmax(a()),
+                        gelu(a()),       gelu(a(), true),   elu(a()),
+                        selu(a()),       silu(a()),         mish(a()),
+                        softplus(a()),   hard_sigmoid(a()), hard_swish(a()),
+                        hard_tanh(a()),  relu6(a())});
   expect_shape({2, 1}, {glu(a())});
-  expect_shape({2, 2},
-               {relu_backward(g(), a()), leaky_relu_backward(g(), a()),
-                leaky_relu_backward(g(), a(), 0.2), prelu_backward(g(), a(), v()).first,
-                sigmoid_backward(g(), a()), tanh_backward(g(), a()), softmax_backward(g(), a()),
-                softmax_backward(g(), a(), 0), log_softmax_backward(g(), a()),
-                gelu_backward(g(), a()), gelu_backward(g(), a(), true), elu_backward(g(), a()),
-                selu_backward(g(), a()), silu_backward(g(), a()), mish_backward(g(), a()),
-                softplus_backward(g(), a()), hard_sigmoid_backward(g(), a()),
-                hard_swish_backward(g(), a()), hard_tanh_backward(g(), a()),
-                relu6_backward(g(), a()), glu_backward(ones({2, 1}), a())});
+  expect_shape({2, 2}, {relu_backward(g(), a()),
+                        leaky_relu_backward(g(), a()),
+                        leaky_relu_backward(g(), a(), 0.2),
+                        prelu_backward(g(), a(), v()).first,
+                        sigmoid_backward(g(), a()),
+                        tanh_backward(g(), a()),
+                        softmax_backward(g(), a()),
+                        softmax_backward(g(), a(), 0),
+                        log_softmax_backward(g(), a()),
+                        gelu_backward(g(), a()),
+                        gelu_backward(g(), a(), true),
+                        elu_backward(g(), a()),
+                        selu_backward(g(), a()),
+                        silu_backward(g(), a()),
+                        mish_backward(g(), a()),
+                        softplus_backward(g(), a()),
+                        hard_sigmoid_backward(g(), a()),
+                        hard_swish_backward(g(), a()),
+                        hard_tanh_backward(g(), a()),
+                        relu6_backward(g(), a()),
+                        glu_backward(ones({2, 1}), a())});
   EXPECT_EQ(prelu_backward(g(), a(), v()).second.shape(), (Shape{2}));
 }
 
@@ -173,10 +217,10 @@ TEST(SpecNames, Initializers) {
 }
 
 TEST(SpecNames, NeuralNetKernels) {
-  expect_shape({2, 2}, {linear(a(), b()), linear(a(), b(), v()),
-                        linear(a(), b(), v(), Activation::gelu),
-                        linear_backward(g(), a(), b()).weight,
-                        linear_backward(g(), a(), b(), v(), Activation::gelu).x});
+  expect_shape({2, 2},
+               {linear(a(), b()), linear(a(), b(), v()), linear(a(), b(), v(), Activation::gelu),
+                linear_backward(g(), a(), b()).weight,
+                linear_backward(g(), a(), b(), v(), Activation::gelu).x});
 }
 
 }  // namespace

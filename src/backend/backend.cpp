@@ -20,7 +20,29 @@
 namespace extensor::backend {
 
 const Backend& backend_for(const Device& device) {
-  static constexpr Backend cpu_backend{.elementwise = &cpu::elementwise, .has_elementwise = &cpu::has_elementwise, .reduce = &cpu::reduce, .rows = &cpu::rows, .matmul = &cpu::matmul, .random = &cpu::random, .loss = &cpu::loss, .class_loss = &cpu::class_loss, .embedding = &cpu::embedding, .dropout = &cpu::dropout, .check_indices = &cpu::check_indices, .index = &cpu::index, .nonzero = &cpu::nonzero, .sort = &cpu::sort, .search = &cpu::search, .scan = &cpu::scan, .attention = &cpu::attention, .attention_backward = &cpu::attention_backward, .normalize_rows = &cpu::normalize_rows, .normalize_batch = &cpu::normalize_batch, .optimizer_step = &cpu::optimizer_step, .power_sum = &cpu::power_sum, .convolution = &cpu::convolution, .pooling = &cpu::pooling};
+  static constexpr Backend cpu_backend{.elementwise = &cpu::elementwise,
+                                       .reduce = &cpu::reduce,
+                                       .rows = &cpu::rows,
+                                       .matmul = &cpu::matmul,
+                                       .random = &cpu::random,
+                                       .loss = &cpu::loss,
+                                       .class_loss = &cpu::class_loss,
+                                       .embedding = &cpu::embedding,
+                                       .dropout = &cpu::dropout,
+                                       .check_indices = &cpu::check_indices,
+                                       .index = &cpu::index,
+                                       .nonzero = &cpu::nonzero,
+                                       .sort = &cpu::sort,
+                                       .search = &cpu::search,
+                                       .scan = &cpu::scan,
+                                       .attention = &cpu::attention,
+                                       .attention_backward = &cpu::attention_backward,
+                                       .normalize_rows = &cpu::normalize_rows,
+                                       .normalize_batch = &cpu::normalize_batch,
+                                       .optimizer_step = &cpu::optimizer_step,
+                                       .power_sum = &cpu::power_sum,
+                                       .convolution = &cpu::convolution,
+                                       .pooling = &cpu::pooling};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

@@ -107,7 +107,6 @@ struct RandomCall {
 
 struct Backend {
   void (*elementwise)(const ElementwiseCall&);
-  bool (*has_elementwise)(ElementwiseOp, DType compute);
   void (*reduce)(const ReduceCall&);
   void (*rows)(const RowCall&);
   void (*matmul)(const MatmulCall&);

@@ -120,6 +120,16 @@ Tensor as_matrices(const Term& term, const Labels& batch, const Labels& rows,
   return sorted.reshape(shape);
 }
 
+// Where neither term has a label of its own there is no matrix, only rows: the products are summed
+// as they lie in memory. Halves are widened until the sum is rounded.
+Tensor sum_of_rows(const Term& a, const Term& b, const Labels& summed) {
+  const DType dtype = a.tensor.dtype();
+  const Tensor wide = a.tensor.to(compute_dtype(dtype));
+  Dims axes;
+  for (Label label : summed) axes.push_back(position_of(a.labels, label));
+  return sum(multiply(wide, ordered(b, a.labels)), axes).to(dtype);
+}
+
 // The product of two terms, summed over the labels that `needed` lacks; no label is one term's own
 // and not needed.
 Term multiply_pair(const Term& a, const Term& b, const Labels& needed) {
@@ -137,6 +147,10 @@ Term multiply_pair(const Term& a, const Term& b, const Labels& needed) {
   result.labels.insert(result.labels.end(), b_only.begin(), b_only.end());
   if (summed.empty()) {
     result.tensor = multiply(ordered(a, result.labels), ordered(b, result.labels));
+    return result;
+  }
+  if (a_only.empty() && b_only.empty() && !batch.empty()) {
+    result.tensor = sum_of_rows(a, b, summed);
     return result;
   }
   Shape shape;

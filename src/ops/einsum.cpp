@@ -183,8 +183,8 @@ Contraction plan(const char* operation, std::string_view subscripts,
   if (operands.empty()) parser.refuse("no operands, needs one at least");
   const Parsed parsed = parser.parse();
   if (parsed.inputs.size() != operands.size()) {
-    parser.refuse(message("groups of subscripts: ", parsed.inputs.size(), ", operands: ",
-                          operands.size()));
+    parser.refuse(
+        message("groups of subscripts: ", parsed.inputs.size(), ", operands: ", operands.size()));
   }
   Contraction contraction;
   std::int64_t widest = 0;

@@ -30,8 +30,6 @@ using ops::Source;
 
 enum class Domain { floats, numbers };  // numbers: integers too, which keep their dtype
 
-const backend::Backend& backend_of(const Tensor& x) { return backend::backend_for(x.device()); }
-
 [[noreturn]] void throw_unsupported(const char* operation, DType dtype) {
   throw DTypeError(message(operation, ": not defined for dtype ", dtype));
 }
@@ -443,9 +441,7 @@ Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximat
 
 Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) {
   const DType common = promote_types(promote_types(a.dtype(), b.dtype(), "fma"), c.dtype(), "fma");
-  if (!backend_of(a).has_elementwise(ElementwiseOp::fma, common) || common == DType::bool_) {
-    throw_unsupported("fma", common);
-  }
+  if (common == DType::bool_) throw_unsupported("fma", common);
   const Source inputs[] = {a, b, c};
   return evaluate(ElementwiseOp::fma, "fma", compute_dtype(common), common, inputs);
 }

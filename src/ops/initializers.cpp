@@ -126,29 +126,29 @@ Tensor trunc_normal(const Shape& shape, double mean, double deviation, double lo
 
 namespace {
 
-// x without its components along the orthonormal columns of `basis`; twice, since what rounding
-// leaves of them the first time is what keeps columns from being orthogonal.
+// x without its components along the orthonormal rows of `basis`; twice, since what rounding leaves
+// of them the first time is what keeps rows from being orthogonal.
 Tensor without_components(const Tensor& x, const Tensor& basis) {
   Tensor rest = x;
   for (int pass = 0; pass < 2; ++pass) {
-    rest = subtract(rest, matmul(basis, matmul(basis.transpose(), rest)));
+    rest = subtract(rest, matmul(matmul(rest, basis.transpose()), basis));
   }
   return rest;
 }
 
-// The columns of `x` made orthonormal in their order: the Q of x = QR with a positive diagonal of
-// R. By blocks, so that most of the work is matrix products.
-Tensor orthonormal_columns(const Tensor& x) {
+// The rows of x made orthonormal in their order, as the QR decomposition with a positive diagonal
+// does with columns. By blocks, so that most of the work is matrix products.
+Tensor orthonormal_rows(const Tensor& x) {
   constexpr std::int64_t block = 32;
   Tensor q = empty_like(x);
-  const std::int64_t columns = x.size(1);
-  for (std::int64_t begin = 0; begin < columns; begin += block) {
-    const std::int64_t end = std::min(columns, begin + block);
-    const Tensor fresh = without_components(x.slice(1, begin, end), q.slice(1, 0, begin));
+  const std::int64_t rows = x.size(0);
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t end = std::min(rows, begin + block);
+    const Tensor fresh = without_components(x.slice(0, begin, end), q.slice(0, 0, begin));
     for (std::int64_t i = begin; i < end; ++i) {
-      const Tensor column =
-          without_components(fresh.slice(1, i - begin, i - begin + 1), q.slice(1, begin, i));
-      q.slice(1, i, i + 1).copy_from(divide(column, sqrt(sum(square(column)))));
+      const Tensor row =
+          without_components(fresh.slice(0, i - begin, i - begin + 1), q.slice(0, begin, i));
+      q.slice(0, i, i + 1).copy_from(divide(row, sqrt(sum(square(row)))));
     }
   }
   return q;
@@ -165,9 +165,9 @@ Tensor orthogonal(const Shape& shape, double gain, DType dtype, Generator& gener
   std::int64_t columns = 1;
   for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
   const Tensor drawn =
-      normal({std::max(rows, columns), std::min(rows, columns)}, 0, 1, DType::float64, generator);
-  const Tensor q = multiply(orthonormal_columns(drawn), gain);
-  return (rows < columns ? q.transpose() : q).to(dtype).contiguous().reshape(shape);
+      normal({std::min(rows, columns), std::max(rows, columns)}, 0, 1, DType::float64, generator);
+  const Tensor q = multiply(orthonormal_rows(drawn), gain).to(dtype);
+  return (rows > columns ? q.transpose() : q).contiguous().reshape(shape);
 }
 
 }  // namespace extensor

@@ -47,8 +47,8 @@ inline void expect_gradient(const std::string& name, const std::string& op_name,
   ASSERT_NE(op, nullptr) << op_name;
   int checked = 0;
   for (const auto& sample : op->samples()) {
-    const bool has = order == Order::first ? sample.backward != nullptr
-                                           : sample.double_backward != nullptr;
+    const bool has =
+        order == Order::first ? sample.backward != nullptr : sample.double_backward != nullptr;
     if (!has) continue;
     for (layouts::Layout layout : {layouts::Layout::contiguous, layouts::Layout::transposed,
                                    layouts::Layout::stepped, layouts::Layout::reversed}) {

@@ -6,6 +6,5 @@
 namespace extensor::cpu {
 
 void elementwise(const backend::ElementwiseCall& call);
-bool has_elementwise(backend::ElementwiseOp op, DType compute);
 
 }  // namespace extensor::cpu

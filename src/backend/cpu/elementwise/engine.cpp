@@ -255,11 +255,6 @@ const ElementwiseTable& elementwise_table(DType compute) {
   return elementwise_table_integer(compute == DType::bool_ ? DType::uint8 : compute);
 }
 
-bool has_elementwise(ElementwiseOp op, DType compute) {
-  if (is_half(compute)) compute = DType::float32;
-  return elementwise_table(compute).loops[static_cast<int>(op)] != nullptr;
-}
-
 void elementwise(const ElementwiseCall& call) {
   if (call.numel == 0) return;
   if (call.contiguous && call.numel < grain && run_small(call)) return;
