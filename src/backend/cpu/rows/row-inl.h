@@ -20,8 +20,8 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr std::size_t sum_block =
-    1024;  // elements summed in lanes before the sum is widened
+// Elements summed in lanes before the sum is widened.
+inline constexpr std::size_t sum_block = 1024;
 
 template <class T>
 struct RowBase {
@@ -31,25 +31,38 @@ struct RowBase {
   static HWY_INLINE V load(const T* from, std::size_t count, T filler) {
     const D d;
     if (count >= hn::Lanes(d)) return hn::LoadU(d, from);
+#if !HWY_MEM_OPS_MIGHT_FAULT
+    const auto valid = hn::FirstN(d, count);
+    return hn::IfThenElse(valid, hn::MaskedLoad(valid, d, from), hn::Set(d, filler));
+#else
     alignas(64) T lanes[hn::MaxLanes(D())];
     std::fill(lanes, lanes + hn::Lanes(d), filler);
     std::memcpy(lanes, from, count * sizeof(T));
     return hn::Load(d, lanes);
+#endif
   }
   static HWY_INLINE void store(V v, T* to, std::size_t count) {
     const D d;
     if (count >= hn::Lanes(d)) return hn::StoreU(v, d, to);
+#if !HWY_MEM_OPS_MIGHT_FAULT
+    hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+#else
     alignas(64) T lanes[hn::MaxLanes(D())];
     hn::Store(v, d, lanes);
     std::memcpy(to, lanes, count * sizeof(T));
+#endif
   }
   static HWY_INLINE double sum_of_lanes(V v) {
     const D d;
     alignas(64) T lanes[hn::MaxLanes(D())];
     hn::Store(v, d, lanes);
-    double sum = 0;
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) sum += static_cast<double>(lanes[i]);
-    return sum;
+    // In pairs, then pairs of those.
+    double wide[hn::MaxLanes(D())];
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) wide[i] = static_cast<double>(lanes[i]);
+    for (std::size_t width = hn::Lanes(d) / 2; width >= 1; width /= 2) {
+      for (std::size_t i = 0; i < width; ++i) wide[i] += wide[i + width];
+    }
+    return wide[0];
   }
 
   // NaN may be lost here: it comes back through the exponentials.
@@ -66,13 +79,7 @@ struct RowBase {
       m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * lanes));
     }
     for (; i < n; i += lanes) m0 = hn::Max(m0, load(x + i, n - i, lowest));
-    alignas(64) T folded[hn::MaxLanes(D())];
-    hn::Store(hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)), d, folded);
-    T result = lowest;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      result = folded[lane] > result ? folded[lane] : result;
-    }
-    return result;
+    return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
   }
 
   // Σ term(i) with the lanes widened to double once per block; `term` gets (position, valid lanes)
