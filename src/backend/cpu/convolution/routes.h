@@ -76,4 +76,12 @@ void gemm_input_gradient(const Shape& shape, const T* weight, const T* y, const 
 template <class T>
 void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
+// Few filters: rows of the image are read in place, tap by tap.
+bool direct_suits(const Shape& shape);
+bool direct_suits_weights(const Shape& shape);
+template <class T>
+void direct_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
 }  // namespace extensor::cpu::conv
