@@ -3,6 +3,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
 #include "backend/cpu/pooling/kernels.h"
+#include "backend/cpu/simd/pairs-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -49,29 +50,6 @@ struct Pooling {
     } else {
       const hn::CappedTag<T, 1> one;
       for (std::size_t j = 0; j < n; ++j) body(one, j);
-    }
-  }
-
-  // Elements from, from + 2 … of a row, and those between them.
-  template <class D2>
-  static HWY_INLINE void LoadPairs(D2 d, const T* from, hn::Vec<D2>& even, hn::Vec<D2>& odd) {
-    constexpr std::size_t kLanes = hn::MaxLanes(D2());
-    if constexpr (kLanes == 1) {
-      even = hn::Set(d, from[0]);
-      odd = hn::Set(d, from[1]);
-    } else {
-      const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + kLanes);
-      even = hn::ConcatEven(d, high, low);
-      odd = hn::ConcatOdd(d, high, low);
-    }
-  }
-  template <class D2>
-  static HWY_INLINE void StorePairs(hn::Vec<D2> even, hn::Vec<D2> odd, D2 d, T* to) {
-    if constexpr (hn::MaxLanes(D2()) == 1) {
-      to[0] = hn::GetLane(even);
-      to[1] = hn::GetLane(odd);
-    } else {
-      hn::StoreInterleaved2(even, odd, d, to);
     }
   }
 
