@@ -141,34 +141,42 @@ void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weigh
   const std::int64_t lanes = direct_kernels<T>().lanes;
   const std::int64_t per_group = shape.out_channels * shape.patch();
   const std::int64_t numel = shape.groups * per_group;
-  // Runs of images with sums of their own, added up in the end.
+  // Runs of images with sums of their own, added up in the end; neighbouring groups together, for
+  // their planes follow each other in memory.
   const std::int64_t runs = std::clamp<std::int64_t>(weight_units / shape.groups, 1,
                                                      std::max<std::int64_t>(1, shape.batch));
+  const std::int64_t group_step = std::clamp<std::int64_t>(
+      shape.groups / weight_units, 1, std::max<std::int64_t>(1, most_sums / per_group));
+  const std::int64_t group_blocks = divide_up(shape.groups, group_step);
   const int threads = threads_of(shape);
   Buffers<T> buffers;
+  const std::int64_t sums_size = group_step * per_group * lanes;
   const std::int64_t partial_start = buffers.add(runs * numel);
-  const std::int64_t sums_start = buffers.add(per_group * lanes, threads);
+  const std::int64_t sums_start = buffers.add(sums_size, threads);
   const std::int64_t stage_start = buffers.add(stage.size(), threads);
   T* memory = buffers.reserve();
   T* partial = memory + partial_start;
-  run_units(threads, runs * shape.groups, [&](std::int64_t unit, std::int64_t thread) {
-    const std::int64_t run = unit / shape.groups, group = unit % shape.groups;
-    T* sums = memory + sums_start + thread * buffers.stride(per_group * lanes);
+  run_units(threads, runs * group_blocks, [&](std::int64_t unit, std::int64_t thread) {
+    const std::int64_t run = unit / group_blocks, first = unit % group_blocks * group_step;
+    const std::int64_t groups = std::min(group_step, shape.groups - first);
+    T* sums = memory + sums_start + thread * buffers.stride(sums_size);
     T* staged = memory + stage_start + thread * buffers.stride(stage.size());
-    std::fill(sums, sums + per_group * lanes, T(0));
+    std::fill(sums, sums + groups * per_group * lanes, T(0));
     for (std::int64_t n = shape.batch * run / runs; n < shape.batch * (run + 1) / runs; ++n) {
-      const std::int64_t image = n * shape.groups + group;
-      for (std::int64_t row = 0; row < shape.out_height; row += stage.row_step) {
-        stage.read(x + image * shape.in_channels * shape.in_pixels(), row, staged);
-        direct_kernels<T>().weight_gradient(
-            {staged, shape.stride_height * stage.row_size, stage.offsets.data(), shape.patch(),
-             y + image * shape.out_channels * shape.out_pixels() + row * shape.out_width,
-             shape.out_channels, std::min(stage.row_step, shape.out_height - row), shape.out_width,
-             shape.out_pixels(), sums});
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t image = n * shape.groups + first + g;
+        for (std::int64_t row = 0; row < shape.out_height; row += stage.row_step) {
+          stage.read(x + image * shape.in_channels * shape.in_pixels(), row, staged);
+          direct_kernels<T>().weight_gradient(
+              {staged, shape.stride_height * stage.row_size, stage.offsets.data(), shape.patch(),
+               y + image * shape.out_channels * shape.out_pixels() + row * shape.out_width,
+               shape.out_channels, std::min(stage.row_step, shape.out_height - row),
+               shape.out_width, shape.out_pixels(), sums + g * per_group * lanes});
+        }
       }
     }
-    T* to = partial + run * numel + group * per_group;
-    for (std::int64_t i = 0; i < per_group; ++i) {
+    T* to = partial + run * numel + first * per_group;
+    for (std::int64_t i = 0; i < groups * per_group; ++i) {
       double sum = 0;
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         sum += static_cast<double>(sums[i * lanes + lane]);

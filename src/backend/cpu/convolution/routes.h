@@ -76,6 +76,14 @@ void gemm_input_gradient(const Shape& shape, const T* weight, const T* y, const 
 template <class T>
 void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
+// One tap, stride 1, no padding: the image is the matrix of patches already.
+bool pointwise_suits(const Shape& shape);
+bool pointwise_suits_weights(const Shape& shape);
+template <class T>
+void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
 // Few filters: rows of the image are read in place, tap by tap.
 bool direct_suits(const Shape& shape);
 bool direct_suits_weights(const Shape& shape);

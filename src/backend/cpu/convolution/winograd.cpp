@@ -205,7 +205,7 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   // Runs of units with sums of their own, added up in the end.
   const std::int64_t units = image_runs * tiling.chunks;
   const std::int64_t runs =
-      std::min(units, std::clamp<std::int64_t>(4 * most_points / numel, 4, 32));
+      std::min(units, std::clamp<std::int64_t>(2 * most_points / numel, 4, 16));
   const int threads = threads_of(shape);
 
   Buffers<T> buffers;
@@ -214,6 +214,7 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   const std::int64_t panel_size = padded_ins * tiles + 2 * width;
   const std::int64_t scratch_size = winograd_scratch(tiling.chunk(0), kernel.lanes);
   const std::int64_t sums_start = buffers.add(runs * numel);
+  const std::int64_t total_start = buffers.add(points * ins, threads);
   const std::int64_t input_start = buffers.add(input_size, threads);
   const std::int64_t gradient_start = buffers.add(gradient_size, threads);
   const std::int64_t panel_start = buffers.add(panel_size, threads);
@@ -274,22 +275,25 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   });
 
   // Gᵀ u G of the sums over all runs.
-  run_units(threads, shape.groups * outs, [&](std::int64_t row, std::int64_t) {
-    const T* from = sums + (row / outs * points * outs + row % outs) * ins;
-    for (std::int64_t c = 0; c < ins; ++c) {
-      T u[points];
-      for (std::int64_t p = 0; p < points; ++p) {
-        u[p] = from[p * outs * ins + c];
-        for (std::int64_t run = 1; run < runs; ++run) {
-          u[p] += from[run * numel + p * outs * ins + c];
-        }
+  run_units(threads, shape.groups * outs, [&](std::int64_t row, std::int64_t thread) {
+    T* total = memory + total_start + thread * buffers.stride(points * ins);
+    for (std::int64_t p = 0; p < points; ++p) {
+      const T* from = sums + ((row / outs * points + p) * outs + row % outs) * ins;
+      T* to = total + p * ins;
+      std::copy(from, from + ins, to);
+      for (std::int64_t run = 1; run < runs; ++run) {
+        from += numel;
+        for (std::int64_t c = 0; c < ins; ++c) to[c] += from[c];
       }
+    }
+    for (std::int64_t c = 0; c < ins; ++c) {
+      const auto u = [&](int p) { return total[p * ins + c]; };
       T half[3][4];
       for (int j = 0; j < 4; ++j) {
-        const T sum = T(0.5) * (u[4 + j] + u[8 + j]);
-        half[0][j] = u[j] + sum;
-        half[1][j] = T(0.5) * (u[4 + j] - u[8 + j]);
-        half[2][j] = sum + u[12 + j];
+        const T sum = T(0.5) * (u(4 + j) + u(8 + j));
+        half[0][j] = u(j) + sum;
+        half[1][j] = T(0.5) * (u(4 + j) - u(8 + j));
+        half[2][j] = sum + u(12 + j);
       }
       T* w = weight + (row * ins + c) * 9;
       for (int i = 0; i < 3; ++i) {
