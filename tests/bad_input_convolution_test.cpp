@@ -231,7 +231,7 @@ CHILD_TEST(BadInputConvolution, SizesBeyondEveryBound) {
   // Far apart, but few: a stride as large as the padding.
   const Tensor far = conv2d(o.x, o.weight, {}, {.stride = huge / 2, .padding = huge / 2 - 1});
   EXPECT_EQ(far.shape(), (Shape{2, 8, 3, 3}));
-  EXPECT_EQ(far[{1, 7, 1, 1}].item<float>(), 36.0F);  // the only window that meets x
+  EXPECT_EQ((far[{1, 7, 1, 1}].item<float>()), 36.0F);  // the only window that meets x
   EXPECT_EQ(sum(far).item<float>(), 16 * 36.0F);
   const Tensor lonely =
       conv2d_backward(far, o.x, o.weight, {.stride = huge / 2, .padding = huge / 2 - 1}).weight;

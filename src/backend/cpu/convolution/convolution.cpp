@@ -15,6 +15,9 @@ using conv::Shape;
 
 template <class T>
 void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+  if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
+  if (conv::winograd_suits(shape) && conv::winograd_forward(shape, x, weight, bias, y)) return;
+  if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
   conv::gemm_forward(shape, x, weight, bias, y);
 }
 
@@ -32,6 +35,12 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
 
 template <class T>
 void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
+  if (conv::pointwise_suits_weights(shape)) {
+    return conv::pointwise_weight_gradient(shape, x, y, weight);
+  }
+  if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight))
+    return;
+  if (conv::direct_suits_weights(shape)) return conv::direct_weight_gradient(shape, x, y, weight);
   conv::gemm_weight_gradient(shape, x, y, weight);
 }
 

@@ -11,7 +11,7 @@ namespace extensor::cpu::conv {
 
 namespace {
 
-constexpr std::int64_t most_steps = 1024;  // of the patch in one block
+constexpr std::int64_t most_steps = 512;  // of the patch in one block
 constexpr std::int64_t elements_of_block =
     64 * 1024;                          // patches that stay in the second-level cache
 constexpr std::int64_t few_units = 32;  // as many as keep every thread busy

@@ -76,4 +76,30 @@ void gemm_input_gradient(const Shape& shape, const T* weight, const T* y, const 
 template <class T>
 void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
+// One tap, stride 1, no padding: the image is the matrix of patches already.
+bool pointwise_suits(const Shape& shape);
+bool pointwise_suits_weights(const Shape& shape);
+template <class T>
+void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
+// Few filters: rows of the image are read in place, tap by tap.
+bool direct_suits(const Shape& shape);
+bool direct_suits_weights(const Shape& shape);
+template <class T>
+void direct_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
+// 3 × 3 filters at stride 1 and many channels, with fewer products. A NaN or an infinity would
+// reach a neighbour of what it belongs to: false when there is one, and the result is to be
+// computed another way.
+bool winograd_suits(const Shape& shape);
+bool winograd_suits_weights(const Shape& shape);
+template <class T>
+bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
 }  // namespace extensor::cpu::conv

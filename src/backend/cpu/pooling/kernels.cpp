@@ -3,6 +3,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
 #include "backend/cpu/pooling/kernels.h"
+#include "backend/cpu/simd/pairs-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,13 +14,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 struct Pooling {
   using D = hn::ScalableTag<T>;
-  using V = hn::Vec<D>;
 
   static bool is_better(T value, T best) { return value > best || value != value; }
-  static HWY_INLINE hn::Mask<D> IsBetter(V value, V best) {
+  template <class V2>
+  static HWY_INLINE auto IsBetter(V2 value, V2 best) {
     return hn::Or(hn::Gt(value, best), hn::IsNaN(value));
   }
-  static HWY_INLINE V Better(V value, V best) {
+  template <class V2>
+  static HWY_INLINE V2 Better(V2 value, V2 best) {
     return hn::IfThenElse(IsBetter(value, best), value, best);
   }
 
@@ -34,69 +36,56 @@ struct Pooling {
     }
   }
 
-  static void largest_of_pairs(const T* top, const T* bottom, T* out, std::size_t n) {
-    std::size_t j = 0;
-#if HWY_TARGET != HWY_SCALAR
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    for (; j + lanes <= n; j += lanes) {
-      const V low = Better(hn::LoadU(d, bottom + 2 * j), hn::LoadU(d, top + 2 * j));
-      const V high =
-          Better(hn::LoadU(d, bottom + 2 * j + lanes), hn::LoadU(d, top + 2 * j + lanes));
-      hn::StoreU(Better(hn::ConcatOdd(d, high, low), hn::ConcatEven(d, high, low)), d, out + j);
-    }
-#endif
-    for (; j < n; ++j) {
-      T best = top[2 * j];
-      for (T value : {top[2 * j + 1], bottom[2 * j], bottom[2 * j + 1]}) {
-        if (is_better(value, best)) best = value;
-      }
-      out[j] = best;
+  // Whole vectors, the last one moved back so that it ends with the row; rows shorter than a vector
+  // are left to shorter ones. body(d, j) computes windows j … j + lanes.
+  template <class D2, class Body>
+  static HWY_INLINE void ForWindows([[maybe_unused]] D2 d, std::size_t n, Body body) {
+    constexpr std::size_t kLanes = hn::MaxLanes(D2());
+    if (n >= kLanes) {
+      std::size_t j = 0;
+      for (; j + kLanes <= n; j += kLanes) body(d, j);
+      if (j < n) body(d, n - kLanes);
+    } else if constexpr (kLanes > 4) {
+      ForWindows(hn::Half<D2>(), n, body);
+    } else {
+      const hn::CappedTag<T, 1> one;
+      for (std::size_t j = 0; j < n; ++j) body(one, j);
     }
   }
 
+  static void largest_of_pairs(const T* top, const T* bottom, T* out, std::size_t n) {
+    ForWindows(D(), n, [&](auto d, std::size_t j) HWY_ATTR {
+      hn::Vec<decltype(d)> first, second, third, fourth;
+      LoadPairs(d, top + 2 * j, first, second);
+      LoadPairs(d, bottom + 2 * j, third, fourth);
+      hn::StoreU(Better(Better(fourth, third), Better(second, first)), d, out + j);
+    });
+  }
+
+  // A vector moved back computes some windows twice, to the same result.
   static void spread_over_pairs(const T* top, const T* bottom, const T* g, T* top_gradient,
                                 T* bottom_gradient, std::size_t n) {
-    std::size_t j = 0;
-#if HWY_TARGET != HWY_SCALAR
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    for (; j + lanes <= n; j += lanes) {
-      const V top_low = hn::LoadU(d, top + 2 * j), top_high = hn::LoadU(d, top + 2 * j + lanes);
-      const V bottom_low = hn::LoadU(d, bottom + 2 * j);
-      const V bottom_high = hn::LoadU(d, bottom + 2 * j + lanes);
-      const V first = hn::ConcatEven(d, top_high, top_low);
-      const V second = hn::ConcatOdd(d, top_high, top_low);
-      const V third = hn::ConcatEven(d, bottom_high, bottom_low);
-      const V fourth = hn::ConcatOdd(d, bottom_high, bottom_low);
+    ForWindows(D(), n, [&](auto d, std::size_t j) HWY_ATTR {
+      using V2 = hn::Vec<decltype(d)>;
+      V2 first, second, third, fourth;
+      LoadPairs(d, top + 2 * j, first, second);
+      LoadPairs(d, bottom + 2 * j, third, fourth);
       const auto take_second = IsBetter(second, first);
-      const V of_two = hn::IfThenElse(take_second, second, first);
+      const V2 of_two = hn::IfThenElse(take_second, second, first);
       const auto take_third = IsBetter(third, of_two);
-      const V of_three = hn::IfThenElse(take_third, third, of_two);
+      const V2 of_three = hn::IfThenElse(take_third, third, of_two);
       const auto take_fourth = IsBetter(fourth, of_three);
       // Each later choice takes the gradient from the earlier ones.
-      V rest = hn::LoadU(d, g + j);
-      const V fourth_gradient = hn::IfThenElseZero(take_fourth, rest);
+      V2 rest = hn::LoadU(d, g + j);
+      const V2 fourth_gradient = hn::IfThenElseZero(take_fourth, rest);
       rest = hn::IfThenZeroElse(take_fourth, rest);
-      const V third_gradient = hn::IfThenElseZero(take_third, rest);
+      const V2 third_gradient = hn::IfThenElseZero(take_third, rest);
       rest = hn::IfThenZeroElse(take_third, rest);
-      const V second_gradient = hn::IfThenElseZero(take_second, rest);
+      const V2 second_gradient = hn::IfThenElseZero(take_second, rest);
       rest = hn::IfThenZeroElse(take_second, rest);
-      hn::StoreInterleaved2(rest, second_gradient, d, top_gradient + 2 * j);
-      hn::StoreInterleaved2(third_gradient, fourth_gradient, d, bottom_gradient + 2 * j);
-    }
-#endif
-    for (; j < n; ++j) {
-      const T values[4] = {top[2 * j], top[2 * j + 1], bottom[2 * j], bottom[2 * j + 1]};
-      int at = 0;
-      for (int i = 1; i < 4; ++i) {
-        if (is_better(values[i], values[at])) at = i;
-      }
-      for (int i = 0; i < 2; ++i) {
-        top_gradient[2 * j + static_cast<std::size_t>(i)] = at == i ? g[j] : T(0);
-        bottom_gradient[2 * j + static_cast<std::size_t>(i)] = at == i + 2 ? g[j] : T(0);
-      }
-    }
+      StorePairs(rest, second_gradient, d, top_gradient + 2 * j);
+      StorePairs(third_gradient, fourth_gradient, d, bottom_gradient + 2 * j);
+    });
   }
 };
 

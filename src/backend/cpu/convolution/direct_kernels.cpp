@@ -1,0 +1,206 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/convolution/direct_kernels.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <algorithm>
+
+#include "backend/cpu/convolution/direct_kernels.h"
+#include "backend/cpu/gemm/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE::direct {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using conv::DirectForward;
+using conv::DirectKernels;
+using conv::DirectWeightGradient;
+using product::Unroll;
+
+// Sums that fit in the registers beside what they are made of.
+inline constexpr int kSums = HWY_MAX_BYTES == 64 ? 24 : 12;
+
+constexpr int RowsTogether(int channels) {
+  return std::clamp(kSums / (2 * channels), 1, channels == 1 ? 4 : 2);
+}
+constexpr int TapsTogether(int channels) { return std::clamp(kSums / channels, 1, 9); }
+
+// kVectors vectors of columns from `column` on, in kRows rows of kChannels channels of y.
+template <class T, int kChannels, int kRows, int kVectors>
+void ForwardTile(const DirectForward<T>& call, std::int64_t channel, std::int64_t row,
+                 std::int64_t column) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  V sum[kChannels][kRows][kVectors];
+  Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
+    const V start = hn::Set(d, call.bias != nullptr ? call.bias[channel + c] : T(0));
+    Unroll<kRows * kVectors>([&](auto q)
+                                 EXTENSOR_INLINED { sum[c][q / kVectors][q % kVectors] = start; });
+  });
+  const T* image = call.image + row * call.row_step + column;
+  const T* weight = call.weight + channel * call.patch;
+  const std::int64_t patch = call.patch, row_step = call.row_step;
+  for (std::int64_t p = 0; p < patch; ++p) {
+    const T* from = image + call.offsets[p];
+    V x[kRows][kVectors];
+    Unroll<kRows * kVectors>([&](auto q) EXTENSOR_INLINED {
+      constexpr int r = q / kVectors, v = q % kVectors;
+      x[r][v] = hn::LoadU(d, from + r * row_step + v * kLanes);
+    });
+    Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
+      const V w = hn::Set(d, weight[c * patch + p]);
+      Unroll<kRows * kVectors>([&](auto q) EXTENSOR_INLINED {
+        constexpr int r = q / kVectors, v = q % kVectors;
+        sum[c][r][v] = hn::MulAdd(w, x[r][v], sum[c][r][v]);
+      });
+    });
+  }
+  const std::int64_t last = std::min(kLanes, call.columns - column - (kVectors - 1) * kLanes);
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(last));
+  Unroll<kChannels * kRows>([&](auto q) EXTENSOR_INLINED {
+    constexpr int c = q / kRows, r = q % kRows;
+    T* to = call.y + (channel + c) * call.channel_stride + (row + r) * call.columns + column;
+    if constexpr (kVectors == 2) hn::StoreU(sum[c][r][0], d, to);
+    if (last == kLanes) {
+      hn::StoreU(sum[c][r][kVectors - 1], d, to + (kVectors - 1) * kLanes);
+    } else {
+      hn::BlendedStore(sum[c][r][kVectors - 1], mask, d, to + (kVectors - 1) * kLanes);
+    }
+  });
+}
+
+template <class T, int kChannels, int kRows>
+void ForwardRows(const DirectForward<T>& call, std::int64_t channel, std::int64_t row) {
+  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  std::int64_t column = 0;
+  for (; column + kLanes < call.columns; column += 2 * kLanes) {
+    ForwardTile<T, kChannels, kRows, 2>(call, channel, row, column);
+  }
+  if (column < call.columns) ForwardTile<T, kChannels, kRows, 1>(call, channel, row, column);
+}
+
+template <class T, int kChannels>
+void ForwardChannels(const DirectForward<T>& call, std::int64_t channel) {
+  constexpr int kRows = RowsTogether(kChannels);
+  std::int64_t row = 0;
+  for (; row + kRows <= call.rows; row += kRows) {
+    ForwardRows<T, kChannels, kRows>(call, channel, row);
+  }
+  for (; row < call.rows; ++row) ForwardRows<T, kChannels, 1>(call, channel, row);
+}
+
+// Calls run(constant, first channel) for groups of 6, 4, 3, 2 or 1 channels.
+template <class Run>
+HWY_INLINE void ForChannelGroups(std::int64_t channels, Run run) {
+  std::int64_t c = 0;
+  for (; channels - c >= 6; c += 6) run(std::integral_constant<int, 6>(), c);
+  switch (channels - c) {
+    case 5:
+      run(std::integral_constant<int, 3>(), c);
+      return run(std::integral_constant<int, 2>(), c + 3);
+    case 4:
+      return run(std::integral_constant<int, 4>(), c);
+    case 3:
+      return run(std::integral_constant<int, 3>(), c);
+    case 2:
+      return run(std::integral_constant<int, 2>(), c);
+    case 1:
+      return run(std::integral_constant<int, 1>(), c);
+    default:
+      return;
+  }
+}
+
+template <class T>
+void Forward(const DirectForward<T>& call) {
+  ForChannelGroups(call.channels, [&](auto channels, std::int64_t first) {
+    ForwardChannels<T, channels>(call, first);
+  });
+}
+
+// Elements first … first + kTaps − 1 of the patch; what lies behind its end is computed in vain.
+template <class T, int kChannels, int kTaps>
+void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::int64_t first) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  V sum[kChannels][kTaps];
+  Unroll<kChannels * kTaps>([&](auto q)
+                                EXTENSOR_INLINED { sum[q / kTaps][q % kTaps] = hn::Zero(d); });
+  std::int64_t offset[kTaps];
+  for (int t = 0; t < kTaps; ++t) offset[t] = call.offsets[std::min(first + t, call.patch - 1)];
+  const T* gradient = call.y + channel * call.channel_stride;
+  const std::int64_t whole = call.columns / kLanes * kLanes, rest = call.columns - whole;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(rest));
+  const auto add = [&](const V* y, const T* from) EXTENSOR_INLINED {
+    Unroll<kTaps>([&](auto t) EXTENSOR_INLINED {
+      const V x = hn::LoadU(d, from + offset[t]);
+      Unroll<kChannels>([&](auto c)
+                            EXTENSOR_INLINED { sum[c][t] = hn::MulAdd(x, y[c], sum[c][t]); });
+    });
+  };
+  for (std::int64_t i = 0; i < call.rows; ++i) {
+    const T* y_row = gradient + i * call.columns;
+    const T* x_row = call.image + i * call.row_step;
+    V y[kChannels];
+    for (std::int64_t j = 0; j < whole; j += kLanes) {
+      Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
+        y[c] = hn::LoadU(d, y_row + c * call.channel_stride + j);
+      });
+      add(y, x_row + j);
+    }
+    if (rest > 0) {
+      Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
+        y[c] = hn::MaskedLoad(mask, d, y_row + c * call.channel_stride + whole);
+      });
+      add(y, x_row + whole);
+    }
+  }
+  const auto taps = std::min<std::int64_t>(kTaps, call.patch - first);
+  Unroll<kChannels * kTaps>([&](auto q) EXTENSOR_INLINED {
+    constexpr int c = q / kTaps, t = q % kTaps;
+    if (t >= taps) return;
+    T* to = call.sums + ((channel + c) * call.patch + first + t) * kLanes;
+    hn::StoreU(hn::Add(hn::LoadU(d, to), sum[c][t]), d, to);
+  });
+}
+
+template <class T>
+void WeightGradient(const DirectWeightGradient<T>& call) {
+  ForChannelGroups(call.channels, [&](auto channels, std::int64_t first) {
+    constexpr int kTaps = TapsTogether(channels);
+    for (std::int64_t p = 0; p < call.patch; p += kTaps) {
+      WeightTile<T, channels, kTaps>(call, first, p);
+    }
+  });
+}
+
+template <class T>
+void fill_direct_kernels(DirectKernels<T>* kernels) {
+  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>};
+}
+template void fill_direct_kernels(DirectKernels<float>*);
+template void fill_direct_kernels(DirectKernels<double>*);
+
+}  // namespace extensor::cpu::HWY_NAMESPACE::direct
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/simd/dispatch_table.h"
+
+namespace extensor::cpu::conv {
+
+template <class T>
+const DirectKernels<T>& direct_kernels() {
+  static const DirectKernels<T> kernels = [] {
+    DirectKernels<T> filled;
+    EXTENSOR_DISPATCH(direct::fill_direct_kernels<T>)(&filled);
+    return filled;
+  }();
+  return kernels;
+}
+template const DirectKernels<float>& direct_kernels();
+template const DirectKernels<double>& direct_kernels();
+
+}  // namespace extensor::cpu::conv
+#endif

@@ -1,0 +1,47 @@
+// Convolution without a matrix product: vectors run along the rows of the image, each tap is a
+// shifted read of it. For few filters, where packing patches would be most of the work.
+#pragma once
+
+#include <cstdint>
+
+namespace extensor::cpu::conv {
+
+// Rows of y from an image with its padding written out. Element (i, j) of y meets
+// image[i · row_step + j + offsets[p]] at element p of the patch; reading runs up to two vectors
+// past the last column.
+template <class T>
+struct DirectForward {
+  const T* image;
+  std::int64_t row_step;
+  const std::int64_t* offsets;
+  std::int64_t patch;
+  const T* weight;  // [channels, patch]
+  const T* bias;    // [channels], or null
+  std::int64_t channels, rows, columns;
+  T* y;  // rows lie `columns` apart
+  std::int64_t channel_stride;
+};
+
+// sums[channel][p][lane] += what the pixels in each lane add to the gradient of a weight.
+template <class T>
+struct DirectWeightGradient {
+  const T* image;
+  std::int64_t row_step;
+  const std::int64_t* offsets;
+  std::int64_t patch;
+  const T* y;
+  std::int64_t channels, rows, columns, channel_stride;
+  T* sums;
+};
+
+template <class T>
+struct DirectKernels {
+  std::int64_t lanes;
+  void (*forward)(const DirectForward<T>&);
+  void (*weight_gradient)(const DirectWeightGradient<T>&);
+};
+
+template <class T>
+const DirectKernels<T>& direct_kernels();
+
+}  // namespace extensor::cpu::conv
