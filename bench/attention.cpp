@@ -47,8 +47,7 @@ Work scaled_dot_product_work(const Task& task) {
   const bool causal = task.attributes[0] != 0;
   if (!step) return [=] { scaled_dot_product_attention(q, k, v, {}, causal); };
   return [=, g = attention_operand(task, 3)] {
-    const AttentionResult result =
-        scaled_dot_product_attention_with_logsumexp(q, k, v, {}, causal);
+    const AttentionResult result = scaled_dot_product_attention_with_logsumexp(q, k, v, {}, causal);
     scaled_dot_product_attention_backward(g, q, k, v, {}, causal, {}, result);
   };
 }

@@ -72,7 +72,7 @@ struct Attention {
 
     V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     const auto exponential = [&](T* at, V shift) HWY_ATTR {
-      const V e = Exp(d, hn::Sub(hn::LoadU(d, at), shift));
+      const V e = ExpOfNegative(d, hn::Sub(hn::LoadU(d, at), shift));
       hn::StoreU(e, d, at);
       return e;
     };

@@ -10,6 +10,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
+// Rows from here on leave the first-level cache before they are written.
+constexpr std::size_t shortest_long_row = std::size_t{16} << 10;
+
 template <class T>
 struct Row : RowBase<T> {
   using typename RowBase<T>::D;
@@ -19,26 +22,24 @@ struct Row : RowBase<T> {
   using RowBase<T>::sum;
   using RowBase<T>::maximum;
   using RowBase<T>::sum_of_exp;
+  using RowBase<T>::for_each_vector;
 
   static void softmax(const T* x, T* out, std::size_t n) {
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
     const double total = sum_of_exp(x, maximum(x, n), out, n);
-    const V scale = hn::Set(d, static_cast<T>(1 / total));
-    for (std::size_t i = 0; i < n; i += lanes) {
-      store(hn::Mul(load(out + i, n - i, T(0)), scale), out + i, n - i);
-    }
+    const V scale = hn::Set(D(), static_cast<T>(1 / total));
+    for_each_vector(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+      store(hn::Mul(load(out + i, count, T(0)), scale), out + i, count);
+    });
   }
 
   static void log_softmax(const T* x, T* out, std::size_t n) {
     const D d;
-    const std::size_t lanes = hn::Lanes(d);
     const T m = maximum(x, n);
     const V largest = hn::Set(d, m);
     const V log_total = hn::Set(d, static_cast<T>(std::log(sum_of_exp(x, m, nullptr, n))));
-    for (std::size_t i = 0; i < n; i += lanes) {
-      store(hn::Sub(hn::Sub(load(x + i, n - i, T(0)), largest), log_total), out + i, n - i);
-    }
+    for_each_vector(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+      store(hn::Sub(hn::Sub(load(x + i, count, T(0)), largest), log_total), out + i, count);
+    });
   }
 
   static T logsumexp(const T* x, std::size_t n) {
@@ -55,7 +56,9 @@ struct Row : RowBase<T> {
   struct Product {
     const T* a;
     const T* b;
+    const T* out;  // where the result will go, fetched meanwhile; or null
     HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
+      if (out != nullptr) RowBase<T>::template prefetch<1>(out, i);
       return hn::Mul(load(a + i, count, T(0)), load(b + i, count, T(0)));
     }
   };
@@ -67,23 +70,21 @@ struct Row : RowBase<T> {
   };
 
   static void softmax_backward(const T* g, const T* y, T* out, std::size_t n) {
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    const V inner = hn::Set(d, static_cast<T>(sum(n, Product{g, y})));
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const V gradient = load(g + i, n - i, T(0));
-      store(hn::Mul(load(y + i, n - i, T(0)), hn::Sub(gradient, inner)), out + i, n - i);
-    }
+    const bool is_long = n * sizeof(T) >= shortest_long_row;
+    const V inner = hn::Set(D(), static_cast<T>(sum(n, Product{g, y, is_long ? out : nullptr})));
+    for_each_vector(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+      const V gradient = load(g + i, count, T(0));
+      store(hn::Mul(load(y + i, count, T(0)), hn::Sub(gradient, inner)), out + i, count);
+    });
   }
 
   static void log_softmax_backward(const T* g, const T* y, T* out, std::size_t n) {
     const D d;
-    const std::size_t lanes = hn::Lanes(d);
     const V total = hn::Set(d, static_cast<T>(sum(n, Value{g})));
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const V probability = Exp(d, load(y + i, n - i, T(0)));
-      store(hn::NegMulAdd(probability, total, load(g + i, n - i, T(0))), out + i, n - i);
-    }
+    for_each_vector(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
+      const V probability = Exp(d, load(y + i, count, T(0)));
+      store(hn::NegMulAdd(probability, total, load(g + i, count, T(0))), out + i, count);
+    });
   }
 };
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -22,6 +23,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Elements summed in lanes before the sum is widened.
 inline constexpr std::size_t sum_block = 1024;
+
+// A row of this many bytes and what belongs to it stay in the second-level cache while the next
+// row is fetched.
+inline constexpr std::size_t longest_prefetched_row = std::size_t{256} << 10;
 
 template <class T>
 struct RowBase {
@@ -91,35 +96,67 @@ struct RowBase {
     double total = 0;
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
       const std::size_t end = std::min(n, begin + sum_block);
-      V s0 = hn::Zero(d), s1 = s0;
+      V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
       std::size_t i = begin;
-      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      for (; i + 4 * lanes <= end; i += 4 * lanes) {
         s0 = hn::Add(s0, term(i, lanes));
         s1 = hn::Add(s1, term(i + lanes, lanes));
+        s2 = hn::Add(s2, term(i + 2 * lanes, lanes));
+        s3 = hn::Add(s3, term(i + 3 * lanes, lanes));
       }
       for (; i < end; i += lanes) s0 = hn::Add(s0, term(i, std::min(lanes, end - i)));
-      total += sum_of_lanes(hn::Add(s0, s1));
+      total += sum_of_lanes(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
     }
     return total;
   }
 
-  // exp(x − m), 0 beyond the row's end, so that it can be summed.
+  // element(i, valid lanes) for every vector of a row, the last one perhaps partial.
+  template <class Element>
+  static HWY_INLINE void for_each_vector(std::size_t n, Element element) {
+    const std::size_t lanes = hn::Lanes(D());
+    std::size_t i = 0;
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
+      element(i, lanes);
+      element(i + lanes, lanes);
+    }
+    for (; i < n; i += lanes) element(i, std::min(lanes, n - i));
+  }
+
+  // exp(x − m), 0 beyond the row's end, so that it can be summed. Fetches what lies `ahead`
+  // elements further meanwhile: the next row, which is about to be searched for its maximum.
   struct ShiftedExp {
     const T* x;
     V m;
-    T* out;  // null: not stored
+    T* out;             // null: not stored
+    std::size_t ahead;  // 0: nothing is fetched
     HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
       const D d;
-      const V e = Exp(d, hn::Sub(load(x + i, count, -std::numeric_limits<T>::infinity()), m));
+      if (ahead != 0) {
+        prefetch<0>(x, i + ahead);
+        if (out != nullptr) prefetch<1>(out, i + ahead);
+      }
+      const V shifted = hn::Sub(load(x + i, count, -std::numeric_limits<T>::infinity()), m);
+      const V e = ExpOfNegative(d, shifted);
       if (out != nullptr) store(e, out + i, count);
       if (count >= hn::Lanes(d)) return e;
       return hn::IfThenElseZero(hn::FirstN(d, count), e);
     }
   };
 
+  // May point past the end of the memory, so the address is not computed as a pointer.
+  template <int kWrite>
+  static HWY_INLINE void prefetch(const T* base, std::size_t offset) {
+    if constexpr (hn::MaxLanes(D()) * sizeof(T) >= 32) {
+      __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(base) +
+                                                       offset * sizeof(T)),
+                         kWrite);
+    }
+  }
+
   static double sum_of_exp(const T* x, T m, T* out, std::size_t n) {
     const D d;
-    return sum(n, ShiftedExp{x, hn::Set(d, m), out});
+    const std::size_t ahead = n * sizeof(T) <= longest_prefetched_row ? n : 0;
+    return sum(n, ShiftedExp{x, hn::Set(d, m), out, ahead});
   }
 };
 

@@ -102,6 +102,21 @@ HWY_INLINE V Exp(D d, V x) {
   }
 }
 
+// e^x for x <= 0 or NaN, to 1.5 ULP with a fifth less work: for softmax, which has roundings of its
+// own beside it.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpOfNegative(D d, V x) {
+  if constexpr (kIsFloat<D> && !kHasFma) {
+    return Exp(d, x);
+  } else {
+    using T = hn::TFromD<D>;
+    const ReducedExp<V> e =
+        ReduceExp<false>(d, MaxKeepingNaN(d, x, kIsFloat<D> ? T(-104) : T(-746)));
+    const V value = hn::Add(hn::Set(d, T(1)), hn::MulAdd(e.square, e.q, e.r));
+    return ScaleByPowerOfTwo(d, value, e.n);
+  }
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
