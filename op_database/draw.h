@@ -9,7 +9,6 @@
 
 #include "op_database/elementwise_rows.h"
 
-
 namespace draw {
 
 using extensor::Shape;

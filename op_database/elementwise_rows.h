@@ -58,7 +58,7 @@ struct BinaryRow {
   // Keeps its sign where the derivative does not jump.
   std::function<double(double a, double b)> kink;
   bool numeric;
-  bool divides;  // an integer divisor of 0 is a ValueError
+  bool divides;                                 // an integer divisor of 0 is a ValueError
   std::string formula, gradient_a, gradient_b;  // as the table writes them
   std::function<Tensor(const Tensor&, const Tensor&)> forward;
   std::function<Tensor(const Tensor&, const Scalar&)> forward_right;

@@ -1,5 +1,5 @@
 // Second derivatives: finite differences of every row's backward against its double backward.
-#include "extensor/double_backward.h"
+#include "extensor/second_order.h"
 
 #include <gtest/gtest.h>
 
@@ -79,8 +79,7 @@ TEST_P(UnaryDoubleBackward, NarrowDtypesKeepTheirDtypes) {
     const Tensor g = draw::uniform({300}, 0.5, 1.5, 9).to(dtype);
     const Tensor gg = draw::uniform({300}, 0.5, 1.5, 10).to(dtype);
     const auto got = row.double_backward(gg, g, saved);
-    const auto exact =
-        row.double_backward(gg.to(float64), g.to(float64), saved.to(float64));
+    const auto exact = row.double_backward(gg.to(float64), g.to(float64), saved.to(float64));
     for (const auto& [narrow, wide] :
          {std::pair{got.first, exact.first}, std::pair{got.second, exact.second}}) {
       EXPECT_EQ(narrow.dtype(), dtype);
@@ -113,9 +112,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryDoubleBackward, ::testing::ValuesIn(op_regis
 class BinaryDoubleBackward : public ::testing::TestWithParam<BinaryRow> {};
 
 const std::pair<Shape, Shape> shape_pairs[] = {
-    {{17}, {17}},     {{5, 7}, {5, 7}}, {{}, {}},   {{0}, {0}},           {{3, 1}, {1, 4}},
-    {{2, 3}, {3}},    {{3}, {2, 3}},    {{}, {2, 3}}, {{2, 1, 3}, {4, 1}}, {{1}, {9}},
-    {{3, 0}, {3, 1}}, {{}, {0}},
+    {{17}, {17}},        {{5, 7}, {5, 7}}, {{}, {}},         {{0}, {0}},
+    {{3, 1}, {1, 4}},    {{2, 3}, {3}},    {{3}, {2, 3}},    {{}, {2, 3}},
+    {{2, 1, 3}, {4, 1}}, {{1}, {9}},       {{3, 0}, {3, 1}}, {{}, {0}},
 };
 
 // backward gives two tensors: each is checked, with the other's gradient undefined or zero.
@@ -133,8 +132,7 @@ TEST_P(BinaryDoubleBackward, MatchesFiniteDifferences) {
       return Tensors{all.grad_output, all.a, all.b};
     };
     expect_gradient(
-        row.name + " a",
-        [&](const Tensors& in) { return row.backward(in[0], in[1], in[2]).first; },
+        row.name + " a", [&](const Tensors& in) { return row.backward(in[0], in[1], in[2]).first; },
         [&](const Tensor& gg, const Tensors& in) { return gradients_of(gg, {}, in); }, {g, a, b});
     expect_gradient(
         row.name + " b",
@@ -225,7 +223,8 @@ TEST(DoubleBackward, SingularitiesStayFinite) {
 TEST(DoubleBackward, GeluApproximateAndFma) {
   for (bool approximate : {false, true}) {
     expect_gradient(
-        "gelu_backward", [&](const Tensors& in) { return gelu_backward(in[0], in[1], approximate); },
+        "gelu_backward",
+        [&](const Tensors& in) { return gelu_backward(in[0], in[1], approximate); },
         [&](const Tensor& gg, const Tensors& in) {
           auto [grad_g, grad_x] = gelu_double_backward(gg, in[0], in[1], approximate);
           return Tensors{grad_g, grad_x};
@@ -243,9 +242,9 @@ TEST(DoubleBackward, GeluApproximateAndFma) {
         },
         [&](const Tensor& gg, const Tensors& in) {
           const double w = gg.item<double>();
-          const DoubleGradients all = fma_double_backward(
-              full_like(in[1], w), full_like(in[2], 2 * w), full(shape[2], 3 * w, float64), in[0],
-              in[1], in[2]);
+          const DoubleGradients all =
+              fma_double_backward(full_like(in[1], w), full_like(in[2], 2 * w),
+                                  full(shape[2], 3 * w, float64), in[0], in[1], in[2]);
           return Tensors{all.grad_output, all.a, all.b};
         },
         {draw::uniform(shape[3], -2, 2, 4), draw::uniform(shape[0], -2, 2, 1),

@@ -1,6 +1,7 @@
 // The values that elementwise expressions compute with: elements, and elements with a derivative.
 //
-//   [](auto x) { return x * sigmoid(x); }     // x is a Value, or a Dual where derivatives are asked
+//   [](auto x) { return x * sigmoid(x); }     // x is a Value, or a Dual where derivatives are
+//   asked
 //
 // A function written against `auto` is evaluated on a Value to get its value and on a Dual to get
 // its derivative as well; nobody writes the derivative down, the rows of the op tables know theirs.
@@ -66,26 +67,26 @@ class Condition {
   DType dtype_;
 };
 
-#define EXTENSOR_EXPRESSION(V)                                             \
-  V operator+(const V& a, const V& b);                                     \
-  V operator-(const V& a, const V& b);                                     \
-  V operator*(const V& a, const V& b);                                     \
-  V operator/(const V& a, const V& b);                                     \
-  V operator%(const V& a, const V& b); /* the sign of the divisor */       \
-  V operator-(const V& x);                                                 \
-  V operator+(const V& x);                                                 \
-  Condition<V> operator<(const V& a, const V& b);                          \
-  Condition<V> operator<=(const V& a, const V& b);                         \
-  Condition<V> operator>(const V& a, const V& b);                          \
-  Condition<V> operator>=(const V& a, const V& b);                         \
-  Condition<V> operator==(const V& a, const V& b);                         \
-  Condition<V> operator!=(const V& a, const V& b);                         \
-  Condition<V> operator&&(const Condition<V>& a, const Condition<V>& b);   \
-  Condition<V> operator||(const Condition<V>& a, const Condition<V>& b);   \
-  Condition<V> operator!(const Condition<V>& a);                           \
-  V select(const Condition<V>& condition, const V& yes, const V& no);      \
-  V max(const V& a, const V& b); /* NaN in either gives NaN */             \
-  V min(const V& a, const V& b);                                           \
+#define EXTENSOR_EXPRESSION(V)                                           \
+  V operator+(const V& a, const V& b);                                   \
+  V operator-(const V& a, const V& b);                                   \
+  V operator*(const V& a, const V& b);                                   \
+  V operator/(const V& a, const V& b);                                   \
+  V operator%(const V& a, const V& b); /* the sign of the divisor */     \
+  V operator-(const V& x);                                               \
+  V operator+(const V& x);                                               \
+  Condition<V> operator<(const V& a, const V& b);                        \
+  Condition<V> operator<=(const V& a, const V& b);                       \
+  Condition<V> operator>(const V& a, const V& b);                        \
+  Condition<V> operator>=(const V& a, const V& b);                       \
+  Condition<V> operator==(const V& a, const V& b);                       \
+  Condition<V> operator!=(const V& a, const V& b);                       \
+  Condition<V> operator&&(const Condition<V>& a, const Condition<V>& b); \
+  Condition<V> operator||(const Condition<V>& a, const Condition<V>& b); \
+  Condition<V> operator!(const Condition<V>& a);                         \
+  V select(const Condition<V>& condition, const V& yes, const V& no);    \
+  V max(const V& a, const V& b); /* NaN in either gives NaN */           \
+  V min(const V& a, const V& b);                                         \
   V clamp(const V& x, const V& lo, const V& hi); /* lets NaN through */
 EXTENSOR_EXPRESSION(Value)
 EXTENSOR_EXPRESSION(Dual)

@@ -97,11 +97,12 @@ class ElementwiseFunction {
   template <class V, std::size_t count>
   auto call() const {
     return [this](const V* inputs) {
-      return [&]<std::size_t... k>(std::index_sequence<k...>) -> V {
+      return [&]<std::size_t... k>(std::index_sequence<k...>)->V {
         static_assert(std::is_invocable_v<const Function&, decltype(inputs[k])...>,
                       "the function takes another number of inputs");
         return function_(inputs[k]...);
-      }(std::make_index_sequence<count>());
+      }
+      (std::make_index_sequence<count>());
     };
   }
 

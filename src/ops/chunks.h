@@ -16,11 +16,11 @@ using ChunkFunction =
 
 struct ChunkedCall {
   const char* operation;
-  Shape shape;                      // that the inputs broadcast to
-  std::span<const Tensor> inputs;   // of any dtype and layout; an undefined one is the number 0
-  std::span<const DType> outputs;   // the dtypes of the results
-  DType compute = DType::float32;   // float32 or float64: what a chunk holds
-  double eps = 0;                   // of gradients taken of dual numbers
+  Shape shape;                     // that the inputs broadcast to
+  std::span<const Tensor> inputs;  // of any dtype and layout; an undefined one is the number 0
+  std::span<const DType> outputs;  // the dtypes of the results
+  DType compute = DType::float32;  // float32 or float64: what a chunk holds
+  double eps = 0;                  // of gradients taken of dual numbers
 };
 
 // One tensor of `shape` per output. ShapeError, naming the operation, when the function gives

@@ -1,6 +1,6 @@
 // The rows' backward expressions on dual numbers. The derivative of B(g, s) along s, as fast as
 // grad_grad_x, is the gradient that s gets from grad_grad_x · B(g, s).
-#include "extensor/double_backward.h"
+#include "extensor/second_order.h"
 
 #include "core/check.h"
 #include "extensor/broadcasting.h"
@@ -87,13 +87,13 @@ std::pair<Tensor, Tensor> unary_double_backward(UnaryRow* row, const char* opera
                                                 const Tensor& grad_output, const Tensor& saved,
                                                 double first = 0, double second = 0,
                                                 double eps = default_eps) {
-  const DType wide = promote_types(promote_types(grad_grad_x.dtype(), grad_output.dtype()),
-                                   saved.dtype());
+  const DType wide =
+      promote_types(promote_types(grad_grad_x.dtype(), grad_output.dtype()), saved.dtype());
   const Tensor inputs[] = {grad_grad_x, grad_output, saved};
   const DType outputs[] = {saved.dtype()};
   const double parameters[] = {first, second};
-  const ops::ChunkedCall call{operation, saved.shape(),            inputs,
-                              outputs,   ops::compute_dtype(wide), eps};
+  const ops::ChunkedCall call{operation, saved.shape(), inputs, outputs, ops::compute_dtype(wide),
+                              eps};
   Tensor of_saved =
       ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
         out[0] = row(parameters, Dual(in[1]), Dual(in[2], in[0])).derivative();
@@ -121,8 +121,7 @@ Tensor reduced(const Tensor& full, const Tensor& operand) {
 DoubleGradients binary_double_backward(BinaryRow* gradient_a, BinaryRow* gradient_b,
                                        const char* operation, const Tensor& grad_grad_a,
                                        const Tensor& grad_grad_b, const Tensor& grad_output,
-                                       const Tensor& a, const Tensor& b,
-                                       double eps = default_eps) {
+                                       const Tensor& a, const Tensor& b, double eps = default_eps) {
   check_float(operation, "a", a);
   check_float(operation, "b", b);
   const ops::Source operands[] = {a, b};
@@ -253,9 +252,8 @@ DoubleGradients fma_double_backward(const Tensor& grad_grad_a, const Tensor& gra
     }
   }
   ops::check_float("fma_double_backward", "grad_output", grad_output);
-  DoubleGradients gradients =
-      multiply_double_backward(grad_grad_a, grad_grad_b,
-                               reduce_broadcast_dims(grad_output, product), a, b);
+  DoubleGradients gradients = multiply_double_backward(
+      grad_grad_a, grad_grad_b, reduce_broadcast_dims(grad_output, product), a, b);
   Tensor of_grad_output = gradients.grad_output;
   if (grad_grad_c.defined()) of_grad_output = of_grad_output + grad_grad_c;
   gradients.grad_output = broadcast_to(of_grad_output.to(grad_output.dtype()), shape).contiguous();

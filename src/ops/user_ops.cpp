@@ -74,8 +74,7 @@ std::vector<Tensor> detail::differentiate_user_op(const char* name, const Tensor
       });
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (inputs[k].shape() == shape) continue;
-    gradients[k] =
-        reduce_broadcast_dims(gradients[k], inputs[k].shape()).to(inputs[k].dtype());
+    gradients[k] = reduce_broadcast_dims(gradients[k], inputs[k].shape()).to(inputs[k].dtype());
   }
   return gradients;
 }
@@ -86,8 +85,8 @@ std::vector<Tensor> detail::differentiate_user_op(const char* name, const Tensor
 CustomFunction::CustomFunction(std::string name, Forward forward, Backward backward)
     : name_(std::move(name)), forward_(std::move(forward)), backward_(std::move(backward)) {
   if (!forward_ || !backward_) {
-    throw ValueError(message("custom_function: ", name_, " has no ",
-                             forward_ ? "backward" : "forward"));
+    throw ValueError(
+        message("custom_function: ", name_, " has no ", forward_ ? "backward" : "forward"));
   }
 }
 

@@ -22,8 +22,8 @@ struct DoubleGradients {
   Tensor grad_output, a, b;
 };
 
-#define EXTENSOR_DOUBLE_BACKWARD(name, ...)                                                        \
-  std::pair<Tensor, Tensor> name##_double_backward(const Tensor& grad_grad_x,                      \
+#define EXTENSOR_DOUBLE_BACKWARD(name, ...)                                   \
+  std::pair<Tensor, Tensor> name##_double_backward(const Tensor& grad_grad_x, \
                                                    const Tensor& grad_output, __VA_ARGS__);
 #define UNARY(name, lo_, hi_, kinks, saved, ...) EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved)
 #define UNARY_EPS(name, lo_, hi_, kinks, saved, ...) \
