@@ -1,5 +1,5 @@
 // Second derivatives: finite differences of every row's backward against its double backward.
-#include "extensor/double_backward.h"
+#include "extensor/second_order.h"
 
 #include <gtest/gtest.h>
 

@@ -39,6 +39,8 @@ struct ElementwiseCall {
   int input_count;
   const Shape* shape;
   std::int64_t numel;
+  // The elements of the whole result where this call makes a part of it: whether it fits a cache.
+  std::int64_t whole_numel = 0;
   // Every operand is dense in row-major order over `shape`, or a single element (`repeats`);
   // strides are not read then.
   bool contiguous;

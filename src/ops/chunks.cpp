@@ -17,20 +17,51 @@ namespace {
 
 using expression::Value;
 
-// Elements of a chunk: a handful of temporaries fit the second cache level, and a kernel's work
+// A chunk: what an op reads and writes of it fits the first cache level, and a kernel's work
 // outweighs its call.
-constexpr std::int64_t chunk_elements = 4096;
+constexpr std::int64_t chunk_bytes = 8192;
 // Elements a thread should get at least: enough to be worth waking it up.
 constexpr std::int64_t grain = 8192;
+
+// Parts of one dense tensor, one after the other, on one thread. The storage is the thread's own,
+// so that threads do not count references in the same place, and the view is moved along while
+// nobody else holds it.
+class Window {
+ public:
+  Window() = default;
+  explicit Window(const Tensor& dense) : base_(dense.impl().data), item_(dense.itemsize()) {
+    dtype_ = dense.dtype();
+    storage_ = wrap_storage(
+        base_, dense.nbytes(), dense.device(),
+        [](void* held) { delete static_cast<Tensor*>(held); }, new Tensor(dense));
+  }
+
+  const Tensor& move_to(std::int64_t first, std::int64_t count) {
+    std::byte* data = base_ + static_cast<std::size_t>(first) * item_;
+    if (view_.defined() && view_.numel() == count && view_.impl().references == 1) {
+      view_.impl().data = data;
+    } else {
+      view_ = detail::make_on_storage(storage_, data, dtype_, {count}, {1});
+    }
+    return view_;
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t item_ = 0;
+  DType dtype_ = DType::float32;
+  StoragePointer storage_;
+  Tensor view_;
+};
 
 Tensor dense_part(const Tensor& dense, std::int64_t first, std::int64_t count) {
   const auto offset = first * static_cast<std::int64_t>(dense.itemsize());
   return detail::make_view(dense, dense.impl().data + offset, {count}, {1});
 }
 
-void copy(const Source& from, Tensor& to) {
+void copy(const Source& from, Tensor& to, std::int64_t whole_numel = 0) {
   const Source inputs[] = {from};
-  launch(ElementwiseOp::copy, to.dtype(), inputs, to);
+  launch(ElementwiseOp::copy, to.dtype(), inputs, to, {}, {}, whole_numel);
 }
 
 // Elements begin … end − 1 of `from` in row-major order into the dense `to`.
@@ -77,12 +108,19 @@ struct Input {
     dense = view.is_contiguous();
   }
 
-  Value chunk(const char* operation, std::int64_t first, std::int64_t count, DType compute) const {
+  Window window() const { return view.defined() && dense ? Window(view) : Window(); }
+
+  // Without a window where there is one chunk only.
+  Value chunk(const char* operation, Window* window, std::int64_t first, std::int64_t count,
+              DType compute) const {
     if (!view.defined()) return number;
-    if (dense && view.dtype() == compute) return Value(dense_part(view, first, count));
+    Tensor part;
+    if (dense)
+      part = window != nullptr ? window->move_to(first, count) : dense_part(view, first, count);
+    if (dense && view.dtype() == compute) return Value(std::move(part));
     Tensor elements = detail::make_empty(operation, {count}, compute, view.device());
     if (dense) {
-      copy(dense_part(view, first, count), elements);
+      copy(part, elements);
     } else {
       gather(view, first, first + count, elements);
     }
@@ -95,12 +133,17 @@ class Run {
   Run(const ChunkedCall& call, const ChunkFunction& function, Device device)
       : call_(call), function_(function), device_(device) {
     numel_ = detail::checked_numel(call.operation, call.shape);
+    chunk_ = chunk_bytes / static_cast<std::int64_t>(itemsize(call.compute));
+    inputs_.reserve(call.inputs.size());
     for (const Tensor& input : call.inputs) inputs_.emplace_back(input, call.shape, numel_);
   }
 
   std::vector<Tensor> whole() {
-    std::vector<Value> values(call_.outputs.size());
-    if (numel_ != 0) evaluate(0, numel_, values);
+    Memory memory;
+    memory.values.resize(call_.outputs.size());
+    std::vector<Value>& values = memory.values;
+    const ExpressionScope scope(call_.eps);
+    if (numel_ != 0) evaluate(0, numel_, memory);
     std::vector<Tensor> results;
     for (std::size_t k = 0; k < values.size(); ++k) {
       const DType dtype = call_.outputs[k];
@@ -109,7 +152,7 @@ class Run {
         continue;
       }
       results.push_back(detail::make_empty(call_.operation, call_.shape, dtype, device_));
-      if (numel_ != 0) store(values[k], dense_part(results.back(), 0, numel_));
+      if (numel_ != 0) store(values[k], dense_part(results.back(), 0, numel_), 0);
     }
     return results;
   }
@@ -119,7 +162,7 @@ class Run {
     for (DType dtype : call_.outputs) {
       results.push_back(detail::make_empty(call_.operation, call_.shape, dtype, device_));
     }
-    const std::int64_t chunks = (numel_ + chunk_elements - 1) / chunk_elements;
+    const std::int64_t chunks = (numel_ + chunk_ - 1) / chunk_;
     std::mutex mutex;
     std::exception_ptr error;
     std::int64_t failed = std::numeric_limits<std::int64_t>::max();
@@ -127,8 +170,9 @@ class Run {
                       [&](std::int64_t begin, std::int64_t end) {
                         std::int64_t chunk = begin;
                         try {
-                          std::vector<Value> values(results.size());
-                          for (; chunk < end; ++chunk) run_chunk(chunk, values, results);
+                          ExpressionScope scope(call_.eps);
+                          Memory memory(inputs_, results);
+                          for (; chunk < end; ++chunk) run_chunk(chunk, scope, memory);
                         } catch (...) {
                           // The first in order of the elements, whichever thread was faster.
                           const std::lock_guard lock(mutex);
@@ -142,29 +186,52 @@ class Run {
     return results;
   }
 
-  bool fits_one_chunk() const { return numel_ <= chunk_elements; }
+  bool fits_one_chunk() const { return numel_ <= chunk_; }
 
  private:
-  void run_chunk(std::int64_t chunk, std::vector<Value>& values,
-                 const std::vector<Tensor>& results) {
-    const std::int64_t first = chunk * chunk_elements;
-    const std::int64_t count = std::min(chunk_elements, numel_ - first);
-    evaluate(first, count, values);
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      store(values[k], dense_part(results[k], first, count));
-      values[k] = 0;
+  // Of one thread, kept from chunk to chunk.
+  struct Memory {
+    std::vector<Window> input_windows, result_windows;
+    std::vector<Value> inputs, values;
+    std::vector<Tensor> targets;
+
+    Memory() = default;
+    Memory(const std::vector<Input>& from, const std::vector<Tensor>& results)
+        : values(results.size()), targets(results.size()) {
+      for (const Input& input : from) input_windows.push_back(input.window());
+      for (const Tensor& result : results) result_windows.emplace_back(result);
+    }
+  };
+
+  void run_chunk(std::int64_t chunk, ExpressionScope& scope, Memory& memory) const {
+    const std::int64_t first = chunk * chunk_;
+    const std::int64_t count = std::min(chunk_, numel_ - first);
+    for (std::size_t k = 0; k < memory.targets.size(); ++k) {
+      memory.targets[k] = memory.result_windows[k].move_to(first, count);
+    }
+    scope.begin_chunk(memory.targets, numel_);
+    evaluate(first, count, memory);
+    scope.end_chunk(memory.values);
+    for (std::size_t k = 0; k < memory.targets.size(); ++k) {
+      Value& value = memory.values[k];
+      Tensor& target = memory.targets[k];
+      const bool stored = !value.is_number() && value.elements().impl().data == target.impl().data;
+      if (!stored) store(value, target, numel_);
+      value = 0;
+      target = Tensor();
     }
   }
 
-  void evaluate(std::int64_t first, std::int64_t count, std::vector<Value>& values) const {
-    const GradientEps eps(call_.eps);
-    std::vector<Value> inputs;
-    inputs.reserve(inputs_.size());
-    for (const Input& input : inputs_) {
-      inputs.push_back(input.chunk(call_.operation, first, count, call_.compute));
+  void evaluate(std::int64_t first, std::int64_t count, Memory& memory) const {
+    memory.inputs.clear();
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      Window* window = memory.input_windows.empty() ? nullptr : &memory.input_windows[k];
+      memory.inputs.push_back(
+          inputs_[k].chunk(call_.operation, window, first, count, call_.compute));
     }
-    function_(inputs, values);
-    for (const Value& value : values) check(value, count);
+    function_(memory.inputs, memory.values);
+    for (const Value& value : memory.values) check(value, count);
+    memory.inputs.clear();
   }
 
   void check(const Value& value, std::int64_t count) const {
@@ -180,8 +247,9 @@ class Run {
     }
   }
 
-  static void store(const Value& value, Tensor to) {
-    copy(value.is_number() ? Source(value.number(), to.dtype()) : Source(value.elements()), to);
+  static void store(const Value& value, Tensor to, std::int64_t whole_numel) {
+    copy(value.is_number() ? Source(value.number(), to.dtype()) : Source(value.elements()), to,
+         whole_numel);
   }
 
   // Fresh memory that nobody else holds is the result itself.
@@ -194,7 +262,7 @@ class Run {
   const ChunkedCall& call_;
   const ChunkFunction& function_;
   Device device_;
-  std::int64_t numel_;
+  std::int64_t numel_, chunk_;
   std::vector<Input> inputs_;
 };
 

@@ -1,6 +1,6 @@
 // The rows' backward expressions on dual numbers. The derivative of B(g, s) along s, as fast as
 // grad_grad_x, is the gradient that s gets from grad_grad_x · B(g, s).
-#include "extensor/double_backward.h"
+#include "extensor/second_order.h"
 
 #include "core/check.h"
 #include "extensor/broadcasting.h"

@@ -3,20 +3,71 @@
 #include "ops/expression.h"
 
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
-#include "core/check.h"
+#include "core/make_tensor.h"
 #include "extensor/elementwise.h"
 #include "ops/launch.h"
 
 namespace extensor {
 
+namespace ops {
+
 namespace {
-thread_local double gradient_eps = default_eps;
+thread_local ExpressionScope* current_scope = nullptr;
+constexpr std::size_t no_maker = static_cast<std::size_t>(-1);
+}  // namespace
+
+ExpressionScope::ExpressionScope(double eps) : outer_(current_scope), eps_(eps) {
+  current_scope = this;
+}
+ExpressionScope::~ExpressionScope() { current_scope = outer_; }
+ExpressionScope* ExpressionScope::current() { return current_scope; }
+
+void ExpressionScope::begin_chunk(std::vector<Tensor>& targets, std::int64_t whole_numel) {
+  targets_ = &targets;
+  keeps_scratch_ = true;
+  whole_numel_ = whole_numel;
+  makers_.resize(targets.size(), no_maker);
+  made_.clear();
 }
 
-ops::GradientEps::GradientEps(double eps) : before_(gradient_eps) { gradient_eps = eps; }
-ops::GradientEps::~GradientEps() { gradient_eps = before_; }
+void ExpressionScope::end_chunk(const std::vector<expression::Value>& values) {
+  targets_ = nullptr;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    makers_[k] = no_maker;
+    if (values[k].is_number()) continue;
+    const std::byte* data = values[k].elements().impl().data;
+    // Memory may have been used before: the last kernel that wrote there made the value.
+    for (std::size_t i = made_.size(); i-- > 0 && makers_[k] == no_maker;) {
+      if (made_[i] == data) makers_[k] = i;
+    }
+  }
+}
+
+Tensor* ExpressionScope::next_target(const Shape& shape, DType dtype) {
+  if (targets_ == nullptr) return nullptr;
+  for (std::size_t k = 0; k < targets_->size(); ++k) {
+    if (makers_[k] != made_.size()) continue;
+    Tensor& target = (*targets_)[k];
+    if (target.dtype() == dtype && target.shape() == shape) return &target;
+  }
+  return nullptr;
+}
+
+Tensor ExpressionScope::scratch(const Shape& shape, DType dtype, Device device) {
+  for (const Tensor& tensor : scratch_) {
+    if (tensor.impl().references == 1 && tensor.dtype() == dtype && tensor.shape() == shape) {
+      return tensor;
+    }
+  }
+  Tensor made = detail::make_empty("expression", shape, dtype, device);
+  if (keeps_scratch_) scratch_.push_back(made);
+  return made;
+}
+
+}  // namespace ops
 
 namespace expression {
 
@@ -40,19 +91,53 @@ Source source_of(const Value& value, DType compute) {
   return value.is_number() ? Source(value.number(), compute) : Source(value.elements());
 }
 
+double gradient_eps() {
+  const auto* scope = ops::ExpressionScope::current();
+  return scope == nullptr ? default_eps : scope->eps();
+}
+
+// The tensor among the sources whose shape all others have, or null.
+const Tensor* common_shape(std::span<const Source> sources) {
+  const Tensor* first = nullptr;
+  for (const Source& source : sources) {
+    if (!source.is_tensor()) continue;
+    if (first == nullptr) {
+      first = &source.tensor();
+    } else if (!(source.tensor().shape() == first->shape())) {
+      return nullptr;
+    }
+  }
+  return first;
+}
+
 // op of values in `compute`. Numbers alone give a number.
 Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Value*> values,
             DType compute, DType result, Parameter first = {}, Parameter second = {}) {
-  Source sources[backend::max_inputs] = {Source(0, compute), Source(0, compute),
-                                         Source(0, compute)};
+  static const Tensor none;
+  Source sources[backend::max_inputs] = {none, none, none};
   bool numbers = true;
   std::size_t count = 0;
   for (const Value* value : values) {
     numbers = numbers && value->is_number();
     sources[count++] = source_of(*value, compute);
   }
-  const Tensor out = ops::evaluate(op, name, compute, result, {sources, count}, first, second);
-  return numbers ? Value(out.item<double>()) : Value(out);
+  const std::span<const Source> inputs(sources, count);
+  auto* scope = ops::ExpressionScope::current();
+  if (scope == nullptr || numbers) {
+    const Tensor out = ops::evaluate(op, name, compute, result, inputs, first, second);
+    return numbers ? Value(out.item<double>()) : Value(out);
+  }
+  const Tensor* like = common_shape(inputs);
+  if (like == nullptr) {
+    return Value(ops::evaluate(op, name, compute, result, inputs, first, second));  // which throws
+  }
+  ops::common_device(name, inputs);
+  Tensor* target = scope->next_target(like->shape(), result);
+  Tensor out = target != nullptr ? *target : scope->scratch(like->shape(), result, like->device());
+  ops::launch(op, compute, inputs, out, first, second,
+              target != nullptr ? scope->whole_numel() : 0);
+  scope->made(out);
+  return Value(std::move(out));
 }
 Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Value*> values,
             Parameter first = {}, Parameter second = {}) {
@@ -100,7 +185,7 @@ Value sum_of(const Value& a, const Value& b) {
 
 Dual binary(const BinaryRow& row, const Dual& a, const Dual& b) {
   const Value y = apply(row.forward, row.name, {&a.value(), &b.value()});
-  const Parameter eps{gradient_eps, 0};
+  const Parameter eps{gradient_eps(), 0};
   const Value from_a = gradient(row.gradient_a, row.text_a, row.name, a.derivative(),
                                 {&a.derivative(), &a.value(), &b.value()}, eps, {});
   const Value from_b = gradient(row.gradient_b, row.text_b, row.name, b.derivative(),
@@ -197,7 +282,7 @@ constexpr bool is_result(std::string_view saved) { return saved == "y"; }
   }
 #define EXTENSOR_COMMA ,
 #define EXTENSOR_NONE Parameter{}, Parameter{}
-#define EXTENSOR_EPS Parameter{gradient_eps, 0}, Parameter{}
+#define EXTENSOR_EPS Parameter{gradient_eps(), 0}, Parameter{}
 #define UNARY(name, lo_, hi_, kinks, saved, forward, backward) \
   EXTENSOR_UNARY(name, saved, backward, , EXTENSOR_NONE, EXTENSOR_NONE)
 #define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward) \

@@ -93,10 +93,11 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
 }  // namespace
 
 void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
-            Parameter first, Parameter second) {
+            Parameter first, Parameter second, std::int64_t whole_numel) {
   const detail::TensorImpl& result = out.impl();
   if (result.numel == 0) return;
   backend::ElementwiseCall call = make_call(op, compute, inputs, result, first, second);
+  call.whole_numel = whole_numel;
   const backend::Backend& backend = backend::backend_for(result.storage->device);
   if (call.contiguous) return backend.elementwise(call);
   Strides strides[backend::max_inputs];

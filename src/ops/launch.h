@@ -49,8 +49,9 @@ Device common_device(const char* operation, std::span<const Source> inputs);
 Shape broadcast_inputs(const char* operation, std::span<const Source> inputs);
 
 // out[i] = op(inputs[i] …), everything checked already; inputs broadcast to out's shape.
+// A call that makes a part of a larger result says how many elements that has.
 void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
-            Parameter first = {}, Parameter second = {});
+            Parameter first = {}, Parameter second = {}, std::int64_t whole_numel = 0);
 
 // A new tensor of `dtype`, computed in `compute`, in the inputs' broadcast shape.
 Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,

@@ -232,8 +232,8 @@ void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int6
 // Whether to write past the caches: a result beyond the last of them, in whole cache lines, that is
 // not read here.
 bool pays_to_stream(const Job& job, const ElementwiseCall& call, const ElementwisePlan* plan) {
-  const std::size_t bytes = static_cast<std::size_t>(call.numel) * job.out_stored_size;
-  if (bytes < streaming_bytes) return false;
+  const auto numel = static_cast<std::size_t>(std::max(call.numel, call.whole_numel));
+  if (numel * job.out_stored_size < streaming_bytes) return false;
   if (reinterpret_cast<std::uintptr_t>(call.out.data) % 64 != 0) return false;
   for (int k = 0; k < job.inputs; ++k) {
     if (call.inputs[k].data == call.out.data) return false;
@@ -257,7 +257,8 @@ const ElementwiseTable& elementwise_table(DType compute) {
 
 void elementwise(const ElementwiseCall& call) {
   if (call.numel == 0) return;
-  if (call.contiguous && call.numel < grain && run_small(call)) return;
+  const bool small = call.numel < grain && call.whole_numel * widest_item < streaming_bytes;
+  if (call.contiguous && small && run_small(call)) return;
   Job job = make_job(call);
   if (call.contiguous) {
     std::int64_t strides[max_inputs] = {};
