@@ -70,9 +70,10 @@ std::vector<Sample> reshape_samples() {
   const std::pair<Shape, Shape> pairs[] = {
       {{2, 6}, {3, 4}}, {{17}, {17, 1}}, {{}, {1, 1}}, {{3, 0, 2}, {0, 5}}, {{2, 3, 4}, {24}}};
   for (const auto& [from, to] : pairs) {
+    const Shape shape = to;
     samples.push_back(reshaping_sample(
         to_string(from) + " to " + to_string(to), from, to,
-        [to](const Tensor& x) { return reshape(x, to); },
+        [shape](const Tensor& x) { return reshape(x, shape); },
         [](const Tensor& g, const Tensor& x) { return reshape_backward(g, x.shape()); }));
   }
   return samples;
@@ -171,10 +172,10 @@ std::vector<Sample> broadcast_to_samples() {
   const std::pair<Shape, Shape> pairs[] = {
       {{3, 1}, {3, 5}}, {{}, {2, 3}}, {{17}, {2, 17}}, {{1, 4}, {0, 4}}, {{2, 1, 3}, {4, 2, 3, 3}}};
   for (const auto& [from, to] : pairs) {
-    const Shape source = from;
+    const Shape source = from, target = to;
     samples.push_back(moving_sample(
         to_string(from) + " to " + to_string(to), drawn(from), to,
-        [to](const Tensor& x) { return broadcast_to(x, to); },
+        [target](const Tensor& x) { return broadcast_to(x, target); },
         [source](const Dims& at) {
           Dims position;
           for (std::size_t d = 0; d < source.size(); ++d) {

@@ -267,19 +267,20 @@ std::vector<Sample> unique_samples(bool all) {
 void add_sorting(std::vector<Op>& ops) {
   const auto add = [&](const char* name, const char* formula, const char* gradient,
                        std::vector<std::string> backward,
-                       std::function<std::vector<Sample>()> samples) {
+                       std::function<std::vector<Sample>()> samples, DTypes dtypes = DTypes::all) {
     ops.push_back(
-        {name, "sorting", formula, gradient, std::move(backward), DTypes::all, std::move(samples)});
+        {name, "sorting", formula, gradient, std::move(backward), dtypes, std::move(samples)});
   };
   add("sort", "the elements along an axis in order, NaN last", "g put back where they came from",
       {"sort_backward"}, sort_samples);
   add("argsort", "the positions along an axis in the order of the elements", "", {},
       argsort_samples);
-  add("sort_with_indices", "sort and argsort at once", "as sort", {"sort_backward"},
+  add("sort_with_indices", "sort and argsort at once; its gradient is that of sort", "", {},
       sort_with_indices_samples);
   add("topk", "the k largest or smallest along an axis, and their positions",
       "g put back where they came from, 0 elsewhere", {"topk_backward"}, topk_samples);
-  add("searchsorted", "where values would go into a sorted row", "", {}, searchsorted_samples);
+  add("searchsorted", "where values would go into a sorted row", "", {}, searchsorted_samples,
+      DTypes::numbers);  // a sorted row is not sorted as bool
   add("unique", "each value once, ascending", "", {}, [] { return unique_samples(false); });
   add("unique_all", "each value once, its first position, who has it and how often it is there", "",
       {}, [] { return unique_samples(true); });

@@ -392,7 +392,8 @@ TEST(Cumulative, DTypes) {
   EXPECT_EQ(integers(cumulative_sum(tensor({-1, -2}, int16))), (Integers{-1, -3}));
   EXPECT_EQ(cumulative_sum(zeros({3}, float16)).dtype(), float16);
   EXPECT_THROW(cumulative_sum(zeros({2, 3})), ValueError);
-  EXPECT_THROW(cumulative_sum(scalar(1.0)), ValueError);
+  EXPECT_EQ(cumulative_sum(scalar(3)).item<int>(), 3);
+  EXPECT_EQ(cumulative_prod_backward(full({}, 2.0), scalar(5.0), -1).item<float>(), 2);
   EXPECT_THROW(cumulative_sum(zeros({2, 3}), 2), IndexError);
   EXPECT_THROW(cumulative_sum_backward(zeros({3}, int64), 0), DTypeError);
   EXPECT_THROW(cumulative_prod_backward(zeros({3}), zeros({4}), 0), ShapeError);

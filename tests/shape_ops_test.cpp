@@ -170,6 +170,7 @@ TEST(ShapeOps, PartsWithoutAGradientCountAsZero) {
 TEST(ShapeOps, WrongGradOutputsAreRefused) {
   EXPECT_THROW(concatenate_backward(ones({5}), {{2}, {2}}), ShapeError);
   EXPECT_THROW(concatenate_backward(ones({4, 1}), {{2, 1}, {2, 2}}), ShapeError);
+  EXPECT_THROW(concatenate_backward(ones({4}), {{-1}, {5}}), ShapeError);
   EXPECT_THROW(concatenate_backward(ones({4}), {}), ValueError);
   EXPECT_THROW(concatenate_backward(ones({4}, int32), {{2}, {2}}), DTypeError);
   EXPECT_THROW(stack_backward(ones({2}), 1), IndexError);

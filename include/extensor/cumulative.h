@@ -9,7 +9,7 @@
 
 namespace extensor {
 
-// The axis may be left out for tensors of one dimension; ValueError for others.
+// The axis may be left out up to one dimension; ValueError beyond. A 0-d tensor is a row of one.
 Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis = {});
 Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int64_t> axis = {});
 

@@ -14,11 +14,12 @@ using backend::ScanCall;
 using backend::ScanOp;
 using detail::message;
 
+// A 0-d tensor is a row of one element.
 std::int64_t scan_axis(const char* operation, const Tensor& x, std::optional<std::int64_t> axis) {
-  if (axis) return detail::normalize_axis(operation, *axis, x.ndim());
-  if (x.ndim() == 1) return 0;
+  if (axis) return detail::normalize_axis(operation, *axis, x.ndim() == 0 ? 1 : x.ndim());
+  if (x.ndim() <= 1) return 0;
   throw ValueError(message(operation, ": x is ", x.shape(),
-                           " and no axis is given (only one dimension needs none)"));
+                           " and no axis is given (needed beyond one dimension)"));
 }
 
 // Of a dense tensor in the result's dtype.

@@ -182,6 +182,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
                                 const Tensor& indices, std::int64_t axis) {
   constexpr const char* operation = "take_along_axis_backward";
+  checked_numel(operation, input_shape);
   const AlongAxis along(operation, input_shape, indices, axis);
   check_devices(operation, grad_output, indices);
   ops::check_grad_output(operation, grad_output, along.indices);

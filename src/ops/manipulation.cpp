@@ -108,6 +108,7 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
   Shape joined = first;
   joined[dimension] = 0;
   for (const Shape& shape : shapes) {
+    detail::checked_numel(operation, shape);
     Shape like = first;
     if (shape.size() == first.size()) like[dimension] = shape[dimension];
     if (!(shape == like) ||

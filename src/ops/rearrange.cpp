@@ -113,12 +113,9 @@ Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64
   }
   detail::checked_numel(operation, {total});
   Tensor positions = detail::make_empty(operation, {total}, DType::int64);
-  std::int64_t begin = 0;
+  std::int64_t* next = positions.data<std::int64_t>();
   for (std::int64_t i = 0; i < length; ++i) {
-    const std::int64_t times = repeats[repeats.size() == 1 ? 0 : at(i)];
-    if (times == 0) continue;
-    positions.slice(0, begin, begin + times).fill(i);
-    begin += times;
+    next = std::fill_n(next, repeats[repeats.size() == 1 ? 0 : at(i)], i);
   }
   return positions;
 }
