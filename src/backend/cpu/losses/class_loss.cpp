@@ -42,6 +42,7 @@ class ClassLossRunner {
   void forward() const {
     std::vector<double> losses(static_cast<std::size_t>(call_.rows));
     for_each_row([&](std::int64_t row, Buffers& buffers) {
+      if (call_.statistics != nullptr) std::fill_n(call_.statistics + 2 * row, 2, 0.0);
       losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
     });
     if (call_.reduction == LossReduction::none) {
@@ -140,16 +141,24 @@ class ClassLossRunner {
     double sum() const { return named + others; }
     double log_sum() const { return named == 1 ? std::log1p(others) : std::log(sum()); }
   };
-  Softmax softmax_of(const T* x, std::int64_t index) const {
+  Softmax softmax_of(const T* x, std::int64_t row, std::int64_t index) const {
     SumOfExp<T> others{-std::numeric_limits<T>::infinity(), 0};
-    if (index < 0) {
-      kernels_.add_exponentials(x, n_, others);
-      return {others.m, 0, others.sum};
-    }
     const auto at = static_cast<std::size_t>(index);
-    others.m = x[at];
-    kernels_.add_exponentials(x, at, others);
-    kernels_.add_exponentials(x + at + 1, n_ - at - 1, others);
+    double* statistics = call_.statistics == nullptr ? nullptr : call_.statistics + 2 * row;
+    if (call_.g != nullptr && statistics != nullptr) {
+      others = {static_cast<T>(statistics[0]), statistics[1]};
+    } else if (index < 0) {
+      kernels_.add_exponentials(x, n_, others);
+    } else {
+      others.m = x[at];
+      kernels_.add_exponentials(x, at, others);
+      kernels_.add_exponentials(x + at + 1, n_ - at - 1, others);
+    }
+    if (call_.g == nullptr && statistics != nullptr) {
+      statistics[0] = static_cast<double>(others.m);
+      statistics[1] = others.sum;
+    }
+    if (index < 0) return {others.m, 0, others.sum};
     const double below = static_cast<double>(x[at]) - static_cast<double>(others.m);
     return {others.m, below == 0 ? 1 : std::exp(below), others.sum};
   }
@@ -159,7 +168,7 @@ class ClassLossRunner {
     if (!call_.softmax) return -weight_of(index) * element(row, index);
     if (n_ == 0) return 0;
     const T* x = buffers.read(call_.x, row, 0);
-    const Softmax softmax = softmax_of(x, index);
+    const Softmax softmax = softmax_of(x, row, index);
     const double m = static_cast<double>(softmax.m), logarithm = softmax.log_sum();
     double loss = 0;
     if (index >= 0) {
@@ -184,7 +193,7 @@ class ClassLossRunner {
       return;
     }
     const T* x = buffers.read(call_.x, row, 0);
-    const Softmax softmax = softmax_of(x, index);
+    const Softmax softmax = softmax_of(x, row, index);
     if (!has_spread()) {
       const double scale = factor * named / softmax.sum();
       kernels_.scaled_exp(x, softmax.m, static_cast<T>(scale), gradient, n_);
