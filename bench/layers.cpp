@@ -48,8 +48,9 @@ Work cross_entropy_work(const Task& task) {
   const Tensor logits = operand(task, 0);
   const Tensor target = integers(logits.size(0), logits.size(1));
   return [logits, target, g = ones({})] {
-    cross_entropy(logits, target);
-    cross_entropy_backward(g, logits, target);
+    const auto [loss, statistics] = cross_entropy_with_statistics(logits, target);
+    cross_entropy_backward(g, logits, target, {}, Reduction::mean, default_ignore_index, 0, false,
+                           statistics);
   };
 }
 

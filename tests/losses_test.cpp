@@ -288,6 +288,36 @@ TEST(CrossEntropy, IgnoreIndexMayBeAClass) {
   EXPECT_NE(gradients[0], 0);
 }
 
+TEST(CrossEntropy, StatisticsSaveWorkAndChangeNothing) {
+  const Tensor labels = tensor({0, -100, 2, 1000});
+  for (DType dtype : float_dtypes) {
+    const Tensor logits = draw::uniform({4, 1500}, -4, 4, 1).to(dtype);
+    const Tensor probabilities = draw::uniform({4, 1500}, 0, 1, 2).to(dtype);
+    for (const Tensor& target : {labels, probabilities}) {
+      for (double smoothing : {0.0, 0.1}) {
+        const auto [loss, statistics] = cross_entropy_with_statistics(
+            logits, target, {}, Reduction::none, default_ignore_index, smoothing);
+        EXPECT_TRUE(identical(loss, cross_entropy(logits, target, {}, Reduction::none,
+                                                  default_ignore_index, smoothing)));
+        const auto with = cross_entropy_backward(ones({4}), logits, target, {}, Reduction::none,
+                                                 default_ignore_index, smoothing, true, statistics);
+        const auto without = cross_entropy_backward(ones({4}), logits, target, {}, Reduction::none,
+                                                    default_ignore_index, smoothing);
+        EXPECT_TRUE(identical(with.first, without.first)) << name(dtype);
+        if (with.second.defined()) EXPECT_TRUE(identical(with.second, without.second));
+      }
+    }
+  }
+  const Tensor logits = ones({2, 3}), target = tensor({0, 1});
+  const auto backward = [&](const Tensor& statistics) {
+    cross_entropy_backward(ones({}), logits, target, {}, Reduction::mean, default_ignore_index, 0,
+                           true, statistics);
+  };
+  EXPECT_THROW(backward(ones({2}, DType::float64)), ShapeError);
+  EXPECT_THROW(backward(ones({3, 2}, DType::float64)), ShapeError);
+  EXPECT_THROW(backward(ones({2, 2}, DType::float32)), ShapeError);
+}
+
 TEST(CrossEntropy, NoClassesAtAll) {
   const Tensor none = zeros({2, 0});
   EXPECT_EQ(cross_entropy(none, none).item<float>(), 0);

@@ -51,6 +51,9 @@ struct ClassLossCall {
   std::byte* out;
   std::byte* gradient_x;
   std::byte* gradient_probabilities;
+  // [rows, 2]: what a row's softmax took to find. The forward leaves it, the backward may read it;
+  // null: neither.
+  double* statistics;
 };
 
 }  // namespace extensor::backend

@@ -177,17 +177,44 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
                  operands.call(true, reduction, ignore_index, label_smoothing), reduction);
 }
 
+std::pair<Tensor, Tensor> cross_entropy_with_statistics(const Tensor& logits, const Tensor& target,
+                                                        const Tensor& weight, Reduction reduction,
+                                                        std::int64_t ignore_index,
+                                                        double label_smoothing) {
+  const char* operation = "cross_entropy_with_statistics";
+  check_smoothing(operation, label_smoothing);
+  const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
+  Tensor statistics =
+      detail::make_empty(operation, {operands.layout.rows(), 2}, DType::float64, logits.device());
+  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
+  call.statistics = statistics.data<double>();
+  return {forward(operation, operands, call, reduction), statistics};
+}
+
 std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
                                                  const Tensor& target, const Tensor& weight,
                                                  Reduction reduction, std::int64_t ignore_index,
-                                                 double label_smoothing, bool target_gradient) {
+                                                 double label_smoothing, bool target_gradient,
+                                                 const Tensor& statistics) {
   check_smoothing("cross_entropy_backward", label_smoothing);
   ops::check_float("cross_entropy_backward", "logits", logits);
   const ClassOperands operands("cross_entropy_backward", "logits", logits, target, weight,
                                ignore_index, true);
-  const auto [grad_logits, grad_target] = backward(
-      "cross_entropy_backward", grad_output, operands,
-      operands.call(true, reduction, ignore_index, label_smoothing), reduction, target_gradient);
+  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
+  Tensor saved;
+  if (statistics.defined()) {
+    const Shape expected{operands.layout.rows(), 2};
+    if (!(statistics.shape() == expected) || statistics.dtype() != DType::float64) {
+      throw ShapeError(message("cross_entropy_backward: statistics are ", statistics.dtype(), " ",
+                               statistics.shape(), ", the forward gave float64 ", expected));
+    }
+    const ops::Source both[] = {logits, statistics};
+    ops::common_device("cross_entropy_backward", both);
+    saved = statistics.contiguous();
+    call.statistics = saved.data<double>();
+  }
+  const auto [grad_logits, grad_target] =
+      backward("cross_entropy_backward", grad_output, operands, call, reduction, target_gradient);
   return {grad_logits.to(logits.dtype()),
           grad_target.defined() ? grad_target.to(target.dtype()) : grad_target};
 }

@@ -1,11 +1,12 @@
-// The cross-entropy of dense rows of logits, a row at a time while it is in the cache: forward the
-// largest and the sum of exponentials, backward those and the gradient on top of the exponentials.
+// The cross-entropy of dense rows of logits, a row at a time: forward one pass for the largest and
+// the sum of exponentials, backward that pass and, while the row is in the cache, the gradient.
 //
 // With m the largest logit, L = log Σ exp(x − m) and a target t (weights included) of total T, a
 // row's loss is Σ t · ((m − x) + L), and the gradient of x is T · softmax(x) − t.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "backend/cpu/convert.h"
@@ -41,6 +42,7 @@ class ClassLossRunner {
   void forward() const {
     std::vector<double> losses(static_cast<std::size_t>(call_.rows));
     for_each_row([&](std::int64_t row, Buffers& buffers) {
+      if (call_.statistics != nullptr) std::fill_n(call_.statistics + 2 * row, 2, 0.0);
       losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
     });
     if (call_.reduction == LossReduction::none) {
@@ -139,20 +141,26 @@ class ClassLossRunner {
     double sum() const { return named + others; }
     double log_sum() const { return named == 1 ? std::log1p(others) : std::log(sum()); }
   };
-  Softmax softmax_of(const T* x, std::int64_t index, T* exponentials) const {
-    Softmax result;
-    result.m = kernels_.maximum(x, n_);
-    if (index < 0) {
-      result.others = kernels_.sum_of_exp(x, result.m, exponentials, n_);
-      return result;
-    }
+  Softmax softmax_of(const T* x, std::int64_t row, std::int64_t index) const {
+    SumOfExp<T> others{-std::numeric_limits<T>::infinity(), 0};
     const auto at = static_cast<std::size_t>(index);
-    T* behind = exponentials == nullptr ? nullptr : exponentials + at + 1;
-    result.named = std::exp(static_cast<double>(x[at]) - static_cast<double>(result.m));
-    result.others = kernels_.sum_of_exp(x, result.m, exponentials, at) +
-                    kernels_.sum_of_exp(x + at + 1, result.m, behind, n_ - at - 1);
-    if (exponentials != nullptr) exponentials[at] = static_cast<T>(result.named);
-    return result;
+    double* statistics = call_.statistics == nullptr ? nullptr : call_.statistics + 2 * row;
+    if (call_.g != nullptr && statistics != nullptr) {
+      others = {static_cast<T>(statistics[0]), statistics[1]};
+    } else if (index < 0) {
+      kernels_.add_exponentials(x, n_, others);
+    } else {
+      others.m = x[at];
+      kernels_.add_exponentials(x, at, others);
+      kernels_.add_exponentials(x + at + 1, n_ - at - 1, others);
+    }
+    if (call_.g == nullptr && statistics != nullptr) {
+      statistics[0] = static_cast<double>(others.m);
+      statistics[1] = others.sum;
+    }
+    if (index < 0) return {others.m, 0, others.sum};
+    const double below = static_cast<double>(x[at]) - static_cast<double>(others.m);
+    return {others.m, below == 0 ? 1 : std::exp(below), others.sum};
   }
 
   double row_loss(std::int64_t row, const Buffers& buffers) const {
@@ -160,7 +168,7 @@ class ClassLossRunner {
     if (!call_.softmax) return -weight_of(index) * element(row, index);
     if (n_ == 0) return 0;
     const T* x = buffers.read(call_.x, row, 0);
-    const Softmax softmax = softmax_of(x, index, nullptr);
+    const Softmax softmax = softmax_of(x, row, index);
     const double m = static_cast<double>(softmax.m), logarithm = softmax.log_sum();
     double loss = 0;
     if (index >= 0) {
@@ -185,10 +193,10 @@ class ClassLossRunner {
       return;
     }
     const T* x = buffers.read(call_.x, row, 0);
-    const Softmax softmax = softmax_of(x, index, gradient);
+    const Softmax softmax = softmax_of(x, row, index);
     if (!has_spread()) {
       const double scale = factor * named / softmax.sum();
-      kernels_.scale(gradient, static_cast<T>(scale), n_);
+      kernels_.scaled_exp(x, softmax.m, static_cast<T>(scale), gradient, n_);
       // softmax − 1, as what the others have.
       gradient[index] = static_cast<T>(-scale * softmax.others);
       return;
@@ -197,8 +205,8 @@ class ClassLossRunner {
         call_.probabilities == nullptr ? nullptr : buffers.read(call_.probabilities, row, 1);
     const ClassSpread<T> target = spread(probabilities);
     const double total = named + kernels_.spread_sums(x, softmax.m, target, n_).total;
-    kernels_.scale_minus_spread(gradient, static_cast<T>(factor * total / softmax.sum()), target,
-                                static_cast<T>(factor), n_);
+    kernels_.scaled_exp_minus_spread(x, softmax.m, static_cast<T>(factor * total / softmax.sum()),
+                                     target, static_cast<T>(factor), gradient, n_);
     if (index >= 0) {
       // T · softmax − t from both of its parts, for the same reason.
       const double spread_part = weight_of(index) * smoothing_ / static_cast<double>(n_);

@@ -41,18 +41,23 @@ struct SpreadSums {
   double total;  // Σ spread
 };
 
-// Parts of the cross-entropy of one row of n logits; m is the largest.
+// Σ exp(x − m) of what was added so far, m being the largest of it; −∞ and 0 to begin with.
+template <class T>
+struct SumOfExp {
+  T m;
+  double sum;
+};
+
+// Parts of the cross-entropy of one row of n logits, m being at least the largest of them.
 template <class T>
 struct ClassKernels {
-  T (*maximum)(const T* x, std::size_t n);
-  // Σ exp(x − m); the terms are kept in `out` unless it is null.
-  double (*sum_of_exp)(const T* x, T m, T* out, std::size_t n);
+  void (*add_exponentials)(const T* x, std::size_t n, SumOfExp<T>& sum);
   SpreadSums (*spread_sums)(const T* x, T m, const ClassSpread<T>& spread, std::size_t n);
-  // exponentials · scale, in place.
-  void (*scale)(T* exponentials, T scale, std::size_t n);
-  // exponentials · scale − spread · factor, in place.
-  void (*scale_minus_spread)(T* exponentials, T scale, const ClassSpread<T>& spread, T factor,
-                             std::size_t n);
+  // exp(x − m) · scale
+  void (*scaled_exp)(const T* x, T m, T scale, T* out, std::size_t n);
+  // exp(x − m) · scale − spread · factor
+  void (*scaled_exp_minus_spread)(const T* x, T m, T scale, const ClassSpread<T>& spread, T factor,
+                                  T* out, std::size_t n);
   // weight · ((m − x) + log_sum) · factor
   void (*gradient_of_target)(const T* x, T m, T log_sum, const T* weight, T factor, T* out,
                              std::size_t n);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/simd/math-inl.h"
 #include "hwy/highway.h"
@@ -59,15 +60,20 @@ struct RowBase {
   }
   static HWY_INLINE double sum_of_lanes(V v) {
     const D d;
-    alignas(64) T lanes[hn::MaxLanes(D())];
-    hn::Store(v, d, lanes);
-    // In pairs, then pairs of those.
-    double wide[hn::MaxLanes(D())];
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) wide[i] = static_cast<double>(lanes[i]);
-    for (std::size_t width = hn::Lanes(d) / 2; width >= 1; width /= 2) {
-      for (std::size_t i = 0; i < width; ++i) wide[i] += wide[i + width];
+#if HWY_TARGET == HWY_SCALAR
+    (void)d;
+    return static_cast<double>(hn::GetLane(v));
+#else
+    if constexpr (std::is_same_v<T, double>) {
+      return hn::GetLane(hn::SumOfLanes(d, v));
+    } else {
+      const hn::Half<D> half;
+      const hn::Rebind<double, decltype(half)> wide;
+      const auto low = hn::PromoteTo(wide, hn::LowerHalf(half, v));
+      const auto high = hn::PromoteTo(wide, hn::UpperHalf(half, v));
+      return hn::GetLane(hn::SumOfLanes(wide, hn::Add(low, high)));
     }
-    return wide[0];
+#endif
   }
 
   // NaN may be lost here: it comes back through the exponentials.
