@@ -69,6 +69,18 @@ read_all(const std::byte* from, std::size_t size) {
   return sum;
 }
 
+#if EXTENSOR_BENCH_X86
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+void update_all(float* __restrict__ a, float* __restrict__ b, float* __restrict__ c,
+                const float* __restrict__ from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    a[i] += from[i];
+    b[i] += from[i];
+    c[i] += from[i];
+  }
+}
+
 double seconds(const Work& work) {
   double best = 1e30;
   for (int i = 0; i < 5; ++i) {
@@ -129,6 +141,21 @@ Floor read_floor(double bytes, int threads) {
   return {[=] {
             for_each_part(size, threads, [&](std::size_t start, std::size_t part) {
               [[maybe_unused]] volatile std::uint32_t keep = read_all(from.get() + start, part);
+            });
+          },
+          1};
+}
+
+Floor in_place_floor(std::int64_t elements, int threads) {
+  const auto size = static_cast<std::size_t>(elements) * sizeof(float) / 8192 * 8192;
+  const Bytes a = allocate(size), b = allocate(size), c = allocate(size), from = allocate(size);
+  const auto floats = [](const Bytes& bytes, std::size_t start) {
+    return reinterpret_cast<float*>(bytes.get() + start);
+  };
+  return {[=] {
+            for_each_part(size, threads, [&](std::size_t start, std::size_t part) {
+              update_all(floats(a, start), floats(b, start), floats(c, start), floats(from, start),
+                         part / sizeof(float));
             });
           },
           1};

@@ -1,7 +1,356 @@
+#include <cmath>
+
 #include "op_database/op_database.h"
 
 namespace extensor::op_database {
 
-void add_normalization([[maybe_unused]] std::vector<Op>& ops) {}
+namespace {
+
+using Values = std::vector<double>;
+
+Values values_of(const Tensor& x) { return x.to(DType::float64).to_vector<double>(); }
+
+// Which elements are normalised together, and which parameter an element has.
+struct Sets {
+  std::function<std::size_t(std::size_t)> set_of, channel_of;
+  std::size_t count;
+};
+
+Sets trailing_sets(const Tensor& x, const Shape& normalized_shape) {
+  std::size_t length = 1;
+  for (std::int64_t size : normalized_shape) length *= static_cast<std::size_t>(size);
+  return {[=](std::size_t i) { return i / length; }, [=](std::size_t i) { return i % length; },
+          length == 0 ? 0 : static_cast<std::size_t>(x.numel()) / length};
+}
+
+std::size_t inner_size(const Tensor& x) {
+  std::size_t inner = 1;
+  for (std::int64_t d = 2; d < x.ndim(); ++d) inner *= static_cast<std::size_t>(x.size(d));
+  return inner;
+}
+
+Sets group_sets(const Tensor& x, std::int64_t groups) {
+  const auto channels = static_cast<std::size_t>(x.size(1));
+  const std::size_t inner = inner_size(x);
+  const std::size_t length = channels / static_cast<std::size_t>(groups) * inner;
+  return {[=](std::size_t i) { return i / length; },
+          [=](std::size_t i) { return i / inner % channels; },
+          static_cast<std::size_t>(x.size(0) * groups)};
+}
+
+Sets channel_sets(const Tensor& x) {
+  const auto channels = static_cast<std::size_t>(x.size(1));
+  const std::size_t inner = inner_size(x);
+  const auto channel = [=](std::size_t i) { return i / inner % channels; };
+  return {channel, channel, channels};
+}
+
+struct Statistics {
+  Values mean, variance, count;
+};
+
+// `centred` false: mean 0.
+Statistics statistics_of(const Values& x, const Sets& sets, bool centred) {
+  Statistics s{Values(sets.count), Values(sets.count), Values(sets.count)};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    s.mean[sets.set_of(i)] += centred ? x[i] : 0;
+    s.count[sets.set_of(i)] += 1;
+  }
+  for (std::size_t k = 0; k < sets.count; ++k) s.mean[k] /= s.count[k];
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t k = sets.set_of(i);
+    s.variance[k] += (x[i] - s.mean[k]) * (x[i] - s.mean[k]) / s.count[k];
+  }
+  return s;
+}
+
+// Weight and bias may be undefined.
+Tensor normalized(const Tensor& x, const Sets& sets, const Statistics& s, const Tensor& weight,
+                  const Tensor& bias, double eps) {
+  Values values = values_of(x);
+  const Values w = weight.defined() ? values_of(weight) : Values();
+  const Values b = bias.defined() ? values_of(bias) : Values();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t k = sets.set_of(i), c = sets.channel_of(i);
+    const double standard = (values[i] - s.mean[k]) / std::sqrt(s.variance[k] + eps);
+    values[i] = standard * (w.empty() ? 1 : w[c]) + (b.empty() ? 0 : b[c]);
+  }
+  return from_data(values, x.shape());
+}
+
+Tensor reference_norm(const Tensors& in, const Sets& sets, bool centred, double eps) {
+  const Statistics s = statistics_of(values_of(in[0]), sets, centred);
+  return normalized(in[0], sets, s, in.size() > 1 ? in[1] : Tensor(),
+                    in.size() > 2 ? in[2] : Tensor(), eps);
+}
+
+Tensor optional(const Tensors& in, std::size_t at) { return at < in.size() ? in[at] : Tensor(); }
+
+// x alone, with a weight, or with weight and bias.
+Tensors inputs_of(const Shape& shape, const Shape& parameter_shape, int parameters,
+                  std::uint64_t seed) {
+  Tensors inputs{sample_uniform(shape, -2, 2, seed)};
+  if (parameters > 0) inputs.push_back(sample_uniform(parameter_shape, 0.5, 1.5, seed + 1));
+  if (parameters > 1) inputs.push_back(sample_uniform(parameter_shape, -1, 1, seed + 2));
+  return inputs;
+}
+
+std::string label_of(const Shape& shape, const std::string& what, int parameters) {
+  const char* const with[] = {"", ", weight", ", weight and bias"};
+  return to_string(shape) + ", " + what + with[parameters];
+}
+
+Tensors first_of(const NormGradients& gradients, std::size_t count) {
+  Tensors list{gradients.x, gradients.weight, gradients.bias};
+  list.resize(count);
+  return list;
+}
+
+// ---- over trailing axes
+// ----------------------------------------------------------------------------
+
+struct Trailing {
+  Shape shape, normalized_shape;
+  int parameters;
+  double eps = 1e-5;
+};
+
+Sample layer_norm_sample(const Trailing& t, std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(t.shape, "over " + to_string(t.normalized_shape), t.parameters);
+  sample.inputs = inputs_of(t.shape, t.normalized_shape, t.parameters, seed);
+  sample.forward = [t](const Tensors& in) {
+    return Tensors{layer_norm(in[0], t.normalized_shape, optional(in, 1), optional(in, 2), t.eps)};
+  };
+  sample.reference = [t](const Tensors& in) {
+    return Tensors{reference_norm(in, trailing_sets(in[0], t.normalized_shape), true, t.eps)};
+  };
+  sample.backward = [t](const Tensors& g, const Tensors& in) {
+    return first_of(layer_norm_backward(g[0], in[0], t.normalized_shape, optional(in, 1),
+                                        optional(in, 2), t.eps),
+                    in.size());
+  };
+  sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const NormGradients given{gg[0], optional(gg, 1), optional(gg, 2)};
+    const NormDoubleGradients result =
+        layer_norm_double_backward(given, g[0], in[0], t.normalized_shape, optional(in, 1), t.eps);
+    Tensors list{result.grad_output, result.x, result.weight, Tensor()};
+    list.resize(1 + in.size());
+    return list;
+  };
+  return sample;
+}
+
+std::vector<Sample> layer_norm_samples() {
+  return {layer_norm_sample({{6, 17}, {17}, 2}, 1),
+          layer_norm_sample({{5, 33}, {33}, 1}, 2),
+          layer_norm_sample({{3, 8}, {8}, 0}, 3),
+          layer_norm_sample({{2, 3, 4, 5}, {4, 5}, 2}, 4),
+          layer_norm_sample({{70, 4}, {4}, 2, 1e-2}, 5),
+          layer_norm_sample({{40}, {40}, 2}, 6),
+          layer_norm_sample({{0, 5}, {5}, 2}, 7),
+          layer_norm_sample({{3, 0}, {0}, 2}, 8),
+          layer_norm_sample({{2, 3}, {2, 3}, 2, 0.5}, 9)};
+}
+
+Sample rms_norm_sample(const Trailing& t, std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(t.shape, "over " + to_string(t.normalized_shape), t.parameters);
+  sample.inputs = inputs_of(t.shape, t.normalized_shape, t.parameters, seed);
+  sample.forward = [t](const Tensors& in) {
+    return Tensors{rms_norm(in[0], t.normalized_shape, optional(in, 1), t.eps)};
+  };
+  sample.reference = [t](const Tensors& in) {
+    return Tensors{reference_norm(in, trailing_sets(in[0], t.normalized_shape), false, t.eps)};
+  };
+  sample.backward = [t](const Tensors& g, const Tensors& in) {
+    auto [grad_x, grad_weight] =
+        rms_norm_backward(g[0], in[0], t.normalized_shape, optional(in, 1), t.eps);
+    Tensors list{grad_x, grad_weight};
+    list.resize(in.size());
+    return list;
+  };
+  sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const NormDoubleGradients result = rms_norm_double_backward(
+        gg[0], optional(gg, 1), g[0], in[0], t.normalized_shape, optional(in, 1), t.eps);
+    Tensors list{result.grad_output, result.x, result.weight};
+    list.resize(1 + in.size());
+    return list;
+  };
+  return sample;
+}
+
+std::vector<Sample> rms_norm_samples() {
+  return {
+      rms_norm_sample({{6, 17}, {17}, 1}, 1),        rms_norm_sample({{5, 33}, {33}, 0}, 2),
+      rms_norm_sample({{2, 3, 4, 5}, {4, 5}, 1}, 3), rms_norm_sample({{70, 4}, {4}, 1, 1e-2}, 4),
+      rms_norm_sample({{0, 5}, {5}, 1}, 5),          rms_norm_sample({{3, 0}, {0}, 1}, 6),
+      rms_norm_sample({{}, {}, 1, 0.5}, 7)};
+}
+
+// ---- over groups of channels
+// -----------------------------------------------------------------------
+
+Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters, double eps,
+                         std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(shape, std::to_string(groups) + " groups", parameters);
+  sample.inputs = inputs_of(shape, {shape[1]}, parameters, seed);
+  sample.forward = [=](const Tensors& in) {
+    return Tensors{group_norm(in[0], groups, optional(in, 1), optional(in, 2), eps)};
+  };
+  sample.reference = [=](const Tensors& in) {
+    return Tensors{reference_norm(in, group_sets(in[0], groups), true, eps)};
+  };
+  sample.backward = [=](const Tensors& g, const Tensors& in) {
+    return first_of(group_norm_backward(g[0], in[0], groups, optional(in, 1), optional(in, 2), eps),
+                    in.size());
+  };
+  return sample;
+}
+
+std::vector<Sample> group_norm_samples() {
+  return {group_norm_sample({2, 6, 17}, 2, 2, 1e-5, 1),
+          group_norm_sample({2, 6, 3, 3}, 3, 2, 1e-5, 2),
+          group_norm_sample({3, 8}, 2, 1, 1e-2, 3),
+          group_norm_sample({2, 4, 33}, 1, 0, 1e-5, 4),
+          group_norm_sample({2, 3, 4, 5}, 3, 2, 1e-3, 5),
+          group_norm_sample({0, 4, 3}, 2, 2, 1e-5, 6),
+          group_norm_sample({2, 4, 0}, 2, 2, 1e-5, 7)};
+}
+
+Sample instance_norm_sample(const Shape& shape, int parameters, double eps, std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(shape, "eps " + std::to_string(eps), parameters);
+  sample.inputs = inputs_of(shape, {shape[1]}, parameters, seed);
+  sample.forward = [=](const Tensors& in) {
+    return Tensors{instance_norm(in[0], optional(in, 1), optional(in, 2), eps)};
+  };
+  sample.reference = [=](const Tensors& in) {
+    return Tensors{reference_norm(in, group_sets(in[0], in[0].size(1)), true, eps)};
+  };
+  sample.backward = [=](const Tensors& g, const Tensors& in) {
+    return first_of(instance_norm_backward(g[0], in[0], optional(in, 1), optional(in, 2), eps),
+                    in.size());
+  };
+  return sample;
+}
+
+std::vector<Sample> instance_norm_samples() {
+  return {instance_norm_sample({2, 3, 17}, 2, 1e-5, 1),
+          instance_norm_sample({2, 3, 4, 5}, 1, 1e-3, 2),
+          instance_norm_sample({3, 2, 9}, 0, 1e-5, 3), instance_norm_sample({0, 3, 4}, 2, 1e-5, 4),
+          instance_norm_sample({2, 3, 0}, 2, 1e-5, 5)};
+}
+
+// ---- over the batch
+// --------------------------------------------------------------------------------
+
+constexpr double batch_momentum = 0.3;
+
+// Inputs: x, the running mean and variance, then the parameters.
+Tensors batch_inputs(const Shape& shape, int parameters, std::uint64_t seed) {
+  Tensors inputs = inputs_of(shape, {shape[1]}, parameters, seed);
+  inputs.insert(inputs.begin() + 1, {sample_uniform({shape[1]}, -1, 1, seed + 3),
+                                     sample_uniform({shape[1]}, 0.5, 2, seed + 4)});
+  return inputs;
+}
+
+Tensor reference_batch_norm(const Tensors& in, bool training, double eps) {
+  const Sets sets = channel_sets(in[0]);
+  Statistics s = statistics_of(values_of(in[0]), sets, true);
+  if (!training) {
+    s.mean = values_of(in[1]);
+    s.variance = values_of(in[2]);
+  }
+  return normalized(in[0], sets, s, optional(in, 3), optional(in, 4), eps);
+}
+
+Sample batch_norm_sample(const Shape& shape, bool training, int parameters, double eps,
+                         std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(shape, training ? "training" : "running statistics", parameters);
+  sample.inputs = batch_inputs(shape, parameters, seed);
+  sample.forward = [=](const Tensors& in) {
+    return Tensors{batch_norm(in[0], in[1].clone(), in[2].clone(), optional(in, 3), optional(in, 4),
+                              training, batch_momentum, eps)};
+  };
+  sample.reference = [=](const Tensors& in) {
+    return Tensors{reference_batch_norm(in, training, eps)};
+  };
+  sample.backward = [=](const Tensors& g, const Tensors& in) {
+    const NormGradients gradients = batch_norm_backward(g[0], in[0], in[1], in[2], optional(in, 3),
+                                                        optional(in, 4), training, eps);
+    Tensors list{gradients.x, Tensor(), Tensor(), gradients.weight, gradients.bias};
+    list.resize(in.size());
+    // Outside training the statistics are read, but are not differentiated.
+    return list;
+  };
+  return sample;
+}
+
+// What training does to the running statistics.
+Sample running_statistics_sample(const Shape& shape, std::uint64_t seed) {
+  Sample sample;
+  sample.label = to_string(shape) + ", training, with the running statistics after it";
+  sample.inputs = batch_inputs(shape, 2, seed);
+  sample.forward = [](const Tensors& in) {
+    const Tensor mean = in[1].clone(), var = in[2].clone();
+    const Tensor y = batch_norm(in[0], mean, var, in[3], in[4], true, batch_momentum);
+    return Tensors{y, mean, var};
+  };
+  sample.reference = [](const Tensors& in) {
+    const Statistics s = statistics_of(values_of(in[0]), channel_sets(in[0]), true);
+    Values mean = values_of(in[1]), var = values_of(in[2]);
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      const double unbiased = s.variance[c] * s.count[c] / (s.count[c] - 1);
+      mean[c] = (1 - batch_momentum) * mean[c] + batch_momentum * s.mean[c];
+      var[c] = (1 - batch_momentum) * var[c] + batch_momentum * unbiased;
+    }
+    return Tensors{reference_batch_norm(in, true, 1e-5), from_data(mean, in[1].shape()),
+                   from_data(var, in[2].shape())};
+  };
+  return sample;
+}
+
+std::vector<Sample> batch_norm_samples() {
+  return {batch_norm_sample({9, 5}, true, 2, 1e-5, 1),
+          batch_norm_sample({4, 3, 17}, true, 2, 1e-5, 2),
+          batch_norm_sample({70, 3}, true, 1, 1e-3, 3),
+          batch_norm_sample({3, 4, 2, 3}, true, 0, 1e-5, 4),
+          batch_norm_sample({9, 5}, false, 2, 1e-5, 5),
+          batch_norm_sample({2, 3, 33}, false, 2, 1e-3, 6),
+          batch_norm_sample({1, 3, 1}, false, 0, 1e-5, 7),
+          batch_norm_sample({0, 3, 4}, false, 2, 1e-5, 8),
+          running_statistics_sample({9, 5}, 9),
+          running_statistics_sample({2, 3, 20}, 10)};
+}
+
+}  // namespace
+
+void add_normalization(std::vector<Op>& ops) {
+  const std::string gradient =
+      "grad_x = s · (g·w − mean(g·w) − x̂ · mean(g·w·x̂)), grad_w = Σ g·x̂, grad_b = Σ g";
+  const auto add = [&](const char* name, const char* formula, const std::string& rule,
+                       std::vector<Sample> (*samples)()) {
+    ops.push_back({name,
+                   "normalization",
+                   formula,
+                   rule,
+                   {std::string(name) + "_backward"},
+                   DTypes::floats,
+                   samples});
+  };
+  add("layer_norm", "(x − mean) / √(variance + eps) · weight + bias over the trailing axes",
+      gradient, layer_norm_samples);
+  add("rms_norm", "x / √(mean(x²) + eps) · weight over the trailing axes",
+      "grad_x = s · (g·w − x̂ · mean(g·w·x̂)), grad_w = Σ g·x̂", rms_norm_samples);
+  add("group_norm", "(x − mean) / √(variance + eps) · weight + bias over groups of channels",
+      gradient, group_norm_samples);
+  add("instance_norm", "(x − mean) / √(variance + eps) · weight + bias over each channel", gradient,
+      instance_norm_samples);
+  add("batch_norm", "(x − mean) / √(variance + eps) · weight + bias over the batch",
+      gradient + "; with running statistics grad_x = s · g·w", batch_norm_samples);
+}
 
 }  // namespace extensor::op_database

@@ -337,6 +337,38 @@ TEST(Normalization, TheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Large results pass the caches by, in rows that do not fill whole lines.
+TEST(Normalization, LargeCallsGiveTheSameBits) {
+  const std::int64_t rows = 4400, length = 1003;
+  const Tensor x = draw::uniform({rows, length}, -2, 2, 1).to(DType::float32);
+  const Tensor g = draw::uniform({rows, length}, -2, 2, 2).to(DType::float32);
+  const Tensor w = drawn_weight({length}, DType::float32), one = ones({length});
+  const Tensor maps = x.reshape({44, 100, length}), maps_g = g.reshape({44, 100, length});
+  const Tensor mean = zeros({100}), var = ones({100});
+  const Tensor large[] = {
+      layer_norm(x, {length}, w, w), layer_norm_backward(g, x, {length}, w, w).x,
+      group_norm(maps, 5),           group_norm_backward(maps_g, maps, 5).x,
+      batch_norm(maps, mean, var),   batch_norm_backward(maps_g, maps, mean, var).x,
+      batch_norm(x, one, one),       batch_norm_backward(g, x, one, one).x};
+  for (std::int64_t at : {0, 1100, 4300}) {
+    const auto part = [&](const Tensor& t) {
+      return t.ndim() == 2 ? t.slice(0, at, at + 100) : t.slice(0, at / 100, at / 100 + 1);
+    };
+    const Tensor a = part(x), b = part(g), c = part(maps), d = part(maps_g);
+    const Tensor small[] = {layer_norm(a, {length}, w, w),
+                            layer_norm_backward(b, a, {length}, w, w).x,
+                            group_norm(c, 5),
+                            group_norm_backward(d, c, 5).x,
+                            batch_norm(c, mean, var),
+                            batch_norm_backward(d, c, mean, var).x,
+                            batch_norm(a, one, one),
+                            batch_norm_backward(b, a, one, one).x};
+    for (std::size_t i = 0; i < std::size(large); ++i) {
+      EXPECT_TRUE(identical(part(large[i]), small[i])) << i << " at " << at;
+    }
+  }
+}
+
 // ---- gradients
 // -------------------------------------------------------------------------------------
 
@@ -413,6 +445,72 @@ TEST(NormalizationGradient, GroupInstanceAndBatch) {
       }
     }
   }
+}
+
+// The backward's results one after the other, as one tensor to differentiate.
+Tensor joined(const Tensors& list) {
+  Tensors flat;
+  for (const Tensor& tensor : list) {
+    if (tensor.defined()) flat.push_back(flatten(tensor));
+  }
+  return concatenate(flat);
+}
+// The part of `whole` that holds a tensor like `part`, from `at` on.
+Tensor taken(const Tensor& whole, std::int64_t& at, const Tensor& part) {
+  at += part.numel();
+  return whole.slice(0, at - part.numel(), at).reshape(part.shape());
+}
+
+TEST(NormalizationGradient, Twice) {
+  for (const auto& [shape, normalized] :
+       {std::pair{Shape{3, 7}, Shape{7}}, std::pair{Shape{2, 3, 5}, Shape{3, 5}},
+        std::pair{Shape{4, 17}, Shape{17}}}) {
+    const Tensor x = laid_out(shape, Layout::transposed, 1),
+                 g = laid_out(shape, Layout::stepped, 2);
+    const Tensor w = laid_out(normalized, Layout::contiguous, 3);
+    expect_gradient(
+        "layer_norm_double_backward",
+        [&](const Tensors& in) {
+          return joined(list_of(layer_norm_backward(in[0], in[1], normalized, in[2], in[2])));
+        },
+        [&](const Tensor& gg, const Tensors& in) {
+          std::int64_t at = 0;
+          NormGradients given;
+          given.x = taken(gg, at, in[1]);
+          given.weight = taken(gg, at, in[2]);
+          given.bias = taken(gg, at, in[2]);
+          const auto result = layer_norm_double_backward(given, in[0], in[1], normalized, in[2]);
+          return Tensors{result.grad_output, result.x, result.weight};
+        },
+        {g, x, w});
+    expect_gradient(
+        "rms_norm_double_backward",
+        [&](const Tensors& in) {
+          auto [grad_x, grad_weight] = rms_norm_backward(in[0], in[1], normalized, in[2], 1e-2);
+          return joined({grad_x, grad_weight});
+        },
+        [&](const Tensor& gg, const Tensors& in) {
+          std::int64_t at = 0;
+          const Tensor of_x = taken(gg, at, in[1]), of_weight = taken(gg, at, in[2]);
+          const auto result =
+              rms_norm_double_backward(of_x, of_weight, in[0], in[1], normalized, in[2], 1e-2);
+          return Tensors{result.grad_output, result.x, result.weight};
+        },
+        {g, x, w});
+    expect_gradient(
+        "layer_norm_double_backward",
+        [&](const Tensors& in) { return layer_norm_backward(in[0], in[1], normalized).x; },
+        [&](const Tensor& gg, const Tensors& in) {
+          const auto result = layer_norm_double_backward({gg, {}, {}}, in[0], in[1], normalized);
+          EXPECT_FALSE(result.weight.defined());
+          return Tensors{result.grad_output, result.x};
+        },
+        {g, x});
+  }
+  const Tensor x = ones({2, 3}), g = ones({3, 2});
+  EXPECT_THROW(layer_norm_double_backward({x, {}, {}}, g, x, {3}), ShapeError);
+  EXPECT_THROW(layer_norm_double_backward({g, {}, {}}, x, x, {3}), ShapeError);
+  EXPECT_THROW(rms_norm_double_backward(x, g, x, x, {3}), ShapeError);
 }
 
 TEST(NormalizationGradient, WithoutParameters) {

@@ -33,6 +33,16 @@ NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Shape& normalized_shape, const Tensor& weight = {},
                                   const Tensor& bias = {}, double eps = 1e-5);
 
+// The derivative of a backward: from the gradients of its results, undefined where there is none,
+// those of grad_output, x and weight (undefined where it was); the bias has none.
+struct NormDoubleGradients {
+  Tensor grad_output, x, weight;
+};
+NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Shape& normalized_shape,
+                                               const Tensor& weight = {}, double eps = 1e-5);
+
 // x / √(mean(x²) + eps) · weight over the trailing axes. No eps: the machine epsilon of x's dtype.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = {});
@@ -41,6 +51,13 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Ten
                                             const Shape& normalized_shape,
                                             const Tensor& weight = {},
                                             std::optional<double> eps = {});
+
+NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
+                                             const Tensor& grad_grad_weight,
+                                             const Tensor& grad_output, const Tensor& x,
+                                             const Shape& normalized_shape,
+                                             const Tensor& weight = {},
+                                             std::optional<double> eps = {});
 
 // x is [N, C, …]: normalised over each of `groups` groups of channels of each sample, with weight
 // and bias [C]. ValueError unless the groups divide C.

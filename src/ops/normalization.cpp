@@ -224,6 +224,54 @@ RowPlan plan_rms(const char* operation, const Tensor& x, const Shape& normalized
   return plan;
 }
 
+// With a = g · weight, u = grad_grad_x and P(v) the gradient of Σ v · x̂ with respect to x, the
+// backward's results weigh Σ a · P(u) + Σ grad_grad_weight · g · x̂ + Σ grad_grad_bias · g.
+NormDoubleGradients double_backward(const char* operation, const RowPlan& plan,
+                                    const NormGradients& given, const Tensor& grad_output,
+                                    const Tensor& x, const Tensor& weight, double eps) {
+  check_float(operation, "x", x);
+  ops::check_grad_output(operation, grad_output, x.shape());
+  check_eps(operation, eps);
+  check_parameter(operation, "weight", weight, plan.parameter_shape, x);
+  check_parameter(operation, "the gradient of the gradient of x", given.x, x.shape(), x);
+  for (const Tensor& gradient : {given.weight, given.bias}) {
+    check_parameter(operation, "the gradient of a parameter's gradient", gradient,
+                    plan.parameter_shape, x);
+  }
+  const DType wide = compute_dtype(promote_types(grad_output.dtype(), x.dtype()));
+  const Shape rows{plan.rows, plan.channels}, row{plan.channels};
+  const Tensor values = x.to(wide).reshape(rows), g = grad_output.to(wide).reshape(rows);
+  const auto as_row = [&](const Tensor& parameter, double missing) {
+    return parameter.defined() ? parameter.to(wide).reshape(row) : full({}, missing, wide);
+  };
+  const Tensor w = as_row(weight, 1), of_weight = as_row(given.weight, 0);
+  const Tensor u = given.x.defined() ? given.x.to(wide).reshape(rows) : zeros(rows, wide);
+  RowPlan flat = plan;
+  flat.parameter_shape = row;
+  const auto projected = [&](const Tensor& v) {
+    return row_backward(operation, flat, v.broadcast_to(rows), values, {}, {}, eps).x;
+  };
+  const auto row_mean = [](const Tensor& v) { return mean(v, 1, true); };
+  const Tensor standard = row_forward(operation, flat, values, {}, {}, eps);
+  const Tensor spread = plan.centred ? var(values, 1, 0, true) : mean(square(values), 1, true);
+  const Tensor scale = rsqrt(spread + eps);
+  const Tensor a = g * w, projected_u = projected(u);
+  NormDoubleGradients result;
+  result.grad_output = (projected_u * w + standard * of_weight + as_row(given.bias, 0))
+                           .reshape(x.shape())
+                           .to(grad_output.dtype());
+  const Tensor through_scale = standard * row_mean(a * projected_u);
+  const Tensor through_means =
+      row_mean(a * standard) * projected_u + row_mean(u * standard) * projected(a);
+  result.x = (projected(g * of_weight) - scale * (through_scale + through_means))
+                 .reshape(x.shape())
+                 .to(x.dtype());
+  if (weight.defined()) {
+    result.weight = sum(g * projected_u, 0).reshape(weight.shape()).to(weight.dtype());
+  }
+  return result;
+}
+
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
@@ -239,6 +287,15 @@ NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
   return row_backward("layer_norm_backward", plan, grad_output, x, weight, bias, eps);
 }
 
+NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Shape& normalized_shape, const Tensor& weight,
+                                               double eps) {
+  const RowPlan plan = plan_trailing("layer_norm_double_backward", x, normalized_shape);
+  return double_backward("layer_norm_double_backward", plan, grad_gradients, grad_output, x, weight,
+                         eps);
+}
+
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
   const RowPlan plan = plan_rms("rms_norm", x, normalized_shape);
@@ -252,6 +309,16 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Ten
   NormGradients gradients =
       row_backward("rms_norm_backward", plan, grad_output, x, weight, {}, rms_eps(x, eps));
   return {std::move(gradients.x), std::move(gradients.weight)};
+}
+
+NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
+                                             const Tensor& grad_grad_weight,
+                                             const Tensor& grad_output, const Tensor& x,
+                                             const Shape& normalized_shape, const Tensor& weight,
+                                             std::optional<double> eps) {
+  const RowPlan plan = plan_rms("rms_norm_double_backward", x, normalized_shape);
+  return double_backward("rms_norm_double_backward", plan, {grad_grad_x, grad_grad_weight, {}},
+                         grad_output, x, weight, rms_eps(x, eps));
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,

@@ -29,7 +29,8 @@ class BatchNormalizer {
  public:
   explicit BatchNormalizer(const BatchNormalizationCall& call)
       : call_(call),
-        edge_(call.dtype),
+        edge_(call.dtype,
+              call.outer * call.channels * call.inner * (call.grad_output == nullptr ? 2 : 3)),
         by_columns_(call.inner == 1),
         pieces_(by_columns_ ? 1 : rounded_up(call.inner, piece)),
         blocks_(by_columns_ ? rounded_up(call.outer, block_rows) : call.outer * pieces_),
@@ -57,8 +58,7 @@ class BatchNormalizer {
 
   // body(begin, end, buffer) over ranges of units, with `room` elements for each thread.
   template <class Body>
-  static void run_units(std::int64_t units, std::int64_t unit_elements, std::int64_t room,
-                        Body&& body) {
+  void run_units(std::int64_t units, std::int64_t unit_elements, std::int64_t room, Body&& body) {
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / unit_elements);
     const int threads = threads_for(units, grain);
     // Allocated here, because nothing may throw inside the parallel region.
@@ -68,6 +68,7 @@ class BatchNormalizer {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         body(unit, memory.data() + thread * room);
       }
+      edge_.finish();
     });
   }
 
@@ -246,7 +247,7 @@ class BatchNormalizer {
 
   void apply_to_rows() {
     const std::int64_t n = call_.channels;
-    run_units(call_.outer, n, edge_.converts() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
+    run_units(call_.outer, n, edge_.writes_buffers() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
       const T* x = edge_.read(first_operand(), row * n, n, buffer);
       T* out = edge_.target(call_.out, row * n, buffer + 2 * n);
       if (reads_both()) {
@@ -263,7 +264,7 @@ class BatchNormalizer {
 
   void apply_to_pieces() {
     const std::int64_t elements = std::min(piece, call_.inner);
-    run_units(blocks_ * call_.channels, elements, edge_.converts() ? 3 * elements : 0,
+    run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
               [&](std::int64_t unit, T* buffer) {
                 const Piece at = piece_of(unit);
                 const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);

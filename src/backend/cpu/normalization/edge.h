@@ -12,7 +12,11 @@ namespace extensor::cpu {
 template <class T>
 class Edge {
  public:
-  explicit Edge(DType dtype) : size_(static_cast<std::int64_t>(itemsize(dtype))) {
+  // `moved`: elements that a call reads and writes in all. Results of calls beyond the caches pass
+  // them by.
+  Edge(DType dtype, std::int64_t moved)
+      : size_(static_cast<std::int64_t>(itemsize(dtype))),
+        streams_(dtype == dtype_of<T> && moved * size_ >= streaming_bytes) {
     if (dtype != dtype_of<T>) {
       widen_ = convert_loop(dtype, dtype_of<T>);
       narrow_ = convert_loop(dtype_of<T>, dtype);
@@ -20,6 +24,7 @@ class Edge {
   }
 
   bool converts() const { return widen_ != nullptr; }
+  bool writes_buffers() const { return converts() || streams_; }
 
   // n elements from `offset` on, in `buffer` if they have to be converted.
   const T* read(const std::byte* base, std::int64_t offset, std::int64_t n, T* buffer) const {
@@ -30,14 +35,28 @@ class Edge {
   }
   // Where to write n elements, and, once they are written, their way to `offset`.
   T* target(std::byte* base, std::int64_t offset, T* buffer) const {
-    return narrow_ == nullptr ? reinterpret_cast<T*>(base + offset * size_) : buffer;
+    return writes_buffers() ? buffer : reinterpret_cast<T*>(base + offset * size_);
   }
   void write(const T* buffer, std::byte* base, std::int64_t offset, std::int64_t n) const {
-    if (narrow_ != nullptr) narrow_(buffer, base + offset * size_, static_cast<std::size_t>(n));
+    if (!writes_buffers()) return;
+    std::byte* to = base + offset * size_;
+    if (streams_) {
+      stream_copy(reinterpret_cast<const std::byte*>(buffer), to,
+                  static_cast<std::size_t>(n * size_));
+    } else {
+      narrow_(buffer, to, static_cast<std::size_t>(n));
+    }
+  }
+  // Once in every thread, after its last write.
+  void finish() const {
+    if (streams_) stream_fence();
   }
 
  private:
+  static constexpr std::int64_t streaming_bytes = std::int64_t{32} << 20;
+
   std::int64_t size_;
+  bool streams_;
   ConvertLoop widen_ = nullptr;
   ConvertLoop narrow_ = nullptr;
 };

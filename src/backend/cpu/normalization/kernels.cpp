@@ -4,6 +4,7 @@
 // After foreach_target.h, as Highway asks.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "backend/cpu/normalization/kernels.h"
 #include "backend/cpu/simd/partial-inl.h"
@@ -24,8 +25,25 @@ struct Normalization {
   static HWY_INLINE V set(T value) { return hn::Set(D(), value); }
   static HWY_INLINE V load(const T* from, std::size_t count) { return LoadFirst(D(), from, count); }
   static HWY_INLINE void store(V v, T* to, std::size_t count) { StoreFirst(v, D(), to, count); }
+  // Into the second cache, for the first one is full of what is read now. Reaching beyond the end
+  // does no harm, but may not be said with a pointer.
+  static HWY_INLINE void prefetch(const T* from, std::size_t elements) {
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) +
+                                                     elements * sizeof(T)),
+                       0, 2);
+  }
   static HWY_INLINE double sum_of_lanes(V v) {
     return static_cast<double>(hn::GetLane(hn::SumOfLanes(D(), v)));
+  }
+
+  // Calls body(i, count) for every vector of n elements; `count` lanes of it are elements. Whole
+  // vectors apart from the rest, so that they cost no test.
+  template <class Body>
+  static HWY_INLINE void for_vectors(std::size_t n, const Body& body) {
+    const std::size_t lanes = hn::Lanes(D());
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) body(i, lanes);
+    if (i < n) body(i, n - i);
   }
 
   // totals += K sums over n elements: add(i, count, sums) adds a vector to each of them.
@@ -103,52 +121,68 @@ struct Normalization {
     return hn::MulAdd(hn::Sub(x, centre), scale, shift);
   }
 
-  static void row_forward(const T* x, const T* weight, const T* bias, const Standardizer<T>& s,
-                          T* out, std::size_t n) {
-    const V centre = set(s.centre), scale = set(s.scale), shift = set(s.shift);
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const std::size_t count = n - i;
+  struct RowForward {
+    const T *x, *weight, *bias;
+    T* out;
+    std::size_t n;
+    V centre, scale, shift;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      prefetch(x, n + i);
       const V y = standardized(load(x + i, count), centre, scale, shift);
       store(hn::MulAdd(y, load(weight + i, count), load(bias + i, count)), out + i, count);
     }
+  };
+  static void row_forward(const T* x, const T* weight, const T* bias, const Standardizer<T>& s,
+                          T* out, std::size_t n) {
+    for_vectors(n, RowForward{x, weight, bias, out, n, set(s.centre), set(s.scale), set(s.shift)});
   }
 
   // Rows at once, so that the gradients of the parameters are read and written once for them all.
+  template <std::size_t rows, bool parameters>
+  struct AddRows {
+    const T *g, *x;
+    std::size_t stride;
+    const T* weight;
+    T *grad_weight, *grad_bias;
+    V centre[rows], scale[rows], shift[rows];
+    // Lanes beyond the end are 0 through g.
+    HWY_INLINE void operator()(std::size_t i, std::size_t count, V* gradient, V* product) const {
+      const V w = load(weight + i, count);
+      V each_g[rows], each_product[rows];
+      for (std::size_t r = 0; r < rows; ++r) {
+        each_g[r] = load(g + r * stride + i, count);
+        each_product[r] = hn::Mul(each_g[r], standardized(load(x + r * stride + i, count),
+                                                          centre[r], scale[r], shift[r]));
+        gradient[r] = hn::MulAdd(each_g[r], w, gradient[r]);
+        product[r] = hn::MulAdd(each_product[r], w, product[r]);
+      }
+      if constexpr (parameters) {
+        store(hn::Add(load(grad_weight + i, count), paired<rows>(each_product)), grad_weight + i,
+              count);
+        store(hn::Add(load(grad_bias + i, count), paired<rows>(each_g)), grad_bias + i, count);
+      }
+    }
+  };
   template <std::size_t rows, bool parameters>
   static void gradient_sums_of(const T* g, const T* x, std::size_t stride, const T* weight,
                                const Standardizer<T>* s, T* grad_weight, T* grad_bias,
                                GradientSums* sums, std::size_t n) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
-    V centre[rows], scale[rows], shift[rows];
+    AddRows<rows, parameters> add{g, x, stride, weight, grad_weight, grad_bias, {}, {}, {}};
     for (std::size_t r = 0; r < rows; ++r) {
-      centre[r] = set(s[r].centre);
-      scale[r] = set(s[r].scale);
-      shift[r] = set(s[r].shift);
+      add.centre[r] = set(s[r].centre);
+      add.scale[r] = set(s[r].scale);
+      add.shift[r] = set(s[r].shift);
       sums[r] = {};
     }
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
       const std::size_t end = std::min(n, begin + sum_block);
       V gradient[rows], product[rows];
       for (std::size_t r = 0; r < rows; ++r) gradient[r] = product[r] = hn::Zero(d);
-      for (std::size_t i = begin; i < end; i += lanes) {
-        const std::size_t count = end - i;
-        const V w = load(weight + i, count);
-        V each_g[rows], each_product[rows];
-        for (std::size_t r = 0; r < rows; ++r) {
-          each_g[r] = load(g + r * stride + i, count);
-          each_product[r] = hn::Mul(each_g[r], standardized(load(x + r * stride + i, count),
-                                                            centre[r], scale[r], shift[r]));
-          gradient[r] = hn::MulAdd(each_g[r], w, gradient[r]);
-          product[r] = hn::MulAdd(each_product[r], w, product[r]);
-        }
-        if constexpr (parameters) {
-          store(hn::Add(load(grad_weight + i, count), paired<rows>(each_product)), grad_weight + i,
-                count);
-          store(hn::Add(load(grad_bias + i, count), paired<rows>(each_g)), grad_bias + i, count);
-        }
-      }
+      std::size_t i = begin;
+      for (; i + lanes <= end; i += lanes) add(i, lanes, gradient, product);
+      if (i < end) add(i, end - i, gradient, product);
       for (std::size_t r = 0; r < rows; ++r) {
         sums[r].gradient += sum_of_lanes(gradient[r]);
         sums[r].product += sum_of_lanes(product[r]);
@@ -182,27 +216,37 @@ struct Normalization {
     }
   }
 
-  static void row_backward(const T* g, const T* x, const T* weight, T centre, T p, T q, T r, T* out,
-                           std::size_t n) {
-    const V vcentre = set(centre), vp = set(p), vq = set(q), vr = set(r);
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const std::size_t count = n - i;
-      const V rest = hn::MulAdd(hn::Sub(load(x + i, count), vcentre), vq, vr);
+  struct RowBackward {
+    const T *g, *x, *weight;
+    T* out;
+    std::size_t ahead;
+    V centre, p, q, r;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      prefetch(g, ahead + i);
+      prefetch(x, ahead + i);
+      const V rest = hn::MulAdd(hn::Sub(load(x + i, count), centre), q, r);
       const V weighted = hn::Mul(load(g + i, count), load(weight + i, count));
-      store(hn::MulAdd(weighted, vp, rest), out + i, count);
+      store(hn::MulAdd(weighted, p, rest), out + i, count);
     }
+  };
+  static void row_backward(const T* g, const T* x, std::size_t ahead, const T* weight, T centre,
+                           T p, T q, T r, T* out, std::size_t n) {
+    for_vectors(n, RowBackward{g, x, weight, out, ahead, set(centre), set(p), set(q), set(r)});
   }
 
   // ---- one channel
   // -------------------------------------------------------------------------------
 
-  static void standardize(const T* x, const Standardizer<T>& s, T* out, std::size_t n) {
-    const V centre = set(s.centre), scale = set(s.scale), shift = set(s.shift);
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      store(standardized(load(x + i, n - i), centre, scale, shift), out + i, n - i);
+  struct Standardize {
+    const T* x;
+    T* out;
+    V centre, scale, shift;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      store(standardized(load(x + i, count), centre, scale, shift), out + i, count);
     }
+  };
+  static void standardize(const T* x, const Standardizer<T>& s, T* out, std::size_t n) {
+    for_vectors(n, Standardize{x, out, set(s.centre), set(s.scale), set(s.shift)});
   }
 
   struct AddGradient {
@@ -221,29 +265,33 @@ struct Normalization {
     return {totals[0], totals[1]};
   }
 
-  static void backward(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n) {
-    const V vcentre = set(centre), vp = set(p), vq = set(q), vr = set(r);
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const V rest = hn::MulAdd(hn::Sub(load(x + i, n - i), vcentre), vq, vr);
-      store(hn::MulAdd(load(g + i, n - i), vp, rest), out + i, n - i);
+  struct Backward {
+    const T *g, *x;
+    T* out;
+    V centre, p, q, r;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const V rest = hn::MulAdd(hn::Sub(load(x + i, count), centre), q, r);
+      store(hn::MulAdd(load(g + i, count), p, rest), out + i, count);
     }
+  };
+  static void backward(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n) {
+    for_vectors(n, Backward{g, x, out, set(centre), set(p), set(q), set(r)});
   }
 
   // ---- columns
   // -----------------------------------------------------------------------------------
 
-  static void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
-                             T* centre, T* sum, T* squares) {
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    const V scale = set(T(1) / static_cast<T>(rows));
-    for (std::size_t i = 0; i < columns; i += lanes) {
-      const std::size_t count = columns - i;
+  struct ColumnMoments {
+    const T* x;
+    std::size_t rows, stride;
+    T *centre, *sum, *squares;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const D d;
       V total = hn::Zero(d), deviations = total, squared = total;
-      for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t r = 0; r < rows; ++r) {
         total = hn::Add(total, load(x + r * stride + i, count));
-      const V middle = hn::Mul(total, scale);
+      }
+      const V middle = hn::Mul(total, set(T(1) / static_cast<T>(rows)));
       for (std::size_t r = 0; r < rows; ++r) {
         const V deviation = hn::Sub(load(x + r * stride + i, count), middle);
         deviations = hn::Add(deviations, deviation);
@@ -253,16 +301,20 @@ struct Normalization {
       store(deviations, sum + i, count);
       store(squared, squares + i, count);
     }
+  };
+  static void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
+                             T* centre, T* sum, T* squares) {
+    for_vectors(columns, ColumnMoments{x, rows, stride, centre, sum, squares});
   }
 
-  static void column_gradient_sums(const T* g, const T* x, std::size_t rows, std::size_t columns,
-                                   std::size_t stride, const T* centre, T* gradient, T* product) {
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    for (std::size_t i = 0; i < columns; i += lanes) {
-      const std::size_t count = columns - i;
+  struct ColumnGradientSums {
+    const T *g, *x;
+    std::size_t rows, stride;
+    const T* centre;
+    T *gradient, *product;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
       const V middle = load(centre + i, count);
-      V gradients = hn::Zero(d), products = gradients;
+      V gradients = hn::Zero(D()), products = gradients;
       for (std::size_t r = 0; r < rows; ++r) {
         const V one = load(g + r * stride + i, count);
         gradients = hn::Add(gradients, one);
@@ -271,28 +323,38 @@ struct Normalization {
       store(gradients, gradient + i, count);
       store(products, product + i, count);
     }
+  };
+  static void column_gradient_sums(const T* g, const T* x, std::size_t rows, std::size_t columns,
+                                   std::size_t stride, const T* centre, T* gradient, T* product) {
+    for_vectors(columns, ColumnGradientSums{g, x, rows, stride, centre, gradient, product});
   }
 
-  static void column_standardize(const T* x, const T* centre, const T* scale, const T* shift,
-                                 T* out, std::size_t n) {
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const std::size_t count = n - i;
+  struct ColumnStandardize {
+    const T *x, *centre, *scale, *shift;
+    T* out;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
       store(standardized(load(x + i, count), load(centre + i, count), load(scale + i, count),
                          load(shift + i, count)),
             out + i, count);
     }
+  };
+  static void column_standardize(const T* x, const T* centre, const T* scale, const T* shift,
+                                 T* out, std::size_t n) {
+    for_vectors(n, ColumnStandardize{x, centre, scale, shift, out});
   }
 
-  static void column_backward(const T* g, const T* x, const T* centre, const T* p, const T* q,
-                              const T* r, T* out, std::size_t n) {
-    const std::size_t lanes = hn::Lanes(D());
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const std::size_t count = n - i;
+  struct ColumnBackward {
+    const T *g, *x, *centre, *p, *q, *r;
+    T* out;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
       const V deviation = hn::Sub(load(x + i, count), load(centre + i, count));
       const V rest = hn::MulAdd(deviation, load(q + i, count), load(r + i, count));
       store(hn::MulAdd(load(g + i, count), load(p + i, count), rest), out + i, count);
     }
+  };
+  static void column_backward(const T* g, const T* x, const T* centre, const T* p, const T* q,
+                              const T* r, T* out, std::size_t n) {
+    for_vectors(n, ColumnBackward{g, x, centre, p, q, r, out});
   }
 };
 

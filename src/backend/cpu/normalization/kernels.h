@@ -42,9 +42,9 @@ struct NormalizationKernels {
   void (*row_gradient_sums)(const T* g, const T* x, std::size_t stride, const T* weight,
                             std::size_t rows, const Standardizer<T>* s, T* grad_weight,
                             T* grad_bias, GradientSums* sums, std::size_t n);
-  // out = g · weight · p + (x − centre) · q + r
-  void (*row_backward)(const T* g, const T* x, const T* weight, T centre, T p, T q, T r, T* out,
-                       std::size_t n);
+  // out = g · weight · p + (x − centre) · q + r; what lies `ahead` of g and x is read soon.
+  void (*row_backward)(const T* g, const T* x, std::size_t ahead, const T* weight, T centre, T p,
+                       T q, T r, T* out, std::size_t n);
 
   // One channel's elements.
   // out = (x − centre) · scale + shift

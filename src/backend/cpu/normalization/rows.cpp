@@ -25,7 +25,8 @@ class RowNormalizer {
  public:
   explicit RowNormalizer(const RowNormalizationCall& call)
       : call_(call),
-        edge_(call.dtype),
+        edge_(call.dtype,
+              call.rows * call.channels * call.run * (call.grad_output == nullptr ? 2 : 3)),
         length_(call.channels * call.run),
         parameters_(call.groups * call.channels),
         weight_(parameter(call.weight, T(1))),
@@ -33,7 +34,7 @@ class RowNormalizer {
 
   void forward() {
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
-    run_rows(call_.rows, grain, edge_.converts() ? 2 : 0,
+    run_rows(call_.rows, grain, edge_.writes_buffers() ? 2 : 0,
              [this](std::int64_t row, T* buffer) { forward_row(row, buffer); });
   }
 
@@ -63,6 +64,7 @@ class RowNormalizer {
     parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
       const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
       for (std::int64_t unit = begin; unit < end; ++unit) body(unit, memory.data() + thread * room);
+      edge_.finish();
     });
   }
 
@@ -132,7 +134,7 @@ class RowNormalizer {
     std::vector<T> partials(parameters ? unsigned_of(2 * blocks * parameters_) : 0);
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / (block * length_));
     constexpr auto together = static_cast<std::int64_t>(gradient_rows);
-    run_rows(blocks * call_.groups, grain, edge_.converts() ? 2 * together + 1 : 0,
+    run_rows(blocks * call_.groups, grain, edge_.writes_buffers() ? 2 * together + 1 : 0,
              [&](std::int64_t unit, T* buffer) {
                const std::int64_t group = unit % call_.groups, at = unit / call_.groups;
                T* grad_weight = nullptr;
@@ -178,8 +180,8 @@ class RowNormalizer {
     for (std::int64_t r = 0; r < count; ++r) {
       const Backward b = backward_of(s[r], sums[r]);
       T* out = edge_.target(call_.out, offset(r), buffer_out);
-      kernels_.row_backward(g[r], x[r], weight, s[r].centre, b.scale, b.slope, b.constant, out,
-                            unsigned_of(length_));
+      kernels_.row_backward(g[r], x[r], unsigned_of(rows * stride), weight, s[r].centre, b.scale,
+                            b.slope, b.constant, out, unsigned_of(length_));
       edge_.write(out, call_.out, offset(r), length_);
     }
   }
@@ -191,7 +193,7 @@ class RowNormalizer {
     // Weight and bias of each sample, one after the other.
     std::vector<T> partials(unsigned_of(2 * samples * parameters_));
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
-    run_rows(call_.rows, grain, edge_.converts() ? 3 : 0, [&](std::int64_t row, T* buffer) {
+    run_rows(call_.rows, grain, edge_.writes_buffers() ? 3 : 0, [&](std::int64_t row, T* buffer) {
       backward_row(row, partials.data() + 2 * (row / call_.groups) * parameters_, buffer);
     });
     if (parameters) finish(partials, samples);

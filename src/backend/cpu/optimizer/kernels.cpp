@@ -23,14 +23,15 @@ struct Optimizer {
 
   // Runs step(p, g, states) on every vector, which gives the new p and changes the states.
   template <int state_count, class Step>
-  static HWY_INLINE void run(T* param, const T* grad, T* const* states, std::size_t n,
-                             const Coefficients& c, const Step& step) {
-    const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    const V sign = set(c.maximize ? -1 : 1), decay = set(c.decay);
-    const bool decays = c.decay != 0;
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const std::size_t count = n - i;
+  struct OneVector {
+    T* param;
+    const T* grad;
+    T* const* states;
+    V sign, decay;
+    bool decays;
+    const Step& step;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const D d;
       const V p = LoadFirst(d, param + i, count);
       V g = hn::Mul(LoadFirst(d, grad + i, count), sign);
       if (decays) g = hn::MulAdd(p, decay, g);
@@ -39,6 +40,18 @@ struct Optimizer {
       StoreFirst(step(p, g, state), d, param + i, count);
       for (int k = 0; k < state_count; ++k) StoreFirst(state[k], d, states[k] + i, count);
     }
+  };
+  template <int state_count, class Step>
+  static HWY_INLINE void run(T* param, const T* grad, T* const* states, std::size_t n,
+                             const Coefficients& c, const Step& step) {
+    T* pointers[3] = {};  // a copy that no store can change
+    for (int k = 0; k < state_count; ++k) pointers[k] = states[k];
+    const OneVector<state_count, Step> body{
+        param, grad, pointers, set(c.maximize ? -1 : 1), set(c.decay), c.decay != 0, step};
+    const std::size_t lanes = hn::Lanes(D());
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) body(i, lanes);
+    if (i < n) body(i, n - i);
   }
 
   // ---- SGD
@@ -167,7 +180,7 @@ struct Optimizer {
 // ---- the size of a gradient
 // ------------------------------------------------------------------------
 
-// In double, where no square of a float overflows; four chains, folded by pairs.
+// In double, where no square of a float overflows; eight chains, folded by pairs.
 template <class T, class Term>
 HWY_INLINE double sum_in_double(const T* x, std::size_t n, const Term& term) {
   double chains[8] = {};
