@@ -14,6 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using conv::DirectForward;
 using conv::DirectKernels;
 using conv::DirectWeightGradient;
+using conv::Segment;
 using product::Unroll;
 
 // Sums that fit in the registers beside what they are made of.
@@ -176,8 +177,26 @@ void WeightGradient(const DirectWeightGradient<T>& call) {
 }
 
 template <class T>
+void CopySegments(const T* image, const std::int64_t* offsets, std::int64_t count,
+                  const Segment* first, const Segment* last, std::int64_t row_stride, T* rows) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  for (std::int64_t p = 0; p < count; ++p, rows += row_stride) {
+    const T* shifted = image + offsets[p];
+    for (const Segment* segment = first; segment != last; ++segment) {
+      const T* from = shifted + segment->from;
+      T* to = rows + segment->to;
+      for (std::int64_t i = 0; i < segment->length; i += kLanes) {
+        hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      }
+    }
+  }
+}
+
+template <class T>
 void fill_direct_kernels(DirectKernels<T>* kernels) {
-  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>};
+  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>,
+              &CopySegments<T>};
 }
 template void fill_direct_kernels(DirectKernels<float>*);
 template void fill_direct_kernels(DirectKernels<double>*);
