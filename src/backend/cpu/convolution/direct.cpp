@@ -14,11 +14,18 @@ constexpr std::int64_t few_filters = 16;
 constexpr std::int64_t most_sums = 4096;   // weights whose gradients are summed in vectors
 constexpr std::int64_t weight_units = 32;  // as many as keep every thread busy
 
+// Columns that the last vector of a row of y computes in vain.
+template <class T>
+std::int64_t idle_lanes(const Shape& shape) {
+  return round_up(shape.out_width, direct_kernels<T>().lanes) - shape.out_width;
+}
+
 // Rows of y that are computed from one stage.
 template <class T>
 std::int64_t rows_together(const Shape& shape) {
   const std::int64_t row =
-      shape.in_channels * (shape.out_width + 2 * direct_kernels<T>().lanes) * shape.stride_width;
+      shape.in_channels * shape.stride_width *
+      (shape.out_width + shape.dilation_width * shape.kernel_width + idle_lanes<T>(shape));
   const std::int64_t extent = shape.dilation_height * (shape.kernel_height - 1) + 1;
   const std::int64_t rows = std::max<std::int64_t>(1, most_staged / row - extent);
   return even_piece(shape.out_height, divide_up(rows, shape.stride_height), 1);
@@ -40,7 +47,7 @@ bool direct_suits_weights(const Shape& shape) {
 template <class T>
 void direct_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   const std::int64_t row_step = rows_together<T>(shape);
-  const Stage<T> stage(shape, shape.in_channels, row_step, 2 * direct_kernels<T>().lanes);
+  const Stage<T> stage(shape, shape.in_channels, row_step, idle_lanes<T>(shape));
   const std::int64_t blocks = divide_up(shape.out_height, row_step);
   const int threads = threads_of(shape);
   Buffers<T> buffers;
@@ -66,7 +73,7 @@ void direct_forward(const Shape& shape, const T* x, const T* weight, const T* bi
 template <class T>
 void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   const std::int64_t row_step = rows_together<T>(shape);
-  const Stage<T> stage(shape, shape.in_channels, row_step, 2 * direct_kernels<T>().lanes);
+  const Stage<T> stage(shape, shape.in_channels, row_step, idle_lanes<T>(shape));
   const std::int64_t lanes = direct_kernels<T>().lanes;
   const std::int64_t per_group = shape.out_channels * shape.patch();
   const std::int64_t numel = shape.groups * per_group;

@@ -133,9 +133,9 @@ void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::
   const T* gradient = call.y + channel * call.channel_stride;
   const std::int64_t whole = call.columns / kLanes * kLanes, rest = call.columns - whole;
   const auto mask = hn::FirstN(d, static_cast<std::size_t>(rest));
-  const auto add = [&](const V* y, const T* from) EXTENSOR_INLINED {
+  const auto add = [&](const V* y, auto load) EXTENSOR_INLINED {
     Unroll<kTaps>([&](auto t) EXTENSOR_INLINED {
-      const V x = hn::LoadU(d, from + offset[t]);
+      const V x = load(offset[t]);
       Unroll<kChannels>([&](auto c)
                             EXTENSOR_INLINED { sum[c][t] = hn::MulAdd(x, y[c], sum[c][t]); });
     });
@@ -148,13 +148,14 @@ void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::
       Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
         y[c] = hn::LoadU(d, y_row + c * call.channel_stride + j);
       });
-      add(y, x_row + j);
+      add(y, [&](std::int64_t at) EXTENSOR_INLINED { return hn::LoadU(d, x_row + j + at); });
     }
     if (rest > 0) {
       Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
         y[c] = hn::MaskedLoad(mask, d, y_row + c * call.channel_stride + whole);
       });
-      add(y, x_row + whole);
+      add(y, [&](std::int64_t at)
+                 EXTENSOR_INLINED { return hn::MaskedLoad(mask, d, x_row + whole + at); });
     }
   }
   const auto taps = std::min<std::int64_t>(kTaps, call.patch - first);

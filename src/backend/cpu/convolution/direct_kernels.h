@@ -7,8 +7,7 @@
 namespace extensor::cpu::conv {
 
 // Rows of y from an image with its padding written out. Element (i, j) of y meets
-// image[i · row_step + j + offsets[p]] at element p of the patch; reading runs up to two vectors
-// past the last column.
+// image[i · row_step + j + offsets[p]] at element p of the patch; whole vectors are read.
 template <class T>
 struct DirectForward {
   const T* image;
