@@ -349,5 +349,27 @@ TEST(Convolution, SpecialValuesStayWhereTheyBelong) {
   }
 }
 
+// A NaN in the corner of x meets one tap of the filters only.
+TEST(Convolution, SpecialValuesReachOnlyTheirWeights) {
+  for (const Case& c :
+       {Case{{2, 16, 10, 12}, {16, 16, 3, 3}, {}}, Case{{1, 1, 10, 40}, {2, 1, 3, 3}, {}},
+        Case{{2, 20, 9, 9}, {17, 20, 3, 3}, {.stride = 2}},
+        Case{{1, 4, 10, 10}, {4, 1, 3, 3}, {.groups = 4}}}) {
+    SCOPED_TRACE(::testing::Message() << c);
+    Tensor x = ones(c.x);
+    x[{0, 0, 0, c.x[3] - 1}].fill(std::numeric_limits<double>::quiet_NaN());
+    const Tensor weight = ones(c.weight);
+    const Tensor g = ones(conv2d(x, weight, {}, c.options).shape());
+    const Tensor gradient = conv2d_backward(g, x, weight, c.options, {false, true, false}).weight;
+    for (std::int64_t r = 0; r < 3; ++r) {
+      for (std::int64_t s = 0; s < 3; ++s) {
+        const double value = gradient[{0, 0, r, s}].item<double>();
+        const bool meets = r == 0 && (c.x[3] - 1 - s) % c.options.stride.width == 0 && s == 2;
+        EXPECT_EQ(value != value, meets) << r << " " << s;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace extensor

@@ -26,7 +26,7 @@ bool can_turn(const Shape& shape) { return shape.stride_height == 1 && shape.str
 
 template <class T>
 void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x) {
-  if (!can_turn(shape)) return conv::gemm_input_gradient(shape, weight, y, bias, x);
+  if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
   std::vector<T> filters(
       static_cast<std::size_t>(shape.groups * shape.out_channels * shape.patch()));
   conv::turn_filters(shape, weight, filters.data());

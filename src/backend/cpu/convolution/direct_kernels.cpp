@@ -14,6 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using conv::DirectForward;
 using conv::DirectKernels;
 using conv::DirectWeightGradient;
+using conv::Segment;
 using product::Unroll;
 
 // Sums that fit in the registers beside what they are made of.
@@ -132,9 +133,9 @@ void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::
   const T* gradient = call.y + channel * call.channel_stride;
   const std::int64_t whole = call.columns / kLanes * kLanes, rest = call.columns - whole;
   const auto mask = hn::FirstN(d, static_cast<std::size_t>(rest));
-  const auto add = [&](const V* y, const T* from) EXTENSOR_INLINED {
+  const auto add = [&](const V* y, auto load) EXTENSOR_INLINED {
     Unroll<kTaps>([&](auto t) EXTENSOR_INLINED {
-      const V x = hn::LoadU(d, from + offset[t]);
+      const V x = load(offset[t]);
       Unroll<kChannels>([&](auto c)
                             EXTENSOR_INLINED { sum[c][t] = hn::MulAdd(x, y[c], sum[c][t]); });
     });
@@ -147,13 +148,14 @@ void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::
       Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
         y[c] = hn::LoadU(d, y_row + c * call.channel_stride + j);
       });
-      add(y, x_row + j);
+      add(y, [&](std::int64_t at) EXTENSOR_INLINED { return hn::LoadU(d, x_row + j + at); });
     }
     if (rest > 0) {
       Unroll<kChannels>([&](auto c) EXTENSOR_INLINED {
         y[c] = hn::MaskedLoad(mask, d, y_row + c * call.channel_stride + whole);
       });
-      add(y, x_row + whole);
+      add(y, [&](std::int64_t at)
+                 EXTENSOR_INLINED { return hn::MaskedLoad(mask, d, x_row + whole + at); });
     }
   }
   const auto taps = std::min<std::int64_t>(kTaps, call.patch - first);
@@ -176,8 +178,26 @@ void WeightGradient(const DirectWeightGradient<T>& call) {
 }
 
 template <class T>
+void CopySegments(const T* image, const std::int64_t* offsets, std::int64_t count,
+                  const Segment* first, const Segment* last, std::int64_t row_stride, T* rows) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  for (std::int64_t p = 0; p < count; ++p, rows += row_stride) {
+    const T* shifted = image + offsets[p];
+    for (const Segment* segment = first; segment != last; ++segment) {
+      const T* from = shifted + segment->from;
+      T* to = rows + segment->to;
+      for (std::int64_t i = 0; i < segment->length; i += kLanes) {
+        hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      }
+    }
+  }
+}
+
+template <class T>
 void fill_direct_kernels(DirectKernels<T>* kernels) {
-  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>};
+  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>,
+              &CopySegments<T>};
 }
 template void fill_direct_kernels(DirectKernels<float>*);
 template void fill_direct_kernels(DirectKernels<double>*);

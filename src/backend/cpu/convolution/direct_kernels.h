@@ -1,5 +1,5 @@
-// Convolution without a matrix product: vectors run along the rows of the image, each tap is a
-// shifted read of it. For few filters, where packing patches would be most of the work.
+// Reading patches of an image whose padding is written out: vectors run along its rows, each tap is
+// a shifted read. Convolves without a matrix product where filters are few, else copies patches.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 namespace extensor::cpu::conv {
 
 // Rows of y from an image with its padding written out. Element (i, j) of y meets
-// image[i · row_step + j + offsets[p]] at element p of the patch; reading runs up to two vectors
-// past the last column.
+// image[i · row_step + j + offsets[p]] at element p of the patch; whole vectors are read.
 template <class T>
 struct DirectForward {
   const T* image;
@@ -34,11 +33,21 @@ struct DirectWeightGradient {
   T* sums;
 };
 
+// `length` neighbours from `from` on go to `to`.
+struct Segment {
+  std::int64_t from, to, length;
+};
+
 template <class T>
 struct DirectKernels {
   std::int64_t lanes;
   void (*forward)(const DirectForward<T>&);
   void (*weight_gradient)(const DirectWeightGradient<T>&);
+  // Row p of `rows` gets the segments, ascending, of the image from offsets[p] on. Whole vectors
+  // are written, also past the end of the last row.
+  void (*copy_segments)(const T* image, const std::int64_t* offsets, std::int64_t count,
+                        const Segment* first, const Segment* last, std::int64_t row_stride,
+                        T* rows);
 };
 
 template <class T>

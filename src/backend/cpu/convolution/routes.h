@@ -68,11 +68,13 @@ Shape turned(const Shape& shape);
 template <class T>
 void turn_filters(const Shape& shape, const T* weight, T* to);
 
+// Any stride: patches of the gradient of x are computed block by block and added where they lie.
+template <class T>
+void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+
 // Any shape: patches are packed block by block as an operand of the matrix product.
 template <class T>
 void gemm_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
-template <class T>
-void gemm_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
 template <class T>
 void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 

@@ -52,28 +52,42 @@ bool all_finite(const T* values, std::int64_t count) {
   return doubt == 0;
 }
 
+// From one point's matrix to the next: a little more than it takes, or all 16 would share the sets
+// of the first-level cache.
+template <class T>
+std::int64_t spread(std::int64_t elements) {
+  return elements + 128 / static_cast<std::int64_t>(sizeof(T));
+}
+
 // G w Gᵀ of filters [outs, ins, 3, 3] of one group, as rows [point][out][in].
 template <class T>
 void transform_filters(const T* weight, std::int64_t outs, std::int64_t ins, int threads, T* to) {
-  const std::int64_t point_stride = outs * ins;
+  constexpr std::int64_t step = 64;  // channels at a time, so that rows are written in pieces
+  const std::int64_t point_stride = spread<T>(outs * ins);
   run_units(threads, outs, [&](std::int64_t o, std::int64_t) {
-    for (std::int64_t c = 0; c < ins; ++c) {
-      const T* w = weight + (o * ins + c) * 9;
-      T half[4][3];
-      for (int j = 0; j < 3; ++j) {
-        const T sum = w[j] + w[6 + j];
-        half[0][j] = w[j];
-        half[1][j] = T(0.5) * (sum + w[3 + j]);
-        half[2][j] = T(0.5) * (sum - w[3 + j]);
-        half[3][j] = w[6 + j];
-      }
-      T* point = to + o * ins + c;
-      for (const T* h : half) {
-        const T sum = h[0] + h[2];
-        for (T value : {h[0], T(0.5) * (sum + h[1]), T(0.5) * (sum - h[1]), h[2]}) {
-          *point = value;
-          point += point_stride;
+    for (std::int64_t first = 0; first < ins; first += step) {
+      const std::int64_t count = std::min(step, ins - first);
+      T piece[points][step];
+      for (std::int64_t c = 0; c < count; ++c) {
+        const T* w = weight + (o * ins + first + c) * 9;
+        T half[4][3];
+        for (int j = 0; j < 3; ++j) {
+          const T sum = w[j] + w[6 + j];
+          half[0][j] = w[j];
+          half[1][j] = T(0.5) * (sum + w[3 + j]);
+          half[2][j] = T(0.5) * (sum - w[3 + j]);
+          half[3][j] = w[6 + j];
         }
+        for (int i = 0; i < 4; ++i) {
+          const T sum = half[i][0] + half[i][2];
+          piece[4 * i][c] = half[i][0];
+          piece[4 * i + 1][c] = T(0.5) * (sum + half[i][1]);
+          piece[4 * i + 2][c] = T(0.5) * (sum - half[i][1]);
+          piece[4 * i + 3][c] = half[i][2];
+        }
+      }
+      for (std::int64_t p = 0; p < points; ++p) {
+        std::copy(piece[p], piece[p] + count, to + p * point_stride + o * ins + first);
       }
     }
   });
@@ -109,10 +123,12 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
 
   Buffers<T> buffers;
   const std::int64_t filter_size = points * padded_outs * ins;
-  const std::int64_t input_size = points * ins * tiles;
-  const std::int64_t result_size = points * out_step * tiles;
+  const std::int64_t input_stride = spread<T>(ins * tiles);
+  const std::int64_t result_stride = spread<T>(out_step * tiles);
+  const std::int64_t input_size = points * input_stride;
+  const std::int64_t result_size = points * result_stride;
   const std::int64_t scratch_size = winograd_scratch(tiling.chunk(0), kernel.lanes);
-  const std::int64_t rows_start = buffers.add(points * outs * ins);
+  const std::int64_t rows_start = buffers.add(points * spread<T>(outs * ins));
   const std::int64_t filter_start = buffers.add(shape.groups * filter_size + 2 * width);
   const std::int64_t input_start = buffers.add(input_size + 2 * width, threads);
   const std::int64_t result_start = buffers.add(result_size, threads);
@@ -123,7 +139,7 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
     T* rows = memory + rows_start;
     transform_filters(weight + g * outs * ins * 9, outs, ins, threads, rows);
     for (std::int64_t p = 0; p < points; ++p) {
-      product.pack(rows + p * outs * ins, ins, 1, outs, ins, panel_rows,
+      product.pack(rows + p * spread<T>(outs * ins), ins, 1, outs, ins, panel_rows,
                    filters + g * filter_size + p * padded_outs * ins);
     }
   }
@@ -147,7 +163,7 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
             // A chunk may begin in the middle of a panel: a whole number of vectors into it.
             kernel.transform_input(image + c * shape.in_pixels(), shape.in_height, shape.in_width,
                                    shape.padding_height, shape.padding_width, run,
-                                   {input + c * width, ins * tiles, width, ins * width, tile},
+                                   {input + c * width, input_stride, width, ins * width, tile},
                                    scratch);
           }
         }
@@ -165,10 +181,10 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
             block.a_k_stride = panel_rows;
             block.a_panel_stride = panel_rows * ins;
             block.panel_rows = panel_rows;
-            block.b = input + p * ins * tiles;
+            block.b = input + p * input_stride;
             block.b_k_stride = width;
             block.b_panel_stride = width * ins;
-            block.sums = result + p * out_step * tiles;
+            block.sums = result + p * result_stride;
             block.sums_row_stride = tiles;
             block.transposed = block.accumulate = false;
             block.finish = nullptr;
@@ -179,7 +195,7 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
               const std::int64_t channel = group * outs + o + q;
               T* plane = y + ((first + n) * shape.groups * outs + channel) * shape.out_pixels();
               good &= kernel.transform_output(result + q * tiles + n * tiling.chunk_tiles,
-                                              out_step * tiles, run,
+                                              result_stride, run,
                                               bias != nullptr ? bias[channel] : T(0),
                                               shape.out_height, shape.out_width, plane, scratch);
             }
@@ -209,8 +225,10 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   const int threads = threads_of(shape);
 
   Buffers<T> buffers;
-  const std::int64_t input_size = points * ins * tiles;
-  const std::int64_t gradient_size = points * outs * tiles;
+  const std::int64_t input_stride = spread<T>(ins * tiles);
+  const std::int64_t gradient_stride = spread<T>(outs * tiles);
+  const std::int64_t input_size = points * input_stride;
+  const std::int64_t gradient_size = points * gradient_stride;
   const std::int64_t panel_size = padded_ins * tiles + 2 * width;
   const std::int64_t scratch_size = winograd_scratch(tiling.chunk(0), kernel.lanes);
   const std::int64_t sums_start = buffers.add(runs * numel);
@@ -242,21 +260,21 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
         for (std::int64_t c = 0; c < ins; ++c) {
           kernel.transform_input(x + (image * ins + c) * shape.in_pixels(), shape.in_height,
                                  shape.in_width, shape.padding_height, shape.padding_width, chunk,
-                                 {input + c * tiles, ins * tiles, tiles, 0, tile}, scratch);
+                                 {input + c * tiles, input_stride, tiles, 0, tile}, scratch);
         }
         for (std::int64_t o = 0; o < outs; ++o) {
-          kernel.transform_gradient(y + (image * outs + o) * shape.out_pixels(), shape.out_height,
-                                    shape.out_width, chunk,
-                                    {gradient + o * tiles, outs * tiles, tiles, 0, tile}, scratch);
+          kernel.transform_gradient(
+              y + (image * outs + o) * shape.out_pixels(), shape.out_height, shape.out_width, chunk,
+              {gradient + o * tiles, gradient_stride, tiles, 0, tile}, scratch);
         }
       }
       for (std::int64_t p = 0; p < points; ++p) {
-        product.pack(input + p * ins * tiles, tiles, 1, ins, count, width, panels);
+        product.pack(input + p * input_stride, tiles, 1, ins, count, width, panels);
         Block<T> block;
         block.m = outs;
         block.n = ins;
         block.k = count;
-        block.a = gradient + p * outs * tiles;
+        block.a = gradient + p * gradient_stride;
         block.a_row_stride = tiles;
         block.a_k_stride = 1;
         block.a_panel_stride = panel_rows * tiles;
