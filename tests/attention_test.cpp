@@ -377,5 +377,37 @@ TEST(AttentionGradient, NarrowDtypesAgreeWithFloat64) {
   }
 }
 
+// The backward is itself a function of grad_output and the inputs: each of its results is checked.
+TEST(AttentionGradient, SecondDerivativesAgreeWithFiniteDifferences) {
+  for (const op_database::Sample& sample :
+       op_database::find_op("scaled_dot_product_attention")->samples()) {
+    const Tensor output = sample.forward(sample.inputs)[0];
+    const bool has_bool = sample.inputs.size() > 3 && sample.inputs[3].dtype() == DType::bool_;
+    Tensors moved{draw::uniform(output.shape(), -1, 1, 4)};
+    moved.insert(moved.end(), sample.inputs.begin(), sample.inputs.end());
+    if (has_bool) moved.pop_back();
+    const auto inputs = [&](const Tensors& in) {
+      Tensors rest(in.begin() + 1, in.end());
+      if (has_bool) rest.push_back(sample.inputs[3]);
+      return rest;
+    };
+    const std::size_t results = moved.size() - 1;
+    for (std::size_t which = 0; which < results; ++which) {
+      SCOPED_TRACE(testing::Message() << sample.label << ", gradient " << which);
+      expect_gradient(
+          "scaled_dot_product_attention_double_backward",
+          [&](const Tensors& in) { return sample.backward({in[0]}, inputs(in))[which]; },
+          [&](const Tensor& g, const Tensors& in) {
+            Tensors given(sample.inputs.size());
+            given[which] = g;
+            Tensors gradients = sample.double_backward(given, {in[0]}, inputs(in));
+            if (has_bool) gradients.pop_back();
+            return gradients;
+          },
+          moved);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace extensor

@@ -9,6 +9,10 @@
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/matrix.h"
+#include "extensor/reduction.h"
+#include "extensor/softmax.h"
 #include "ops/batch_offsets.h"
 #include "ops/launch.h"
 
@@ -278,6 +282,93 @@ AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_outp
   };
   return {like(grad_q, q), like(grad_k, k), like(grad_v, v),
           mask_gradient ? like(grad_mask, mask) : Tensor()};
+}
+
+namespace {
+
+// softmax(scale · q·kᵀ + mask), all of it; 0 where a query sees nothing.
+Tensor probabilities(const Arguments& arguments) {
+  const Tensor hidden = full({}, -std::numeric_limits<double>::infinity(), arguments.dtype);
+  Tensor scores = matmul(arguments.q, matrix_transpose(arguments.k)) * arguments.scale;
+  if (arguments.mask.defined()) {
+    scores = arguments.mask.dtype() == DType::bool_ ? where(arguments.mask, scores, hidden)
+                                                    : scores + arguments.mask;
+  }
+  if (arguments.causal) {
+    const Tensor query = arange(arguments.queries).unsqueeze(1), key = arange(arguments.keys);
+    scores = where(less_equal(key, query), scores, hidden);
+  }
+  const Tensor total = logsumexp(scores, -1, true);
+  return exp(scores - where(isinf(total), zeros({}, arguments.dtype), total));
+}
+
+void check_grad_gradient(const char* operation, const char* argument, const Tensor& x,
+                         const Shape& expected) {
+  if (!x.defined()) return;
+  ops::check_float(operation, argument, x);
+  if (x.shape() == expected) return;
+  throw ShapeError(
+      message(operation, ": ", argument, " is ", x.shape(), ", the backward gave ", expected));
+}
+
+}  // namespace
+
+AttentionDoubleGradients scaled_dot_product_attention_double_backward(
+    const AttentionGradients& grad_gradients, const Tensor& grad_output, const Tensor& q,
+    const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+    std::optional<double> scale) {
+  constexpr const char* operation = "scaled_dot_product_attention_double_backward";
+  Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
+  ops::check_grad_output(operation, grad_output,
+                         arguments.shape({arguments.queries, arguments.value_width}));
+  check_grad_gradient(operation, "grad_gradients.q", grad_gradients.q, q.shape());
+  check_grad_gradient(operation, "grad_gradients.k", grad_gradients.k, k.shape());
+  check_grad_gradient(operation, "grad_gradients.v", grad_gradients.v, v.shape());
+  const bool has_float_mask = mask.defined() && is_floating_point(mask.dtype());
+  if (grad_gradients.mask.defined()) {
+    if (!has_float_mask) {
+      throw ValueError(message(operation, ": grad_gradients.mask is given without a float mask"));
+    }
+    check_grad_gradient(operation, "grad_gradients.mask", grad_gradients.mask, mask.shape());
+  }
+  const DType dtype =
+      ops::compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
+  convert(arguments, dtype);
+  const auto given = [&](const Tensor& x, const Tensor& like) {
+    return x.defined() ? x.to(dtype) : zeros(like.shape(), dtype);
+  };
+  const Tensor a = given(grad_gradients.q, q), b = given(grad_gradients.k, k);
+  const Tensor c = given(grad_gradients.v, v), g = grad_output.to(dtype);
+  const double s = arguments.scale;
+  const auto transposed = [](const Tensor& x) { return matrix_transpose(x); };
+  const auto row_sum = [](const Tensor& x) { return sum(x, -1, true); };
+
+  // The backward's own terms: p, the gradient of p, and that of the scores.
+  const Tensor p = probabilities(arguments);
+  const Tensor grad_p = matmul(g, transposed(arguments.v));
+  const Tensor inner = row_sum(p * grad_p);
+  const Tensor grad_scores = p * (grad_p - inner);
+  // How the scores move when q, k and the mask move along a, b and their own.
+  Tensor moved = (matmul(a, transposed(arguments.k)) + matmul(arguments.q, transposed(b))) * s;
+  if (grad_gradients.mask.defined()) moved = moved + grad_gradients.mask.to(dtype);
+  const Tensor centred = moved - row_sum(p * moved);
+  const Tensor moved_p = p * centred;
+  // Back through p into the scores.
+  const Tensor through_p = centred * grad_p - moved * inner + matmul(g, transposed(c));
+  const Tensor through_scores = p * (through_p - row_sum(p * through_p));
+
+  const auto like = [](const Tensor& gradient, const Tensor& x) {
+    return reduce_broadcast_dims(gradient, x.shape()).to(x.dtype());
+  };
+  AttentionDoubleGradients result;
+  result.grad_output = like(matmul(moved_p, arguments.v) + matmul(p, c), grad_output);
+  result.q = like((matmul(through_scores, arguments.k) + matmul(grad_scores, b)) * s, q);
+  result.k = like(
+      (matmul(transposed(through_scores), arguments.q) + matmul(transposed(grad_scores), a)) * s,
+      k);
+  result.v = like(matmul(transposed(moved_p), g), v);
+  if (has_float_mask) result.mask = like(through_scores, mask);
+  return result;
 }
 
 }  // namespace extensor
