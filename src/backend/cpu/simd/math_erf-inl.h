@@ -70,61 +70,6 @@ HWY_INLINE Sum<V> NormalTailRatio(D d, V t, V t_error) {
   return {quotient, hn::Mul(hn::NegMulAdd(slope, t_error, rest), reciprocal)};
 }
 
-// The same for float on AVX-512, where a table of 16 entries is one instruction: a polynomial
-// around the middle of each interval of t + 1, four to the octave. Rows: the middle, the constant
-// and its rounding, then the coefficients of the powers 1 to 6. Columns: the low bits of the
-// exponent and the high ones of the mantissa, so that t = 0 is column 12. t < 15.
-#if EXTENSOR_AVX512
-alignas(64) inline constexpr float kNormalTailTable[9][16] = {
-    {1.25f, 1.75f, 2.25f, 2.75f, 3.5f, 4.5f, 5.5f, 6.5f, 8.0f, 10.0f, 12.0f, 14.0f, 0.125f, 0.375f,
-     0.625f, 0.875f},
-    {0.115380161f, 0.0926158354f, 0.0768259689f, 0.0653623641f, 0.0531725772f, 0.0424016975f,
-     0.0351713486f, 0.0300078373f, 0.0245612729f, 0.0197533462f, 0.0165094864f, 0.0141763305f,
-     0.226896614f, 0.189802215f, 0.161678091f, 0.139885291f},
-    {1.42275872e-10f, -3.02951375e-09f, -2.09263717e-10f, 2.99664737e-09f, -3.55665053e-10f,
-     -1.43273882e-09f, -1.5890157e-09f, 3.31350197e-10f, 1.72133294e-10f, 8.3103413e-10f,
-     -8.23730806e-10f, -2.65481886e-10f, -2.81584223e-09f, -5.68858627e-10f, -6.33373531e-09f,
-     -6.32097752e-09f},
-    {-0.0552459434f, -0.0373934358f, -0.0266127102f, -0.0197246317f, -0.0133671239f,
-     -0.00866350811f, -0.00602873182f, -0.00442019524f, -0.00298095611f, -0.00193766982f,
-     -0.00135731383f, -0.00100251648f, -0.171109065f, -0.128295317f, -0.098422341f, -0.0770715177f},
-    {0.0231613684f, 0.0135886623f, 0.00847368501f, 0.00555981603f, 0.00319382641f, 0.00170795526f,
-     0.00100666157f, 0.000638284022f, 0.000356815231f, 0.000188325066f, 0.000110860346f,
-     7.05495695e-05f, 0.102753989f, 0.0708457381f, 0.0500820614f, 0.0362238549f},
-    {-0.00876444206f, -0.00453765411f, -0.00251560053f, -0.00147836271f, -0.000729500432f,
-     -0.000325885252f, -0.000164025958f, -9.04480985e-05f, -4.21382538e-05f, -1.81384385e-05f,
-     -8.99620954e-06f, -4.94075903e-06f, -0.052754648f, -0.0339092351f, -0.0223736018f,
-     -0.0151251704f},
-    {0.00305127678f, 0.00141186966f, 0.000703364611f, 0.000373565155f, 0.000160062205f,
-     6.03445405e-05f, 2.61218738e-05f, 1.25898732e-05f, 4.91362925e-06f, 1.73187198e-06f,
-     7.25459984e-07f, 3.44378833e-07f, 0.0240398087f, 0.0145323807f, 0.00902460236f,
-     0.00574730989f},
-    {-0.000999729731f, -0.000416725816f, -0.000187869562f, -9.07257636e-05f, -3.4469449e-05f,
-     -1.10119745e-05f, -4.11233987e-06f, -1.73635658e-06f, -5.78862512e-07f, -1.66498353e-07f,
-     -5.87881992e-08f, -2.40915288e-08f, -0.00998707954f, -0.00571118901f, -0.00335692801f,
-     -0.00202489062f},
-    {0.000304939284f, 0.000115590447f, 4.75445813e-05f, 2.10244671e-05f, 7.04402919e-06f,
-     1.93115125e-06f, 6.2775149e-07f, 2.33709045e-07f, 6.5840517e-08f, 1.56271209e-08f,
-     4.68212047e-09f, 1.66351832e-09f, 0.00381179061f, 0.00207249797f, 0.00115864794f,
-     0.000665066822f},
-};
-
-template <class D, class V>
-HWY_INLINE Sum<V> NormalTailRatioByTable(D d, V t) {
-  const hn::RebindToSigned<D> di;
-  const auto bits = hn::BitCast(di, hn::Add(t, hn::Set(d, 1.0f)));
-  const auto index = hn::IndicesFromVec(d, hn::And(hn::ShiftRight<21>(bits), hn::Set(di, 15)));
-  const auto entry = [&](int row) HWY_ATTR {
-    return hn::TableLookupLanes(hn::Load(d, kNormalTailTable[row]), index);
-  };
-  const V v = hn::Sub(t, entry(0));
-  V p = entry(8);
-  for (int row = 7; row >= 3; --row) p = hn::MulAdd(p, v, entry(row));
-  const Sum<V> ratio = FastTwoSum(entry(1), hn::Mul(v, p));
-  return {ratio.sum, hn::Add(ratio.error, entry(2))};
-}
-#endif
-
 // Multiplies the ratio by the exponential.
 template <class D, class V>
 HWY_INLINE Sum<V> TailProduct(D d, Sum<V> ratio, Sum<V> exponential) {
@@ -154,19 +99,93 @@ HWY_INLINE V BoundNormal(D d, V t) {
   return MinKeepingNaN(d, t, hn::TFromD<D>(kIsFloat<D> ? 14.99 : 39.25));
 }
 
-template <class D, class V>
-HWY_INLINE Sum<V> NormalTailRatioOf(D d, V t) {
 #if EXTENSOR_AVX512
-  if constexpr (kIsFloat<D> && hn::MaxLanes(D()) == 16) return NormalTailRatioByTable(d, t);
+// ExpOfMinusSquare for float with what the square lost added to the reduced argument, whose own
+// rounding, at most a quarter of an ULP, is left out.
+template <class D, class V>
+HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
+  const V half = hn::Mul(t, hn::Set(d, -0.5f));
+  const V square = hn::Mul(half, t);
+  const V lost = ProductError(d, half, t, square);
+  const V n = hn::Round(hn::Mul(square, hn::Set(d, 1.44269502f)));
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), square);
+  const V r = hn::Add(high, hn::NegMulAdd(n, hn::Set(d, -1.90465421e-09f), lost));
+  const V r_square = hn::Mul(r, r);
+  const Sum<V> head = FastTwoSum(hn::Set(d, 1.0f), r);
+  const V rest = hn::MulAdd(r_square, ExpPolynomial<false>(d, r, r_square), head.error);
+  return {Sum<V>{head.sum, rest}, n};
+}
+
+// For float, where a table of 16 entries is one instruction: Phi(-t) exp(t^2 / 2) as a polynomial
+// on each interval of t + 1, four to the octave, around a point at which it is a float to 36 bits.
+// Rows: that point, then the coefficients. Columns: the low bits of the exponent and the high ones
+// of the mantissa of t + 1, so that t = 0 is column 12. t < 15.
+alignas(64) inline constexpr float kNormalTailTable[8][16] = {
+    {1.25033855f, 1.7511363f, 2.25113201f, 2.75146937f, 3.50105453f, 4.5029664f, 5.50139904f,
+     6.50038862f, 8.0006237f, 10.0055914f, 12.0035629f, 14.00387f, 0.125074968f, 0.375037163f,
+     0.626067281f, 0.876249254f},
+    {0.230722919f, 0.185146719f, 0.153591707f, 0.130666792f, 0.106316969f, 0.0847520232f,
+     0.0703258291f, 0.06001224f, 0.049118828f, 0.0394850373f, 0.0330093019f, 0.0283449031f,
+     0.453767568f, 0.379594892f, 0.323146194f, 0.27957812f},
+    {-0.110460527f, -0.0747251436f, -0.0531870723f, -0.0394166037f, -0.0267207809f, -0.0173067674f,
+     -0.0120518319f, -0.00883939862f, -0.00596102234f, -0.00387113122f, -0.00271304836f,
+     -0.00200394145f, -0.342187315f, -0.256580085f, -0.196631014f, -0.153962165f},
+    {0.0463049375f, 0.0271464083f, 0.0169302952f, 0.0111066084f, 0.00638303952f, 0.00341011654f,
+     0.00201194687f, 0.0012763571f, 0.000713472837f, 0.00037604227f, 0.000221528491f,
+     0.00014098447f, 0.205484256f, 0.141683906f, 0.100020975f, 0.072334446f},
+    {-0.0175206214f, -0.00906248391f, -0.00502483593f, -0.0029523382f, -0.00145765138f,
+     -0.0006503404f, -0.000327759713f, -0.000180857052f, -8.42519948e-05f, -3.61995117e-05f,
+     -1.79717554e-05f, -9.87086332e-06f, -0.105494879f, -0.067814149f, -0.0446702279f,
+     -0.0301929656f},
+    {0.00609917007f, 0.00281900843f, 0.00140460441f, 0.000745798578f, 0.000319761166f,
+     0.000120362929f, 5.21862494e-05f, 2.5172998e-05f, 9.82364872e-06f, 3.45444892e-06f,
+     1.44882722e-06f, 6.87826059e-07f, 0.0480721295f, 0.0290626399f, 0.0180134177f, 0.0114693549f},
+    {-0.00199822057f, -0.000831875484f, -0.000375093281f, -0.000181080817f, -6.88497603e-05f,
+     -2.19552057e-05f, -8.21414051e-06f, -3.47162336e-06f, -1.1572323e-06f, -3.31948172e-07f,
+     -1.17376217e-07f, -4.81058038e-08f, -0.0199707299f, -0.0114214541f, -0.00669901678f,
+     -0.00403981144f},
+    {0.000609878567f, 0.000231180893f, 9.50891626e-05f, 4.20489341e-05f, 1.40880584e-05f,
+     3.86230249e-06f, 1.25550298e-06f, 4.6741809e-07f, 1.31681034e-07f, 3.12542419e-08f,
+     9.36424094e-09f, 3.32703665e-09f, 0.00762358122f, 0.00414499594f, 0.00231729588f,
+     0.00133013364f},
+};
+
+template <class D, class V>
+HWY_INLINE Scaled<V> NormalTailByTable(D d, V t) {
+  const hn::RebindToSigned<D> di;
+  const auto bits = hn::BitCast(di, hn::Add(t, hn::Set(d, 1.0f)));
+  const auto index = hn::IndicesFromVec(d, hn::And(hn::ShiftRight<21>(bits), hn::Set(di, 15)));
+  const auto entry = [&](int row) HWY_ATTR {
+    return hn::TableLookupLanes(hn::Load(d, kNormalTailTable[row]), index);
+  };
+  const V v = hn::Sub(t, entry(0));
+  V p = entry(7);
+  for (int row = 6; row >= 2; --row) p = hn::MulAdd(p, v, entry(row));
+  const V constant = entry(1);
+  const V ratio = hn::MulAdd(v, p, constant);
+  const V ratio_error = hn::MulAdd(v, p, hn::Sub(constant, ratio));
+  const Scaled<V> exponential = QuickExpOfHalfSquare(d, t);
+  return {TailProduct(d, Sum<V>{ratio, ratio_error}, exponential.value), exponential.n};
+}
 #endif
-  return NormalTailRatio<false>(d, t, t);
+
+// exp(-t^2 / 2), the same computation as the tail's, so that a gradient that needs both does it
+// once.
+template <class D, class V>
+HWY_INLINE Scaled<V> ExpOfHalfSquare(D d, V t) {
+#if EXTENSOR_AVX512
+  if constexpr (kIsFloat<D> && hn::MaxLanes(D()) == 16) return QuickExpOfHalfSquare(d, t);
+#endif
+  return ExpOfMinusSquare<true>(d, t);
 }
 
 template <class D, class V>
 HWY_INLINE Scaled<V> NormalTail(D d, V t) {
+#if EXTENSOR_AVX512
+  if constexpr (kIsFloat<D> && hn::MaxLanes(D()) == 16) return NormalTailByTable(d, t);
+#endif
   const Scaled<V> exponential = ExpOfMinusSquare<true>(d, t);
-  const Sum<V> ratio = NormalTailRatioOf(d, t);
-  return {TailProduct(d, ratio, exponential.value),
+  return {TailProduct(d, NormalTailRatio<false>(d, t, t), exponential.value),
           hn::Add(exponential.n, hn::Set(d, hn::TFromD<D>(1)))};
 }
 
@@ -187,7 +206,7 @@ HWY_INLINE V NormalPdf(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return NormalPdf(dd, v); });
   } else {
-    const Scaled<V> e = ExpOfMinusSquare<true>(d, BoundNormal(d, hn::Abs(x)));
+    const Scaled<V> e = ExpOfHalfSquare(d, BoundNormal(d, hn::Abs(x)));
     Sum<V> value = Product(d, Pick(d, 0.398942292f, 0.3989422804014327), e.value);
     value.error =
         hn::MulAdd(Pick(d, -1.13351701e-08f, -2.4923272022777301e-17), e.value.sum, value.error);
