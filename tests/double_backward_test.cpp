@@ -223,7 +223,7 @@ TEST(DoubleBackward, SingularitiesStayFinite) {
 TEST(DoubleBackward, GeluApproximateAndFma) {
   for (bool approximate : {false, true}) {
     expect_gradient(
-        "gelu_backward",
+        "gelu_double_backward",
         [&](const Tensors& in) { return gelu_backward(in[0], in[1], approximate); },
         [&](const Tensor& gg, const Tensors& in) {
           auto [grad_g, grad_x] = gelu_double_backward(gg, in[0], in[1], approximate);
@@ -235,7 +235,7 @@ TEST(DoubleBackward, GeluApproximateAndFma) {
       {{9}, {9}, {9}, {9}}, {{2, 3}, {3}, {}, {2, 3}}, {{3, 1}, {4}, {2, 3, 4}, {2, 3, 4}}};
   for (const auto& shape : shapes) {
     expect_gradient(
-        "fma_backward",
+        "fma_double_backward",
         [&](const Tensors& in) {
           const FmaGradients all = fma_backward(in[0], in[1], in[2], shape[2]);
           return sum(all.a) + 2 * sum(all.b) + 3 * sum(all.c);

@@ -96,11 +96,94 @@ HWY_INLINE W GeluLane(W x) {
 // Phi(-t), 0 <= t; beyond the bound it is zero.
 template <class D, class V>
 HWY_INLINE V BoundNormal(D d, V t) {
-  return MinKeepingNaN(d, t, hn::TFromD<D>(kIsFloat<D> ? 15 : 39.25));
+  return MinKeepingNaN(d, t, hn::TFromD<D>(kIsFloat<D> ? 14.99 : 39.25));
+}
+
+#if EXTENSOR_AVX512
+// ExpOfMinusSquare for float with what the square lost added to the reduced argument, whose own
+// rounding, at most a quarter of an ULP, is left out.
+template <class D, class V>
+HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
+  const V half = hn::Mul(t, hn::Set(d, -0.5f));
+  const V square = hn::Mul(half, t);
+  const V lost = ProductError(d, half, t, square);
+  const V n = hn::Round(hn::Mul(square, hn::Set(d, 1.44269502f)));
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), square);
+  const V r = hn::Add(high, hn::NegMulAdd(n, hn::Set(d, -1.90465421e-09f), lost));
+  const V r_square = hn::Mul(r, r);
+  const Sum<V> head = FastTwoSum(hn::Set(d, 1.0f), r);
+  const V rest = hn::MulAdd(r_square, ExpPolynomial<false>(d, r, r_square), head.error);
+  return {Sum<V>{head.sum, rest}, n};
+}
+
+// For float, where a table of 16 entries is one instruction: Phi(-t) exp(t^2 / 2) as a polynomial
+// on each interval of t + 1, four to the octave, around a point at which it is a float to 36 bits.
+// Rows: that point, then the coefficients. Columns: the low bits of the exponent and the high ones
+// of the mantissa of t + 1, so that t = 0 is column 12. t < 15.
+alignas(64) inline constexpr float kNormalTailTable[8][16] = {
+    {1.25033855f, 1.7511363f, 2.25113201f, 2.75146937f, 3.50105453f, 4.5029664f, 5.50139904f,
+     6.50038862f, 8.0006237f, 10.0055914f, 12.0035629f, 14.00387f, 0.125074968f, 0.375037163f,
+     0.626067281f, 0.876249254f},
+    {0.230722919f, 0.185146719f, 0.153591707f, 0.130666792f, 0.106316969f, 0.0847520232f,
+     0.0703258291f, 0.06001224f, 0.049118828f, 0.0394850373f, 0.0330093019f, 0.0283449031f,
+     0.453767568f, 0.379594892f, 0.323146194f, 0.27957812f},
+    {-0.110460527f, -0.0747251436f, -0.0531870723f, -0.0394166037f, -0.0267207809f, -0.0173067674f,
+     -0.0120518319f, -0.00883939862f, -0.00596102234f, -0.00387113122f, -0.00271304836f,
+     -0.00200394145f, -0.342187315f, -0.256580085f, -0.196631014f, -0.153962165f},
+    {0.0463049375f, 0.0271464083f, 0.0169302952f, 0.0111066084f, 0.00638303952f, 0.00341011654f,
+     0.00201194687f, 0.0012763571f, 0.000713472837f, 0.00037604227f, 0.000221528491f,
+     0.00014098447f, 0.205484256f, 0.141683906f, 0.100020975f, 0.072334446f},
+    {-0.0175206214f, -0.00906248391f, -0.00502483593f, -0.0029523382f, -0.00145765138f,
+     -0.0006503404f, -0.000327759713f, -0.000180857052f, -8.42519948e-05f, -3.61995117e-05f,
+     -1.79717554e-05f, -9.87086332e-06f, -0.105494879f, -0.067814149f, -0.0446702279f,
+     -0.0301929656f},
+    {0.00609917007f, 0.00281900843f, 0.00140460441f, 0.000745798578f, 0.000319761166f,
+     0.000120362929f, 5.21862494e-05f, 2.5172998e-05f, 9.82364872e-06f, 3.45444892e-06f,
+     1.44882722e-06f, 6.87826059e-07f, 0.0480721295f, 0.0290626399f, 0.0180134177f, 0.0114693549f},
+    {-0.00199822057f, -0.000831875484f, -0.000375093281f, -0.000181080817f, -6.88497603e-05f,
+     -2.19552057e-05f, -8.21414051e-06f, -3.47162336e-06f, -1.1572323e-06f, -3.31948172e-07f,
+     -1.17376217e-07f, -4.81058038e-08f, -0.0199707299f, -0.0114214541f, -0.00669901678f,
+     -0.00403981144f},
+    {0.000609878567f, 0.000231180893f, 9.50891626e-05f, 4.20489341e-05f, 1.40880584e-05f,
+     3.86230249e-06f, 1.25550298e-06f, 4.6741809e-07f, 1.31681034e-07f, 3.12542419e-08f,
+     9.36424094e-09f, 3.32703665e-09f, 0.00762358122f, 0.00414499594f, 0.00231729588f,
+     0.00133013364f},
+};
+
+template <class D, class V>
+HWY_INLINE Scaled<V> NormalTailByTable(D d, V t) {
+  const hn::RebindToSigned<D> di;
+  const auto bits = hn::BitCast(di, hn::Add(t, hn::Set(d, 1.0f)));
+  const auto index = hn::IndicesFromVec(d, hn::And(hn::ShiftRight<21>(bits), hn::Set(di, 15)));
+  const auto entry = [&](int row) HWY_ATTR {
+    return hn::TableLookupLanes(hn::Load(d, kNormalTailTable[row]), index);
+  };
+  const V v = hn::Sub(t, entry(0));
+  V p = entry(7);
+  for (int row = 6; row >= 2; --row) p = hn::MulAdd(p, v, entry(row));
+  const V constant = entry(1);
+  const V ratio = hn::MulAdd(v, p, constant);
+  const V ratio_error = hn::MulAdd(v, p, hn::Sub(constant, ratio));
+  const Scaled<V> exponential = QuickExpOfHalfSquare(d, t);
+  return {TailProduct(d, Sum<V>{ratio, ratio_error}, exponential.value), exponential.n};
+}
+#endif
+
+// exp(-t^2 / 2), the same computation as the tail's, so that a gradient that needs both does it
+// once.
+template <class D, class V>
+HWY_INLINE Scaled<V> ExpOfHalfSquare(D d, V t) {
+#if EXTENSOR_AVX512
+  if constexpr (kIsFloat<D> && hn::MaxLanes(D()) == 16) return QuickExpOfHalfSquare(d, t);
+#endif
+  return ExpOfMinusSquare<true>(d, t);
 }
 
 template <class D, class V>
 HWY_INLINE Scaled<V> NormalTail(D d, V t) {
+#if EXTENSOR_AVX512
+  if constexpr (kIsFloat<D> && hn::MaxLanes(D()) == 16) return NormalTailByTable(d, t);
+#endif
   const Scaled<V> exponential = ExpOfMinusSquare<true>(d, t);
   return {TailProduct(d, NormalTailRatio<false>(d, t, t), exponential.value),
           hn::Add(exponential.n, hn::Set(d, hn::TFromD<D>(1)))};
@@ -123,7 +206,7 @@ HWY_INLINE V NormalPdf(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return NormalPdf(dd, v); });
   } else {
-    const Scaled<V> e = ExpOfMinusSquare<true>(d, BoundNormal(d, hn::Abs(x)));
+    const Scaled<V> e = ExpOfHalfSquare(d, BoundNormal(d, hn::Abs(x)));
     Sum<V> value = Product(d, Pick(d, 0.398942292f, 0.3989422804014327), e.value);
     value.error =
         hn::MulAdd(Pick(d, -1.13351701e-08f, -2.4923272022777301e-17), e.value.sum, value.error);
