@@ -120,14 +120,15 @@ std::vector<Sample> samples_of(const UnaryRow& row) {
          .reference = expected,
          .backward =
              [row](const Tensors& g, const Tensors& in) {
-               return Tensors{row.backward(g[0], row.saved(in[0]))};
+               return Tensors{row.backward(g[0], row.saves_result ? in[1] : in[0])};
              },
          .double_backward =
              [row](const Tensors& gg, const Tensors& g, const Tensors& in) {
                const Tensor saved = row.saved(in[0]);
                auto [of_g, of_saved] = row.double_backward(gg[0], g[0], saved);
                return Tensors{of_g, row.saves_result ? row.backward(of_saved, saved) : of_saved};
-             }});
+             },
+         .saves_results = row.saves_result});
   }
   return samples;
 }

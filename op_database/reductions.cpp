@@ -318,7 +318,11 @@ void add_reductions(std::vector<Op>& ops) {
                  "g (x − mean) / ((n − correction) · std)",
                  {"std_backward"},
                  DTypes::floats,
-                 std_samples});
+                 [] {
+                   auto samples = std_samples();
+                   for (Sample& sample : samples) sample.rows_must_differ = true;
+                   return samples;
+                 }});
   ops.push_back({"all", family, "whether no x over the axes is 0", "", {}, DTypes::all, [] {
                    return truth_samples(extensor::all, [](const Doubles& group) {
                      return std::ranges::all_of(group, [](double x) { return x != 0; }) ? 1 : 0;

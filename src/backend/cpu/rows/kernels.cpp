@@ -71,10 +71,14 @@ struct Row : RowBase<T> {
 
   static void softmax_backward(const T* g, const T* y, T* out, std::size_t n) {
     const bool is_long = n * sizeof(T) >= shortest_long_row;
-    const V inner = hn::Set(D(), static_cast<T>(sum(n, Product{g, y, is_long ? out : nullptr})));
+    // In two parts: g − Σ g·y cancels, and would magnify what rounding the sum loses.
+    const double total = sum(n, Product{g, y, is_long ? out : nullptr});
+    const V inner = hn::Set(D(), static_cast<T>(total));
+    const V rest = hn::Set(D(), static_cast<T>(total - static_cast<double>(static_cast<T>(total))));
     for_each_vector(n, [&](std::size_t i, std::size_t count) HWY_ATTR {
       const V gradient = load(g + i, count, T(0));
-      store(hn::Mul(load(y + i, count, T(0)), hn::Sub(gradient, inner)), out + i, count);
+      const V difference = hn::Sub(hn::Sub(gradient, inner), rest);
+      store(hn::Mul(load(y + i, count, T(0)), difference), out + i, count);
     });
   }
 
