@@ -112,10 +112,9 @@ double largest_of(const Tensor& x) {
   return largest;
 }
 
-// The largest difference of two lists of tensors, relative to the largest finite element expected
-// of each tensor. In a broadcast layout rows are equal and some gradients cancel to 0: there,
-// relative to the largest element of all.
-void compare(const Tensors& got, const Tensors& expected, Layout layout, CheckResult& result) {
+// The largest difference of two lists of tensors, relative to the largest finite element expected of
+// each tensor, or to `least_scale` where that is larger.
+void compare(const Tensors& got, const Tensors& expected, double least_scale, CheckResult& result) {
   if (got.size() != expected.size()) {
     return fail(result, text(got.size(), " results, expected ", expected.size()));
   }
