@@ -304,7 +304,9 @@ TEST(CrossEntropy, StatisticsSaveWorkAndChangeNothing) {
         const auto without = cross_entropy_backward(ones({4}), logits, target, {}, Reduction::none,
                                                     default_ignore_index, smoothing);
         EXPECT_TRUE(identical(with.first, without.first)) << name(dtype);
-        if (with.second.defined()) EXPECT_TRUE(identical(with.second, without.second));
+        if (with.second.defined()) {
+          EXPECT_TRUE(identical(with.second, without.second));
+        }
       }
     }
   }

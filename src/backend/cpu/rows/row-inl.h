@@ -99,9 +99,11 @@ struct RowBase {
   static HWY_INLINE double sum(std::size_t n, Term term) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
+    // Narrow vectors widen more often, so that no lane adds more than 16 terms one after another.
+    const std::size_t block = std::min(sum_block, 64 * lanes);
     double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
-      const std::size_t end = std::min(n, begin + sum_block);
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const std::size_t end = std::min(n, begin + block);
       V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
       std::size_t i = begin;
       for (; i + 4 * lanes <= end; i += 4 * lanes) {

@@ -1,0 +1,123 @@
+// Every op of the database on every sample, dtype and layout: values against independent
+// references, gradients against finite differences, second gradients against differences of the
+// first. And the database against the public headers: nothing may be missing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "op_database/check.h"
+#include "op_database/header_texts.h"
+#include "op_database/page.h"
+
+namespace extensor::op_database {
+namespace {
+
+class OpDatabase : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OpDatabase, EveryCheckPasses) {
+  const Op& op = *find_op(GetParam());
+  int failures = 0;
+  check_op(op, {}, [&](const Check& check, const CheckResult& result) {
+    if (result.passed || ++failures > 5) return;
+    ADD_FAILURE() << op.name << " " << check.sample << ", " << extensor::name(check.dtype) << ", "
+                  << layouts::name(check.layout) << ", " << name(check.kind) << ": "
+                  << result.message;
+  });
+  EXPECT_EQ(failures, 0);
+}
+
+TEST_P(OpDatabase, SaysWhatThePageNeeds) {
+  const Op& op = *find_op(GetParam());
+  EXPECT_FALSE(op.family.empty());
+  EXPECT_FALSE(op.formula.empty());
+  EXPECT_EQ(op.backward.empty(), op.gradient.empty()) << "a gradient has a rule, and a function";
+}
+
+// A differentiable op has a gradient check.
+TEST_P(OpDatabase, ChecksItsGradient) {
+  const Op& op = *find_op(GetParam());
+  if (op.backward.empty()) return;
+  EXPECT_TRUE(std::ranges::any_of(
+      op.samples(), [](const Sample& sample) { return static_cast<bool>(sample.backward); }));
+}
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const Op& op : ops()) names.push_back(op.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpDatabase, ::testing::ValuesIn(op_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(OpDatabaseAsAWhole, NamesEveryOpOnce) {
+  std::set<std::string> seen;
+  for (const Op& op : ops()) EXPECT_TRUE(seen.insert(op.name).second) << op.name << " twice";
+}
+
+// What the headers declare that is no op: the machinery around them.
+const std::set<std::string> not_ops = {
+    // numbers, dtypes, shapes
+    "itemsize",
+    "name",
+    "promote_types",
+    "to_string",
+    "from_bytes",
+    "from_external",
+    "scalar",
+    // the library as a whole
+    "version",
+    "devices",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "empty_cache",
+    "set_memory_limit",
+    "memory_limit",
+    "set_num_threads",
+    "get_num_threads",
+    "gradcheck",
+    "default_generator",
+    "manual_seed",
+};
+
+TEST(OpDatabaseAsAWhole, MissesNoPublicFunction) {
+  std::set<std::string> known = not_ops;
+  for (const Op& op : ops()) {
+    known.insert(op.name);
+    known.insert(op.aliases.begin(), op.aliases.end());
+    known.insert(op.backward.begin(), op.backward.end());
+  }
+  for (const Declaration& declaration : declarations()) {
+    const std::string& function = declaration.function;
+    if (function.ends_with("_double_backward") || function.starts_with("is_")) continue;
+    EXPECT_TRUE(known.contains(function))
+        << declaration.header << " declares '" << declaration.text
+        << "', which is neither in the op database nor listed as no op";
+  }
+}
+
+TEST(OpDatabaseAsAWhole, FindsTheDeclarationsOfTheHeaders) {
+  const auto declared = [](const std::string& function) {
+    return std::ranges::any_of(declarations(), [&](const Declaration& declaration) {
+      return declaration.function == function;
+    });
+  };
+  for (const char* function :
+       {"sum", "sum_backward", "matmul_backward", "reshape", "expand_dims"}) {
+    EXPECT_TRUE(declared(function)) << function;
+  }
+}
+
+TEST(OpDatabaseAsAWhole, IsWhatTheReferencePageSays) {
+  std::ifstream file(EXTENSOR_DOCS_DIR "/ops.md");
+  ASSERT_TRUE(file) << "docs/ops.md is missing";
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), reference_page()) << "docs/ops.md is out of date: ./ex docs writes it anew";
+}
+
+}  // namespace
+}  // namespace extensor::op_database
