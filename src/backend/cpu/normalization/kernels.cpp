@@ -15,7 +15,7 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t sum_block = 1024;  // elements summed in lanes before the sum is widened
+constexpr std::size_t block_vectors = 64;  // summed in lanes before the sum is widened
 
 template <class T>
 struct Normalization {
@@ -50,9 +50,9 @@ struct Normalization {
   template <int K, class Add>
   static HWY_INLINE void sum(std::size_t n, double* totals, const Add& add) {
     const D d;
-    const std::size_t lanes = hn::Lanes(d);
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
-      const std::size_t end = std::min(n, begin + sum_block);
+    const std::size_t lanes = hn::Lanes(d), block = block_vectors * lanes;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const std::size_t end = std::min(n, begin + block);
       V even[K], odd[K];
       for (int k = 0; k < K; ++k) even[k] = odd[k] = hn::Zero(d);
       std::size_t i = begin;
@@ -168,7 +168,7 @@ struct Normalization {
                                const Standardizer<T>* s, T* grad_weight, T* grad_bias,
                                GradientSums* sums, std::size_t n) {
     const D d;
-    const std::size_t lanes = hn::Lanes(d);
+    const std::size_t lanes = hn::Lanes(d), block = block_vectors * lanes;
     AddRows<rows, parameters> add{g, x, stride, weight, grad_weight, grad_bias, {}, {}, {}};
     for (std::size_t r = 0; r < rows; ++r) {
       add.centre[r] = set(s[r].centre);
@@ -176,8 +176,8 @@ struct Normalization {
       add.shift[r] = set(s[r].shift);
       sums[r] = {};
     }
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
-      const std::size_t end = std::min(n, begin + sum_block);
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const std::size_t end = std::min(n, begin + block);
       V gradient[rows], product[rows];
       for (std::size_t r = 0; r < rows; ++r) gradient[r] = product[r] = hn::Zero(d);
       std::size_t i = begin;
