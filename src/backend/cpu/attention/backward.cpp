@@ -105,21 +105,21 @@ class Backward {
     const T* g = matrix(call_.grad_output, batch) + query * g_stride;
     T* const scores = memory + scores_;
     T* const gradients = memory + gradients_;
-    multiply_block(rows, keys, width, Left<T>{q, q_stride, 1}, packed(memory + key_panels_, width),
-                   scores, key_block, false);
-    multiply_block(rows, keys, columns, Left<T>{g, g_stride, 1},
+    multiply_block(rows, keys, width, LeftOperand<T>{q, q_stride, 1},
+                   packed(memory + key_panels_, width), scores, key_block, false);
+    multiply_block(rows, keys, columns, LeftOperand<T>{g, g_stride, 1},
                    packed(memory + value_panels_, columns), gradients, key_block, false);
     for (std::int64_t i = 0; i < rows; ++i) gradient_row(batch, query + i, i, key, keys, memory);
     if (call_.grad_mask != nullptr) store_mask_gradient(batch, query, rows, key, keys, memory);
 
-    const Left<T> probabilities_transposed{scores, 1, key_block};
-    const Left<T> gradients_transposed{gradients, 1, key_block};
+    const LeftOperand<T> probabilities_transposed{scores, 1, key_block};
+    const LeftOperand<T> gradients_transposed{gradients, 1, key_block};
     multiply_block(keys, columns, rows, probabilities_transposed, in_place(g, g_stride), grad_v,
                    columns, true);
     multiply_block(keys, width, rows, gradients_transposed, in_place(q, q_stride), grad_k, width,
                    true);
     T* const grad_q = dense(call_.grad_q, batch, forward_.queries * width) + query * width;
-    multiply_block(rows, width, keys, Left<T>{gradients, key_block, 1},
+    multiply_block(rows, width, keys, LeftOperand<T>{gradients, key_block, 1},
                    in_place(memory + keys_, width), grad_q, width, key != 0);
   }
 
@@ -157,7 +157,7 @@ class Backward {
   // Where things lie in a thread's scratch.
   std::int64_t keys_ = 0, key_panels_ = 0, value_panels_ = 0, scores_ = 0, gradients_ = 0,
                bias_ = 0, logsumexp_ = 0, inner_ = 0;
-  mutable Scratch<T> scratch_;
+  mutable AttentionScratch<T> scratch_;
 };
 
 }  // namespace

@@ -17,32 +17,32 @@ namespace extensor::cpu {
 
 // A matrix in memory; element (i, j) at data[i · row_stride + j · column_stride].
 template <class T>
-struct Left {
+struct LeftOperand {
   const T* data;
   std::int64_t row_stride, column_stride;
 };
 
 // The right operand: rows of adjacent columns, or panels of as many columns as a tile has.
 template <class T>
-struct Right {
+struct RightOperand {
   const T* data;
   std::int64_t row_stride, panel_stride;
 };
 
 template <class T>
-Right<T> in_place(const T* data, std::int64_t row_stride) {
+RightOperand<T> in_place(const T* data, std::int64_t row_stride) {
   return {data, row_stride, kernels<T>().tile_columns};
 }
 template <class T>
-Right<T> packed(const T* panels, std::int64_t rows) {
+RightOperand<T> packed(const T* panels, std::int64_t rows) {
   const std::int64_t width = kernels<T>().tile_columns;
   return {panels, width, rows * width};
 }
 
 // c (+)= a · b for m × k times k × n, on the calling thread.
 template <class T>
-void multiply_block(std::int64_t m, std::int64_t n, std::int64_t k, Left<T> a, Right<T> b, T* c,
-                    std::int64_t c_row_stride, bool accumulate) {
+void multiply_block(std::int64_t m, std::int64_t n, std::int64_t k, LeftOperand<T> a,
+                    RightOperand<T> b, T* c, std::int64_t c_row_stride, bool accumulate) {
   if (m <= 0 || n <= 0) return;
   const Kernels<T>& gemm = kernels<T>();
   const std::int64_t tiles = (m + gemm.tile_rows - 1) / gemm.tile_rows;
@@ -89,7 +89,7 @@ const T* mask_row(const backend::AttentionMask& mask, std::int64_t batch, std::i
 // Scratch memory for each thread, from the tensors' allocator: it is counted, limited and reused.
 // Throws OutOfMemoryError.
 template <class T>
-class Scratch {
+class AttentionScratch {
  public:
   // Adds `count` elements to each thread's share and says where they begin.
   std::int64_t add(std::int64_t count) {

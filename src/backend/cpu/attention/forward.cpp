@@ -61,8 +61,8 @@ class Forward {
   }
 
   // `count` rows as T: where they are, or widened into `room`.
-  Left<T> rows_of(const AttentionMatrix& matrix, std::int64_t batch, std::int64_t first,
-                  std::int64_t count, std::int64_t columns, T* room) const {
+  LeftOperand<T> rows_of(const AttentionMatrix& matrix, std::int64_t batch, std::int64_t first,
+                         std::int64_t count, std::int64_t columns, T* room) const {
     if (widen_ == nullptr) {
       return {reinterpret_cast<const T*>(row(matrix, batch, first)), matrix.row_stride, 1};
     }
@@ -77,7 +77,7 @@ class Forward {
                     T* panel) const {
     const std::int64_t columns = call_.width;
     const T scale = static_cast<T>(call_.scale);
-    const Left<T> from = rows_of(call_.q, batch, first, count, columns, stage);
+    const LeftOperand<T> from = rows_of(call_.q, batch, first, count, columns, stage);
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < columns; ++j) {
         stage[i * columns + j] = from.data[i * from.row_stride + j] * scale;
@@ -117,8 +117,8 @@ class Forward {
     const std::int64_t seen = call_.causal ? std::min(call_.keys, first + rows) : call_.keys;
     for (std::int64_t key = 0; key < seen; key += key_block) {
       const std::int64_t keys = std::min(key_block, seen - key);
-      const Left<T> k = rows_of(call_.k, batch, key, keys, call_.width, memory + wide_keys_);
-      const Left<T> v = rows_of(call_.v, batch, key, keys, columns, memory + wide_values_);
+      const LeftOperand<T> k = rows_of(call_.k, batch, key, keys, call_.width, memory + wide_keys_);
+      const LeftOperand<T> v = rows_of(call_.v, batch, key, keys, columns, memory + wide_values_);
       for (std::int64_t i = 0; i < rows; i += width_) {
         const std::int64_t count = std::min(width_, rows - i);
         const std::int64_t query = first + i;
@@ -139,7 +139,7 @@ class Forward {
         kernels_.soften(panel);
         T* const sums = out + i * columns;
         if (key != 0) kernels_.scale_rows(sums, count, columns, columns, panel.correction);
-        multiply_block(count, columns, visible, Left<T>{scores, 1, width_},
+        multiply_block(count, columns, visible, LeftOperand<T>{scores, 1, width_},
                        in_place(v.data, v.row_stride), sums, columns, key != 0);
       }
     }
@@ -175,7 +175,7 @@ class Forward {
   // Where things lie in a thread's scratch.
   std::int64_t queries_ = 0, stage_ = 0, scores_ = 0, bias_ = 0, maximum_ = 0, sum_ = 0,
                correction_ = 0, wide_keys_ = 0, wide_values_ = 0, wide_out_ = 0;
-  mutable Scratch<T> scratch_;
+  mutable AttentionScratch<T> scratch_;
 };
 
 }  // namespace
