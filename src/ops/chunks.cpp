@@ -212,6 +212,7 @@ class Run {
     scope.begin_chunk(memory.targets, numel_);
     evaluate(first, count, memory);
     scope.end_chunk(memory.values);
+    free_targets(memory);
     for (std::size_t k = 0; k < memory.targets.size(); ++k) {
       Value& value = memory.values[k];
       Tensor& target = memory.targets[k];
@@ -219,6 +220,20 @@ class Run {
       if (!stored) store(value, target, numel_);
       value = 0;
       target = Tensor();
+    }
+  }
+
+  // A function that does not do the same on every chunk may have left one result in the memory of
+  // another, which is about to be written.
+  static void free_targets(Memory& memory) {
+    for (std::size_t k = 0; k < memory.targets.size(); ++k) {
+      if (memory.values[k].is_number()) continue;
+      const Tensor& elements = memory.values[k].elements();
+      for (std::size_t other = 0; other < memory.targets.size(); ++other) {
+        if (other == k || elements.impl().data != memory.targets[other].impl().data) continue;
+        memory.values[k] = Value(elements.clone());
+        break;
+      }
     }
   }
 
