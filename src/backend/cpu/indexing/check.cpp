@@ -21,24 +21,24 @@ bool in_range(T index, std::int64_t lowest, std::int64_t size) {
   if constexpr (std::is_unsigned_v<T>) {
     return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(size);
   } else {
-    return index >= lowest && index < size;
+    return (index >= lowest) & (index < size);
   }
 }
 
 template <class T>
 CheckedIndices check(const CheckIndicesCall& call) {
   const T* indices = reinterpret_cast<const T*>(call.indices);
-  bool bad = false, negative = false;
+  unsigned bad = 0, negative = 0;  // gathered without a branch, so that the loop vectorises
   const int threads = threads_for(call.count, grain);
-#pragma omp parallel for num_threads(threads) reduction(|| : bad, negative) if (threads > 1)
+#pragma omp parallel for num_threads(threads) reduction(| : bad, negative) if (threads > 1)
   for (std::int64_t j = 0; j < call.count; ++j) {
-    bad = bad || !in_range(indices[j], call.lowest, call.size);
-    negative = negative || indices[j] < T(0);
+    bad |= static_cast<unsigned>(!in_range(indices[j], call.lowest, call.size));
+    negative |= static_cast<unsigned>(indices[j] < T(0));
   }
-  if (!bad) return {-1, negative};
+  if (bad == 0) return {-1, negative != 0};
   const T* found = std::find_if(indices, indices + call.count,
                                 [&](T index) { return !in_range(index, call.lowest, call.size); });
-  return {found - indices, negative};
+  return {found - indices, negative != 0};
 }
 
 template <class T>
