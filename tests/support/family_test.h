@@ -47,9 +47,7 @@ inline Tensor laid_out(const Shape& shape, Layout layout, unsigned seed,
 }
 
 // Units of the last place at a magnitude of 1.
-inline double spacing(DType dtype) {
-  return std::ldexp(1.0, 1 - compare::format_of(dtype).digits);
-}
+inline double spacing(DType dtype) { return std::ldexp(1.0, 1 - compare::format_of(dtype).digits); }
 
 // The largest magnitude; 0 of nothing.
 inline double largest(const Tensor& x) {
