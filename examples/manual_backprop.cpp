@@ -1,5 +1,5 @@
-// A network of two layers, 784-128-10, learns to read digits. Nothing is hidden: every gradient is an
-// explicit call, in the reverse order of the forward pass.
+// A network of two layers, 784-128-10, learns to read digits. Nothing is hidden: every gradient is
+// an explicit call, in the reverse order of the forward pass.
 //
 //   ./ex train
 #include <extensor/extensor.h>

@@ -112,8 +112,17 @@ double largest_of(const Tensor& x) {
   return largest;
 }
 
-// The largest difference of two lists of tensors, relative to the largest finite element expected of
-// each tensor, or to `least_scale` where that is larger.
+// In a broadcast layout rows are equal, and some results cancel to 0: there, errors are relative to
+// what the results are made of.
+double least_scale_of(Layout layout, const Tensors& made_of) {
+  double scale = 0;
+  if (layout != Layout::broadcast) return scale;
+  for (const Tensor& x : made_of) scale = std::max(scale, is_float(x) ? largest_of(x) : 0);
+  return scale;
+}
+
+// The largest difference of two lists of tensors, relative to the largest finite element expected
+// of each tensor, or to `least_scale` where that is larger.
 void compare(const Tensors& got, const Tensors& expected, double least_scale, CheckResult& result) {
   if (got.size() != expected.size()) {
     return fail(result, text(got.size(), " results, expected ", expected.size()));
@@ -146,7 +155,8 @@ CheckResult check_value(const Sample& sample, DType dtype, Layout layout) {
   result.tolerance = tolerance_of(dtype);
   const Tensors inputs = arranged(sample.inputs, dtype, layout);
   const Tensors outputs = sample.forward(inputs);
-  compare(outputs, sample.reference(in_float64(dense(inputs))), 0, result);
+  compare(outputs, sample.reference(in_float64(dense(inputs))), least_scale_of(layout, inputs),
+          result);
   return result;
 }
 
@@ -170,13 +180,7 @@ CheckResult check_narrow_gradient(const Sample& sample, DType dtype, Layout layo
   const Tensors grads = grad_outputs_of(outputs, dtype);
   const Tensors known = sample.saves_results ? joined(inputs, outputs) : inputs;
   const Tensors exact = sample.backward(in_float64(grads), in_float64(dense(known)));
-  // In a broadcast layout rows are equal and some gradients cancel to 0: there, relative to what
-  // the gradients are made of.
-  double scale = 0;
-  if (layout == Layout::broadcast) {
-    for (const Tensor& g : grads) scale = std::max(scale, largest_of(g));
-  }
-  compare(sample.backward(grads, known), exact, scale, result);
+  compare(sample.backward(grads, known), exact, least_scale_of(layout, grads), result);
   return result;
 }
 

@@ -428,6 +428,45 @@ std::vector<Sample> where_samples() {
   return samples;
 }
 
+// With tolerances so wide that every dtype agrees on which numbers are close.
+std::vector<Sample> closeness_samples(bool all) {
+  std::vector<Sample> list;
+  constexpr double relative = 0.5, absolute = 0.25;
+  std::uint64_t seed = 1;
+  for (const auto& pair : shape_pairs()) {
+    Sample sample;
+    sample.label = text(pair);
+    sample.inputs = {sample_steps(pair.first, ++seed), sample_steps(pair.second, ++seed)};
+    sample.forward = [all](const Tensors& in) {
+      if (all) return Tensors{full({}, allclose(in[0], in[1], relative, absolute), bool_)};
+      return Tensors{isclose(in[0], in[1], relative, absolute)};
+    };
+    sample.reference = [all](const Tensors& in) {
+      const auto near = [](double a, double b) {
+        return std::fabs(a - b) <= absolute + relative * std::fabs(b) ? 1.0 : 0.0;
+      };
+      const Tensors each = as_bool(mapped(in[0], in[1], near));
+      if (!all) return each;
+      bool every = true;
+      for (double one : numbers(each[0])) every = every && one != 0;
+      return Tensors{full({}, every, bool_)};
+    };
+    list.push_back(std::move(sample));
+  }
+  return list;
+}
+
+void add_closeness(std::vector<Op>& ops) {
+  const char* family = "comparison";
+  ops.push_back(
+      {"isclose", family, "y = |a − b| ≤ absolute + relative · |b|", "", {}, DTypes::all, [] {
+         return closeness_samples(false);
+       }});
+  ops.push_back({"allclose", family, "whether isclose holds everywhere", "", {}, DTypes::all, [] {
+                   return closeness_samples(true);
+                 }});
+}
+
 }  // namespace
 
 void add_elementwise(std::vector<Op>& ops) {
@@ -448,6 +487,7 @@ void add_elementwise(std::vector<Op>& ops) {
                  DTypes::all,
                  where_samples});
   add_logical(ops);
+  add_closeness(ops);
   add_bitwise(ops);
 }
 

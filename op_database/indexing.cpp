@@ -300,32 +300,6 @@ std::vector<Sample> masked_fill_samples() {
   return samples;
 }
 
-std::vector<Sample> where_samples() {
-  std::vector<Sample> samples;
-  struct Case {
-    Shape condition, a, b, result;
-  };
-  for (const Case& entry : {Case{{4, 9}, {4, 9}, {4, 9}, {4, 9}}, Case{{3, 4}, {4}, {3, 1}, {3, 4}},
-                            Case{{17}, {}, {2, 17}, {2, 17}}}) {
-    samples.push_back(linear_sample(
-        to_string(entry.condition) + ", " + to_string(entry.a) + ", " + to_string(entry.b),
-        {drawn_mask(entry.condition, 5), drawn(entry.a, 1), drawn(entry.b, 2)},
-        [](const Tensors& in) { return Tensors{where(in[0], in[1], in[2])}; },
-        [entry](const Tensors& in) {
-          const PlainArray condition(in[0]), a(in[1]), b(in[2]);
-          return Tensors{PlainArray::from(entry.result, [&](const Dims& position) {
-                           return broadcast_at(broadcast_at(condition, position) != 0 ? a : b,
-                                               position);
-                         }).to_tensor()};
-        },
-        [](const Tensors& g, const Tensors& in) {
-          const auto [grad_a, grad_b] = where_backward(g[0], in[0], in[1].shape(), in[2].shape());
-          return Tensors{Tensor(), grad_a, grad_b};
-        }));
-  }
-  return samples;
-}
-
 // ---- slices and positions
 // --------------------------------------------------------------------------
 
@@ -439,8 +413,6 @@ void add_indexing(std::vector<Op>& ops) {
       masked_select_samples);
   add("masked_fill", "value where mask is true, x elsewhere", "0 where mask is true, g elsewhere",
       {"masked_fill_backward"}, DTypes::all, masked_fill_samples);
-  add("where", "a where condition is true, b elsewhere", "g to the one that was taken",
-      {"where_backward"}, DTypes::all, where_samples);
   add("nonzero", "the positions of the elements that are not 0", "", {}, DTypes::all,
       nonzero_samples);
   add("one_hot", "1 at the index, 0 elsewhere", "", {}, DTypes::floats, one_hot_samples);

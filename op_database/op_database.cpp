@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace extensor::op_database {
 
@@ -11,6 +12,19 @@ namespace {
 std::size_t count_of(const Shape& shape) {
   return static_cast<std::size_t>(
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+}
+
+// Other names of the same functions: the Python Array API's.
+void add_aliases(std::vector<Op>& list) {
+  constexpr std::pair<const char*, const char*> aliases[] = {
+      {"modulo", "remainder"}, {"power", "pow"},          {"unsqueeze", "expand_dims"},
+      {"flatten", "ravel"},    {"concatenate", "concat"}, {"transpose", "permute_dims"},
+      {"max_reduce", "max"},   {"min_reduce", "min"},
+  };
+  for (const auto& [name, alias] : aliases) {
+    const auto op = std::ranges::find(list, name, &Op::name);
+    if (op != list.end()) op->aliases.emplace_back(alias);
+  }
 }
 
 }  // namespace
@@ -35,6 +49,7 @@ const std::vector<Op>& ops() {
     add_embedding_and_dropout(list);
     add_attention(list);
     add_optimizer_steps(list);
+    add_aliases(list);
     return list;
   }();
   return made;

@@ -34,7 +34,8 @@ struct Sample {
                         const Tensors& inputs)>
       double_backward;
   bool saves_results = false;
-  bool rows_must_differ = false;  // no gradient where they are equal, as a broadcast layout has them
+  bool rows_must_differ =
+      false;  // no gradient where they are equal, as a broadcast layout has them
 };
 
 // Which dtypes the floating inputs of the samples may take.

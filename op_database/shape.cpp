@@ -121,31 +121,6 @@ std::vector<Sample> unsqueeze_samples() {
 // ---- axes
 // ------------------------------------------------------------------------------------------
 
-std::vector<Sample> transpose_samples() {
-  return {moving_sample(
-              "[3, 17], reversed", drawn({3, 17}), {17, 3},
-              [](const Tensor& x) { return transpose(x); },
-              [](const Dims& at) {
-                return Dims{at[1], at[0]};
-              },
-              [](const Tensor& g, const Tensor&) { return transpose_backward(g); }),
-          moving_sample(
-              "[2, 3, 4], axes 1, -1, 0", drawn({2, 3, 4}), {3, 4, 2},
-              [](const Tensor& x) {
-                return transpose(x, {1, -1, 0});
-              },
-              [](const Dims& at) {
-                return Dims{at[2], at[0], at[1]};
-              },
-              [](const Tensor& g, const Tensor&) {
-                return transpose_backward(g, {1, -1, 0});
-              }),
-          moving_sample(
-              "0-d", drawn({}), {}, [](const Tensor& x) { return transpose(x); },
-              [](const Dims& at) { return at; },
-              [](const Tensor& g, const Tensor&) { return transpose_backward(g); })};
-}
-
 std::vector<Sample> moveaxis_samples() {
   return {moving_sample(
               "[2, 3, 4], 0 to -1", drawn({2, 3, 4}), {3, 4, 2},
@@ -516,12 +491,11 @@ void add_shape(std::vector<Op>& ops) {
       squeeze_samples);
   add("unsqueeze", "x with one more dimension of size 1", "g without it", "unsqueeze_backward",
       unsqueeze_samples);
-  add("transpose", "y[i, j, …] = x with its axes permuted", "g with the axes permuted back",
-      "transpose_backward", transpose_samples);
   add("moveaxis", "x with some axes moved to other places", "g with the axes moved back",
       "moveaxis_backward", moveaxis_samples);
   add("broadcast_to", "x repeated along dimensions of size 1 and new ones",
       "g summed over the repetitions", "broadcast_to_backward", broadcast_to_samples);
+  ops.back().backward.emplace_back("reduce_broadcast_dims");
   add("concatenate", "tensors joined along an axis", "g taken apart", "concatenate_backward",
       concatenate_samples);
   add("stack", "tensors joined along a new axis", "g taken apart", "stack_backward", stack_samples);

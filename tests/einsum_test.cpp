@@ -13,49 +13,6 @@ namespace {
 using namespace family_test;
 using op_database::sum_of_products;
 
-void expect_close(const Tensor& got, const Tensor& exact, double tolerance) {
-  ASSERT_EQ(got.shape(), exact.shape());
-  EXPECT_LE(largest(got.to(DType::float64) - exact), tolerance * largest(exact));
-}
-
-// Every sample of an op in every dtype and layout.
-void check_values(const std::string& op_name) {
-  for (const auto& sample : op_database::find_op(op_name)->samples()) {
-    for (DType dtype : float_dtypes) {
-      for (layouts::Layout layout : layouts::every_layout) {
-        SCOPED_TRACE(testing::Message()
-                     << op_name << " " << sample.label << " " << name(dtype) << " " << layout);
-        Tensors inputs;
-        for (const Tensor& input : sample.inputs) {
-          Tensor drawn = input;
-          if (layout == layouts::Layout::broadcast && layouts::is_distinct(layout, input.shape())) {
-            drawn = input.slice(0, 0, 1);
-          }
-          inputs.push_back(layouts::with_layout(drawn.to(dtype), layout, input.shape()));
-        }
-        const Tensor got = sample.forward(inputs)[0];
-        EXPECT_EQ(got.dtype(), dtype);
-        // Halves are rounded once, of a float32 result.
-        expect_close(got, sample.reference(inputs)[0],
-                     dtype == DType::float64 ? 1e-14 : spacing(dtype) / 2 + 1e-6);
-      }
-    }
-  }
-}
-
-TEST(Contraction, Values) {
-  for (const char* op_name : {"einsum", "tensordot", "inner", "vecdot"}) check_values(op_name);
-}
-
-TEST(Contraction, GradientsOfEverySample) {
-  expect_gradient("einsum_backward", "einsum");
-  expect_gradient("tensordot_backward", "tensordot");
-  expect_gradient("inner_backward", "inner");
-  expect_gradient("vecdot_backward", "vecdot");
-  expect_gradient("matmul_double_backward", "matmul", Order::second);
-  expect_gradient("einsum_backward", "einsum", Order::second);
-}
-
 TEST(Contraction, HalvesAreRoundedOnceOverAllSteps) {
   // The sum over j alone is 2049, which float16 rounds to 2048: times 3 that is 6144, not 6148.
   const Tensor x = tensor({{2048.0, 1.0}}, DType::float16);

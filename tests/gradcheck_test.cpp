@@ -2,12 +2,7 @@
 // every vector length, and in the narrow dtypes against float64.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <regex>
-#include <set>
-#include <sstream>
 
 #include "op_database/elementwise_rows.h"
 #include "support/draw.h"
@@ -353,51 +348,6 @@ TEST(Gradient, WrongShapesOfGradOutputAreRefused) {
   }
   EXPECT_THROW(unsqueeze_backward(ones({2, 3}), 0), Error);
   EXPECT_THROW(unsqueeze_backward(ones({2, 1}), 2), Error);
-}
-
-// ---- nothing is left out
-// ---------------------------------------------------------------------------
-
-const std::filesystem::path tests_folder = std::filesystem::path(__FILE__).parent_path();
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << "cannot read " << path;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::set<std::string> matches(const std::string& text, const std::string& pattern) {
-  std::set<std::string> found;
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) {
-    found.insert((*at)[1].str());
-  }
-  return found;
-}
-
-TEST(Gradient, EveryPublicBackwardIsChecked) {
-  std::set<std::string> declared, checked;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(tests_folder / "../include/extensor")) {
-    if (entry.path().extension() != ".h") continue;
-    const std::string code = std::regex_replace(text_of(entry.path()), std::regex("//[^\n]*"), "");
-    declared.merge(matches(code, R"(\b([a-z][a-z0-9_]*_backward)\()"));
-  }
-  ASSERT_GE(declared.size(), 20u) << "the headers were not read";
-  for (const auto& entry : std::filesystem::directory_iterator(tests_folder)) {
-    if (entry.path().extension() != ".cpp") continue;
-    checked.merge(
-        matches(text_of(entry.path()), R"rx(expect_gradient\(\s*"([a-z0-9_]+_backward)")rx"));
-  }
-  for (const UnaryRow& row : op_registry::unary_rows()) checked.insert(row.name + "_backward");
-  for (const BinaryRow& row : op_registry::binary_rows()) checked.insert(row.name + "_backward");
-  for (const std::string& name : declared) {
-    EXPECT_TRUE(checked.count(name) != 0)
-        << name << " is declared in include/extensor and has no gradient check: call "
-        << "expect_gradient(\"" << name << "\", ...) in a test, see tests/support/gradients.h";
-  }
 }
 
 }  // namespace

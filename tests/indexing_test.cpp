@@ -5,15 +5,16 @@
 #include <numeric>
 #include <random>
 
-#include "support/database_checks.h"
+#include "op_database/op_database.h"
+#include "support/compare.h"
+#include "support/gradients.h"
+#include "support/layouts.h"
 
 namespace extensor {
 namespace {
 
 using compare::identical;
 using compare::values_of;
-using database_checks::expect_gradient;
-using database_checks::expect_values;
 using Integers = std::vector<std::int64_t>;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -28,40 +29,6 @@ Tensor vector_of(const std::vector<double>& values, DType dtype = float64) {
 }
 Tensor draw_indices(const Shape& shape, std::int64_t size, std::uint64_t seed) {
   return op_database::sample_integers(shape, -size, size, seed);
-}
-
-// ---- the database
-// ----------------------------------------------------------------------------------
-
-TEST(Indexing, SamplesHaveTheirReferencesValues) {
-  int count = 0;
-  for (const auto& op : op_database::ops()) {
-    const bool mine = op.family == "indexing" || op.family == "sorting" ||
-                      op.name.starts_with("cumulative") || op.name == "norm" ||
-                      op.name == "count_nonzero";
-    if (!mine) continue;
-    expect_values(op);
-    ++count;
-  }
-  EXPECT_GE(count, 23);
-}
-
-TEST(Indexing, Gradients) {
-  expect_gradient("slice_backward", "slice");
-  expect_gradient("take_backward", "take");
-  expect_gradient("take_along_axis_backward", "take_along_axis");
-  expect_gradient("gather_backward", "gather");
-  expect_gradient("scatter_backward", "scatter");
-  expect_gradient("scatter_add_backward", "scatter_add");
-  expect_gradient("index_add_backward", "index_add");
-  expect_gradient("masked_select_backward", "masked_select");
-  expect_gradient("masked_fill_backward", "masked_fill");
-  expect_gradient("where_backward", "where");
-  expect_gradient("sort_backward", "sort");
-  expect_gradient("topk_backward", "topk");
-  expect_gradient("cumulative_sum_backward", "cumulative_sum");
-  expect_gradient("cumulative_prod_backward", "cumulative_prod");
-  expect_gradient("norm_backward", "norm");
 }
 
 // The second derivatives of cumulative_prod and norm, as functions of g and x.

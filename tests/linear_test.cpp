@@ -14,36 +14,6 @@ using namespace family_test;
 constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::sigmoid,
                                       Activation::tanh, Activation::gelu, Activation::silu};
 
-TEST(Linear, ValuesOfEverySample) {
-  for (const char* op_name : {"linear", "glu"}) {
-    for (const auto& sample : op_database::find_op(op_name)->samples()) {
-      for (DType dtype : float_dtypes) {
-        for (layouts::Layout layout : {layouts::Layout::contiguous, layouts::Layout::transposed,
-                                       layouts::Layout::stepped, layouts::Layout::reversed}) {
-          SCOPED_TRACE(testing::Message()
-                       << op_name << " " << sample.label << " " << name(dtype) << " " << layout);
-          Tensors inputs;
-          for (const Tensor& input : sample.inputs) {
-            inputs.push_back(layouts::with_layout(input.to(dtype), layout, input.shape()));
-          }
-          const Tensor got = sample.forward(inputs)[0], exact = sample.reference(inputs)[0];
-          EXPECT_EQ(got.dtype(), dtype);
-          ASSERT_EQ(got.shape(), exact.shape());
-          // Halves are one rounding away from float32.
-          const double tolerance = dtype == DType::float64 ? 1e-14 : spacing(dtype) / 2 + 1e-6;
-          EXPECT_LE(largest(got.to(DType::float64) - exact), tolerance * largest(exact));
-        }
-      }
-    }
-  }
-}
-
-TEST(Linear, GradientsOfEverySample) {
-  expect_gradient("linear_backward", "linear");
-  expect_gradient("linear_double_backward", "linear", Order::second);
-  expect_gradient("glu_backward", "glu");
-}
-
 TEST(Linear, NarrowGradientsAgreeWithFloat64) {
   const std::pair<DType, double> narrow[] = {
       {DType::float32, 1.3e-6}, {DType::float16, 1e-3}, {DType::bfloat16, 1.6e-2}};

@@ -60,14 +60,23 @@ TEST(OpDatabaseAsAWhole, NamesEveryOpOnce) {
 
 // What the headers declare that is no op: the machinery around them.
 const std::set<std::string> not_ops = {
-    // numbers, dtypes, shapes
+    // numbers, dtypes, shapes, memory
     "itemsize",
     "name",
     "promote_types",
+    "promote_with_scalar",
     "to_string",
     "from_bytes",
+    "from_data",
     "from_external",
     "scalar",
+    "broadcast_shapes",
+    "are_shapes_broadcastable",
+    "compute_broadcast_strides",
+    "allocate_storage",
+    "wrap_storage",
+    "calculate_fans",
+    "calculate_gain",
     // the library as a whole
     "version",
     "devices",
@@ -79,8 +88,11 @@ const std::set<std::string> not_ops = {
     "set_num_threads",
     "get_num_threads",
     "gradcheck",
+    "custom_function",
     "default_generator",
     "manual_seed",
+    // with what its backward wants, beside the op that is in the database
+    "cross_entropy_with_statistics",
 };
 
 TEST(OpDatabaseAsAWhole, MissesNoPublicFunction) {
@@ -96,6 +108,21 @@ TEST(OpDatabaseAsAWhole, MissesNoPublicFunction) {
     EXPECT_TRUE(known.contains(function))
         << declaration.header << " declares '" << declaration.text
         << "', which is neither in the op database nor listed as no op";
+  }
+}
+
+// A public double backward is checked as the second gradient of its op.
+TEST(OpDatabaseAsAWhole, ChecksEveryDoubleBackward) {
+  constexpr std::string_view ending = "_double_backward";
+  for (const Declaration& declaration : declarations()) {
+    if (!declaration.function.ends_with(ending)) continue;
+    const Op* op =
+        find_op(declaration.function.substr(0, declaration.function.size() - ending.size()));
+    ASSERT_NE(op, nullptr) << declaration.function;
+    EXPECT_TRUE(std::ranges::any_of(
+        op->samples(),
+        [](const Sample& sample) { return static_cast<bool>(sample.double_backward); }))
+        << declaration.function << " is checked by no sample of " << op->name;
   }
 }
 

@@ -1,48 +1,19 @@
 // Changes of shape: the database's samples, and what they do not show.
 #include <gtest/gtest.h>
 
-#include "support/database_checks.h"
+#include "op_database/op_database.h"
+#include "support/compare.h"
+#include "support/gradients.h"
+#include "support/layouts.h"
 
 namespace extensor {
 namespace {
 
-using database_checks::expect_gradient;
-using database_checks::expect_values;
-using database_checks::op_named;
 using Integers = std::vector<std::int64_t>;
 
 const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
 
 Integers integers(const Tensor& x) { return x.to_vector<std::int64_t>(); }
-
-TEST(ShapeOps, SamplesHaveTheirReferencesValues) {
-  int count = 0;
-  for (const auto& op : op_database::ops()) {
-    if (op.family != "shape") continue;
-    expect_values(op);
-    ++count;
-  }
-  EXPECT_GE(count, 16);
-}
-
-TEST(ShapeOps, Gradients) {
-  expect_gradient("reshape_backward", "reshape");
-  expect_gradient("flatten_backward", "flatten");
-  expect_gradient("squeeze_backward", "squeeze");
-  expect_gradient("unsqueeze_backward", "unsqueeze");
-  expect_gradient("transpose_backward", "transpose");
-  expect_gradient("moveaxis_backward", "moveaxis");
-  expect_gradient("broadcast_to_backward", "broadcast_to");
-  expect_gradient("concatenate_backward", "concatenate");
-  expect_gradient("stack_backward", "stack");
-  expect_gradient("split_backward", "split");
-  expect_gradient("unstack_backward", "unstack");
-  expect_gradient("tile_backward", "tile");
-  expect_gradient("repeat_backward", "repeat");
-  expect_gradient("flip_backward", "flip");
-  expect_gradient("roll_backward", "roll");
-  expect_gradient("pad_backward", "pad");
-}
 
 TEST(ShapeOps, EveryDTypeKeepsItsValues) {
   for (int i = 0; i < dtype_count; ++i) {

@@ -10,7 +10,6 @@
 
 #include "extensor/extensor.h"
 #include "support/compare.h"
-#include "support/database_gradients.h"
 #include "support/draw.h"
 #include "support/gradients.h"
 #include "support/layouts.h"
@@ -23,7 +22,6 @@ using extensor::DType;
 using extensor::Shape;
 using extensor::Tensor;
 using gradients::expect_gradient;
-using gradients::Order;
 using gradients::Tensors;
 using layouts::Layout;
 

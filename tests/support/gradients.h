@@ -1,6 +1,4 @@
-// Gradient checks for tests. Every public *_backward is either generated from a row of the tables,
-// and then checked with its row, or must be named by an expect_gradient("..._backward", ...) in
-// some test: gradcheck_test.cpp reads the headers and the tests and fails otherwise.
+// Gradient checks for tests, beside those that op_database_test.cpp makes of every op.
 #pragma once
 
 #include <gtest/gtest.h>
