@@ -166,17 +166,17 @@ void add_deterministic(std::vector<Op>& ops) {
                           std::optional<double> value) {
     return [=] { return like_samples(make, value); };
   };
-  add_op("empty", "any contents", DTypes::floats,
+  add_op("empty", "any contents", DTypes::all,
          of_shape([](const Shape& shape) { return empty(shape, float64); }, {}));
-  add_op("zeros", "0", DTypes::floats,
+  add_op("zeros", "0", DTypes::all,
          of_shape([](const Shape& shape) { return zeros(shape, float64); }, 0));
-  add_op("ones", "1", DTypes::floats,
+  add_op("ones", "1", DTypes::all,
          of_shape([](const Shape& shape) { return ones(shape, float64); }, 1));
-  add_op("full", "the value", DTypes::floats,
+  add_op("full", "the value", DTypes::all,
          of_shape([](const Shape& shape) { return full(shape, -2.5, float64); }, -2.5));
   add_op("constant", "the value", DTypes::floats,
          of_shape([](const Shape& shape) { return constant(shape, 0.1, float64); }, 0.1));
-  add_op("scalar", "a 0-d tensor of the value", DTypes::floats, [] {
+  add_op("scalar", "a 0-d tensor of the value", DTypes::all, [] {
     return std::vector<Sample>{fixed_sample("", [] { return scalar(1.5); }, {1.5}, {})};
   });
   add_op("empty_like", "any contents in the shape of x", DTypes::all,
@@ -187,9 +187,9 @@ void add_deterministic(std::vector<Op>& ops) {
          of_like([](const Tensor& x) { return ones_like(x); }, 1));
   add_op("full_like", "the value in the shape of x", DTypes::numbers,
          of_like([](const Tensor& x) { return full_like(x, 3); }, 3));
-  add_op("arange", "start + i · step below stop", DTypes::floats, arange_samples);
+  add_op("arange", "start + i · step below stop", DTypes::numbers, arange_samples);
   add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::floats, linspace_samples);
-  add_op("eye", "1 on a diagonal, else 0", DTypes::floats, eye_samples);
+  add_op("eye", "1 on a diagonal, else 0", DTypes::all, eye_samples);
   add_op("tril", "x on and below a diagonal, else 0", DTypes::numbers,
          [] { return triangle_samples(tril, true); });
   add_op("triu", "x on and above a diagonal, else 0", DTypes::numbers,

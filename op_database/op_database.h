@@ -53,8 +53,7 @@ struct Op {
   std::vector<std::string> backward;  // the public functions that give it: {"sum_backward"}
   DTypes dtypes = DTypes::floats;
   std::function<std::vector<Sample>()> samples;
-  std::vector<std::string> aliases = {};     // other public names of the same function
-  std::vector<std::string> signatures = {};  // where no header spells them out: rows of the tables
+  std::vector<std::string> aliases = {};  // other public names of the same function
 };
 
 // Every op, family by family. Made once.

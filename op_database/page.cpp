@@ -5,6 +5,7 @@
 
 #include "op_database/header_texts.h"
 #include "op_database/op_database.h"
+#include "op_database/row_signatures.h"
 
 namespace extensor::op_database {
 
@@ -24,7 +25,7 @@ const char* described(DTypes dtypes) {
 
 // As the headers declare it, each overload a line.
 std::vector<std::string> signatures_of(const std::string& function) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = row_signatures(function);
   for (const Declaration& declaration : declarations()) {
     if (declaration.function == function) lines.push_back(declaration.text);
   }
@@ -33,12 +34,10 @@ std::vector<std::string> signatures_of(const std::string& function) {
 
 void write_op(std::ostringstream& page, const Op& op) {
   page << "### " << op.name << "\n\n";
-  std::vector<std::string> lines = op.signatures.empty() ? signatures_of(op.name) : op.signatures;
-  if (op.signatures.empty()) {
-    for (const std::string& backward : op.backward) {
-      const auto more = signatures_of(backward);
-      lines.insert(lines.end(), more.begin(), more.end());
-    }
+  std::vector<std::string> lines = signatures_of(op.name);
+  for (const std::string& backward : op.backward) {
+    const auto more = signatures_of(backward);
+    lines.insert(lines.end(), more.begin(), more.end());
   }
   page << "```cpp\n";
   for (const std::string& line : lines) page << line << ";\n";

@@ -93,14 +93,83 @@ TEST(SpecNames, Matrix) {
 }
 
 TEST(SpecNames, Reduction) {
-  expect_shape({2}, {sum(a(), 0), mean(a(), 0), max_reduce(a(), 0), extensor::max(a(), 0),
-                     min_reduce(a(), 0), extensor::min(a(), 0), prod(a(), 0), var(a(), 0),
-                     extensor::std(a(), 0), extensor::all(a(), 0), extensor::any(a(), 0),
-                     argmax(a(), 0), argmin(a(), 0), logsumexp(a(), 0)});
-  expect_shape({2, 2}, {sum_backward(v(), {2, 2}, 0), mean_backward(v(), {2, 2}, 0),
-                        max_reduce_backward(v(), a(), 0), min_reduce_backward(v(), a(), 0),
-                        prod_backward(v(), a(), 0), var_backward(v(), a(), 0),
-                        std_backward(v(), a(), 0), logsumexp_backward(v(), a(), 0)});
+  expect_shape({2},
+               {sum(a(), 0), mean(a(), 0), max_reduce(a(), 0), extensor::max(a(), 0),
+                min_reduce(a(), 0), extensor::min(a(), 0), prod(a(), 0), var(a(), 0),
+                extensor::std(a(), 0), extensor::all(a(), 0), extensor::any(a(), 0), argmax(a(), 0),
+                argmin(a(), 0), logsumexp(a(), 0), count_nonzero(a(), 0), norm(a(), 2, 0)});
+  expect_shape({2, 2},
+               {sum_backward(v(), {2, 2}, 0), mean_backward(v(), {2, 2}, 0),
+                max_reduce_backward(v(), a(), 0), min_reduce_backward(v(), a(), 0),
+                prod_backward(v(), a(), 0), var_backward(v(), a(), 0), std_backward(v(), a(), 0),
+                logsumexp_backward(v(), a(), 0), norm_backward(v(), a(), 2, 0),
+                cumulative_sum(a(), 0), cumulative_prod(a(), 0), cumulative_sum_backward(g(), 0),
+                cumulative_prod_backward(g(), a(), 0)});
+}
+
+TEST(SpecNames, Shape) {
+  const Shape shape{2, 2};
+  expect_shape(shape, {reshape(a(), {2, 2}),
+                       squeeze(a()),
+                       flip(a()),
+                       roll(a(), 1),
+                       moveaxis(a(), 0, 1),
+                       permute_dims(a(), {1, 0}),
+                       concatenate({a().slice(0, 0, 1), a().slice(0, 1, 2)}),
+                       concat({a()}),
+                       stack({v(), v()}),
+                       tile(v(), {2, 1}),
+                       repeat(a().slice(0, 0, 1), 2, 0),
+                       pad(a().slice(0, 0, 1), {{0, 1}, {0, 0}}),
+                       reshape_backward(g(), shape),
+                       squeeze_backward(g(), shape),
+                       unsqueeze_backward(ones({1, 2, 2}), 0),
+                       flatten_backward(ones({4}), shape),
+                       split_backward({v().reshape({1, 2}), v().reshape({1, 2})}, shape),
+                       unstack_backward({v(), v()}, shape),
+                       tile_backward(ones({4, 2}), shape, {2, 1}),
+                       repeat_backward(ones({4, 2}), shape, 2, 0),
+                       flip_backward(g()),
+                       roll_backward(g(), 1),
+                       moveaxis_backward(g(), 0, 1),
+                       pad_backward(ones({3, 2}), shape, {{0, 1}, {0, 0}}),
+                       concatenate_backward(g(), {{2, 1}, {2, 1}}, 1)[0].broadcast_to(shape),
+                       stack_backward(ones({1, 2, 2}))[0],
+                       split(a(), 2)[0].broadcast_to(shape)});
+  expect_shape({1, 2, 2}, {unsqueeze(a(), 0), expand_dims(a(), 0)});
+  expect_shape({4}, {flatten(a()), ravel(a())});
+  expect_shape({2}, {unstack(a())[0]});
+}
+
+TEST(SpecNames, Indexing) {
+  const Shape shape{2, 2};
+  const Tensor rows = tensor({1, 0}), mask = a() > 0.4, places = tensor({{0, 1}, {1, 0}});
+  expect_shape(shape, {a()[{Slice{{}, {}, -1}, ellipsis}],
+                       a()[{newaxis}][0],
+                       take(a(), rows, 0),
+                       take_along_axis(a(), places),
+                       gather(a(), 0, places),
+                       scatter(a(), 0, places, b()),
+                       index_add(a(), 0, rows, b()),
+                       where(mask, a(), b()),
+                       masked_fill(a(), mask, 0),
+                       one_hot(rows, 2),
+                       sort(a()),
+                       argsort(a()),
+                       topk(a(), 2).values,
+                       take_backward(g(), shape, rows, 0),
+                       take_along_axis_backward(g(), shape, places),
+                       gather_backward(g(), shape, 0, places),
+                       where_backward(g(), mask, shape, shape).first,
+                       scatter_backward(g(), 0, places, shape).second,
+                       index_add_backward(g(), 0, rows).second,
+                       masked_fill_backward(g(), mask),
+                       sort_backward(g(), places),
+                       topk_backward(g(), shape, places),
+                       slice_backward(ones({1, 2}), shape, 0, 0, 1)});
+  expect_shape({3}, {a()[mask], masked_select(a(), mask), nonzero(mask)[0]});
+  expect_shape({2}, {searchsorted(v(), v()), unique(v())});
+  expect_shape(shape, {masked_select_backward(ones({3}), shape, mask)});
 }
 
 TEST(SpecNames, ElementwiseMath) {
@@ -216,11 +285,69 @@ TEST(SpecNames, Initializers) {
                        trunc_normal(shape), constant(shape, 1), orthogonal(shape)});
 }
 
+TEST(SpecNames, Losses) {
+  const Tensor classes = tensor({0, 1}), one = ones({}, float64);
+  expect_shape(
+      {}, {binary_cross_entropy(a(), a()), binary_cross_entropy_with_logits(a(), a()),
+           mean_squared_error(a(), b()), cross_entropy(a(), classes), nll_loss(a(), classes),
+           l1_loss(a(), b()), smooth_l1_loss(a(), b()), huber_loss(a(), b()), hinge_loss(a(), b()),
+           kl_divergence(a(), b()), focal_loss(a(), a()), triplet_margin_loss(a(), b(), g())});
+  expect_shape({2, 2}, {mean_squared_error(a(), b(), Reduction::none)});
+  expect_shape(
+      {2, 2},
+      {binary_cross_entropy_backward(one, a(), a()).first,
+       binary_cross_entropy_with_logits_backward(one, a(), a()).first,
+       mean_squared_error_backward(one, a(), b()).first,
+       cross_entropy_backward(one, a(), classes).first, nll_loss_backward(one, a(), classes),
+       l1_loss_backward(one, a(), b()).first, smooth_l1_loss_backward(one, a(), b()).first,
+       huber_loss_backward(one, a(), b()).first, hinge_loss_backward(one, a(), b()).first,
+       kl_divergence_backward(one, a(), b()).first, focal_loss_backward(one, a(), a()).first});
+  (void)triplet_margin_loss_backward(one, a(), b(), g());
+}
+
 TEST(SpecNames, NeuralNetKernels) {
   expect_shape({2, 2},
                {linear(a(), b()), linear(a(), b(), v()), linear(a(), b(), v(), Activation::gelu),
                 linear_backward(g(), a(), b()).weight,
                 linear_backward(g(), a(), b(), v(), Activation::gelu).x});
+  const Tensor image = a().reshape({1, 1, 2, 2}), series = v().reshape({1, 1, 2});
+  const Tensor kernel = ones({1, 1, 1, 1}, float64);
+  expect_shape(
+      {1, 1, 2, 2},
+      {conv2d(image, kernel), conv_transpose2d(image, kernel), max_pool2d(image, {1, 1}),
+       avg_pool2d(image, {1, 1}), adaptive_avg_pool2d(image, {2, 2}),
+       conv2d_backward(image, image, kernel).x, conv_transpose2d_backward(image, image, kernel).x,
+       max_pool2d_backward(image, image, {1, 1}), avg_pool2d_backward(image, image.shape(), {1, 1}),
+       adaptive_avg_pool2d_backward(image, image.shape()), group_norm(image, 1),
+       instance_norm(image), group_norm_backward(image, image, 1).x,
+       instance_norm_backward(image, image).x});
+  expect_shape({1, 1, 2}, {conv1d(series, ones({1, 1, 1}, float64)),
+                           conv1d_backward(series, series, ones({1, 1, 1}, float64)).x});
+  const Tensor ids = tensor({1, 0}), mean_of = zeros({2}, float64), var_of = ones({2}, float64);
+  const DropoutResult dropped = dropout(a(), 0.5);
+  expect_shape({2, 2},
+               {batch_norm(a(), mean_of, var_of), layer_norm(a(), {2}), rms_norm(a(), {2}),
+                layer_norm_backward(g(), a(), {2}).x, rms_norm_backward(g(), a(), {2}).first,
+                batch_norm_backward(g(), a(), mean_of, var_of).x, dropped.output,
+                dropout_backward(g(), dropped.mask), embedding(a(), ids),
+                embedding_backward(g(), ids, 2), scaled_dot_product_attention(a(), b(), g()),
+                scaled_dot_product_attention_backward(g(), a(), b(), g()).q});
+}
+
+TEST(SpecNames, OptimizerSteps) {
+  Tensor parameter = a().clone();
+  AdamState adam{zeros_like(parameter), zeros_like(parameter)};
+  RmspropState rmsprop{zeros_like(parameter)};
+  AdagradState adagrad{zeros_like(parameter)};
+  sgd_step(parameter, g());
+  adam_step(parameter, g(), adam, 1);
+  adamw_step(parameter, g(), adam, 2);
+  rmsprop_step(parameter, g(), rmsprop, 1);
+  adagrad_step(parameter, g(), adagrad, 1);
+  std::vector<Tensor> gradients = {g().clone()};
+  EXPECT_EQ(clip_grad_norm(gradients, 1), 2);
+  clip_grad_value(gradients, 0.25);
+  EXPECT_EQ(gradients[0].to_vector<double>(), std::vector<double>(4, 0.25));
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// The declarations that the op tables expand to in elementwise.h, as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace extensor::op_database {
+
+// Of a row's function and its backward; empty for a name that is no row.
+std::vector<std::string> row_signatures(const std::string& name);
+
+}  // namespace extensor::op_database
