@@ -1,15 +1,16 @@
-// oneDNN's sgemm.
+// oneDNN: its sgemm here, its convolution in a file of its own.
 #include <dnnl.h>
 #include <omp.h>
 
 #include <memory>
 
-#include "task.h"
+#include "peers/onednn_work.h"
 
 namespace extensor::bench {
 namespace {
 
 Work make(const Task& task) {
+  if (Work work = onednn_convolution(task)) return work;
   if (task.op != "matmul" || task.dtype != DType::float32) return {};
   const Gemm gemm(task);
   struct Buffers {
