@@ -22,45 +22,45 @@ Work scaled_dot_product_work(const Task& task) {
         at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal);
     at::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, out, logsumexp, 0.0,
                                                              causal);
-    constexpr double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+  };
+}
 
-    // What torch.optim.AdamW does to one tensor on a CPU.
-    void adamw_by_operations(at::Tensor & param, const at::Tensor& grad, at::Tensor& exp_avg,
-                             at::Tensor& exp_avg_sq, double step) {
-      param.mul_(1 - lr * weight_decay);
-      exp_avg.lerp_(grad, 1 - beta1);
-      exp_avg_sq.mul_(beta2).addcmul_(grad, grad, 1 - beta2);
-      const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
-      const at::Tensor denominator = exp_avg_sq.sqrt().div_(std::sqrt(correction2)).add_(eps);
-      param.addcdiv_(exp_avg, denominator, -lr / correction1);
-    }
+constexpr double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 
-    Work torch_adamw_step(const Task& task) {
-      if (task.op != "adamw_step") return {};
-      at::Tensor param = torch_operand(task, 0), exp_avg = at::zeros_like(param);
-      at::Tensor exp_avg_sq = at::zeros_like(param);
-      const at::Tensor grad = torch_operand(task, 1);
-      if (task.attributes[0] == 0) {
-        return [=, step = 0.0]() mutable {
-          adamw_by_operations(param, grad, exp_avg, exp_avg_sq, ++step);
-        };
-      }
-      at::Tensor step = at::zeros({}, at::kFloat);
-      return [=]() mutable {
-        step.add_(1);
-        at::_fused_adamw_({param}, {grad}, {exp_avg}, {exp_avg_sq}, {}, {step}, lr, beta1, beta2,
-                          weight_decay, eps, false, false);
-      };
-    }
-  }  // namespace
+// What torch.optim.AdamW does to one tensor on a CPU.
+void adamw_by_operations(at::Tensor& param, const at::Tensor& grad, at::Tensor& exp_avg,
+                         at::Tensor& exp_avg_sq, double step) {
+  param.mul_(1 - lr * weight_decay);
+  exp_avg.lerp_(grad, 1 - beta1);
+  exp_avg_sq.mul_(beta2).addcmul_(grad, grad, 1 - beta2);
+  const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
+  const at::Tensor denominator = exp_avg_sq.sqrt().div_(std::sqrt(correction2)).add_(eps);
+  param.addcdiv_(exp_avg, denominator, -lr / correction1);
+}
 
-  Work
-  torch_attention(const Task& task) {
-    return scaled_dot_product_work(task);
+Work torch_adamw_step(const Task& task) {
+  if (task.op != "adamw_step") return {};
+  at::Tensor param = torch_operand(task, 0), exp_avg = at::zeros_like(param);
+  at::Tensor exp_avg_sq = at::zeros_like(param);
+  const at::Tensor grad = torch_operand(task, 1);
+  if (task.attributes[0] == 0) {
+    return [=, step = 0.0]() mutable {
+      adamw_by_operations(param, grad, exp_avg, exp_avg_sq, ++step);
+    };
   }
-  Work torch_attention(const Task& task) {
-    if (Work work = torch_adamw_step(task)) return work;
-    return {};
-  }
+  at::Tensor step = at::zeros({}, at::kFloat);
+  return [=]() mutable {
+    step.add_(1);
+    at::_fused_adamw_({param}, {grad}, {exp_avg}, {exp_avg_sq}, {}, {step}, lr, beta1, beta2,
+                      weight_decay, eps, false, false);
+  };
+}
+
+}  // namespace
+
+Work torch_attention(const Task& task) {
+  if (Work work = torch_adamw_step(task)) return work;
+  return scaled_dot_product_work(task);
+}
 
 }  // namespace extensor::bench
