@@ -261,11 +261,11 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
   }
 }
 
-// Asks for the inputs a page ahead, so that reading does not wait while a block is worked on;
-// further ahead the lines would push each other out of the L1 cache. What lies beyond the row is
-// the next one's, or harmless to ask for.
+// Asks for the inputs most of a block ahead, so that reading does not wait while a block is worked
+// on; whole pages ahead the lines of two inputs would push each other out of the L1 cache. What
+// lies beyond the row is the next one's, or harmless to ask for.
 void prefetch_block(const Job& job, const Span* inputs) {
-  constexpr std::size_t ahead = 4096;
+  constexpr std::size_t ahead = 1536;
   for (int k = 0; k < job.inputs; ++k) {
     const std::int64_t stride = inputs[k].stride;
     if (stride < 1 || stride > 2) continue;
