@@ -462,9 +462,11 @@ Tensor taken(const Tensor& whole, std::int64_t& at, const Tensor& part) {
 }
 
 TEST(NormalizationGradient, Twice) {
-  for (const auto& [shape, normalized] :
+  for (const auto& shapes :
        {std::pair{Shape{3, 7}, Shape{7}}, std::pair{Shape{2, 3, 5}, Shape{3, 5}},
         std::pair{Shape{4, 17}, Shape{17}}}) {
+    const Shape& shape = shapes.first;
+    const Shape& normalized = shapes.second;
     const Tensor x = laid_out(shape, Layout::transposed, 1),
                  g = laid_out(shape, Layout::stepped, 2);
     const Tensor w = laid_out(normalized, Layout::contiguous, 3);
