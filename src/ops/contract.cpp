@@ -216,6 +216,7 @@ DType common_dtype(const char* operation, const std::vector<Term>& terms) {
 
 void check_devices(const char* operation, const std::vector<Term>& terms) {
   std::vector<Source> sources;
+  sources.reserve(terms.size());
   for (const Term& term : terms) sources.emplace_back(term.tensor);
   common_device(operation, sources);
 }
@@ -234,6 +235,7 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
   const DType dtype = common_dtype(operation, terms);
   const auto sizes = label_sizes(terms);
   std::vector<Term> rest;
+  rest.reserve(terms.size());
   for (const Term& term : terms) {
     rest.push_back(without_repeated(with_distinct_labels(term), sizes));
   }

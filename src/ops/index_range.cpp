@@ -29,7 +29,7 @@ Tensor checked_indices(const char* operation, const char* argument, const Tensor
     const auto largest = max_reduce(indices).item<std::uint64_t>();
     if (largest >> 63 != 0) throw_out_of_range(operation, argument, largest, limit, things);
   }
-  const Tensor dense = indices.to(DType::int64).contiguous();
+  Tensor dense = indices.to(DType::int64).contiguous();
   if (dense.numel() == 0) return dense;
   const std::int64_t lowest = min_reduce(dense).item<std::int64_t>();
   const std::int64_t highest = max_reduce(dense).item<std::int64_t>();

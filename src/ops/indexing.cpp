@@ -236,7 +236,7 @@ Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, std:
   ops::check_grad_output(operation, grad_output, indices.shape());
   const Tensor checked = checked_indices(operation, indices, input_shape[at(along)], along);
   const Shape reached = reached_shape(input_shape, indices, along);
-  const Tensor gradient = add_elements(grad_output, reached, checked, along);
+  Tensor gradient = add_elements(grad_output, reached, checked, along);
   if (reached == input_shape) return gradient;
   Tensor result = zeros(input_shape, grad_output.dtype());
   leading_part(result, reached).copy_from(gradient);

@@ -40,7 +40,7 @@ Tensor checked_indices(const char* operation, const Tensor& indices, std::int64_
     throw DTypeError(
         message(operation, ": indices are ", indices.dtype(), ", must be of an integer dtype"));
   }
-  const Tensor dense = indices.contiguous();
+  Tensor dense = indices.contiguous();
   backend::CheckIndicesCall call{};
   call.dtype = dense.dtype();
   call.count = dense.numel();

@@ -31,8 +31,7 @@ void check_has_norm(const char* operation, const Tensor& x, double p, const Redu
 // Of a float64 tensor, the reduced axes kept.
 Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
   const Tensor magnitude = abs(x);
-  const Tensor extreme =
-      p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
+  Tensor extreme = p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
   if (std::isinf(p)) return extreme;
   // 0, ∞ and NaN are no scale; the sum gives the right norm then.
   const Tensor usable = greater(extreme, 0) & isfinite(extreme);

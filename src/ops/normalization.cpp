@@ -463,7 +463,8 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
   call.out = result.impl().data;
   backend::backend_for(x.device()).normalize_batch(call);
   if (updates) {
-    const auto n = static_cast<double>(x.numel() / x.size(1));
+    const std::int64_t count = x.numel() / x.size(1);
+    const auto n = static_cast<double>(count);
     const auto moved = [&](const Tensor& running, const Tensor& now, double scale) {
       return running.to(DType::float64) * (1 - momentum) + now * (momentum * scale);
     };

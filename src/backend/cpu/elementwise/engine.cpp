@@ -11,7 +11,6 @@ namespace extensor::cpu {
 namespace {
 
 using backend::ElementwiseCall;
-using backend::ElementwiseOp;
 using plan::ElementwisePlan;
 using plan::Layout;
 

@@ -46,6 +46,7 @@ void count_from_front(const CheckIndicesCall& call) {
   const T* indices = reinterpret_cast<const T*>(call.indices);
   parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t j = begin; j < end; ++j) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, and may be negative
       const auto index = static_cast<std::int64_t>(indices[j]);
       call.out[j] = index < 0 ? index + call.size : index;
     }
