@@ -32,21 +32,14 @@ void add_attention_cases(std::vector<Case>& cases) {
                                  shape, DType::bfloat16, true, {}));
 }
 
-Tensor attention_operand(const Task& task, std::size_t index) {
-  Tensor values = empty(task.operands[index].shape, DType::float32);
-  fill(values.data<float>(), values.numel(), task.lo, task.hi,
-       static_cast<std::uint32_t>(index + 1));
-  return values.to(task.dtype);
-}
-
 Work scaled_dot_product_work(const Task& task) {
   const bool step = task.op == "attention_step";
   if (!step && task.op != "attention") return {};
-  const Tensor q = attention_operand(task, 0), k = attention_operand(task, 1);
-  const Tensor v = attention_operand(task, 2);
+  const Tensor q = task_operand(task, 0), k = task_operand(task, 1);
+  const Tensor v = task_operand(task, 2);
   const bool causal = task.attributes[0] != 0;
   if (!step) return [=] { scaled_dot_product_attention(q, k, v, {}, causal); };
-  return [=, g = attention_operand(task, 3)] {
+  return [=, g = task_operand(task, 3)] {
     const AttentionResult result = scaled_dot_product_attention_with_logsumexp(q, k, v, {}, causal);
     scaled_dot_product_attention_backward(g, q, k, v, {}, causal, {}, result);
   };
@@ -75,15 +68,9 @@ void add_adamw_step(std::vector<Case>& cases) {
 
 Work adamw_step_work(const Task& task) {
   if (task.op != "adamw_step") return {};
-  std::vector<Tensor> operands;
-  for (const Operand& operand : task.operands) {
-    Tensor values = empty(operand.shape, DType::float32);
-    fill(values.data<float>(), count(operand), task.lo, task.hi,
-         static_cast<std::uint32_t>(operands.size() + 1));
-    operands.push_back(values.to(task.dtype));
-  }
-  AdamState state{zeros_like(operands[0]), zeros_like(operands[0])};
-  return [param = operands[0], grad = operands[1], state, step = std::int64_t{0}]() mutable {
+  const Tensor param = task_operand(task, 0), grad = task_operand(task, 1);
+  AdamState state{zeros_like(param), zeros_like(param)};
+  return [param = param, grad = grad, state, step = std::int64_t{0}]() mutable {
     adamw_step(param, grad, state, ++step);
   };
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "extensor/tensor.h"
 #include "floor.h"
 #include "task.h"
 
@@ -36,6 +37,9 @@ std::vector<Case> all_cases();
 
 // ExTensor's way to do a task.
 Work extensor_work(const Task& task);
+
+// Operand `index` of a task, filled and laid out as it says.
+Tensor task_operand(const Task& task, std::size_t index);
 
 // Families with a file of their own: their cases, and their way to do a task of theirs.
 void add_convolution(std::vector<Case>& cases);

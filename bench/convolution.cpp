@@ -26,14 +26,6 @@ Case convolution(std::string name, std::string part, std::vector<std::int64_t> x
   return c;
 }
 
-Tensor build(const Task& task, std::size_t index) {
-  const Operand& operand = task.operands[index];
-  Tensor values = empty(operand.shape, DType::float32);
-  fill(values.data<float>(), count(operand), task.lo, task.hi,
-       static_cast<std::uint32_t>(index + 1));
-  return values.to(task.dtype);
-}
-
 }  // namespace
 
 void add_convolution(std::vector<Case>& cases) {
@@ -60,13 +52,13 @@ void add_convolution(std::vector<Case>& cases) {
 
 Work convolution_work(const Task& task) {
   if (task.op == "max_pool2d") {
-    return [x = build(task, 0), g = build(task, 1)] {
+    return [x = task_operand(task, 0), g = task_operand(task, 1)] {
       max_pool2d(x, 2);
       max_pool2d_backward(g, x, 2);
     };
   }
   if (task.op.rfind("conv2d", 0) != 0) return {};
-  const Tensor x = build(task, 0), w = build(task, 1), g = build(task, 2);
+  const Tensor x = task_operand(task, 0), w = task_operand(task, 1), g = task_operand(task, 2);
   const Conv2dOptions options{
       .stride = task.attributes[0], .padding = task.attributes[1], .groups = task.attributes[2]};
   if (task.op == "conv2d/forward") return [=] { conv2d(x, w, {}, options); };

@@ -35,7 +35,9 @@ const std::map<std::string, Call> rows = {
 #include "extensor/tables/logical.def"
 };
 
-Tensor build(const Task& task, std::size_t index) {
+}  // namespace
+
+Tensor task_operand(const Task& task, std::size_t index) {
   const Operand& operand = task.operands[index];
   Tensor values = empty(operand.shape, DType::float32);
   fill(values.data<float>(), count(operand), task.lo, task.hi,
@@ -46,15 +48,13 @@ Tensor build(const Task& task, std::size_t index) {
   return values;
 }
 
-}  // namespace
-
 Work extensor_work(const Task& task) {
   for (const auto family : {convolution_work, layers_work, attention_work}) {
     if (Work work = family(task)) return work;
   }
-  const Tensor a = build(task, 0);
-  const Tensor b = task.operands.size() > 1 ? build(task, 1) : Tensor();
-  const Tensor c = task.operands.size() > 2 ? build(task, 2) : Tensor();
+  const Tensor a = task_operand(task, 0);
+  const Tensor b = task.operands.size() > 1 ? task_operand(task, 1) : Tensor();
+  const Tensor c = task.operands.size() > 2 ? task_operand(task, 2) : Tensor();
   const Axes axes = task.axis == all_axes ? Axes() : Axes(task.axis);
 
   if (const auto row = rows.find(task.op); row != rows.end()) {

@@ -10,14 +10,6 @@ namespace {
 // ---- cross-entropy and embedding, each forward and backward
 // ----------------------------------------
 
-Tensor operand(const Task& task, std::size_t index) {
-  const Operand& described = task.operands[index];
-  Tensor values = empty(described.shape, DType::float32);
-  fill(values.data<float>(), count(described), task.lo, task.hi,
-       static_cast<std::uint32_t>(index + 1));
-  return values.to(task.dtype);
-}
-
 // Integers below `limit`, made of the same numbers for everybody.
 Tensor integers(std::int64_t n, std::int64_t limit) {
   Tensor values = empty({n}, DType::float32), result = empty({n}, DType::int64);
@@ -45,7 +37,7 @@ void add_embedding(std::vector<Case>& cases) {
 }
 
 Work cross_entropy_work(const Task& task) {
-  const Tensor logits = operand(task, 0);
+  const Tensor logits = task_operand(task, 0);
   const Tensor target = integers(logits.size(0), logits.size(1));
   return [logits, target, g = ones({})] {
     const auto [loss, statistics] = cross_entropy_with_statistics(logits, target);
@@ -55,7 +47,7 @@ Work cross_entropy_work(const Task& task) {
 }
 
 Work embedding_work(const Task& task) {
-  const Tensor weight = operand(task, 0), g = operand(task, 1);
+  const Tensor weight = task_operand(task, 0), g = task_operand(task, 1);
   const Tensor ids = integers(g.size(0), weight.size(0));
   return [weight, g, ids] {
     embedding(weight, ids);
@@ -82,15 +74,10 @@ void add_layer_norm(std::vector<Case>& cases) {
 
 Work layer_norm_work(const Task& task) {
   if (task.op != "layer_norm") return {};
-  std::vector<Tensor> operands;
-  for (const Operand& operand : task.operands) {
-    Tensor values = empty(operand.shape, DType::float32);
-    fill(values.data<float>(), count(operand), task.lo, task.hi,
-         static_cast<std::uint32_t>(operands.size() + 1));
-    operands.push_back(values.to(task.dtype));
-  }
-  const Shape normalized = operands[2].shape();
-  return [x = operands[0], g = operands[1], w = operands[2], b = operands[3], normalized] {
+  const Tensor x = task_operand(task, 0), g = task_operand(task, 1);
+  const Tensor w = task_operand(task, 2), b = task_operand(task, 3);
+  const Shape normalized = w.shape();
+  return [x, g, w, b, normalized] {
     const Tensor y = layer_norm(x, normalized, w, b);
     layer_norm_backward(g, x, normalized, w, b);
   };
