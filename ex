@@ -67,7 +67,7 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
-  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan by default; fuzz if named
+  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
   ./ex help                         this text
@@ -467,8 +467,8 @@ check_fuzz() {
 }
 
 command_check() {
-  local all='format lint asan tsan' step failed=''
-  for step in "$@"; do one_of step "$step" "$all fuzz"; done
+  local all='format lint asan tsan fuzz' step failed=''
+  for step in "$@"; do one_of step "$step" "$all"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

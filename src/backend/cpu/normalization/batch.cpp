@@ -103,21 +103,21 @@ class BatchNormalizer {
     const std::int64_t begin = block * block_rows, rows = rows_of(block);
     const std::int64_t columns = std::min(block_columns, call_.channels - first);
     const std::int64_t stride = edge_.converts() ? columns : call_.channels;
-    const auto read = [&](const std::byte* base, T* to) {
+    const auto read = [&](const std::byte* base, std::int64_t to) {
       const T* start = nullptr;
       for (std::int64_t r = 0; r < (edge_.converts() ? rows : 1); ++r) {
-        const T* row =
-            edge_.read(base, (begin + r) * call_.channels + first, columns, to + r * columns);
+        const T* row = edge_.read(base, (begin + r) * call_.channels + first, columns, buffer,
+                                  to + r * columns);
         if (r == 0) start = row;
       }
       return start;
     };
     const std::size_t at = unsigned_of(block * call_.channels + first);
-    const T* x = read(call_.x, buffer);
+    const T* x = read(call_.x, 0);
     kernels_.column_moments(x, unsigned_of(rows), unsigned_of(columns), unsigned_of(stride),
                             &records_.centre[at], &records_.sum[at], &records_.squares[at]);
     if (call_.grad_output == nullptr) return;
-    const T* g = read(call_.grad_output, buffer + block_rows * columns);
+    const T* g = read(call_.grad_output, block_rows * columns);
     kernels_.column_gradient_sums(g, x, unsigned_of(rows), unsigned_of(columns),
                                   unsigned_of(stride), &records_.centre[at], &records_.gradient[at],
                                   &records_.product[at]);
@@ -144,7 +144,7 @@ class BatchNormalizer {
     records_.sum[at.record] = static_cast<T>(moments.sum);
     records_.squares[at.record] = static_cast<T>(moments.squares);
     if (call_.grad_output == nullptr) return;
-    const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer + at.n);
+    const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer, at.n);
     const GradientSums sums = kernels_.gradient_sums(g, x, moments.centre, unsigned_of(at.n));
     records_.gradient[at.record] = static_cast<T>(sums.gradient);
     records_.product[at.record] = static_cast<T>(sums.product);
@@ -249,9 +249,9 @@ class BatchNormalizer {
     const std::int64_t n = call_.channels;
     run_units(call_.outer, n, edge_.writes_buffers() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
       const T* x = edge_.read(first_operand(), row * n, n, buffer);
-      T* out = edge_.target(call_.out, row * n, buffer + 2 * n);
+      T* out = edge_.target(call_.out, row * n, buffer, 2 * n);
       if (reads_both()) {
-        const T* g = edge_.read(call_.grad_output, row * n, n, buffer + n);
+        const T* g = edge_.read(call_.grad_output, row * n, n, buffer, n);
         kernels_.column_backward(g, x, centre_.data(), scale_.data(), slope_.data(), shift_.data(),
                                  out, unsigned_of(n));
       } else {
@@ -269,9 +269,9 @@ class BatchNormalizer {
                 const Piece at = piece_of(unit);
                 const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);
                 const T* x = edge_.read(first_operand(), at.offset, at.n, buffer);
-                T* out = edge_.target(call_.out, at.offset, buffer + 2 * at.n);
+                T* out = edge_.target(call_.out, at.offset, buffer, 2 * at.n);
                 if (reads_both()) {
-                  const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer + at.n);
+                  const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer, at.n);
                   kernels_.backward(g, x, centre_[c], scale_[c], slope_[c], shift_[c], out, n);
                 } else {
                   kernels_.standardize(x, {centre_[c], scale_[c], shift_[c]}, out, n);

@@ -26,16 +26,18 @@ class Edge {
   bool converts() const { return widen_ != nullptr; }
   bool writes_buffers() const { return converts() || streams_; }
 
-  // n elements from `offset` on, in `buffer` if they have to be converted.
-  const T* read(const std::byte* base, std::int64_t offset, std::int64_t n, T* buffer) const {
+  // n elements from `offset` on, in `buffer`, `at` elements behind its start, if they have to be
+  // converted; otherwise the buffer may be null.
+  const T* read(const std::byte* base, std::int64_t offset, std::int64_t n, T* buffer,
+                std::int64_t at = 0) const {
     const std::byte* from = base + offset * size_;
     if (widen_ == nullptr) return reinterpret_cast<const T*>(from);
-    widen_(from, buffer, static_cast<std::size_t>(n));
-    return buffer;
+    widen_(from, buffer + at, static_cast<std::size_t>(n));
+    return buffer + at;
   }
   // Where to write n elements, and, once they are written, their way to `offset`.
-  T* target(std::byte* base, std::int64_t offset, T* buffer) const {
-    return writes_buffers() ? buffer : reinterpret_cast<T*>(base + offset * size_);
+  T* target(std::byte* base, std::int64_t offset, T* buffer, std::int64_t at = 0) const {
+    return writes_buffers() ? buffer + at : reinterpret_cast<T*>(base + offset * size_);
   }
   void write(const T* buffer, std::byte* base, std::int64_t offset, std::int64_t n) const {
     if (!writes_buffers()) return;

@@ -93,7 +93,7 @@ class RowNormalizer {
 
   void forward_row(std::int64_t row, T* buffer) const {
     const T* x = edge_.read(call_.x, row * length_, length_, buffer);
-    T* out = edge_.target(call_.out, row * length_, buffer + length_);
+    T* out = edge_.target(call_.out, row * length_, buffer, length_);
     const Statistics s = statistics(x);
     const std::int64_t first = first_parameter(row);
     if (call_.run == 1) {
@@ -159,16 +159,13 @@ class RowNormalizer {
       return ((sample + r) * call_.groups + group) * length_;
     };
     const auto rows = static_cast<std::int64_t>(gradient_rows);
-    T* buffer_x = buffer;
-    T* buffer_g = buffer + rows * length_;
-    T* buffer_out = buffer + 2 * rows * length_;
     const T* x[gradient_rows];
     const T* g[gradient_rows];
     Statistics s[gradient_rows];
     Standardizer<T> standardizers[gradient_rows];
     for (std::int64_t r = 0; r < count; ++r) {
-      x[r] = edge_.read(call_.x, offset(r), length_, buffer_x + r * length_);
-      g[r] = edge_.read(call_.grad_output, offset(r), length_, buffer_g + r * length_);
+      x[r] = edge_.read(call_.x, offset(r), length_, buffer, r * length_);
+      g[r] = edge_.read(call_.grad_output, offset(r), length_, buffer, (rows + r) * length_);
       s[r] = statistics(x[r]);
       standardizers[r] = s[r].standardizer();
     }
@@ -179,7 +176,7 @@ class RowNormalizer {
                                standardizers, grad_weight, grad_bias, sums, unsigned_of(length_));
     for (std::int64_t r = 0; r < count; ++r) {
       const Backward b = backward_of(s[r], sums[r]);
-      T* out = edge_.target(call_.out, offset(r), buffer_out);
+      T* out = edge_.target(call_.out, offset(r), buffer, 2 * rows * length_);
       kernels_.row_backward(g[r], x[r], unsigned_of(rows * stride), weight, s[r].centre, b.scale,
                             b.slope, b.constant, out, unsigned_of(length_));
       edge_.write(out, call_.out, offset(r), length_);
@@ -202,8 +199,8 @@ class RowNormalizer {
   void backward_row(std::int64_t row, T* partial, T* buffer) const {
     const std::int64_t first = first_parameter(row), run = call_.run;
     const T* x = edge_.read(call_.x, row * length_, length_, buffer);
-    const T* g = edge_.read(call_.grad_output, row * length_, length_, buffer + length_);
-    T* out = edge_.target(call_.out, row * length_, buffer + 2 * length_);
+    const T* g = edge_.read(call_.grad_output, row * length_, length_, buffer, length_);
+    T* out = edge_.target(call_.out, row * length_, buffer, 2 * length_);
     const Statistics s = statistics(x);
     GradientSums sums;
     for (std::int64_t j = 0; j < call_.channels; ++j) {
