@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <optional>
@@ -25,6 +26,35 @@ namespace extensor {
 
 namespace detail {
 
+// A recorded function; extensor/autograd.h tells about gradients.
+class Node;
+void retain(Node* node) noexcept;
+void release(Node* node) noexcept;
+
+// A counted reference to a Node.
+class NodePointer {
+ public:
+  NodePointer() = default;
+  explicit NodePointer(Node* node) : node_(node) {
+    if (node_ != nullptr) retain(node_);
+  }
+  NodePointer(const NodePointer& other) : NodePointer(other.node_) {}
+  NodePointer(NodePointer&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  NodePointer& operator=(NodePointer other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NodePointer() {
+    if (node_ != nullptr) release(node_);
+  }
+  Node* get() const { return node_; }
+  Node& operator*() const { return *node_; }
+  Node* operator->() const { return node_; }
+
+ private:
+  Node* node_ = nullptr;
+};
+
 struct TensorImpl {
   std::atomic<std::uint32_t> references{1};
   DType dtype = DType::float32;
@@ -34,6 +64,10 @@ struct TensorImpl {
   StoragePointer storage;
   Shape shape;
   Strides strides;
+  // Where its gradient goes: output `output` of the function that made it, or its own leaf.
+  NodePointer node;
+  std::uint32_t output = 0;
+  std::uint64_t recorded_version = 0;  // of the storage, when `node` was the whole truth
 
   static void* operator new(std::size_t size);
   static void operator delete(void* pointer, std::size_t size) noexcept;
@@ -75,6 +109,11 @@ class Index {
   Kind kind_;
   std::int64_t integer_ = 0;
   Slice slice_;
+};
+
+struct BackwardOptions {
+  bool retain_graph = false;  // keep what was saved, to go back once more
+  bool create_graph = false;  // record the gradients too, so that they have gradients themselves
 };
 
 class Tensor {
@@ -167,6 +206,26 @@ class Tensor {
   Tensor& operator/=(const Scalar& other);
   Tensor& operator%=(const Scalar& other);
 
+  // Gradients; extensor/autograd.h has the rest.
+  bool requires_grad() const { return impl().node.get() != nullptr; }
+  // Asks for a gradient, or no longer. DTypeError unless it is a float; ValueError when it is to
+  // stop on a tensor that was computed (detach() gives one without).
+  Tensor& requires_grad_(bool required = true);
+  bool is_leaf() const;  // not computed from tensors that require a gradient
+  Tensor grad() const;   // what backward() gave, undefined before that
+  void set_grad(const Tensor& grad);
+  // Goes back from this tensor through all that was recorded, and adds to the grad() of every leaf.
+  // Without a gradient this must be one number. ShapeError, ValueError.
+  void backward(const BackwardOptions& options = {}) const { run_backward(nullptr, options); }
+  void backward(const Tensor& gradient, const BackwardOptions& options = {}) const {
+    run_backward(&gradient, options);
+  }
+  Tensor detach() const;  // the same memory without a history
+  void retain_grad();     // keep grad() of a tensor that is not a leaf, too
+  // The function is called with this tensor's gradient, before that goes on, and may give another.
+  std::size_t register_hook(std::function<Tensor(const Tensor& gradient)> hook);
+  void remove_hook(std::size_t id);
+
   // The values as a C++ vector in row-major order; dtype must match.
   template <class T>
   std::vector<T> to_vector() const {
@@ -182,12 +241,14 @@ class Tensor {
     }
     return *impl_;
   }
+  detail::TensorImpl* impl_or_null() const { return impl_; }
   detail::TensorImpl& impl() {
     return const_cast<detail::TensorImpl&>(std::as_const(*this).impl());
   }
 
  private:
   void read_item(DType dtype, void* result) const;
+  void run_backward(const Tensor* gradient, const BackwardOptions& options) const;
 
   detail::TensorImpl* impl_ = nullptr;
 };

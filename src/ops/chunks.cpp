@@ -6,9 +6,12 @@
 
 #include "backend/cpu/parallel.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
+#include "extensor/creation.h"
 #include "ops/expression.h"
+#include "ops/gradient_eps.h"
 #include "ops/launch.h"
 
 namespace extensor::ops {
@@ -281,9 +284,27 @@ class Run {
   std::vector<Input> inputs_;
 };
 
+// All elements at once, and without a scope: so every operation is recorded.
+std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFunction& function) {
+  const EpsScope eps(call.eps);
+  std::vector<expression::Value> in, out(call.outputs.size());
+  for (const Tensor& input : call.inputs) {
+    in.push_back(input.defined() ? expression::Value(input.to(call.compute)) : expression::Value());
+  }
+  function(in, out);
+  std::vector<Tensor> results;
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    results.push_back(out[k].is_number()
+                          ? full(call.shape, out[k].number(), call.outputs[k])
+                          : out[k].elements().broadcast_to(call.shape).to(call.outputs[k]));
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunction& function) {
+  if (detail::records(call.inputs)) return evaluate_recorded(call, function);
   std::vector<Source> tensors;
   for (const Tensor& input : call.inputs) {
     if (input.defined()) tensors.emplace_back(input);

@@ -23,6 +23,8 @@ struct ChunkedCall {
   double eps = 0;                  // of gradients taken of dual numbers
 };
 
+// Where the inputs are recorded, the function is called once, on whole tensors: then its operations
+// are recorded, and its results have gradients of any order.
 // One tensor of `shape` per output. ShapeError, naming the operation, when the function gives
 // another number of elements than it was given.
 std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunction& function);

@@ -8,6 +8,7 @@
 #include "extensor/tensor.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
+#include "ops/record_elementwise.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -20,6 +21,21 @@ using ops::Source;
 Tensor copied(const char* operation, const Tensor& x, DType dtype) {
   const Source inputs[] = {x};
   return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs);
+}
+
+// Overwrites x, whose history ends here.
+Tensor& written(const ops::ElementwiseRecord& call, Tensor& x) {
+  detail::check_in_place(call.operation, x);
+  detail::NodePointer node;
+  if (ops::records(call)) node = ops::make_elementwise_node(call, x.shape());
+  ops::launch(call.op, call.dtype, call.inputs, x);
+  detail::wrote(x);
+  if (node.get() != nullptr) {
+    ops::finish_elementwise_node(node, x);
+  } else if (detail::recording_enabled()) {
+    x.impl().node = {};
+  }
+  return x;
 }
 
 }  // namespace
@@ -53,18 +69,14 @@ Tensor& Tensor::copy_from(const Tensor& source) {
   const bool overlaps = ops::overlap(*this, view) == ops::Overlap::partial;
   const Tensor safe = overlaps ? source.clone() : source;
   const Source inputs[] = {safe};
-  ops::launch(ElementwiseOp::copy, dtype(), inputs, *this);
-  ++impl().storage->version;
-  return *this;
+  return written({ElementwiseOp::copy, "copy_from", dtype(), inputs, {}, {}}, *this);
 }
 
 Tensor& Tensor::fill(const Scalar& value) {
   ops::check_scalar_fits("fill", value, dtype());
   ops::check_writable("fill", *this);
   const Source inputs[] = {Source(value, dtype())};
-  ops::launch(ElementwiseOp::copy, dtype(), inputs, *this);
-  ++impl().storage->version;
-  return *this;
+  return written({ElementwiseOp::copy, "fill", dtype(), inputs, {}, {}}, *this);
 }
 
 }  // namespace extensor

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"
@@ -58,10 +59,20 @@ Tensor forward(ScanOp op, const char* operation, const Tensor& x,
 }  // namespace
 
 Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "cumulative_sum", [&] { return cumulative_sum(x, axis); },
+        [axis](const Tensor& g) { return cumulative_sum_backward(g, axis); }, x);
+  }
   return forward(ScanOp::sum, "cumulative_sum", x, axis);
 }
 
 Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int64_t> axis) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "cumulative_sum_backward", [&] { return cumulative_sum_backward(grad_output, axis); },
+        [axis](const Tensor& v) { return cumulative_sum(v, axis); }, grad_output);
+  }
   constexpr const char* operation = "cumulative_sum_backward";
   ops::check_float(operation, "grad_output", grad_output);
   const std::int64_t along = scan_axis(operation, grad_output, axis);
@@ -72,11 +83,25 @@ Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int
 }
 
 Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "cumulative_prod", [&] { return cumulative_prod(x, axis); },
+        [axis](const Tensor& g, const Tensor& x) { return cumulative_prod_backward(g, x, axis); },
+        x);
+  }
   return forward(ScanOp::prod, "cumulative_prod", x, axis);
 }
 
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<std::int64_t> axis) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "cumulative_prod_backward", [&] { return cumulative_prod_backward(grad_output, x, axis); },
+        [axis](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return cumulative_prod_double_backward(v, g, x, axis);
+        },
+        grad_output, x);
+  }
   constexpr const char* operation = "cumulative_prod_backward";
   ops::check_float(operation, "x", x);
   const std::int64_t along = scan_axis(operation, x, axis);

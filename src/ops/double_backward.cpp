@@ -8,56 +8,9 @@
 #include "extensor/dual.h"
 #include "ops/chunks.h"
 #include "ops/launch.h"
+#include "ops/record_elementwise.h"
 
 namespace extensor {
-
-namespace expression {
-namespace {
-
-#define EXTENSOR_WORD inline
-#include "backend/row_words.h"
-#undef EXTENSOR_WORD
-
-// clang-format off
-#define EXTENSOR_SAFE const Safe<Dual> safe{Dual(parameters[0])};
-#define EXTENSOR_PARAMETER(index, parameter) [[maybe_unused]] const Dual parameter(parameters[index]);
-
-#define EXTENSOR_UNARY(name, saved, backward, PARAMETERS)                                          \
-  Dual name##_backward_row([[maybe_unused]] const double* parameters, [[maybe_unused]] const Dual& g, \
-                           [[maybe_unused]] const Dual& saved) {                                   \
-    PARAMETERS                                                                                     \
-    return backward;                                                                               \
-  }
-#define UNARY(name, lo_, hi_, kinks, saved, forward, backward) EXTENSOR_UNARY(name, saved, backward, )
-#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, backward, EXTENSOR_SAFE)
-#define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, backward, EXTENSOR_PARAMETER(0, p))
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, backward, EXTENSOR_PARAMETER(0, p) EXTENSOR_PARAMETER(1, q))
-#define UNARY_2_NUMERIC(name, p, q, ...) UNARY_2(name, p, 0, q, 0, __VA_ARGS__)
-#include "extensor/tables/unary.def"
-
-#define EXTENSOR_GRADIENT(row, PARAMETERS, expression)                                             \
-  Dual row([[maybe_unused]] const double* parameters, [[maybe_unused]] const Dual& g,              \
-           [[maybe_unused]] const Dual& a, [[maybe_unused]] const Dual& b) {                       \
-    PARAMETERS                                                                                     \
-    return expression;                                                                             \
-  }
-#define EXTENSOR_BINARY(name, gradient_a, gradient_b, PARAMETERS) \
-  EXTENSOR_GRADIENT(name##_gradient_a_row, PARAMETERS, gradient_a) \
-  EXTENSOR_GRADIENT(name##_gradient_b_row, PARAMETERS, gradient_b)
-#define BINARY(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
-  EXTENSOR_BINARY(name, gradient_a, gradient_b, )
-#define BINARY_EPS(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
-  EXTENSOR_BINARY(name, gradient_a, gradient_b, EXTENSOR_SAFE)
-#define BINARY_LINEAR(...)
-#include "extensor/tables/binary.def"
-#undef EXTENSOR_UNARY
-// clang-format on
-
-}  // namespace
-}  // namespace expression
 
 namespace {
 
@@ -65,9 +18,6 @@ using detail::message;
 using expression::Dual;
 using expression::Value;
 using ops::check_float;
-
-using UnaryRow = Dual(const double* parameters, const Dual& g, const Dual& saved);
-using BinaryRow = Dual(const double* parameters, const Dual& g, const Dual& a, const Dual& b);
 
 void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
                     const char* of, const Shape& expected) {
@@ -81,24 +31,15 @@ void check_gradient(const char* operation, const char* argument, const Tensor& g
 // -------------------------------------------------------------------------------------
 
 // `of_grad_output` is backward(grad_grad_x, saved), whose checks have run.
-std::pair<Tensor, Tensor> unary_double_backward(UnaryRow* row, const char* operation,
+std::pair<Tensor, Tensor> unary_double_backward(ops::ElementwiseOp op, const char* operation,
                                                 const Tensor& of_grad_output,
                                                 const Tensor& grad_grad_x,
                                                 const Tensor& grad_output, const Tensor& saved,
-                                                double first = 0, double second = 0,
-                                                double eps = default_eps) {
-  const DType wide =
-      promote_types(promote_types(grad_grad_x.dtype(), grad_output.dtype()), saved.dtype());
-  const Tensor inputs[] = {grad_grad_x, grad_output, saved};
-  const DType outputs[] = {saved.dtype()};
+                                                double first = 0, double second = 0) {
   const double parameters[] = {first, second};
-  const ops::ChunkedCall call{operation, saved.shape(), inputs, outputs, ops::compute_dtype(wide),
-                              eps};
-  Tensor of_saved =
-      ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
-        out[0] = row(parameters, Dual(in[1]), Dual(in[2], in[0])).derivative();
-      })[0];
-  return {of_grad_output.to(grad_output.dtype()), of_saved};
+  return {of_grad_output.to(grad_output.dtype()),
+          ops::second_gradient(*ops::row_role(op).unary, operation, parameters, grad_grad_x,
+                               grad_output, saved)};
 }
 
 void check_unary(const char* operation, const Tensor& grad_grad_x, const Tensor& grad_output,
@@ -118,10 +59,10 @@ Tensor reduced(const Tensor& full, const Tensor& operand) {
   return reduce_broadcast_dims(full, operand.shape()).to(operand.dtype());
 }
 
-DoubleGradients binary_double_backward(BinaryRow* gradient_a, BinaryRow* gradient_b,
-                                       const char* operation, const Tensor& grad_grad_a,
-                                       const Tensor& grad_grad_b, const Tensor& grad_output,
-                                       const Tensor& a, const Tensor& b, double eps = default_eps) {
+DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operation,
+                                       const Tensor& grad_grad_a, const Tensor& grad_grad_b,
+                                       const Tensor& grad_output, const Tensor& a, const Tensor& b,
+                                       double eps = default_eps) {
   check_float(operation, "a", a);
   check_float(operation, "b", b);
   const ops::Source operands[] = {a, b};
@@ -148,7 +89,7 @@ DoubleGradients binary_double_backward(BinaryRow* gradient_a, BinaryRow* gradien
         const auto add = [](Value& sum, const Value& term) {
           sum = sum.is_zero() ? term : term.is_zero() ? sum : sum + term;
         };
-        BinaryRow* const rows[] = {gradient_a, gradient_b};
+        const auto& rows = ops::row_role(op).binary->expressions;
         for (int k = 0; k < 2; ++k) {
           const Value& direction = in[static_cast<std::size_t>(k)];
           if (direction.is_zero()) continue;
@@ -184,7 +125,7 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
                                                    const Tensor& grad_output, const Tensor& saved PARAMETERS) { \
     constexpr const char* operation = #name "_double_backward";                                    \
     check_unary(operation, grad_grad_x, grad_output, saved);                                       \
-    return unary_double_backward(expression::name##_backward_row, operation,                       \
+    return unary_double_backward(ops::ElementwiseOp::name, operation,                              \
                                  name##_backward(grad_grad_x, saved BACKWARD), grad_grad_x,        \
                                  grad_output, saved EVALUATE);                                     \
   }
@@ -192,7 +133,7 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
 #define UNARY(name, ...) EXTENSOR_DEFINE(name, , , )
 #define UNARY_EPS(name, ...)                                                                       \
   EXTENSOR_DEFINE(name, EXTENSOR_COMMA double eps, EXTENSOR_COMMA eps,                             \
-                  EXTENSOR_COMMA eps EXTENSOR_COMMA 0 EXTENSOR_COMMA eps)
+                  EXTENSOR_COMMA eps)
 #define UNARY_1(name, p, ...) \
   EXTENSOR_DEFINE(name, EXTENSOR_COMMA double p, EXTENSOR_COMMA p, EXTENSOR_COMMA p)
 #define UNARY_2(name, p, p_default, q, ...)                                                        \
@@ -208,8 +149,8 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
   DoubleGradients name##_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,     \
                                          const Tensor& grad_output, const Tensor& a,               \
                                          const Tensor& b PARAMETERS) {                             \
-    return binary_double_backward(expression::name##_gradient_a_row, expression::name##_gradient_b_row, \
-                                  #name "_double_backward", grad_grad_a, grad_grad_b, grad_output, a, b EVALUATE); \
+    return binary_double_backward(ops::ElementwiseOp::name, #name "_double_backward",              \
+                                  grad_grad_a, grad_grad_b, grad_output, a, b EVALUATE); \
   }
 #define BINARY(name, ...) EXTENSOR_BINARY_DEFINE(name, , )
 #define BINARY_EPS(name, ...) EXTENSOR_BINARY_DEFINE(name, EXTENSOR_COMMA double eps, EXTENSOR_COMMA eps)

@@ -12,6 +12,7 @@
 #include "extensor/reduction.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
+#include "ops/record_elementwise.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -51,6 +52,17 @@ Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tenso
   return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, first, second);
 }
 
+// The call with its first input as its result, everything else checked.
+Tensor& write_in_place(const ops::ElementwiseRecord& call, DType compute, Tensor& x) {
+  detail::check_in_place(call.operation, x);
+  detail::NodePointer node;
+  if (ops::records(call)) node = ops::make_elementwise_node(call, x.shape());
+  ops::launch(call.op, compute, call.inputs, x, call.first, call.second);
+  detail::wrote(x);
+  if (node.get() != nullptr) ops::finish_elementwise_node(node, x);
+  return x;
+}
+
 Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, Tensor& x,
                        Parameter first = {}, Parameter second = {}) {
   const DType dtype = unary_dtype(operation, domain, x.dtype());
@@ -60,9 +72,7 @@ Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, T
   }
   ops::check_writable(operation, x);
   const Source inputs[] = {x};
-  ops::launch(op, compute_dtype(dtype), inputs, x, first, second);
-  ++x.impl().storage->version;
-  return x;
+  return write_in_place({op, operation, dtype, inputs, first, second}, compute_dtype(dtype), x);
 }
 
 Tensor unary_backward(ElementwiseOp op, const char* operation, const Tensor& grad_output,
@@ -231,9 +241,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   check_in_place(operation, a, types);
   ops::check_no_partial_overlap(operation, a, b);
   check_integer_operand(op, operation, b, types.compute);
-  ops::launch(op, types.compute, inputs, a);
-  ++a.impl().storage->version;
-  return a;
+  return write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
 }
 
 Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
@@ -244,9 +252,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
     check_integer_operand(op, operation, scalar(b, types.result), types.compute);
   }
   const Source inputs[] = {a, Source(b, types.compute)};
-  ops::launch(op, types.compute, inputs, a);
-  ++a.impl().storage->version;
-  return a;
+  return write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
 }
 
 // One gradient of a two-input row, reduced to its operand's shape.

@@ -8,6 +8,7 @@
 
 #include "core/make_tensor.h"
 #include "extensor/elementwise.h"
+#include "ops/gradient_eps.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -93,7 +94,7 @@ Source source_of(const Value& value, DType compute) {
 
 double gradient_eps() {
   const auto* scope = ops::ExpressionScope::current();
-  return scope == nullptr ? default_eps : scope->eps();
+  return scope == nullptr ? ops::gradient_eps() : scope->eps();
 }
 
 // The tensor among the sources whose shape all others have, or null.

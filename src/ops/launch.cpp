@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
+#include "ops/record_elementwise.h"
 
 namespace extensor::ops {
 
@@ -133,6 +134,8 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
   }
   Tensor out = detail::make_empty(operation, *shape, dtype, device);
   launch(op, compute, inputs, out, first, second);
+  const ElementwiseRecord call{op, operation, dtype, inputs, first, second};
+  if (records(call)) finish_elementwise_node(make_elementwise_node(call, *shape), out);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
@@ -53,7 +54,57 @@ Tensor as_rows(const Tensor& x) {
 
 }  // namespace
 
+namespace {
+
+// Of y = x·wᵀ + bias, as far as they are asked for.
+detail::Gradients linear_gradients(const Tensor& g, const Tensor& x, const Tensor& weight,
+                                   std::optional<DType> bias, const detail::Node& node) {
+  const Tensor rows = as_rows(g);
+  detail::Gradients gradients(bias ? std::size_t{3} : 2);
+  if (node.needs(0)) gradients[0] = matmul(rows, weight).reshape(x.shape()).to(x.dtype());
+  if (node.needs(1)) gradients[1] = matmul(rows.transpose(), as_rows(x)).to(weight.dtype());
+  if (bias && node.needs(2)) gradients[2] = sum(rows, 0).to(*bias);
+  return gradients;
+}
+
+// The gradient of z from the result y = activation(z).
+Tensor gradient_through_result(const Tensor& g, const Tensor& y, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return relu_backward(g, y);  // y > 0 just where z > 0
+    case Activation::sigmoid:
+      return sigmoid_backward(g, y);
+    case Activation::tanh:
+      return tanh_backward(g, y);
+    default:
+      return g;
+  }
+}
+
+Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       Activation activation) {
+  // Their gradients read z, which the fused kernel does not keep.
+  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
+  if (activation == Activation::silu) return silu(linear(x, weight, bias));
+  Tensor result = detail::unrecorded([&] { return linear(x, weight, bias, activation); });
+  const auto y =
+      activation == Activation::none ? detail::SavedResult() : detail::SavedResult(result);
+  const std::optional<DType> bias_dtype =
+      bias.defined() ? std::optional(bias.dtype()) : std::nullopt;
+  auto backward = [x = detail::Saved(x), weight = detail::Saved(weight), y, bias_dtype, activation](
+                      const Tensor& g, detail::Node& node) {
+    const Tensor gz =
+        activation == Activation::none ? g : gradient_through_result(g, y.get(node), activation);
+    return linear_gradients(gz, x.get(node), weight.get(node), bias_dtype, node);
+  };
+  if (!bias.defined()) return detail::record("linear", {x, weight}, std::move(result), backward);
+  return detail::record("linear", {x, weight, bias}, std::move(result), backward);
+}
+
+}  // namespace
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (detail::records(x, weight, bias)) return recorded_linear(x, weight, bias, activation);
   const Shape shape = linear_shape("linear", x, weight, bias);
   DType dtype = promote_types(x.dtype(), weight.dtype());
   if (bias.defined()) dtype = promote_types(dtype, bias.dtype());

@@ -1,6 +1,7 @@
 #include "extensor/manipulation.h"
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
@@ -63,8 +64,36 @@ Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape) {
 // ---- joining
 // ---------------------------------------------------------------------------------------
 
+namespace {
+
+std::vector<DType> dtypes_of(const std::vector<Tensor>& tensors) {
+  std::vector<DType> dtypes;
+  for (const Tensor& tensor : tensors) dtypes.push_back(tensor.dtype());
+  return dtypes;
+}
+
+// Gradients in the dtypes of their inputs; others than floats have none.
+std::vector<Tensor> as_dtypes(std::vector<Tensor> gradients, const std::vector<DType>& dtypes) {
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    gradients[k] = is_floating_point(dtypes[k]) ? gradients[k].to(dtypes[k]) : Tensor();
+  }
+  return gradients;
+}
+
+}  // namespace
+
 Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
   if (tensors.empty()) throw ValueError("concatenate: needs one tensor at least, got none");
+  if (detail::records(tensors)) {
+    std::vector<Shape> shapes;
+    for (const Tensor& tensor : tensors) shapes.push_back(tensor.shape());
+    return detail::record("concatenate", std::span(tensors),
+                          detail::unrecorded([&] { return concatenate(tensors, axis); }),
+                          [shapes = std::move(shapes), dtypes = dtypes_of(tensors),
+                           axis](const Tensor& g) -> detail::Gradients {
+                            return as_dtypes(concatenate_backward(g, shapes, axis), dtypes);
+                          });
+  }
   const Tensor& first = tensors.front();
   const std::int64_t at = detail::normalize_axis("concatenate", axis, first.ndim());
   const auto dimension = static_cast<std::size_t>(at);
@@ -129,6 +158,13 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
   if (tensors.empty()) throw ValueError("stack: needs one tensor at least, got none");
+  if (detail::records(tensors)) {
+    return detail::record(
+        "stack", std::span(tensors), detail::unrecorded([&] { return stack(tensors, axis); }),
+        [dtypes = dtypes_of(tensors), axis](const Tensor& g) -> detail::Gradients {
+          return as_dtypes(stack_backward(g, axis), dtypes);
+        });
+  }
   const Shape& shape = tensors.front().shape();
   const std::int64_t at =
       detail::normalize_axis("stack", axis, static_cast<std::int64_t>(shape.size()) + 1);
@@ -166,6 +202,14 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
     throw ValueError(message("split: parts is ", parts, ", must be at least 1 and divide axis ", at,
                              " of ", x.shape()));
   }
+  if (detail::records(x)) {
+    std::vector<Tensor> views = detail::unrecorded([&] { return split(x, parts, axis); });
+    detail::record_all("split", std::span(&x, 1), std::span(views),
+                       [shape = x.shape(), at](detail::Gradients& g, detail::Node&) {
+                         return detail::Gradients(split_backward({g.begin(), g.end()}, shape, at));
+                       });
+    return views;
+  }
   std::vector<Tensor> result;
   for (std::int64_t i = 0; i < parts; ++i) {
     result.push_back(x.slice(at, i * (length / parts), (i + 1) * (length / parts)));
@@ -175,6 +219,15 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
 
 std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
   const std::int64_t at = detail::normalize_axis("unstack", axis, x.ndim());
+  if (detail::records(x)) {
+    std::vector<Tensor> views = detail::unrecorded([&] { return unstack(x, axis); });
+    detail::record_all(
+        "unstack", std::span(&x, 1), std::span(views),
+        [shape = x.shape(), at](detail::Gradients& g, detail::Node&) {
+          return detail::Gradients(unstack_backward({g.begin(), g.end()}, shape, at));
+        });
+    return views;
+  }
   std::vector<Tensor> result;
   for (std::int64_t i = 0; i < x.size(at); ++i) {
     result.push_back(x.slice(at, i, i + 1).squeeze(at));
@@ -187,6 +240,18 @@ namespace {
 // The gradients of views that tile the input along an axis, one after the other.
 Tensor parts_gradient(const char* operation, const std::vector<Tensor>& grad_outputs,
                       const Shape& input_shape, std::int64_t axis, const Shape& part_shape) {
+  if (detail::records(grad_outputs)) {
+    return detail::record(
+        operation, std::span(grad_outputs), detail::unrecorded([&] {
+          return parts_gradient(operation, grad_outputs, input_shape, axis, part_shape);
+        }),
+        [axis, part_shape, count = static_cast<std::int64_t>(grad_outputs.size())](
+            const Tensor& v) -> detail::Gradients {
+          std::vector<Tensor> parts = split(v, count, axis);
+          for (Tensor& part : parts) part = part.reshape(part_shape);
+          return parts;
+        });
+  }
   detail::checked_numel(operation, input_shape);
   std::optional<DType> dtype;
   for (const Tensor& gradient : grad_outputs) {

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
@@ -118,7 +119,12 @@ namespace {
 
 // `view` makes from a tensor of the input's shape the part that the forward gave.
 template <class View>
-Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, View&& view) {
+Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, const View& view) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "slice_backward", [&] { return view_gradient(grad_output, input_shape, view); },
+        [view](const Tensor& v) { return view(v); }, grad_output);
+  }
   constexpr const char* operation = "slice_backward";
   const Tensor shaped = zeros({}, grad_output.dtype()).broadcast_to(input_shape);
   ops::check_grad_output(operation, grad_output, view(shaped).shape());
@@ -131,14 +137,15 @@ Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, View&&
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index) {
-  return view_gradient(grad_output, input_shape, [&](const Tensor& x) { return x.index(index); });
+  return view_gradient(grad_output, input_shape,
+                       [index](const Tensor& x) { return x.index(index); });
 }
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
                       std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
                       std::int64_t step) {
   return view_gradient(grad_output, input_shape,
-                       [&](const Tensor& x) { return x.slice(axis, start, stop, step); });
+                       [=](const Tensor& x) { return x.slice(axis, start, stop, step); });
 }
 
 // ---- positions

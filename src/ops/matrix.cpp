@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
@@ -123,7 +124,44 @@ Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return multiply_matrices("matmul", a, b); }
+namespace {
+
+// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast.
+Tensor matmul_gradient_a(const Tensor& g, const Product& product, const Tensor& a) {
+  const Tensor full = matmul(g, matrix_transpose(product.b));
+  return reduce_broadcast_dims(full, product.a.shape()).reshape(a.shape()).to(a.dtype());
+}
+Tensor matmul_gradient_b(const Tensor& g, const Product& product, const Tensor& b) {
+  const Tensor full = matmul(matrix_transpose(product.a), g);
+  return reduce_broadcast_dims(full, product.b.shape()).reshape(b.shape()).to(b.dtype());
+}
+
+// grad_output as matrices, those of the product.
+Tensor product_gradient(const Tensor& grad_output, const Product& product) {
+  Shape matrices = product.batch;
+  matrices.push_back(product.m);
+  matrices.push_back(product.n);
+  return grad_output.reshape(matrices);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (detail::records(a, b)) {
+    return detail::record("matmul", {a, b}, detail::unrecorded([&] { return matmul(a, b); }),
+                          [a = detail::Saved(a), b = detail::Saved(b)](
+                              const Tensor& grad_output, detail::Node& node) -> detail::Gradients {
+                            const Tensor& first = a.get(node);
+                            const Tensor& second = b.get(node);
+                            const Product product = plan_product("matmul_backward", first, second);
+                            const Tensor g = product_gradient(grad_output, product);
+                            return {
+                                node.needs(0) ? matmul_gradient_a(g, product, first) : Tensor(),
+                                node.needs(1) ? matmul_gradient_b(g, product, second) : Tensor()};
+                          });
+  }
+  return multiply_matrices("matmul", a, b);
+}
 
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b) {
@@ -132,15 +170,8 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
   check_float(operation, "b", b);
   const Product product = plan_product(operation, a, b);
   check_grad_output(operation, grad_output, product.result);
-  Shape matrices = product.batch;
-  matrices.push_back(product.m);
-  matrices.push_back(product.n);
-  const Tensor g = grad_output.reshape(matrices);
-  // c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast.
-  const Tensor grad_a = multiply_matrices(operation, g, matrix_transpose(product.b));
-  const Tensor grad_b = multiply_matrices(operation, matrix_transpose(product.a), g);
-  return {reduce_broadcast_dims(grad_a, product.a.shape()).reshape(a.shape()).to(a.dtype()),
-          reduce_broadcast_dims(grad_b, product.b.shape()).reshape(b.shape()).to(b.dtype())};
+  const Tensor g = product_gradient(grad_output, product);
+  return {matmul_gradient_a(g, product, a), matmul_gradient_b(g, product, b)};
 }
 
 // c = a·b is linear in each: the gradient of g is the product's differential, and that of an
@@ -205,6 +236,12 @@ void check_vectors(const char* operation, const Tensor& a, const Tensor& b) {
 
 Tensor dot(const Tensor& a, const Tensor& b) {
   check_vectors("dot", a, b);
+  if (detail::records(a, b)) {
+    return detail::recorded(
+        "dot", [&] { return dot(a, b); },
+        [](const Tensor& g, const Tensor& a, const Tensor& b) { return dot_backward(g, a, b); }, a,
+        b);
+  }
   return multiply_matrices("dot", a, b);
 }
 

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
+#include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
 
@@ -70,6 +72,14 @@ Tensor at_least(const Tensor& denominator, double eps) {
 }  // namespace
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "norm", [&] { return norm(x, p, axes, keepdims); },
+        [p, axes](const Tensor& g, const Tensor& x) {
+          return norm_backward(g, x, p, axes, ops::gradient_eps());
+        },
+        x);
+  }
   const ReducedAxes reduced("norm", axes, x.ndim());
   check_order("norm", p);
   check_has_norm("norm", x, p, reduced);
@@ -79,6 +89,14 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
 
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const Axes& axes,
                      double eps) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "norm_backward", [&] { return norm_backward(grad_output, x, p, axes, eps); },
+        [p, axes, eps](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return norm_double_backward(v, g, x, p, axes, eps);
+        },
+        grad_output, x);
+  }
   constexpr const char* operation = "norm_backward";
   ops::check_float(operation, "x", x);
   const ReducedAxes reduced(operation, axes, x.ndim());
@@ -126,7 +144,7 @@ std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const 
   if (p == 0 || p == 1 || std::isinf(p) || x.numel() == 0) {
     return {grad_grad_output, zeros_like(x)};
   }
-  const Tensor y = at_least(wide_norm(wide, p, axes, reduced), eps);
+  const Tensor y = at_least(norm(wide, p, axes, true), eps);
   const Tensor ratio = at_least(divide(abs(wide), y), p < 2 ? eps : 0.0);
   const Tensor own = p == 2 ? v : multiply(v, power(ratio, p - 2));
   const Tensor change = multiply(divide(subtract(own, multiply(unit, along)), y), p - 1);

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "extensor/elementwise.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
@@ -89,13 +90,14 @@ void check_tensors(const char* operation, const Tensor& param, const Tensor& gra
 // Dense memory to work in: the tensor's own, or a copy that goes back.
 class InPlace {
  public:
-  explicit InPlace(Tensor& target) : target_(target), dense_(target.contiguous()) {}
+  explicit InPlace(Tensor& target)
+      : target_(target), dense_(detail::unrecorded([&] { return target.contiguous(); })) {}
   std::byte* data() { return dense_.impl().data; }
   void finish() {
     if (target_.is_contiguous()) {
-      ++target_.impl().storage->version;
+      detail::wrote(target_);
     } else {
-      target_.copy_from(dense_);
+      detail::unrecorded([&] { return target_.copy_from(dense_); });
     }
   }
 

@@ -33,6 +33,14 @@ std::int64_t ReducedAxes::count(const Shape& input) const {
   return count;
 }
 
+Dims ReducedAxes::list(std::int64_t rank) const {
+  Dims axes;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (reduced[d]) axes.push_back(d);
+  }
+  return axes;
+}
+
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes) {
   check_float(operation, "grad_output", grad_output);

@@ -5,8 +5,10 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
+#include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
 
@@ -82,6 +84,11 @@ Tensor position(ReduceOp op, const char* operation, const Tensor& x,
 // ----------------------------------------------------------------------------------
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "sum", [&] { return sum(x, axes, keepdims); },
+        [shape = x.shape(), axes](const Tensor& g) { return sum_backward(g, shape, axes); }, x);
+  }
   return reduce(ReduceOp::sum, "sum", x, ReducedAxes("sum", axes, x.ndim()), keepdims,
                 accumulated_dtype(x.dtype()));
 }
@@ -94,6 +101,11 @@ Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const A
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "mean", [&] { return mean(x, axes, keepdims); },
+        [shape = x.shape(), axes](const Tensor& g) { return mean_backward(g, shape, axes); }, x);
+  }
   const ReducedAxes reduced("mean", axes, x.ndim());
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
   return reduce(ReduceOp::sum, "mean", x, reduced, keepdims, dtype,
@@ -112,6 +124,11 @@ Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const 
 // --------------------------------------------------------------------------------------
 
 Tensor max_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "max_reduce", [&] { return max_reduce(x, axes, keepdims); },
+        [axes](const Tensor& g, const Tensor& x) { return max_reduce_backward(g, x, axes); }, x);
+  }
   return extreme(ReduceOp::max, "max_reduce", x, axes, keepdims);
 }
 
@@ -120,6 +137,11 @@ Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axe
 }
 
 Tensor min_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "min_reduce", [&] { return min_reduce(x, axes, keepdims); },
+        [axes](const Tensor& g, const Tensor& x) { return min_reduce_backward(g, x, axes); }, x);
+  }
   return extreme(ReduceOp::min, "min_reduce", x, axes, keepdims);
 }
 
@@ -139,6 +161,11 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) 
 // ---------------------------------------------------------------------------------------
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "prod", [&] { return prod(x, axes, keepdims); },
+        [axes](const Tensor& g, const Tensor& x) { return prod_backward(g, x, axes); }, x);
+  }
   return reduce(ReduceOp::prod, "prod", x, ReducedAxes("prod", axes, x.ndim()), keepdims,
                 accumulated_dtype(x.dtype()));
 }
@@ -179,16 +206,14 @@ double degrees_of_freedom(const Shape& shape, const ReducedAxes& axes, double co
   return std::max(0.0, static_cast<double>(axes.count(shape)) - correction);
 }
 
-Tensor deviations(const char* operation, const Tensor& wide, const ReducedAxes& axes) {
-  const Tensor center = reduce(ReduceOp::sum, operation, wide, axes, true, wide.dtype(),
-                               static_cast<double>(axes.count(wide.shape())));
-  return subtract(wide, center);
+Tensor deviations(const Tensor& wide, const ReducedAxes& axes) {
+  return subtract(wide, mean(wide, axes.list(wide.ndim()), true));
 }
 
 Tensor wide_variance(const char* operation, const Tensor& x, const ReducedAxes& axes,
                      double correction, bool keepdims) {
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
-  const Tensor squares = square(deviations(operation, x.to(ops::compute_dtype(dtype)), axes));
+  const Tensor squares = square(deviations(x.to(ops::compute_dtype(dtype)), axes));
   const double freedom = degrees_of_freedom(x.shape(), axes, correction);
   Tensor result = reduce(ReduceOp::sum, operation, squares, axes, keepdims, squares.dtype(),
                          freedom > 0 ? freedom : 1);
@@ -198,17 +223,25 @@ Tensor wide_variance(const char* operation, const Tensor& x, const ReducedAxes& 
 
 DType float_result(DType dtype) { return is_floating_point(dtype) ? dtype : default_float; }
 
-Tensor variance_gradient(const char* operation, const Tensor& g, const Tensor& x,
-                         const ReducedAxes& axes, double correction) {
+Tensor variance_gradient(const Tensor& g, const Tensor& x, const ReducedAxes& axes,
+                         double correction) {
   const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
   const double freedom = degrees_of_freedom(x.shape(), axes, correction);
   const double factor = freedom > 0 ? 2 / freedom : std::numeric_limits<double>::quiet_NaN();
-  return multiply(multiply(deviations(operation, wide, axes), factor), g).to(x.dtype());
+  return multiply(multiply(deviations(wide, axes), factor), g).to(x.dtype());
 }
 
 }  // namespace
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "var", [&] { return var(x, axes, correction, keepdims); },
+        [axes, correction](const Tensor& g, const Tensor& x) {
+          return var_backward(g, x, axes, correction);
+        },
+        x);
+  }
   check_correction("var", correction);
   const ReducedAxes reduced("var", axes, x.ndim());
   return wide_variance("var", x, reduced, correction, keepdims).to(float_result(x.dtype()));
@@ -216,11 +249,19 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
 
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes,
                     double correction) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "var_backward", [&] { return var_backward(grad_output, x, axes, correction); },
+        [axes, correction](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return var_double_backward(v, g, x, axes, correction);
+        },
+        grad_output, x);
+  }
   check_float("var_backward", "x", x);
   check_correction("var_backward", correction);
   const ReducedAxes reduced("var_backward", axes, x.ndim());
   const Tensor g = gradient_with_kept_axes("var_backward", grad_output, x.shape(), reduced);
-  return variance_gradient("var_backward", g, x, reduced, correction);
+  return variance_gradient(g, x, reduced, correction);
 }
 
 // grad_x = g · 2 / (n − correction) · (x − mean): linear in g, and in x.
@@ -234,16 +275,22 @@ std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const T
   const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
   ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
   const DType compute = ops::compute_dtype(x.dtype());
-  const Tensor slopes =
-      variance_gradient(operation, ones({}, compute), x.to(compute), reduced, correction);
-  return {
-      sum(multiply(grad_grad_x, slopes), axes, true)
-          .reshape(grad_output.shape())
-          .to(grad_output.dtype()),
-      variance_gradient(operation, g, grad_grad_x.to(compute), reduced, correction).to(x.dtype())};
+  const Tensor slopes = variance_gradient(ones({}, compute), x.to(compute), reduced, correction);
+  return {sum(multiply(grad_grad_x, slopes), axes, true)
+              .reshape(grad_output.shape())
+              .to(grad_output.dtype()),
+          variance_gradient(g, grad_grad_x.to(compute), reduced, correction).to(x.dtype())};
 }
 
 Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "std", [&] { return std(x, axes, correction, keepdims); },
+        [axes, correction](const Tensor& g, const Tensor& x) {
+          return std_backward(g, x, axes, correction, ops::gradient_eps());
+        },
+        x);
+  }
   check_correction("std", correction);
   const ReducedAxes reduced("std", axes, x.ndim());
   return sqrt(wide_variance("std", x, reduced, correction, keepdims)).to(float_result(x.dtype()));
@@ -257,7 +304,7 @@ Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
   const Tensor g = gradient_with_kept_axes("std_backward", grad_output, x.shape(), reduced);
   const Tensor deviation = sqrt(wide_variance("std_backward", x, reduced, correction, true));
   const Tensor through_root = sqrt_backward(g.to(deviation.dtype()), deviation, eps);
-  return variance_gradient("std_backward", through_root, x, reduced, correction);
+  return variance_gradient(through_root, x, reduced, correction);
 }
 
 // ---- truth

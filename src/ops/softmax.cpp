@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -87,10 +88,23 @@ Tensor backward(RowOp op, const char* operation, const Tensor& grad_output, cons
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t axis) {
+  if (detail::records(x)) {
+    return detail::recorded_by_result(
+        "softmax", [&] { return softmax(x, axis); },
+        [axis](const Tensor& g, const Tensor& y) { return softmax_backward(g, y, axis); }, x);
+  }
   return forward(RowOp::softmax, "softmax", x, axis);
 }
 
 Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
+  if (detail::records(grad_output, y)) {
+    return detail::recorded(
+        "softmax_backward", [&] { return softmax_backward(grad_output, y, axis); },
+        [axis](const Tensor& v, const Tensor& g, const Tensor& y) {
+          return softmax_double_backward(v, g, y, axis);
+        },
+        grad_output, y);
+  }
   return backward(RowOp::softmax_backward, "softmax_backward", grad_output, y, axis);
 }
 
@@ -109,10 +123,23 @@ std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
+  if (detail::records(x)) {
+    return detail::recorded_by_result(
+        "log_softmax", [&] { return log_softmax(x, axis); },
+        [axis](const Tensor& g, const Tensor& y) { return log_softmax_backward(g, y, axis); }, x);
+  }
   return forward(RowOp::log_softmax, "log_softmax", x, axis);
 }
 
 Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
+  if (detail::records(grad_output, y)) {
+    return detail::recorded(
+        "log_softmax_backward", [&] { return log_softmax_backward(grad_output, y, axis); },
+        [axis](const Tensor& v, const Tensor& g, const Tensor& y) {
+          return log_softmax_double_backward(v, g, y, axis);
+        },
+        grad_output, y);
+  }
   return backward(RowOp::log_softmax_backward, "log_softmax_backward", grad_output, y, axis);
 }
 
@@ -129,6 +156,11 @@ std::pair<Tensor, Tensor> log_softmax_double_backward(const Tensor& grad_grad_x,
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "logsumexp", [&] { return logsumexp(x, axes, keepdims); },
+        [axes](const Tensor& g, const Tensor& x) { return logsumexp_backward(g, x, axes); }, x);
+  }
   const ReducedAxes reduced("logsumexp", axes, x.ndim());
   const Tensor floats = is_floating_point(x.dtype()) ? x : x.to(default_float);
   // The reduced axes last, as one row.

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/indexing.h"
 #include "extensor/tensor.h"
 
 namespace extensor {
@@ -123,7 +125,11 @@ Tensor index_with(const Tensor& base, const Index* first, std::size_t count) {
   }
   while (axis < rank) keep_axis(tensor, axis++, selection);
   detail::checked_numel("index", selection.shape);  // newaxis may exceed the highest rank
-  return detail::make_view(base, selection.data, selection.shape, selection.strides);
+  Tensor view = detail::make_view(base, selection.data, selection.shape, selection.strides);
+  if (!detail::records(base)) return view;
+  return detail::record("index", {base}, std::move(view),
+                        [from = tensor.shape, index = std::vector<Index>(first, first + count)](
+                            const Tensor& g) { return slice_backward(g, from, index); });
 }
 
 }  // namespace
@@ -141,7 +147,12 @@ Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
       keep_axis(tensor, i, selection);
     }
   }
-  return detail::make_view(*this, selection.data, selection.shape, selection.strides);
+  Tensor view = detail::make_view(*this, selection.data, selection.shape, selection.strides);
+  if (!detail::records(*this)) return view;
+  return detail::record("slice", {*this}, std::move(view),
+                        [from = tensor.shape, axis, start, stop, step](const Tensor& g) {
+                          return slice_backward(g, from, axis, start, stop, step);
+                        });
 }
 
 Tensor Tensor::operator[](std::int64_t index) const {

@@ -1,0 +1,252 @@
+#include "extensor/autograd.h"
+
+#include "autograd/walk.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/random.h"
+#include "extensor/reduction.h"
+#include "ops/gradient_eps.h"
+
+namespace extensor {
+
+using detail::LeafNode;
+using detail::message;
+using detail::Node;
+
+// ---- modes
+// -----------------------------------------------------------------------------------------
+
+bool is_grad_enabled() { return detail::recording_enabled(); }
+
+GradMode::GradMode(bool enabled) : before_(detail::set_recording(enabled)) {}
+GradMode::~GradMode() { detail::set_recording(before_); }
+
+AnomalyMode::AnomalyMode(bool enabled) : before_(autograd::set_anomaly_mode(enabled)) {}
+AnomalyMode::~AnomalyMode() { autograd::set_anomaly_mode(before_); }
+
+GradientEps::GradientEps(double eps) : before_(ops::gradient_eps()) {
+  if (!(eps >= 0)) throw ValueError(message("GradientEps: eps is ", eps, ", must be 0 or more"));
+  ops::set_gradient_eps(eps);
+}
+GradientEps::~GradientEps() { ops::set_gradient_eps(before_); }
+
+// ---- what a tensor knows of its gradient
+// -----------------------------------------------------------
+
+Tensor& Tensor::requires_grad_(bool required) {
+  detail::TensorImpl& tensor = impl();
+  if (required) {
+    if (!is_floating_point(tensor.dtype)) {
+      throw DTypeError(message("requires_grad_: the tensor is ", tensor.dtype,
+                               " (allowed: a float dtype; others have no gradient)"));
+    }
+    if (tensor.node.get() == nullptr) tensor.node = detail::NodePointer(new LeafNode);
+  } else if (tensor.node.get() != nullptr) {
+    if (!tensor.node->is_leaf()) {
+      throw ValueError(message("requires_grad_: a tensor that ", tensor.node->name(),
+                               " computed cannot stop requiring a gradient; detach() gives one "
+                               "that does not"));
+    }
+    tensor.node = {};
+  }
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  const Node* node = impl().node.get();
+  return node == nullptr || node->is_leaf();
+}
+
+Tensor Tensor::grad() const {
+  Node* node = impl().node.get();
+  if (node == nullptr) return {};
+  if (node->is_leaf()) return static_cast<LeafNode*>(node)->grad;
+  if (node->extras_or_null() == nullptr) return {};
+  for (const auto& [output, kept] : node->extras().retained) {
+    if (output == impl().output) return kept;
+  }
+  return {};
+}
+
+void Tensor::set_grad(const Tensor& grad) {
+  Node* node = impl().node.get();
+  if (node == nullptr || !node->is_leaf()) {
+    throw ValueError(message("set_grad: the tensor of shape ", shape(),
+                             " is not a leaf that requires a gradient"));
+  }
+  if (grad.defined()) {
+    if (!(grad.shape() == shape())) {
+      throw ShapeError(message("set_grad: grad is ", grad.shape(), ", the tensor is ", shape()));
+    }
+    if (grad.dtype() != dtype()) {
+      throw DTypeError(message("set_grad: grad is ", grad.dtype(), ", the tensor is ", dtype()));
+    }
+  }
+  static_cast<LeafNode*>(node)->grad = grad;
+}
+
+Tensor Tensor::detach() const {
+  const detail::TensorImpl& tensor = impl();
+  return detail::make_view(*this, tensor.data, tensor.shape, tensor.strides);
+}
+
+void Tensor::retain_grad() {
+  const detail::TensorImpl& tensor = impl();
+  if (tensor.node.get() == nullptr) {
+    throw ValueError(
+        message("retain_grad: the tensor of shape ", tensor.shape, " requires no gradient"));
+  }
+  if (tensor.node->is_leaf()) return;
+  auto& retained = tensor.node->extras().retained;
+  for (const auto& [output, kept] : retained) {
+    if (output == tensor.output) return;
+  }
+  retained.emplace_back(tensor.output, Tensor());
+}
+
+std::size_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
+  const detail::TensorImpl& tensor = impl();
+  if (tensor.node.get() == nullptr) {
+    throw ValueError(
+        message("register_hook: the tensor of shape ", tensor.shape, " requires no gradient"));
+  }
+  if (!hook) throw ValueError("register_hook: the function is empty");
+  detail::NodeExtras& extras = tensor.node->extras();
+  extras.hooks.push_back({tensor.output, extras.next_id, std::move(hook)});
+  return extras.next_id++;
+}
+
+void Tensor::remove_hook(std::size_t id) {
+  Node* node = impl().node.get();
+  if (node == nullptr || node->extras_or_null() == nullptr) return;
+  std::erase_if(node->extras().hooks, [id](const auto& hook) { return hook.id == id; });
+}
+
+// ---- going back
+// ------------------------------------------------------------------------------------
+
+void Tensor::run_backward(const Tensor* gradient, const BackwardOptions& options) const {
+  const Tensor outputs[] = {*this};
+  const Tensor given[] = {gradient == nullptr ? Tensor() : *gradient};
+  const auto gradients = autograd::first_gradients("backward", outputs, given);
+  autograd::walk_back("backward", outputs, gradients, nullptr,
+                      {options.retain_graph || options.create_graph, options.create_graph});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  const auto gradients = autograd::first_gradients("grad", outputs, options.grad_outputs);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].requires_grad()) continue;
+    throw ValueError(message("grad: input ", k, ", of shape ", inputs[k].shape(),
+                             ", requires no gradient (requires_grad_() asks for one)"));
+  }
+  auto results =
+      autograd::walk_back("grad", outputs, gradients, &inputs,
+                          {options.retain_graph || options.create_graph, options.create_graph});
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (results[k].defined() || options.allow_unused) continue;
+    throw ValueError(message("grad: no output depends on input ", k, ", of shape ",
+                             inputs[k].shape(), " (allow_unused leaves its gradient undefined)"));
+  }
+  return results;
+}
+
+// ---- functions of functions
+// ------------------------------------------------------------------------
+
+std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector<Tensor>& inputs) {
+  if (!is_grad_enabled()) return function(inputs);
+  const RandomState random = default_generator().state();
+  std::vector<Tensor> results = detail::unrecorded([&] { return function(inputs); });
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    if (!results[k].defined()) {
+      throw ValueError(message("checkpoint: the function gave no tensor as output ", k));
+    }
+    results[k] = results[k].detach();
+  }
+  // Parameters that the function holds get gradients too, so it is recorded whatever the inputs
+  // are: a leaf of its own makes sure of it.
+  Tensor always = zeros({}).requires_grad_();
+  std::vector<Tensor> all = inputs;
+  all.push_back(always);
+  std::vector<detail::Saved> saved(inputs.begin(), inputs.end());
+  detail::record_all(
+      "checkpoint", all, results,
+      [function, random, saved = std::move(saved)](detail::Gradients& g, Node& node) {
+        const EnableGrad recording;
+        std::vector<Tensor> again;
+        for (const detail::Saved& input : saved) {
+          const Tensor& before = input.get(node);
+          again.push_back(before.detach());
+          if (before.requires_grad()) again.back().requires_grad_();
+        }
+        const RandomState now = default_generator().state();
+        default_generator().set_state(random);
+        const std::vector<Tensor> outputs = function(again);
+        default_generator().set_state(now);
+        std::vector<Tensor> made, gradients;
+        for (std::size_t k = 0; k < outputs.size() && k < g.size(); ++k) {
+          if (!g[k].defined() || !outputs[k].requires_grad()) continue;
+          made.push_back(outputs[k]);
+          gradients.push_back(g[k]);
+        }
+        detail::Gradients result(saved.size() + 1);
+        if (made.empty()) return result;
+        autograd::walk_back("checkpoint", made, gradients, nullptr, {});
+        for (std::size_t k = 0; k < again.size(); ++k) result[k] = again[k].grad();
+        return result;
+      });
+  return results;
+}
+
+DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tensor>& inputs,
+                          const std::vector<Tensor>& tangents) {
+  if (inputs.size() != tangents.size()) {
+    throw ValueError(message("jvp: ", tangents.size(), " tangents for ", inputs.size(), " inputs"));
+  }
+  const EnableGrad recording;
+  std::vector<Tensor> points;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (!(inputs[k].shape() == tangents[k].shape())) {
+      throw ShapeError(message("jvp: tangent ", k, " is ", tangents[k].shape(), ", the input is ",
+                               inputs[k].shape()));
+    }
+    points.push_back(inputs[k].detach().requires_grad_());
+  }
+  const std::vector<Tensor> outputs = function(points);
+  // The gradient is linear in what it is given, v: its derivative along v is the transpose of it,
+  // applied to the tangents.
+  std::vector<Tensor> made, directions;
+  for (const Tensor& output : outputs) {
+    if (!output.requires_grad()) continue;
+    made.push_back(output);
+    directions.push_back(zeros(output.shape(), output.dtype()).requires_grad_());
+  }
+  DirectionalDerivative result;
+  std::vector<Tensor> forward(made.size());
+  if (!made.empty()) {
+    const std::vector<Tensor> gradients = grad(
+        made, points, {.create_graph = true, .allow_unused = true, .grad_outputs = directions});
+    std::vector<Tensor> reached, along;
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      if (!gradients[k].defined() || !gradients[k].requires_grad()) continue;
+      reached.push_back(gradients[k]);
+      along.push_back(tangents[k].to(gradients[k].dtype()));
+    }
+    if (!reached.empty()) {
+      forward = grad(reached, directions, {.allow_unused = true, .grad_outputs = along});
+    }
+  }
+  std::size_t next = 0;
+  for (const Tensor& output : outputs) {
+    result.outputs.push_back(output.detach());
+    const bool moves = output.requires_grad() && forward[next++].defined();
+    result.tangents.push_back(moves ? forward[next - 1] : zeros(output.shape(), output.dtype()));
+  }
+  return result;
+}
+
+}  // namespace extensor

@@ -1,0 +1,332 @@
+#include "autograd/walk.h"
+
+#include <thread>
+
+#include "autograd/node_index.h"
+#include "core/check.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/reduction.h"
+
+namespace extensor::autograd {
+
+using detail::Edge;
+using detail::Gradients;
+using detail::LeafNode;
+using detail::message;
+using detail::Node;
+
+namespace {
+
+// ---- adding gradients
+// ------------------------------------------------------------------------------
+
+// Nobody else sees this memory, so it may be written to.
+bool is_ours_alone(const Tensor& x) {
+  const detail::TensorImpl& impl = x.impl();
+  return impl.references == 1 && impl.storage->references == 1 && impl.contiguous;
+}
+
+void add_gradient(Tensor& sum, Tensor gradient, bool create_graph) {
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+  } else if (create_graph) {
+    sum = sum + gradient;
+  } else if (is_ours_alone(sum)) {
+    sum += gradient;
+  } else if (is_ours_alone(gradient)) {
+    gradient += sum;
+    sum = std::move(gradient);
+  } else {
+    sum = sum + gradient;
+  }
+}
+
+// A leaf's gradient lives on: it gets memory of its own, and later ones are added in place.
+void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
+  if (create_graph) {
+    leaf.grad = leaf.grad.defined() ? leaf.grad + gradient : gradient;
+  } else if (leaf.grad.defined()) {
+    leaf.grad += gradient;
+  } else {
+    leaf.grad = is_ours_alone(gradient) ? std::move(gradient) : gradient.clone();
+  }
+}
+
+class Lock {
+ public:
+  explicit Lock(Node& node) : node_(node) {
+    while (node_.busy.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { node_.busy.clear(std::memory_order_release); }
+
+ private:
+  Node& node_;
+};
+
+// ---- the walk
+// --------------------------------------------------------------------------------------
+
+constexpr std::uint32_t none = UINT32_MAX;
+
+struct Stop {
+  Node* node;
+  std::uint32_t first_edge;  // in Walk::targets_
+  bool wanted = true;        // something that was asked for lies at or behind it
+  std::uint32_t captures = 0;
+  Gradients gradients = {};
+};
+
+// Which gradient is asked for, and where it goes.
+struct Capture {
+  std::uint32_t stop;
+  std::uint32_t output;
+  std::size_t input;
+};
+
+class Walk {
+ public:
+  Walk(const char* operation, const WalkOptions& options)
+      : operation_(operation), options_(options), recording_(options.create_graph) {}
+
+  void plan(std::span<const Tensor> outputs) {
+    for (const Tensor& output : outputs) visit(output.impl().node.get());
+  }
+
+  void ask_for(const std::vector<Tensor>& inputs) {
+    for (Stop& stop : stops_) stop.wanted = false;
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const detail::TensorImpl& impl = inputs[k].impl();
+      const std::uint32_t at = index_.find(impl.node.get());
+      if (at == none) continue;
+      captures_.push_back({at, impl.output, k});
+      ++stops_[at].captures;
+      stops_[at].wanted = true;
+    }
+    results_.resize(inputs.size());
+    captures_only_ = true;
+    // Inputs come before what is made of them.
+    for (Stop& stop : stops_) {
+      const std::size_t edges = stop.node->edges().size();
+      for (std::size_t k = 0; k < edges && !stop.wanted; ++k) {
+        const std::uint32_t target = targets_[stop.first_edge + k];
+        stop.wanted = target != none && stops_[target].wanted;
+      }
+    }
+  }
+
+  void give(const Tensor& output, Tensor gradient) {
+    add(index_.find(output.impl().node.get()), output.impl().output, std::move(gradient));
+  }
+
+  std::vector<Tensor> run() {
+    for (std::size_t k = stops_.size(); k-- > 0;) {
+      Stop& stop = stops_[k];
+      if (!stop.wanted || stop.gradients.size() == 0) continue;
+      if (stop.node->extras_or_null() != nullptr) call_hooks(stop);
+      if (stop.captures > 0) capture(static_cast<std::uint32_t>(k));
+      if (stop.node->is_leaf()) {
+        if (captures_only_) continue;
+        const Lock lock(*stop.node);
+        add_to_leaf(static_cast<LeafNode&>(*stop.node), std::move(stop.gradients[0]),
+                    options_.create_graph);
+      } else {
+        pass(stop);
+      }
+      stop.gradients = Gradients();
+    }
+    return std::move(results_);
+  }
+
+ private:
+  struct Frame {
+    Node* node;
+    std::size_t next;
+  };
+
+  // Appends the node behind all that it was made of, without recursion. Leaves come right before
+  // the node, so that on the way back their gradients are complete as early as they can be.
+  void visit(Node* root) {
+    if (!index_.insert(root, none)) return;
+    std::vector<Frame> path{{root, 0}};
+    while (!path.empty()) {
+      Frame& frame = path.back();
+      auto& edges = frame.node->edges();
+      Node* deeper = nullptr;
+      while (frame.next < edges.size() && deeper == nullptr) {
+        Node* next = edges[frame.next++].node.get();
+        if (next != nullptr && !next->is_leaf() && index_.insert(next, none)) deeper = next;
+      }
+      if (deeper != nullptr) {
+        path.push_back({deeper, 0});
+        continue;
+      }
+      for (const Edge& edge : edges) {
+        Node* leaf = edge.node.get();
+        if (leaf != nullptr && leaf->is_leaf() && index_.insert(leaf, none)) append(leaf);
+      }
+      append(frame.node);
+      path.pop_back();
+    }
+  }
+
+  void append(Node* node) {
+    index_.set(node, static_cast<std::uint32_t>(stops_.size()));
+    stops_.push_back({.node = node, .first_edge = static_cast<std::uint32_t>(targets_.size())});
+    for (const Edge& edge : node->edges()) {
+      targets_.push_back(edge.node.get() == nullptr ? none : index_.find(edge.node.get()));
+    }
+  }
+
+  void add(std::uint32_t at, std::uint32_t output, Tensor gradient) {
+    Stop& stop = stops_[at];
+    if (stop.gradients.size() == 0) stop.gradients = Gradients(std::size_t{stop.node->outputs()});
+    add_gradient(stop.gradients[output], std::move(gradient), options_.create_graph);
+  }
+
+  void call_hooks(Stop& stop) {
+    detail::NodeExtras& extras = *stop.node->extras_or_null();
+    // A copy: a hook may remove itself.
+    const auto hooks = extras.hooks;
+    for (const auto& [output, id, hook] : hooks) {
+      Tensor& gradient = stop.gradients[output];
+      if (!gradient.defined()) continue;
+      const Tensor other = hook(gradient);
+      if (!other.defined()) continue;
+      if (!(other.shape() == gradient.shape()) || other.dtype() != gradient.dtype()) {
+        throw ShapeError(message(operation_, ": a hook gave a gradient of shape ", other.shape(),
+                                 " and dtype ", other.dtype(), ", must be ", gradient.shape(),
+                                 " and ", gradient.dtype()));
+      }
+      gradient = other;
+    }
+    if (captures_only_) return;
+    for (auto& [output, kept] : extras.retained) {
+      if (stop.gradients[output].defined()) {
+        add_gradient(kept, stop.gradients[output], options_.create_graph);
+      }
+    }
+  }
+
+  void capture(std::uint32_t at) {
+    for (const Capture& each : captures_) {
+      if (each.stop == at) results_[each.input] = stops_[at].gradients[each.output];
+    }
+  }
+
+  // Runs the node's backward and hands its gradients on.
+  void pass(Stop& stop) {
+    Node& node = *stop.node;
+    const std::size_t inputs = node.edges().size();
+    std::uint64_t wanted = 0;
+    for (std::size_t k = 0; k < inputs; ++k) {
+      const std::uint32_t target = targets_[stop.first_edge + k];
+      if (k < 64 && target != none && stops_[target].wanted) wanted |= std::uint64_t{1} << k;
+    }
+    if (wanted == 0 && inputs <= 64) return;
+    Gradients gradients = run_node(node, stop.gradients, wanted);
+    if (gradients.size() != inputs) {
+      throw ValueError(message(node.name(), ": its backward gave ", gradients.size(),
+                               " gradients for ", inputs, " inputs"));
+    }
+    if (looks_for_anomalies()) look_for_nan(node, gradients);
+    for (std::size_t k = 0; k < inputs; ++k) {
+      const std::uint32_t target = targets_[stop.first_edge + k];
+      if (target == none || !stops_[target].wanted || !gradients[k].defined()) continue;
+      add(target, node.edges()[k].output, std::move(gradients[k]));
+    }
+  }
+
+  Gradients run_node(Node& node, Gradients& grad_outputs, std::uint64_t wanted) {
+    const Lock lock(node);
+    if (node.dropped) {
+      throw ValueError(message(operation_, ": what ", node.name(),
+                               " saved for its gradient is gone: the graph was walked before "
+                               "(retain_graph keeps it)"));
+    }
+    struct Wanted {
+      std::uint64_t before;
+      ~Wanted() { Node::wanted = before; }
+    } restore{std::exchange(Node::wanted, wanted)};
+    Gradients gradients = node.backward(grad_outputs);
+    if (!options_.retain_graph) {
+      node.drop();
+      node.dropped = true;
+    }
+    return gradients;
+  }
+
+  static void look_for_nan(const Node& node, const Gradients& gradients) {
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      if (!gradients[k].defined() || !any(isnan(gradients[k])).item<bool>()) continue;
+      throw ValueError(message("backward: the gradient of input ", k, " of ", node.name(),
+                               ", of shape ", gradients[k].shape(), ", has a NaN"));
+    }
+  }
+
+  const char* operation_;
+  WalkOptions options_;
+  detail::RecordingScope recording_;
+  NodeIndex index_;
+  std::vector<Stop> stops_;             // every node behind all that it was made of
+  std::vector<std::uint32_t> targets_;  // of all edges, in the order of stops_
+  bool captures_only_ = false;
+  std::vector<Capture> captures_;
+  std::vector<Tensor> results_;
+};
+
+constinit thread_local bool anomaly_mode = false;
+
+}  // namespace
+
+bool looks_for_anomalies() { return anomaly_mode; }
+bool set_anomaly_mode(bool enabled) { return std::exchange(anomaly_mode, enabled); }
+
+std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> outputs,
+                              std::span<const Tensor> grad_outputs,
+                              const std::vector<Tensor>* inputs, const WalkOptions& options) {
+  Walk walk(operation, options);
+  walk.plan(outputs);
+  if (inputs != nullptr) walk.ask_for(*inputs);
+  for (std::size_t k = 0; k < outputs.size(); ++k) walk.give(outputs[k], grad_outputs[k]);
+  return walk.run();
+}
+
+std::vector<Tensor> first_gradients(const char* operation, std::span<const Tensor> outputs,
+                                    std::span<const Tensor> given) {
+  if (!given.empty() && given.size() != outputs.size()) {
+    throw ValueError(message(operation, ": ", given.size(), " gradients were given for ",
+                             outputs.size(), " outputs"));
+  }
+  std::vector<Tensor> gradients;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Tensor& output = outputs[k];
+    if (!output.requires_grad()) {
+      throw ValueError(message(operation, ": output ", k, ", of shape ", output.shape(),
+                               ", was not computed from a tensor that requires a gradient "
+                               "(requires_grad_() asks for one)"));
+    }
+    if (!given.empty() && given[k].defined()) {
+      const Tensor& gradient = given[k];
+      if (!(gradient.shape() == output.shape())) {
+        throw ShapeError(message(operation, ": the gradient of output ", k, " is ",
+                                 gradient.shape(), ", the output is ", output.shape()));
+      }
+      if (gradient.dtype() != output.dtype()) {
+        throw DTypeError(message(operation, ": the gradient of output ", k, " is ",
+                                 gradient.dtype(), ", the output is ", output.dtype()));
+      }
+      gradients.push_back(gradient);
+    } else if (output.numel() == 1) {
+      gradients.push_back(ones(output.shape(), output.dtype()));
+    } else {
+      throw ShapeError(message(operation, ": output ", k, " is ", output.shape(),
+                               ": a gradient must be given unless it is one number"));
+    }
+  }
+  return gradients;
+}
+
+}  // namespace extensor::autograd

@@ -1,0 +1,31 @@
+// Going back through a recorded graph.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/graph.h"
+
+namespace extensor::autograd {
+
+struct WalkOptions {
+  bool retain_graph = false;
+  bool create_graph = false;
+};
+
+// A walk from `outputs`, which require gradients, with their gradients.
+// Without `inputs` the gradients of leaves are added to their grad(); otherwise they are given
+// back, one for each input, undefined where no output depends on it.
+std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> outputs,
+                              std::span<const Tensor> grad_outputs,
+                              const std::vector<Tensor>* inputs, const WalkOptions& options);
+
+// The gradients to begin with: those given, or 1. ShapeError, DTypeError, ValueError.
+std::vector<Tensor> first_gradients(const char* operation, std::span<const Tensor> outputs,
+                                    std::span<const Tensor> given);
+
+// Whether this thread looks for NaN.
+bool looks_for_anomalies();
+bool set_anomaly_mode(bool enabled);
+
+}  // namespace extensor::autograd

@@ -1,0 +1,354 @@
+// The graph that ops record: what made a tensor, and how a gradient goes back through it. An op
+// with a gradient begins with
+//
+//   if (records(x)) {
+//     return recorded("var", [&] { return var(x, axes); },
+//                     [axes](const Tensor& g, const Tensor& x) { return var_backward(g, x, axes);
+//                     }, x);
+//   }
+//
+// and is its plain self below that: the first function is run with recording off. An op that is
+// made of other ops needs nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "extensor/tensor.h"
+
+namespace extensor::detail {
+
+// A list of fixed length, inline up to N.
+template <class T, std::size_t N>
+class FixedList {
+ public:
+  FixedList() = default;
+  explicit FixedList(std::size_t size) : size_(size) {
+    if (size > N) heap_ = std::make_unique<T[]>(size);
+  }
+  FixedList(FixedList&& other) noexcept = default;
+  FixedList& operator=(FixedList&& other) noexcept = default;
+
+  std::size_t size() const { return size_; }
+  T* data() { return size_ > N ? heap_.get() : inline_; }
+  const T* data() const { return size_ > N ? heap_.get() : inline_; }
+  T& operator[](std::size_t k) { return data()[k]; }
+  const T& operator[](std::size_t k) const { return data()[k]; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+
+ private:
+  T inline_[N];
+  std::unique_ptr<T[]> heap_;
+  std::size_t size_ = 0;
+};
+
+// One gradient for each input, or output, of a function; an undefined one stands for zeros.
+class Gradients : public FixedList<Tensor, 3> {
+ public:
+  using FixedList::FixedList;
+  Gradients(Tensor only) : FixedList(1) { (*this)[0] = std::move(only); }  // NOLINT: implicit
+  Gradients(std::initializer_list<Tensor> list) : FixedList(list.size()) {
+    std::copy(list.begin(), list.end(), begin());
+  }
+  Gradients(std::pair<Tensor, Tensor> pair) : FixedList(2) {  // NOLINT: implicit
+    (*this)[0] = std::move(pair.first);
+    (*this)[1] = std::move(pair.second);
+  }
+  Gradients(std::vector<Tensor> list) : FixedList(list.size()) {  // NOLINT: implicit
+    std::move(list.begin(), list.end(), begin());
+  }
+};
+
+// Where the gradient of an input goes: output `output` of the node that made it.
+struct Edge {
+  NodePointer node;  // null: nobody asks for it
+  std::uint32_t output = 0;
+};
+
+using Hook = std::function<Tensor(const Tensor& gradient)>;
+
+// What hangs on the outputs of a few nodes only.
+struct NodeExtras {
+  struct OutputHook {
+    std::uint32_t output;
+    std::size_t id;
+    Hook hook;
+  };
+  std::vector<OutputHook> hooks;
+  std::size_t next_id = 0;
+  std::vector<std::pair<std::uint32_t, Tensor>> retained;  // gradients that retain_grad asked for
+};
+
+// One recorded call: its inputs' makers, and its gradient. Immutable but for what a walk back does:
+// that holds the lock.
+class Node {
+ public:
+  Node(const char* name, std::size_t inputs, std::uint32_t outputs)
+      : name_(name), outputs_(outputs), edges_(inputs) {}
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  virtual ~Node() = default;
+
+  const char* name() const { return name_; }
+  std::uint32_t outputs() const { return outputs_; }
+  FixedList<Edge, 3>& edges() { return edges_; }
+  const FixedList<Edge, 3>& edges() const { return edges_; }
+  virtual bool is_leaf() const { return false; }
+
+  // Whether anybody asks for the gradient of input k.
+  bool needs(std::size_t k) const {
+    return edges_[k].node.get() != nullptr && (k >= 64 || (wanted >> k & 1) != 0);
+  }
+
+  // The gradients of the inputs; what is not needed may be left undefined.
+  virtual Gradients backward(Gradients& grad_outputs) = 0;
+  // Lets go of what was kept for the backward.
+  virtual void drop() {}
+
+  NodeExtras& extras() {
+    if (extras_ == nullptr) extras_ = std::make_unique<NodeExtras>();
+    return *extras_;
+  }
+  NodeExtras* extras_or_null() { return extras_.get(); }
+
+  bool dropped = false;
+  std::atomic_flag busy;  // one walk at a time runs this node
+  Node* next_dead = nullptr;
+
+  // The inputs that the walk on this thread wants gradients of, for the node it runs.
+  static thread_local std::uint64_t wanted;
+
+ private:
+  friend void retain(Node*) noexcept;
+  friend void release(Node*) noexcept;
+
+  std::atomic<std::uint32_t> references_{0};
+  const char* name_;
+  std::uint32_t outputs_;
+  FixedList<Edge, 3> edges_;
+  std::unique_ptr<NodeExtras> extras_;
+};
+
+// A tensor that the user asks a gradient for.
+class LeafNode final : public Node {
+ public:
+  LeafNode() : Node("leaf", 0, 1) {}
+  bool is_leaf() const override { return true; }
+  Gradients backward(Gradients&) override { return Gradients(std::size_t{0}); }
+
+  Tensor grad;
+};
+
+// ---- recording
+// -------------------------------------------------------------------------------------
+
+// Whether this thread records; see NoGrad in extensor/autograd.h.
+bool recording_enabled();
+bool set_recording(bool enabled);  // gives what it was
+
+class RecordingScope {
+ public:
+  explicit RecordingScope(bool enabled) : before_(set_recording(enabled)) {}
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+  ~RecordingScope() { set_recording(before_); }
+
+ private:
+  bool before_;
+};
+
+inline bool tracked(const Tensor& x) {
+  const TensorImpl* impl = x.impl_or_null();
+  return impl != nullptr && impl->node.get() != nullptr;
+}
+inline bool tracked(std::span<const Tensor> list) {
+  for (const Tensor& x : list) {
+    if (tracked(x)) return true;
+  }
+  return false;
+}
+
+// Whether a function of these tensors, or lists of tensors, is to be recorded.
+template <class... Inputs>
+bool records(const Inputs&... inputs) {
+  return (tracked(inputs) || ...) && recording_enabled();
+}
+
+template <class Function>
+auto unrecorded(const Function& function) {
+  const RecordingScope off(false);
+  return function();
+}
+
+// An input kept for the backward.
+class Saved {
+ public:
+  Saved() = default;
+  Saved(Tensor tensor)  // NOLINT: implicit, a capture is `x = Saved(x)`
+      : tensor_(std::move(tensor)), version_(version_of(tensor_)) {}
+  // As it was. ValueError where it has been written to since.
+  const Tensor& get(const Node& node) const {
+    if (version_of(tensor_) != version_) throw_changed(node);
+    return tensor_;
+  }
+
+ private:
+  friend class SavedResult;
+  static std::uint64_t version_of(const Tensor& tensor) {
+    return tensor.defined() ? tensor.impl().storage->version.load(std::memory_order_relaxed) : 0;
+  }
+  [[noreturn]] void throw_changed(const Node& node) const;
+
+  Tensor tensor_;
+  std::uint64_t version_ = 0;
+};
+
+// x, if the gradient of `other` is asked for, which needs it.
+inline Saved saved_for(const Tensor& other, const Tensor& x) {
+  return tracked(other) ? Saved(x) : Saved();
+}
+
+// A result kept for the backward: without its node, which would then own itself.
+class SavedResult {
+ public:
+  SavedResult() = default;
+  explicit SavedResult(const Tensor& result, std::uint32_t output = 0);
+  // The result, as made by `node`.
+  Tensor get(Node& node) const;
+
+ private:
+  Saved plain_;
+  std::uint32_t output_ = 0;
+};
+
+template <class Function>
+class FunctionNode final : public Node {
+ public:
+  FunctionNode(const char* name, std::size_t inputs, std::uint32_t outputs, Function function)
+      : Node(name, inputs, outputs), function_(std::move(function)) {}
+
+  Gradients backward(Gradients& g) override {
+    if constexpr (std::is_invocable_v<Function&, const Tensor&, Node&>) {
+      return (*function_)(g[0], *this);
+    } else if constexpr (std::is_invocable_v<Function&, const Tensor&>) {
+      return (*function_)(g[0]);
+    } else {
+      return (*function_)(g, *this);
+    }
+  }
+  void drop() override { function_.reset(); }
+
+ private:
+  std::optional<Function> function_;
+};
+
+using Inputs = std::initializer_list<std::reference_wrapper<const Tensor>>;
+
+// Ties `node`, freshly made, to the makers of its inputs and to its result. A result that is an
+// input itself stays what it is. ValueError, naming the node, for an input whose memory was changed
+// through another tensor.
+void link(Node& node, std::size_t input, const Tensor& x);
+Tensor adopt(NodePointer node, Tensor result, std::uint32_t output = 0);
+bool is_one_of(const Tensor& result, Inputs inputs);
+
+// `result` as the recorded result of a function of `inputs`. backward(g), or backward(g, node)
+// where it reads what was saved, gives the inputs' gradients.
+template <class Backward>
+Tensor record(const char* name, Inputs inputs, Tensor result, Backward backward) {
+  if (is_one_of(result, inputs)) return result;
+  NodePointer node(new FunctionNode<Backward>(name, inputs.size(), 1, std::move(backward)));
+  std::size_t k = 0;
+  for (const Tensor& x : inputs) link(*node, k++, x);
+  return adopt(std::move(node), std::move(result));
+}
+// Of a list of inputs.
+template <class Backward>
+Tensor record(const char* name, std::span<const Tensor> inputs, Tensor result, Backward backward) {
+  NodePointer node(new FunctionNode<Backward>(name, inputs.size(), 1, std::move(backward)));
+  for (std::size_t k = 0; k < inputs.size(); ++k) link(*node, k, inputs[k]);
+  return adopt(std::move(node), std::move(result));
+}
+// Of several results: backward(gradients of the results, node).
+template <class Backward>
+void record_all(const char* name, std::span<const Tensor> inputs, std::span<Tensor> results,
+                Backward backward) {
+  NodePointer node(new FunctionNode<Backward>(
+      name, inputs.size(), static_cast<std::uint32_t>(results.size()), std::move(backward)));
+  for (std::size_t k = 0; k < inputs.size(); ++k) link(*node, k, inputs[k]);
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    if (!results[k].defined() || !is_floating_point(results[k].dtype())) continue;
+    results[k] = adopt(node, std::move(results[k]), static_cast<std::uint32_t>(k));
+  }
+}
+
+// ---- an op as a recorded function
+// ------------------------------------------------------------------
+
+// Its gradient reads the inputs: backward(g, inputs…) gives a gradient for each.
+template <class Forward, class Backward, class... X>
+Tensor recorded(const char* name, const Forward& forward, Backward backward, const X&... inputs) {
+  return record(name, {inputs...}, unrecorded(forward),
+                [backward = std::move(backward), saved = std::tuple(Saved(inputs)...)](
+                    const Tensor& g, Node& node) -> Gradients {
+                  return std::apply(
+                      [&](const auto&... x) -> Gradients { return backward(g, x.get(node)...); },
+                      saved);
+                });
+}
+
+// Its gradient reads the result: backward(g, result).
+template <class Forward, class Backward, class... X>
+Tensor recorded_by_result(const char* name, const Forward& forward, Backward backward,
+                          const X&... inputs) {
+  Tensor result = unrecorded(forward);
+  SavedResult saved(result);
+  return record(
+      name, {inputs...}, std::move(result),
+      [backward = std::move(backward), saved = std::move(saved)](
+          const Tensor& g, Node& node) -> Gradients { return backward(g, saved.get(node)); });
+}
+
+// It is linear: backward(g).
+template <class Forward, class Backward, class... X>
+Tensor recorded_linear(const char* name, const Forward& forward, Backward backward,
+                       const X&... inputs) {
+  return record(name, {inputs...}, unrecorded(forward), std::move(backward));
+}
+
+// It has several results: forward() gives a std::vector of them, and backward(gradients, node,
+// inputs…) gets theirs, undefined where nothing depends on a result.
+template <class Forward, class Backward, class... X>
+std::vector<Tensor> recorded_all(const char* name, const Forward& forward, Backward backward,
+                                 const X&... inputs) {
+  std::vector<Tensor> results = unrecorded(forward);
+  const Tensor list[] = {inputs...};
+  record_all(name, list, std::span<Tensor>(results),
+             [backward = std::move(backward), saved = std::tuple(Saved(inputs)...)](
+                 Gradients& g, Node& node) -> Gradients {
+               return std::apply(
+                   [&](const auto&... x) -> Gradients { return backward(g, node, x.get(node)...); },
+                   saved);
+             });
+  return results;
+}
+
+// ---- writing
+// ---------------------------------------------------------------------------------------
+
+// Before and after a write to x: a leaf that wants a gradient must not be changed by a recorded op.
+void check_in_place(const char* operation, const Tensor& x);
+void wrote(const Tensor& x);
+
+}  // namespace extensor::detail

@@ -1,0 +1,33 @@
+// Elementwise calls as recorded functions: their gradients are kernels of the same rows.
+#pragma once
+
+#include <span>
+
+#include "core/graph.h"
+#include "ops/launch.h"
+#include "ops/row_gradients.h"
+
+namespace extensor::ops {
+
+struct ElementwiseRecord {
+  ElementwiseOp op;
+  const char* operation;
+  DType dtype;  // of the result
+  std::span<const Source> inputs;
+  Parameter first, second;
+};
+
+bool records(const ElementwiseRecord& call);
+
+// The node of a call that `records`, before the result is written: for a call in place that is the
+// last moment to see its input.
+detail::NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape);
+// Makes `result`, written by now, the node's.
+void finish_elementwise_node(const detail::NodePointer& node, Tensor& result);
+
+// The gradients that `gradient`, the gradient of some loss with respect to a row's backward, gives
+// what that backward reads. `parameters` are those of the backward.
+Tensor second_gradient(const UnaryGradient& row, const char* operation, const double* parameters,
+                       const Tensor& gradient, const Tensor& grad_output, const Tensor& saved);
+
+}  // namespace extensor::ops
