@@ -33,6 +33,16 @@ std::int64_t ReducedAxes::count(const Shape& input) const {
   return count;
 }
 
+Dims ReducedAxes::reduced_last(std::int64_t rank) const {
+  Dims order;
+  for (bool last : {false, true}) {
+    for (std::int64_t d = 0; d < rank; ++d) {
+      if (reduced[d] == last) order.push_back(d);
+    }
+  }
+  return order;
+}
+
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes) {
   check_float(operation, "grad_output", grad_output);
