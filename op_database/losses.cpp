@@ -126,7 +126,7 @@ std::vector<Sample> binary_cross_entropy_samples() {
         const double rest = p < 0.5 ? std::log1p(-inside) : std::log(std::max(1 - p, 1e-7));
         return -(y * std::log(inside) + (1 - y) * rest);
       },
-      between(0.05, 0.95),
+      between(0.08, 0.92),
       between(0.02, 0.98),
       [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
          Reduction r) { return binary_cross_entropy_double_backward(a, b, g, x, y, r); }};
