@@ -10,6 +10,9 @@
 
 namespace extensor::op_database {
 
+// What SPEC §4 allows in a float dtype, relative to the largest element of a result.
+double tolerance_of(DType dtype);
+
 enum class CheckKind : std::uint8_t {
   value,            // the forward against the reference
   gradient,         // the backward against finite differences, or in narrow dtypes against float64

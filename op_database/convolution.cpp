@@ -109,33 +109,46 @@ Tensors inputs_of(const Shape& x, const Shape& weight, std::int64_t biases, std:
 
 Tensor bias_of(const Tensors& inputs) { return inputs.size() > 2 ? inputs[2] : Tensor(); }
 
-Tensors gradients_of(const ConvolutionGradients& gradients) {
-  Tensors list = {gradients.x, gradients.weight};
-  if (gradients.bias.defined()) list.push_back(gradients.bias);
-  return list;
-}
-
 WantedGradients wanted_for(const Tensors& inputs) { return {true, true, inputs.size() > 2}; }
 
-Sample conv2d_sample(std::string label, const Shape& x, const Shape& weight, bool bias,
-                     const Conv2dOptions& options, std::uint64_t seed) {
+// How the ops of this family are called; their arguments have the same order.
+template <class Options>
+struct Convolution {
+  Tensor (*forward)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Options&);
+  Tensor (*reference)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Options&);
+  ConvolutionGradients (*backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
+                                   const Options&, const WantedGradients&);
+  ConvolutionDoubleGradients (*double_backward)(const Tensor& grad_grad_x,
+                                                const Tensor& grad_grad_weight,
+                                                const Tensor& grad_grad_bias, const Tensor& g,
+                                                const Tensor& x, const Tensor& weight,
+                                                const Options&);
+};
+
+template <class Options>
+Sample sample_of(const Convolution<Options>& op, std::string label, const Shape& x,
+                 const Shape& weight, std::int64_t biases, const Options& options,
+                 std::uint64_t seed) {
   Sample sample;
   sample.label = std::move(label);
-  sample.inputs = inputs_of(x, weight, bias ? weight[0] : 0, seed);
-  sample.forward = [options](const Tensors& in) {
-    return Tensors{conv2d(in[0], in[1], bias_of(in), options)};
+  sample.inputs = inputs_of(x, weight, biases, seed);
+  sample.forward = [=](const Tensors& in) {
+    return Tensors{op.forward(in[0], in[1], bias_of(in), options)};
   };
-  sample.reference = [options](const Tensors& in) {
-    return Tensors{convolved(in[0], in[1], bias_of(in), options)};
+  sample.reference = [=](const Tensors& in) {
+    return Tensors{op.reference(in[0], in[1], bias_of(in), options)};
   };
-  sample.backward = [options](const Tensors& g, const Tensors& in) {
-    return gradients_of(conv2d_backward(g[0], in[0], in[1], options, wanted_for(in)));
+  sample.backward = [=](const Tensors& g, const Tensors& in) {
+    const auto [of_x, of_weight, of_bias] =
+        op.backward(g[0], in[0], in[1], options, wanted_for(in));
+    Tensors list = {of_x, of_weight, of_bias};
+    list.resize(in.size());
+    return list;
   };
-  sample.double_backward = [options](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const auto result = conv2d_double_backward(gg[0], gg[1], gg.size() > 2 ? gg[2] : Tensor(), g[0],
-                                               in[0], in[1], options);
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const auto result = op.double_backward(gg[0], gg[1], bias_of(gg), g[0], in[0], in[1], options);
     Tensors list = {result.grad_output, result.x, result.weight};
-    if (in.size() > 2) list.push_back(zeros(in[2].shape(), in[2].dtype()));
+    if (in.size() > 2) list.push_back(zeros_like(in[2]));
     return list;
   };
   return sample;
@@ -144,9 +157,11 @@ Sample conv2d_sample(std::string label, const Shape& x, const Shape& weight, boo
 std::vector<Sample> conv2d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 100;
+  const Convolution<Conv2dOptions> op{conv2d, convolved, conv2d_backward, conv2d_double_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const Conv2dOptions& options) {
-    list.push_back(conv2d_sample(std::move(label), x, weight, bias, options, seed += 10));
+    list.push_back(
+        sample_of(op, std::move(label), x, weight, bias ? weight[0] : 0, options, seed += 10));
   };
   add("3x3", {1, 2, 5, 5}, {3, 2, 3, 3}, true, {});
   add("3x3, padding 1", {2, 3, 6, 7}, {4, 3, 3, 3}, true, {.padding = 1});
@@ -195,29 +210,26 @@ std::vector<Sample> conv2d_samples() {
   return list;
 }
 
+// As conv2d, with a height of 1.
+Tensor convolved_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Conv1dOptions& options) {
+  const Conv2dOptions flat{.stride = {1, options.stride},
+                           .padding = {0, options.padding},
+                           .dilation = {1, options.dilation},
+                           .groups = options.groups};
+  const Tensor y = convolved(x.unsqueeze(2), weight.unsqueeze(2), bias, flat);
+  return y.reshape({y.size(0), y.size(1), y.size(3)});
+}
+
 std::vector<Sample> conv1d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 1000;
+  const Convolution<Conv1dOptions> op{conv1d, convolved_rows, conv1d_backward,
+                                      conv1d_double_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const Conv1dOptions& options) {
-    Sample sample;
-    sample.label = std::move(label);
-    sample.inputs = inputs_of(x, weight, bias ? weight[0] : 0, seed += 10);
-    sample.forward = [options](const Tensors& in) {
-      return Tensors{conv1d(in[0], in[1], bias_of(in), options)};
-    };
-    sample.reference = [options](const Tensors& in) {
-      const Conv2dOptions flat{.stride = {1, options.stride},
-                               .padding = {0, options.padding},
-                               .dilation = {1, options.dilation},
-                               .groups = options.groups};
-      const Tensor y = convolved(in[0].unsqueeze(2), in[1].unsqueeze(2), bias_of(in), flat);
-      return Tensors{y.reshape({y.size(0), y.size(1), y.size(3)})};
-    };
-    sample.backward = [options](const Tensors& g, const Tensors& in) {
-      return gradients_of(conv1d_backward(g[0], in[0], in[1], options, wanted_for(in)));
-    };
-    list.push_back(std::move(sample));
+    list.push_back(
+        sample_of(op, std::move(label), x, weight, bias ? weight[0] : 0, options, seed += 10));
   };
   add("kernel 3", {2, 3, 9}, {4, 3, 3}, true, {});
   add("kernel 3, padding 1, length 33", {1, 2, 33}, {3, 2, 3}, true, {.padding = 1});
@@ -234,21 +246,12 @@ std::vector<Sample> conv1d_samples() {
 std::vector<Sample> conv_transpose2d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 2000;
+  const Convolution<ConvTranspose2dOptions> op{conv_transpose2d, spread, conv_transpose2d_backward,
+                                               conv_transpose2d_double_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const ConvTranspose2dOptions& options) {
-    Sample sample;
-    sample.label = std::move(label);
-    sample.inputs = inputs_of(x, weight, bias ? weight[1] * options.groups : 0, seed += 10);
-    sample.forward = [options](const Tensors& in) {
-      return Tensors{conv_transpose2d(in[0], in[1], bias_of(in), options)};
-    };
-    sample.reference = [options](const Tensors& in) {
-      return Tensors{spread(in[0], in[1], bias_of(in), options)};
-    };
-    sample.backward = [options](const Tensors& g, const Tensors& in) {
-      return gradients_of(conv_transpose2d_backward(g[0], in[0], in[1], options, wanted_for(in)));
-    };
-    list.push_back(std::move(sample));
+    list.push_back(sample_of(op, std::move(label), x, weight, bias ? weight[1] * options.groups : 0,
+                             options, seed += 10));
   };
   add("3x3", {1, 2, 4, 5}, {2, 3, 3, 3}, true, {});
   add("3x3, padding 1", {2, 3, 5, 4}, {3, 2, 3, 3}, true, {.padding = 1});

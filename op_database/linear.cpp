@@ -108,7 +108,7 @@ std::vector<Sample> glu_samples() {
       {{66, 2}, 0}, {{2, 6, 3}, -2}, {{0, 4}, -1}, {{2, 2, 8}, 2}};
   std::vector<Sample> samples;
   for (const auto& [shape, axis] : cases) {
-    samples.push_back(sample_of(
+    Sample sample = sample_of(
         to_string(shape) + ", axis " + std::to_string(axis), {sample_uniform(shape, -4, 4, 1)},
         [axis = axis](const Tensors& in) { return glu(in[0], axis); },
         [axis = axis, gate](const Tensors& in) {
@@ -119,7 +119,12 @@ std::vector<Sample> glu_samples() {
         },
         [axis = axis](const Tensor& g, const Tensors& in) {
           return Tensors{glu_backward(g, in[0], axis)};
-        }));
+        });
+    sample.double_backward = [axis = axis](const Tensors& gg, const Tensors& g, const Tensors& in) {
+      const auto [grad_output, grad_x] = glu_double_backward(gg[0], g[0], in[0], axis);
+      return Tensors{grad_output, grad_x};
+    };
+    samples.push_back(std::move(sample));
   }
   return samples;
 }

@@ -126,14 +126,17 @@ std::vector<Sample> binary_cross_entropy_samples() {
         const double rest = p < 0.5 ? std::log1p(-inside) : std::log(std::max(1 - p, 1e-7));
         return -(y * std::log(inside) + (1 - y) * rest);
       },
-      between(0.05, 0.95),
-      between(0.02, 0.98)};
+      between(0.08, 0.92),
+      between(0.02, 0.98),
+      [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+         Reduction r) { return binary_cross_entropy_double_backward(a, b, g, x, y, r); }};
   std::vector<Sample> samples = elementwise_samples({loss});
   // Clamped: the gradient goes on inwards where the value does not, so it is not its derivative.
   Sample ends = elementwise_sample(loss, {6}, Reduction::sum);
   ends.label = "p at and beyond 0 and 1";
   ends.inputs = {from_data(Numbers{0, 1, 0, 1, -1, 2}), from_data(Numbers{1, 1, 0, 0, 0, 1})};
   ends.backward = nullptr;
+  ends.double_backward = nullptr;
   samples.push_back(ends);
   return samples;
 }
@@ -182,25 +185,29 @@ std::vector<Sample> l1_samples() {
         [](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
           return l1_loss_backward(g, x, y, r);
         },
-        [](double x, double y) { return std::fabs(x - y); }, on_a_grid(0), on_a_grid(0.1)}});
+        [](double x, double y) { return std::fabs(x - y); }, on_a_grid(0), on_a_grid(0.1),
+        [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+           Reduction r) { return l1_loss_double_backward(a, b, g, x, y, r); }}});
 }
 
 std::vector<Sample> smooth_l1_samples() {
   std::vector<Elementwise> losses;
   for (double beta : {1.0, 0.4, 0.0}) {
-    losses.push_back({"beta " + std::to_string(beta),
-                      [=](const Tensor& x, const Tensor& y, Reduction r) {
-                        return smooth_l1_loss(x, y, r, beta);
-                      },
-                      [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
-                        return smooth_l1_loss_backward(g, x, y, r, beta);
-                      },
-                      [=](double x, double y) {
-                        const double distance = std::fabs(x - y);
-                        return distance < beta ? distance * distance / (2 * beta)
-                                               : distance - beta / 2;
-                      },
-                      on_a_grid(0), on_a_grid(0.1)});
+    losses.push_back(
+        {"beta " + std::to_string(beta),
+         [=](const Tensor& x, const Tensor& y, Reduction r) {
+           return smooth_l1_loss(x, y, r, beta);
+         },
+         [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+           return smooth_l1_loss_backward(g, x, y, r, beta);
+         },
+         [=](double x, double y) {
+           const double distance = std::fabs(x - y);
+           return distance < beta ? distance * distance / (2 * beta) : distance - beta / 2;
+         },
+         on_a_grid(0), on_a_grid(0.1),
+         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+             Reduction r) { return smooth_l1_loss_double_backward(a, b, g, x, y, r, beta); }});
   }
   return elementwise_samples(losses);
 }
@@ -218,7 +225,9 @@ std::vector<Sample> huber_samples() {
            const double distance = std::fabs(x - y);
            return distance < delta ? distance * distance / 2 : delta * (distance - delta / 2);
          },
-         on_a_grid(0), on_a_grid(0.1)});
+         on_a_grid(0), on_a_grid(0.1),
+         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+             Reduction r) { return huber_loss_double_backward(a, b, g, x, y, r, delta); }});
   }
   return elementwise_samples(losses);
 }
@@ -233,7 +242,9 @@ std::vector<Sample> hinge_samples() {
            return hinge_loss_backward(g, x, y, r, margin);
          },
          [=](double x, double y) { return std::max(0.0, margin - x * y); }, on_a_grid(0.1),
-         minus_or_plus_one()});
+         minus_or_plus_one(),
+         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+             Reduction r) { return hinge_loss_double_backward(a, b, g, x, y, r, margin); }});
   }
   return elementwise_samples(losses);
 }
@@ -241,24 +252,28 @@ std::vector<Sample> hinge_samples() {
 std::vector<Sample> kl_divergence_samples() {
   std::vector<Elementwise> losses;
   for (bool logarithms : {false, true}) {
-    losses.push_back({logarithms ? "log_target" : "",
-                      [=](const Tensor& x, const Tensor& y, Reduction r) {
-                        return kl_divergence(x, y, r, logarithms);
-                      },
-                      [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
-                        return kl_divergence_backward(g, x, y, r, logarithms);
-                      },
-                      [=](double x, double y) {
-                        if (logarithms) return std::exp(y) * (y - x);
-                        return y == 0 ? 0 : y * (std::log(y) - x);
-                      },
-                      between(-4, -0.1), logarithms ? between(-3, -0.1) : between(0.1, 0.9)});
+    losses.push_back(
+        {logarithms ? "log_target" : "",
+         [=](const Tensor& x, const Tensor& y, Reduction r) {
+           return kl_divergence(x, y, r, logarithms);
+         },
+         [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+           return kl_divergence_backward(g, x, y, r, logarithms);
+         },
+         [=](double x, double y) {
+           if (logarithms) return std::exp(y) * (y - x);
+           return y == 0 ? 0 : y * (std::log(y) - x);
+         },
+         between(-4, -0.1), logarithms ? between(-3, -0.1) : between(0.1, 0.9),
+         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
+             Reduction r) { return kl_divergence_double_backward(a, b, g, x, y, r, logarithms); }});
   }
   std::vector<Sample> samples = elementwise_samples(losses);
   Sample zero = elementwise_sample(losses[0], {3}, Reduction::none);
   zero.label = "targets of 0";
   zero.inputs[1] = from_data(Numbers{0, 0.25, 0});
   zero.backward = nullptr;
+  zero.double_backward = nullptr;
   samples.push_back(zero);
   return samples;
 }
@@ -280,7 +295,11 @@ std::vector<Sample> focal_samples() {
            return -weight * std::pow(y * q + (1 - y) * p, c) *
                   (y * std::log(p) + (1 - y) * std::log(q));
          },
-         between(-4, 4), between(0.05, 0.95)});
+         between(-4, 4), between(0.05, 0.95),
+         [=, a2 = alpha, c2 = gamma](const Tensor& a, const Tensor& b, const Tensor& g,
+                                     const Tensor& x, const Tensor& y, Reduction r) {
+           return focal_loss_double_backward(a, b, g, x, y, r, a2, c2);
+         }});
   }
   return elementwise_samples(losses);
 }
@@ -383,6 +402,13 @@ Tensors class_gradients(const Tensors& in, const Tensor& of_x, const Tensor& of_
   return gradients;
 }
 
+// Of a double backward: the gradient of grad_output goes first.
+Tensors with_output(const Tensors& in, const std::pair<Tensor, Tensor>& second) {
+  Tensors gradients = class_gradients(in, second.second, Tensor());
+  gradients.insert(gradients.begin(), second.first);
+  return gradients;
+}
+
 Sample cross_entropy_sample(const ClassCase& c) {
   Sample sample;
   sample.label = class_label(c);
@@ -409,12 +435,9 @@ Sample cross_entropy_sample(const ClassCase& c) {
   };
   if (!c.probabilities) {
     sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const auto [of_output, of_x] =
-          cross_entropy_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction,
-                                        default_ignore_index, c.label_smoothing);
-      Tensors gradients = class_gradients(in, of_x, Tensor());
-      gradients.insert(gradients.begin(), of_output);
-      return gradients;
+      return with_output(
+          in, cross_entropy_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction,
+                                            default_ignore_index, c.label_smoothing));
     };
   }
   return sample;
@@ -466,6 +489,10 @@ Sample nll_sample(const ClassCase& c) {
   sample.backward = [=](const Tensors& g, const Tensors& in) {
     return class_gradients(in, nll_loss_backward(g[0], in[0], in[1], weight_of(in), c.reduction),
                            Tensor());
+  };
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    return with_output(
+        in, nll_loss_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction));
   };
   return sample;
 }
@@ -526,6 +553,12 @@ Sample triplet_sample(const TripletCase& c) {
     const TripletGradients gradients = triplet_margin_loss_backward(
         g[0], in[0], in[1], in[2], c.margin, c.p, c.eps, c.swap, c.reduction);
     return Tensors{gradients.anchor, gradients.positive, gradients.negative};
+  };
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const TripletSecondGradients second =
+        triplet_margin_loss_double_backward({gg[0], gg[1], gg[2]}, g[0], in[0], in[1], in[2],
+                                            c.margin, c.p, c.eps, c.swap, c.reduction);
+    return Tensors{second.grad_output, second.anchor, second.positive, second.negative};
   };
   return sample;
 }

@@ -106,6 +106,17 @@ Tensors first_of(const NormGradients& gradients, std::size_t count) {
   return list;
 }
 
+NormGradients given(const Tensors& grad_gradients) {
+  return {grad_gradients[0], optional(grad_gradients, 1), optional(grad_gradients, 2)};
+}
+
+// The bias has no part in any gradient.
+Tensors first_of(const NormDoubleGradients& gradients, std::size_t inputs) {
+  Tensors list{gradients.grad_output, gradients.x, gradients.weight, Tensor()};
+  list.resize(1 + inputs);
+  return list;
+}
+
 // ---- over trailing axes
 // ----------------------------------------------------------------------------
 
@@ -131,12 +142,9 @@ Sample layer_norm_sample(const Trailing& t, std::uint64_t seed) {
                     in.size());
   };
   sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const NormGradients given{gg[0], optional(gg, 1), optional(gg, 2)};
-    const NormDoubleGradients result =
-        layer_norm_double_backward(given, g[0], in[0], t.normalized_shape, optional(in, 1), t.eps);
-    Tensors list{result.grad_output, result.x, result.weight, Tensor()};
-    list.resize(1 + in.size());
-    return list;
+    return first_of(layer_norm_double_backward(given(gg), g[0], in[0], t.normalized_shape,
+                                               optional(in, 1), t.eps),
+                    in.size());
   };
   return sample;
 }
@@ -171,11 +179,9 @@ Sample rms_norm_sample(const Trailing& t, std::uint64_t seed) {
     return list;
   };
   sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const NormDoubleGradients result = rms_norm_double_backward(
-        gg[0], optional(gg, 1), g[0], in[0], t.normalized_shape, optional(in, 1), t.eps);
-    Tensors list{result.grad_output, result.x, result.weight};
-    list.resize(1 + in.size());
-    return list;
+    return first_of(rms_norm_double_backward(gg[0], optional(gg, 1), g[0], in[0],
+                                             t.normalized_shape, optional(in, 1), t.eps),
+                    in.size());
   };
   return sample;
 }
@@ -206,6 +212,11 @@ Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters
     return first_of(group_norm_backward(g[0], in[0], groups, optional(in, 1), optional(in, 2), eps),
                     in.size());
   };
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    return first_of(
+        group_norm_double_backward(given(gg), g[0], in[0], groups, optional(in, 1), eps),
+        in.size());
+  };
   return sample;
 }
 
@@ -231,6 +242,10 @@ Sample instance_norm_sample(const Shape& shape, int parameters, double eps, std:
   };
   sample.backward = [=](const Tensors& g, const Tensors& in) {
     return first_of(instance_norm_backward(g[0], in[0], optional(in, 1), optional(in, 2), eps),
+                    in.size());
+  };
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    return first_of(instance_norm_double_backward(given(gg), g[0], in[0], optional(in, 1), eps),
                     in.size());
   };
   return sample;
@@ -284,6 +299,14 @@ Sample batch_norm_sample(const Shape& shape, bool training, int parameters, doub
     Tensors list{gradients.x, Tensor(), Tensor(), gradients.weight, gradients.bias};
     list.resize(in.size());
     // Outside training the statistics are read, but are not differentiated.
+    return list;
+  };
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const NormDoubleGradients second =
+        batch_norm_double_backward({gg[0], optional(gg, 3), optional(gg, 4)}, g[0], in[0], in[1],
+                                   in[2], optional(in, 3), training, eps);
+    Tensors list{second.grad_output, second.x, Tensor(), Tensor(), second.weight, Tensor()};
+    list.resize(1 + in.size());
     return list;
   };
   return sample;

@@ -130,6 +130,11 @@ std::vector<Sample> max_pool2d_samples() {
     sample.backward = [=](const Tensors& g, const Tensors& in) {
       return Tensors{max_pool2d_backward(g[0], in[0], kernel, options)};
     };
+    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+      const auto [grad_output, grad_x] =
+          max_pool2d_double_backward(gg[0], g[0], in[0], kernel, options);
+      return Tensors{grad_output, grad_x};
+    };
     list.push_back(std::move(sample));
   };
   add("2x2", {2, 3, 6, 6}, 2, {});

@@ -50,8 +50,21 @@ using Group = std::function<double(const Doubles&)>;
 using Draw = std::function<Tensor(const Shape&)>;
 using ReduceBackward = std::function<Tensor(const Tensor& g, const Tensor& x, const Axes& axes)>;
 
+using ReduceDoubleBackward = std::pair<Tensor, Tensor> (*)(const Tensor& gg, const Tensor& g,
+                                                           const Tensor& x, const Axes& axes);
+
+// Of a double backward with the axes bound, as a sample wants it.
+template <class DoubleBackward>
+auto second_gradients(const DoubleBackward& double_backward) {
+  return [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    const auto [grad_output, grad_x] = double_backward(gg[0], g[0], in[0]);
+    return Tensors{grad_output, grad_x};
+  };
+}
+
 std::vector<Sample> reduce_samples(const std::vector<Case>& cases, const Draw& draw, Reduce reduce,
-                                   const Group& group, const ReduceBackward& backward = nullptr) {
+                                   const Group& group, const ReduceBackward& backward = nullptr,
+                                   ReduceDoubleBackward double_backward = nullptr) {
   std::vector<Sample> samples;
   for (const Case& c : cases) {
     const auto gradients = [c, backward](const Tensor& g, const Tensors& in) {
@@ -62,6 +75,11 @@ std::vector<Sample> reduce_samples(const std::vector<Case>& cases, const Draw& d
         [c, reduce](const Tensors& in) { return reduce(in[0], c.axes, c.keepdims); },
         [c, group](const Tensors& in) { return reduce_groups(in[0], c.axes, c.keepdims, group); },
         backward ? Gradients(gradients) : nullptr));
+    if (double_backward == nullptr) continue;
+    samples.back().double_backward =
+        second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
+          return double_backward(gg, g, x, c.axes);
+        });
   }
   return samples;
 }
@@ -111,8 +129,8 @@ double logarithm_of_sum(const Doubles& group) {
 std::vector<Sample> prod_samples() {
   auto samples = reduce_samples(
       all_cases(), [](const Shape& shape) { return sample_uniform(shape, 0.5, 1.5, 1); }, prod,
-      product, prod_backward);
-  for (int zero_count : {1, 2}) {
+      product, prod_backward, prod_double_backward);
+  for (int zero_count : {1, 2, 3}) {
     Tensor x = sample_uniform({3, 4}, -1.5, -0.5, 2);
     for (int i = 0; i < zero_count; ++i) x[{1, i}].fill(0);
     samples.push_back(sample_of(
@@ -120,6 +138,10 @@ std::vector<Sample> prod_samples() {
         [](const Tensors& in) { return prod(in[0], 1); },
         [](const Tensors& in) { return reduce_groups(in[0], 1, false, product); },
         [](const Tensor& g, const Tensors& in) { return Tensors{prod_backward(g, in[0], 1)}; }));
+    samples.back().double_backward =
+        second_gradients([](const Tensor& gg, const Tensor& g, const Tensor& x) {
+          return prod_double_backward(gg, g, x, 1);
+        });
   }
   return samples;
 }
@@ -146,11 +168,10 @@ std::vector<Sample> var_samples() {
           [=](const Tensor& g, const Tensors& in) {
             return Tensors{var_backward(g, in[0], c.axes, correction)};
           });
-      sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-        const auto [grad_output, grad_x] =
-            var_double_backward(gg[0], g[0], in[0], c.axes, correction);
-        return Tensors{grad_output, grad_x};
-      };
+      sample.double_backward =
+          second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
+            return var_double_backward(gg, g, x, c.axes, correction);
+          });
       samples.push_back(std::move(sample));
     }
   }
@@ -173,24 +194,19 @@ std::vector<Sample> std_samples() {
           [=](const Tensor& g, const Tensors& in) {
             return Tensors{std_backward(g, in[0], c.axes, correction)};
           }));
+      samples.back().double_backward =
+          second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
+            return std_double_backward(gg, g, x, c.axes, correction);
+          });
     }
   }
   return samples;
 }
 
 std::vector<Sample> logsumexp_samples() {
-  auto samples = reduce_samples(
+  return reduce_samples(
       all_cases(), [](const Shape& shape) { return sample_uniform(shape, -3, 3, 1); }, logsumexp,
-      logarithm_of_sum, logsumexp_backward);
-  const auto cases = all_cases();
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    samples[i].double_backward = [axes = cases[i].axes](const Tensors& gg, const Tensors& g,
-                                                        const Tensors& in) {
-      const auto [grad_output, grad_x] = logsumexp_double_backward(gg[0], g[0], in[0], axes);
-      return Tensors{grad_output, grad_x};
-    };
-  }
-  return samples;
+      logarithm_of_sum, logsumexp_backward, logsumexp_double_backward);
 }
 
 // The truth of zeros and ones, of nothing too.
@@ -284,7 +300,7 @@ void add_reductions(std::vector<Op>& ops) {
                    return reduce_samples(
                        usual_cases(), distinct, max_reduce,
                        [](const Doubles& group) { return *std::ranges::max_element(group); },
-                       max_reduce_backward);
+                       max_reduce_backward, max_reduce_double_backward);
                  }});
   ops.push_back({"min_reduce",
                  family,
@@ -296,7 +312,7 @@ void add_reductions(std::vector<Op>& ops) {
                    return reduce_samples(
                        usual_cases(), distinct, min_reduce,
                        [](const Doubles& group) { return *std::ranges::min_element(group); },
-                       min_reduce_backward);
+                       min_reduce_backward, min_reduce_double_backward);
                  }});
   ops.push_back({"prod",
                  family,

@@ -1,35 +1,23 @@
-// Attention: every sample of the op database in every dtype and layout, sizes on both sides of the
-// blocks, special rows, memory, gradients, and the same bits for any number of threads.
+// Attention beside the samples of the op database: sizes on both sides of the blocks, special rows,
+// memory, and the same bits for any number of threads.
 #include "extensor/attention.h"
 
 #include <gtest/gtest.h>
 
-#include "op_database/op_database.h"
+#include "op_database/check.h"
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/gradients.h"
-#include "support/layouts.h"
 
 namespace extensor {
 namespace {
 
 using compare::identical;
 using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
-using layouts::Layout;
+using op_database::Tensors;
+using op_database::tolerance_of;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
-double tolerance_of(DType dtype) {
-  return dtype == DType::float64   ? 1e-12
-         : dtype == DType::float32 ? 1.3e-6
-         : dtype == DType::float16 ? 1e-3
-                                   : 1.6e-2;
-}
 
 // Relative to the largest element, or to `least` where all of them cancel to 0.
 void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
@@ -40,14 +28,6 @@ void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
   const double largest = max_reduce(abs(reference)).item<double>();
   EXPECT_LE(max_reduce(abs(got.to(DType::float64) - reference)).item<double>(),
             tolerance * std::max(largest, least));
-}
-
-Tensors floats_as(const Tensors& inputs, DType dtype) {
-  Tensors result;
-  for (const Tensor& x : inputs) {
-    result.push_back(is_floating_point(x.dtype()) ? x.to(dtype) : x);
-  }
-  return result;
 }
 
 // softmax(scale · q·kᵀ + mask)·v with whole matrices, in float64.
@@ -83,34 +63,6 @@ Problem draw_problem(const Shape& batch, std::int64_t queries, std::int64_t keys
           draw::uniform(shape(keys, width), -1.5, 1.5, seed + 1).to(dtype),
           draw::uniform(shape(keys, columns), -2, 2, seed + 2).to(dtype),
           draw::uniform(shape(queries, columns), -1, 1, seed + 3).to(dtype)};
-}
-
-TEST(Attention, SamplesAgreeWithTheirReferenceInEveryDtypeAndLayout) {
-  for (const char* name :
-       {"scaled_dot_product_attention", "scaled_dot_product_attention_with_logsumexp"}) {
-    const op_database::Op* op = op_database::find_op(name);
-    ASSERT_NE(op, nullptr);
-    for (const op_database::Sample& sample : op->samples()) {
-      for (DType dtype : float_dtypes) {
-        const Tensors inputs = floats_as(sample.inputs, dtype);
-        for (Layout layout : layouts::every_layout) {
-          if (layout == Layout::broadcast) continue;  // repeats what was drawn; below
-          SCOPED_TRACE(testing::Message()
-                       << sample.label << " " << extensor::name(dtype) << " " << layout);
-          Tensors laid_out;
-          for (const Tensor& x : inputs) {
-            laid_out.push_back(layouts::with_layout(x, layout, x.shape()));
-          }
-          const Tensors got = sample.forward(laid_out), expected = sample.reference(inputs);
-          ASSERT_EQ(got.size(), expected.size());
-          EXPECT_EQ(got[0].dtype(), dtype);
-          for (std::size_t i = 0; i < got.size(); ++i) {
-            expect_near(got[i], expected[i], tolerance_of(dtype));
-          }
-        }
-      }
-    }
-  }
 }
 
 TEST(Attention, BroadcastViewsOfTheSequenceAreRead) {
@@ -279,33 +231,6 @@ TEST(Attention, MemoryGrowsWithTheSequenceNotItsSquare) {
 // ---- gradients
 // -------------------------------------------------------------------------------------
 
-TEST(AttentionGradient, SamplesAgreeWithFiniteDifferences) {
-  for (const op_database::Sample& sample :
-       op_database::find_op("scaled_dot_product_attention")->samples()) {
-    SCOPED_TRACE(sample.label);
-    // A bool mask is not moved.
-    const bool has_bool = sample.inputs.size() > 3 && sample.inputs[3].dtype() == DType::bool_;
-    Tensors moved = sample.inputs;
-    if (has_bool) moved.pop_back();
-    const auto all = [&](Tensors in) {
-      if (has_bool) in.push_back(sample.inputs[3]);
-      return in;
-    };
-    expect_gradient(
-        "scaled_dot_product_attention_backward",
-        [&](const Tensors& in) { return sample.forward(all(in))[0]; },
-        [&](const Tensor& g, const Tensors& in) {
-          Tensors gradients = sample.backward({g}, all(in));
-          if (has_bool) {
-            EXPECT_FALSE(gradients.back().defined());
-            gradients.pop_back();
-          }
-          return gradients;
-        },
-        moved);
-  }
-}
-
 // The formula with whole matrices, in float64.
 AttentionGradients composed_gradients(const Problem& p, const Tensor& mask, bool causal,
                                       double scale) {
@@ -355,57 +280,6 @@ TEST(AttentionGradient, SavedResultsGiveTheSame) {
     EXPECT_TRUE(identical(got.k, expected.k));
     EXPECT_TRUE(identical(got.v, expected.v));
     EXPECT_TRUE(identical(saved.output, scaled_dot_product_attention(p.q, p.k, p.v, {}, causal)));
-  }
-}
-
-TEST(AttentionGradient, NarrowDtypesAgreeWithFloat64) {
-  for (const op_database::Sample& sample :
-       op_database::find_op("scaled_dot_product_attention")->samples()) {
-    for (DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
-      SCOPED_TRACE(testing::Message() << sample.label << " " << name(dtype));
-      const Tensors inputs = floats_as(sample.inputs, dtype);
-      const Tensor g = draw::uniform(sample.forward(inputs)[0].shape(), -1, 1, 3).to(dtype);
-      const Tensors got = sample.backward({g}, inputs);
-      const Tensors expected =
-          sample.backward({g.to(DType::float64)}, floats_as(inputs, DType::float64));
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        if (!got[i].defined()) continue;
-        EXPECT_EQ(got[i].dtype(), dtype);
-        expect_near(got[i], expected[i], tolerance_of(dtype));
-      }
-    }
-  }
-}
-
-// The backward is itself a function of grad_output and the inputs: each of its results is checked.
-TEST(AttentionGradient, SecondDerivativesAgreeWithFiniteDifferences) {
-  for (const op_database::Sample& sample :
-       op_database::find_op("scaled_dot_product_attention")->samples()) {
-    const Tensor output = sample.forward(sample.inputs)[0];
-    const bool has_bool = sample.inputs.size() > 3 && sample.inputs[3].dtype() == DType::bool_;
-    Tensors moved{draw::uniform(output.shape(), -1, 1, 4)};
-    moved.insert(moved.end(), sample.inputs.begin(), sample.inputs.end());
-    if (has_bool) moved.pop_back();
-    const auto inputs = [&](const Tensors& in) {
-      Tensors rest(in.begin() + 1, in.end());
-      if (has_bool) rest.push_back(sample.inputs[3]);
-      return rest;
-    };
-    const std::size_t results = moved.size() - 1;
-    for (std::size_t which = 0; which < results; ++which) {
-      SCOPED_TRACE(testing::Message() << sample.label << ", gradient " << which);
-      expect_gradient(
-          "scaled_dot_product_attention_double_backward",
-          [&](const Tensors& in) { return sample.backward({in[0]}, inputs(in))[which]; },
-          [&](const Tensor& g, const Tensors& in) {
-            Tensors given(sample.inputs.size());
-            given[which] = g;
-            Tensors gradients = sample.double_backward(given, {in[0]}, inputs(in));
-            if (has_bool) gradients.pop_back();
-            return gradients;
-          },
-          moved);
-    }
   }
 }
 

@@ -1,13 +1,12 @@
-// Convolutions: the samples of the op database in every float dtype, each way of computing them
-// against plain loops, and the same bits for any number of threads and any layout.
+// Convolutions beside the samples of the op database: each way of computing them against plain
+// loops, and the same bits for any number of threads and any layout.
 #include "extensor/convolution.h"
 
 #include <gtest/gtest.h>
 
-#include "op_database/op_database.h"
+#include "op_database/check.h"
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/gradients.h"
 #include "support/layouts.h"
 
 namespace extensor {
@@ -15,26 +14,8 @@ namespace {
 
 using compare::identical;
 using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
 using layouts::Layout;
-
-constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
-double tolerance_of(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return 1e-3;
-    case DType::bfloat16:
-      return 1.6e-2;
-    case DType::float32:
-      return 1.3e-6;
-    default:
-      return 1e-13;
-  }
-}
+using op_database::tolerance_of;
 
 // Relative to the largest element expected.
 void expect_close(const std::vector<double>& got, const std::vector<double>& expected,
@@ -47,95 +28,6 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& exp
     worst = error <= worst ? worst : error;  // a NaN gets through
   }
   EXPECT_LE(worst, tolerance * largest) << what;
-}
-
-// ---- the op database ----------------------------------------------------------------------------
-
-std::vector<op_database::Sample> samples_of(const std::string& name) {
-  const op_database::Op* op = op_database::find_op(name);
-  if (op == nullptr) throw std::runtime_error("no op " + name);
-  return op->samples();
-}
-
-void check_values(const std::string& name) {
-  for (const op_database::Sample& sample : samples_of(name)) {
-    for (DType dtype : float_dtypes) {
-      Tensors inputs;
-      for (const Tensor& input : sample.inputs) inputs.push_back(input.to(dtype));
-      const Tensor got = sample.forward(inputs)[0], expected = sample.reference(inputs)[0];
-      EXPECT_EQ(got.dtype(), dtype) << sample.label;
-      EXPECT_EQ(got.shape(), expected.shape()) << sample.label;
-      expect_close(values_of(got), values_of(expected), tolerance_of(dtype),
-                   name + " " + sample.label);
-      // Halves and floats agree with the gradients of the same numbers in float64.
-      const Tensor g = draw::uniform(got.shape(), -1, 1, 5).to(dtype);
-      Tensors wide;
-      for (const Tensor& input : inputs) wide.push_back(input.to(DType::float64));
-      const Tensors gradients = sample.backward({g}, inputs);
-      const Tensors exact = sample.backward({g.to(DType::float64)}, wide);
-      for (std::size_t i = 0; i < gradients.size(); ++i) {
-        EXPECT_EQ(gradients[i].dtype(), dtype) << sample.label;
-        EXPECT_EQ(gradients[i].shape(), inputs[i].shape()) << sample.label;
-        expect_close(values_of(gradients[i]), values_of(exact[i]), tolerance_of(dtype),
-                     name + "_backward " + sample.label);
-      }
-    }
-  }
-}
-
-TEST(Convolution, ValuesOfTheSamples) {
-  check_values("conv2d");
-  check_values("conv1d");
-  check_values("conv_transpose2d");
-}
-
-TEST(Convolution, Gradients) {
-  for (const auto& sample : samples_of("conv2d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient(
-        "conv2d_backward", [&](const Tensors& in) { return sample.forward(in)[0]; },
-        [&](const Tensor& g, const Tensors& in) { return sample.backward({g}, in); },
-        sample.inputs);
-  }
-  for (const auto& sample : samples_of("conv1d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient(
-        "conv1d_backward", [&](const Tensors& in) { return sample.forward(in)[0]; },
-        [&](const Tensor& g, const Tensors& in) { return sample.backward({g}, in); },
-        sample.inputs);
-  }
-  for (const auto& sample : samples_of("conv_transpose2d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient(
-        "conv_transpose2d_backward", [&](const Tensors& in) { return sample.forward(in)[0]; },
-        [&](const Tensor& g, const Tensors& in) { return sample.backward({g}, in); },
-        sample.inputs);
-  }
-}
-
-// The gradient of each gradient, by finite differences of the backward itself.
-TEST(Convolution, DoubleBackward) {
-  const Conv2dOptions cases[] = {{.padding = 1}, {.stride = 2, .padding = {0, 1}, .dilation = 2}};
-  for (const Conv2dOptions& options : cases) {
-    const Tensor x = draw::uniform({1, 2, 5, 6}, -1, 1, 1);
-    const Tensor w = draw::uniform({3, 2, 3, 2}, -1, 1, 2);
-    const Tensor g = draw::uniform(conv2d(x, w, {}, options).shape(), -1, 1, 3);
-    for (int which = 0; which < 3; ++which) {
-      expect_gradient(
-          "conv2d_double_backward",
-          [&](const Tensors& in) {
-            const ConvolutionGradients all = conv2d_backward(in[0], in[1], in[2], options);
-            return which == 0 ? all.x : which == 1 ? all.weight : all.bias;
-          },
-          [&](const Tensor& gg, const Tensors& in) {
-            const auto result =
-                conv2d_double_backward(which == 0 ? gg : Tensor(), which == 1 ? gg : Tensor(),
-                                       which == 2 ? gg : Tensor(), in[0], in[1], in[2], options);
-            return Tensors{result.grad_output, result.x, result.weight};
-          },
-          {g, x, w});
-    }
-  }
 }
 
 // ---- every route at sizes of its own ------------------------------------------------------------

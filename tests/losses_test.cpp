@@ -124,6 +124,36 @@ TEST(Distances, GradientsAtTheirKinks) {
       (Numbers{0}));
 }
 
+TEST(SecondGradients, AreFiniteAtTheEnds) {
+  using enum Reduction;
+  const auto expect_finite = [](const LossSecondGradients& second) {
+    for (const Tensor& gradient : {second.grad_output, second.input, second.target}) {
+      for (double value : values_of(gradient)) EXPECT_TRUE(std::isfinite(value));
+    }
+  };
+  for (DType dtype : {DType::float32, DType::float64}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor one = ones({4}, dtype);
+    // Clamped: the gradients do not move with p.
+    const Tensor p = vector_of({0, 1, -1, 2}, dtype), y = vector_of({1, 0, 0, 1}, dtype);
+    const auto clamped = binary_cross_entropy_double_backward(one, one, one, p, y, none);
+    expect_finite(clamped);
+    EXPECT_EQ(values_of(clamped.input), Numbers(4, 0.0));
+    // A target of 0: its gradient is 0, whatever x is.
+    const Tensor x = vector_of({-1, -2, -1, -3}, dtype);
+    const auto divergence = kl_divergence_double_backward({}, one, one, x, y, none);
+    expect_finite(divergence);
+    EXPECT_EQ(values_of(divergence.input), (Numbers{-1, 0, 0, -1}));
+    EXPECT_EQ(values_of(divergence.target), (Numbers{1, 0, 0, 1}));
+    const Tensor logarithms = vector_of({0, -infinity, -infinity, -1}, dtype);
+    expect_finite(kl_divergence_double_backward(one, one, one, x, logarithms, none, true));
+    for (double gamma : {0.0, 1.0, 1.5, 2.0}) {
+      const Tensor far = vector_of({900, -900, 40, -40}, dtype);
+      expect_finite(focal_loss_double_backward(one, {}, one, far, y, none, 0.25, gamma));
+    }
+  }
+}
+
 TEST(Losses, ReductionsOfNothing) {
   const Tensor none = zeros({0, 3});
   EXPECT_TRUE(std::isnan(mean_squared_error(none, none).item<float>()));

@@ -1,13 +1,13 @@
-// Pooling: the samples of the op database in every float dtype, ties, NaN and infinities, layouts
-// and numbers of threads.
+// Pooling beside the samples of the op database: ties, NaN and infinities, layouts and numbers of
+// threads.
 #include "extensor/pooling.h"
 
 #include <gtest/gtest.h>
 
-#include "op_database/op_database.h"
+#include <algorithm>
+
 #include "support/compare.h"
 #include "support/draw.h"
-#include "support/gradients.h"
 #include "support/layouts.h"
 
 namespace extensor {
@@ -15,87 +15,11 @@ namespace {
 
 using compare::identical;
 using compare::values_of;
-using gradients::expect_gradient;
-using gradients::Tensors;
 using layouts::Layout;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
-double tolerance_of(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return 1e-3;
-    case DType::bfloat16:
-      return 1.6e-2;
-    case DType::float32:
-      return 1.3e-6;
-    default:
-      return 1e-13;
-  }
-}
-
-// Relative to the largest element expected; NaN meets NaN.
-void expect_close(const Tensor& got, const Tensor& expected, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(got.shape(), expected.shape()) << what;
-  const auto g = values_of(got), e = values_of(expected);
-  double largest = 0;
-  for (double value : e) largest = std::max(largest, std::fabs(value));
-  for (std::size_t i = 0; i < g.size(); ++i) {
-    if (g[i] == e[i] || (g[i] != g[i] && e[i] != e[i])) continue;
-    EXPECT_LE(std::fabs(g[i] - e[i]), tolerance * largest) << what << " at " << i;
-  }
-}
-
-std::vector<op_database::Sample> samples_of(const std::string& name) {
-  const op_database::Op* op = op_database::find_op(name);
-  if (op == nullptr) throw std::runtime_error("no op " + name);
-  return op->samples();
-}
-
-TEST(Pooling, ValuesOfTheSamples) {
-  for (const std::string name : {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"}) {
-    for (const op_database::Sample& sample : samples_of(name)) {
-      for (DType dtype : float_dtypes) {
-        const Tensor x = sample.inputs[0].to(dtype);
-        const Tensor got = sample.forward({x})[0];
-        EXPECT_EQ(got.dtype(), dtype) << sample.label;
-        expect_close(got, sample.reference({x})[0], tolerance_of(dtype), name + " " + sample.label);
-        const Tensor g = draw::uniform(got.shape(), -1, 1, 5).to(dtype);
-        const Tensor gradient = sample.backward({g}, {x})[0];
-        EXPECT_EQ(gradient.dtype(), dtype) << sample.label;
-        expect_close(gradient, sample.backward({g.to(DType::float64)}, {x.to(DType::float64)})[0],
-                     tolerance_of(dtype), name + "_backward " + sample.label);
-      }
-    }
-  }
-}
-
-TEST(Pooling, Gradients) {
-  const auto forward = [](const op_database::Sample& sample) {
-    return [&sample](const Tensors& in) { return sample.forward(in)[0]; };
-  };
-  const auto backward = [](const op_database::Sample& sample) {
-    return [&sample](const Tensor& g, const Tensors& in) { return sample.backward({g}, in); };
-  };
-  for (const auto& sample : samples_of("max_pool2d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient("max_pool2d_backward", forward(sample), backward(sample), sample.inputs);
-  }
-  for (const auto& sample : samples_of("avg_pool2d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient("avg_pool2d_backward", forward(sample), backward(sample), sample.inputs);
-  }
-  for (const auto& sample : samples_of("adaptive_avg_pool2d")) {
-    SCOPED_TRACE(sample.label);
-    expect_gradient("adaptive_avg_pool2d_backward", forward(sample), backward(sample),
-                    sample.inputs);
-  }
-}
 
 // The quick way of 2 × 2 windows and the general one give the same, ties and NaN included.
 TEST(Pooling, PairsAgreeWithTheGeneralWay) {
@@ -112,7 +36,7 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
       // row.
       const Tensor rows = max_pool2d(x, {1, 2}, {.stride = Size2d{1, 2}});
       const Tensor both = max_pool2d(rows, {2, 1}, {.stride = Size2d{2, 1}});
-      expect_close(y, both, 0, "forward");
+      EXPECT_TRUE(identical(y, both)) << width;
       const auto values = values_of(x), gradients = values_of(g), result = values_of(got);
       const std::int64_t columns = width / 2;
       std::vector<double> expected(values.size(), 0.0);
@@ -130,6 +54,14 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
         }
       }
       EXPECT_EQ(result, expected) << width;
+      // And the double backward finds the same winners: its result is the adjoint.
+      const Tensor u = draw::uniform(x.shape(), -1, 1, 8).to(dtype);
+      const auto won = values_of(max_pool2d_double_backward(u, g, x, 2).first),
+                 given = values_of(u);
+      for (std::size_t k = 0; k < won.size(); ++k) {
+        const auto at = std::ranges::find(expected, gradients[k]) - expected.begin();
+        EXPECT_EQ(won[k], given[static_cast<std::size_t>(at)]) << width << " at " << k;
+      }
     }
   }
 }
@@ -168,12 +100,17 @@ TEST(Pooling, WindowOfMinusInfinity) {
             std::vector<float>{-std::numeric_limits<float>::infinity()});
   EXPECT_EQ(max_pool2d_backward(ones({1, 1, 1, 1}), x, 2).to_vector<float>(),
             (std::vector<float>{1, 0, 0, 0}));
+  const Tensor u = tensor({5., 6., 7., 8.}).reshape({1, 1, 2, 2});
+  EXPECT_EQ(max_pool2d_double_backward(u, ones({1, 1, 1, 1}), x, 2).first.to_vector<float>(),
+            std::vector<float>{5});
   // A dilated window may reach over x altogether; nobody gets its gradient.
   const Tensor one = ones({1, 1, 1, 1});
   const MaxPool2dOptions options{.padding = 1, .dilation = 2};
   EXPECT_EQ(max_pool2d(one, 2, options).to_vector<float>(),
             std::vector<float>{-std::numeric_limits<float>::infinity()});
   EXPECT_EQ(max_pool2d_backward(one, one, 2, options).to_vector<float>(), std::vector<float>{0});
+  EXPECT_EQ(max_pool2d_double_backward(one, one, one, 2, options).first.to_vector<float>(),
+            std::vector<float>{0});
 }
 
 TEST(Pooling, SameBitsForAnyNumberOfThreadsAndAnyLayout) {

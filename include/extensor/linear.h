@@ -41,5 +41,8 @@ LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
 // The first half of x along `axis` times the sigmoid of the second. ShapeError for an odd length.
 Tensor glu(const Tensor& x, std::int64_t axis = -1);
 Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis = -1);
+// The gradients of grad_output and of x, given that of glu_backward's result.
+std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                              const Tensor& x, std::int64_t axis = -1);
 
 }  // namespace extensor

@@ -39,6 +39,11 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                                                         const Tensor& y,
                                                         Reduction reduction = Reduction::mean,
                                                         bool target_gradient = true);
+LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad_p,
+                                                         const Tensor& grad_grad_y,
+                                                         const Tensor& grad_output, const Tensor& p,
+                                                         const Tensor& y,
+                                                         Reduction reduction = Reduction::mean);
 
 // The same of p = sigmoid(x), without overflow and accurate in both tails.
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
@@ -67,6 +72,9 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction
 std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                            const Tensor& y, Reduction reduction = Reduction::mean,
                                            bool target_gradient = true);
+LossSecondGradients l1_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                            const Tensor& grad_output, const Tensor& x,
+                                            const Tensor& y, Reduction reduction = Reduction::mean);
 
 // With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 gives l1_loss.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -75,6 +83,9 @@ std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, con
                                                   const Tensor& y,
                                                   Reduction reduction = Reduction::mean,
                                                   double beta = 1, bool target_gradient = true);
+LossSecondGradients smooth_l1_loss_double_backward(
+    const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
+    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean, double beta = 1);
 
 // With d = |x − y|: d² / 2 below delta, else delta (d − delta / 2). delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -83,6 +94,11 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
                                               const Tensor& y,
                                               Reduction reduction = Reduction::mean,
                                               double delta = 1, bool target_gradient = true);
+LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y,
+                                               Reduction reduction = Reduction::mean,
+                                               double delta = 1);
 
 // max(0, margin − x y) for a score x and a target y of −1 or 1; gradient 0 at the hinge.
 Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -91,6 +107,11 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
                                               const Tensor& y,
                                               Reduction reduction = Reduction::mean,
                                               double margin = 1, bool target_gradient = true);
+LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y,
+                                               Reduction reduction = Reduction::mean,
+                                               double margin = 1);
 
 // y (log y − x) for log-probabilities x and probabilities y, 0 where y is 0 (and so is the gradient
 // of y there); with `log_target` y holds log-probabilities: exp(y) (y − x). The mean is over all
@@ -102,6 +123,12 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  Reduction reduction = Reduction::mean,
                                                  bool log_target = false,
                                                  bool target_gradient = true);
+LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_grad_y,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& y,
+                                                  Reduction reduction = Reduction::mean,
+                                                  bool log_target = false);
 
 // alpha_t (1 − p_t)^gamma times the binary cross-entropy, of logits x: p_t is the probability of
 // the target, alpha_t is alpha where y is 1 and 1 − alpha where it is 0; a negative alpha weighs
@@ -113,6 +140,11 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               double alpha = 0.25, double gamma = 2,
                                               bool target_gradient = true);
+LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y,
+                                               Reduction reduction = Reduction::mean,
+                                               double alpha = 0.25, double gamma = 2);
 
 // ---- classes
 // ---------------------------------------------------------------------------------------
@@ -161,6 +193,11 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {}
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight = {}, Reduction reduction = Reduction::mean,
                          std::int64_t ignore_index = default_ignore_index);
+// The gradients of grad_output and of x, given that of the backward's result; that of x is 0.
+std::pair<Tensor, Tensor> nll_loss_double_backward(
+    const Tensor& grad_grad_x, const Tensor& grad_output, const Tensor& x, const Tensor& target,
+    const Tensor& weight = {}, Reduction reduction = Reduction::mean,
+    std::int64_t ignore_index = default_ignore_index);
 
 // ---- distances
 // -------------------------------------------------------------------------------------
@@ -180,5 +217,14 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               double margin = 1, double p = 2, double eps = 1e-6,
                                               bool swap = false,
                                               Reduction reduction = Reduction::mean);
+// The gradients of grad_output and of all three, given those of the backward's results, undefined
+// for 0.
+struct TripletSecondGradients {
+  Tensor grad_output, anchor, positive, negative;
+};
+TripletSecondGradients triplet_margin_loss_double_backward(
+    const TripletGradients& grad_gradients, const Tensor& grad_output, const Tensor& anchor,
+    const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2,
+    double eps = 1e-6, bool swap = false, Reduction reduction = Reduction::mean);
 
 }  // namespace extensor

@@ -66,6 +66,10 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {
 NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, std::int64_t groups,
                                   const Tensor& weight = {}, const Tensor& bias = {},
                                   double eps = 1e-5);
+NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               std::int64_t groups, const Tensor& weight = {},
+                                               double eps = 1e-5);
 
 // Every channel of every sample of x [N, C, …] by itself. ValueError where that is one value.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
@@ -73,6 +77,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& b
 NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight = {}, const Tensor& bias = {},
                                      double eps = 1e-5);
+NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& weight = {}, double eps = 1e-5);
 
 // Every channel of x [N, C] or [N, C, …] over the batch. In training with the statistics of this
 // batch, which then move the running ones in place, running ← (1 − momentum) · running + momentum ·
@@ -87,5 +94,11 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Tensor& running_mean, const Tensor& running_var,
                                   const Tensor& weight = {}, const Tensor& bias = {},
                                   bool training = false, double eps = 1e-5);
+// Given statistics are constants, as for the backward.
+NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& running_mean,
+                                               const Tensor& running_var, const Tensor& weight = {},
+                                               bool training = false, double eps = 1e-5);
 
 }  // namespace extensor

@@ -17,6 +17,9 @@ inline constexpr int loss_op_count = static_cast<int>(LossOp::count);
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
+// binary_cross_entropy keeps p and 1 − p this far from 0 and 1.
+inline constexpr double probability_margin = 1e-7;
+
 // Dense operands of `numel` elements. Without `g` the forward, into `out`: all values, or the one
 // they are reduced to. With it the backward, into gradient_x and gradient_y, each unless it is
 // null.

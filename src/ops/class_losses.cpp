@@ -298,4 +298,18 @@ Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tenso
       .first.to(x.dtype());
 }
 
+// The loss is linear in x, so the gradient of grad_output is the loss of grad_grad_x.
+std::pair<Tensor, Tensor> nll_loss_double_backward(const Tensor& grad_grad_x,
+                                                   const Tensor& grad_output, const Tensor& x,
+                                                   const Tensor& target, const Tensor& weight,
+                                                   Reduction reduction, std::int64_t ignore_index) {
+  constexpr const char* operation = "nll_loss_double_backward";
+  ops::check_float(operation, "x", x);
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const Tensor wide = grad_grad_x.to(ops::compute_dtype(grad_grad_x.dtype()));
+  const Tensor loss = nll_loss(wide, target, weight, reduction, ignore_index);
+  ops::check_grad_output(operation, grad_output, loss.shape());
+  return {loss.to(grad_output.dtype()), zeros_like(x)};
+}
+
 }  // namespace extensor

@@ -1,5 +1,7 @@
 #include "extensor/convolution.h"
 
+#include <functional>
+
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
@@ -303,6 +305,48 @@ ConvolutionGradients backward(const Options& options, const Tensor& grad_output,
   return gradients;
 }
 
+// An op of the family with its options and grad_output bound.
+struct BoundOp {
+  Options options;
+  Shape result;
+  std::function<Tensor(const Tensor& x, const Tensor& weight)> forward;
+  std::function<ConvolutionGradients(const Tensor& x, const Tensor& weight, const WantedGradients&)>
+      backward;
+};
+
+// y = x ∗ w is linear in each: with ẋ, ẇ, ḃ what flows back to the gradients, y's is x ∗ ẇ + ẋ ∗ w
+// + ḃ, and x's and w's are those of a convolution with the other operand's tangent.
+ConvolutionDoubleGradients double_backward(const BoundOp& op, const ConvolutionGradients& tangents,
+                                           const Tensor& grad_output, const Tensor& x,
+                                           const Tensor& weight) {
+  const char* operation = op.options.operation;
+  ops::check_grad_output(operation, grad_output, op.result);
+  const auto check = [&](const char* argument, const Tensor& tangent, const Shape& expected) {
+    if (tangent.defined()) ops::check_gradient(operation, argument, tangent, expected);
+  };
+  check("grad_grad_x", tangents.x, x.shape());
+  check("grad_grad_weight", tangents.weight, weight.shape());
+  check("grad_grad_bias", tangents.bias, {op.result[1]});
+  const auto widened = [](const Tensor& t) { return t.to(ops::compute_dtype(t.dtype())); };
+  ConvolutionDoubleGradients result{zeros_like(widened(grad_output)), zeros_like(x),
+                                    zeros_like(weight)};
+  if (tangents.x.defined()) {
+    result.grad_output = result.grad_output + op.forward(widened(tangents.x), weight);
+    result.weight = op.backward(tangents.x, weight, {false, true, false}).weight;
+  }
+  if (tangents.weight.defined()) {
+    result.grad_output = result.grad_output + op.forward(x, widened(tangents.weight));
+    result.x = op.backward(x, tangents.weight, {true, false, false}).x;
+  }
+  if (tangents.bias.defined()) {
+    Shape channels{op.result[1], 1};
+    if (!op.options.one_axis) channels.push_back(1);
+    result.grad_output = result.grad_output + tangents.bias.reshape(channels);
+  }
+  result.grad_output = result.grad_output.to(grad_output.dtype());
+  return result;
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -316,46 +360,20 @@ ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
   return backward(options_of("conv2d_backward", options), grad_output, x, weight, wanted);
 }
 
-// y = x ∗ w is linear in each: with ẋ, ẇ, ḃ what flows back to the gradients, y's is x ∗ ẇ + ẋ ∗ w
-// + ḃ, and x's and w's are those of a convolution with the other operand's tangent.
-ConvolutionDoubleGradients conv2d_double_backward(
-    const Tensor& grad_grad_x, const Tensor& grad_grad_weight, const Tensor& grad_grad_bias,
-    const Tensor& grad_output, const Tensor& x, const Tensor& weight, const Conv2dOptions& given) {
-  const Options options = options_of("conv2d_double_backward", given);
-  const ConvolutionShape shape = plan(options, x, weight);
-  ops::check_grad_output(options.operation, grad_output, y_shape(shape, false));
-  const auto check = [&](const char* argument, const Tensor& tangent, const Shape& expected) {
-    if (!tangent.defined()) return;
-    ops::check_float(options.operation, argument, tangent);
-    if (tangent.shape() == expected) return;
-    throw ShapeError(message(options.operation, ": ", argument, " is ", tangent.shape(),
-                             ", must be ", expected));
-  };
-  check("grad_grad_x", grad_grad_x, x.shape());
-  check("grad_grad_weight", grad_grad_weight, weight.shape());
-  check("grad_grad_bias", grad_grad_bias, {weight.size(0)});
-  ConvolutionDoubleGradients result;
-  const DType wide = ops::compute_dtype(grad_output.dtype());
-  Tensor of_output = zeros(grad_output.shape(), wide);
-  if (grad_grad_x.defined()) {
-    of_output = add(of_output, forward(options, grad_grad_x, weight, {}));
-    result.weight = run(options, ConvolutionOp::weight_gradient, shape, grad_grad_x, {},
-                        grad_output, {}, weight.dtype());
-  } else {
-    result.weight = zeros(weight.shape(), weight.dtype());
-  }
-  if (grad_grad_weight.defined()) {
-    of_output = add(of_output, forward(options, x, grad_grad_weight, {}));
-    result.x = run(options, ConvolutionOp::input_gradient, shape, {}, grad_grad_weight, grad_output,
-                   {}, x.dtype());
-  } else {
-    result.x = zeros(x.shape(), x.dtype());
-  }
-  if (grad_grad_bias.defined()) {
-    of_output = add(of_output, grad_grad_bias.reshape({weight.size(0), 1, 1}));
-  }
-  result.grad_output = of_output.to(grad_output.dtype());
-  return result;
+ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_grad_weight,
+                                                  const Tensor& grad_grad_bias,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& weight,
+                                                  const Conv2dOptions& options) {
+  const Options named = options_of("conv2d_double_backward", options);
+  return double_backward(
+      {named, y_shape(plan(named, x, weight), false),
+       [&](const Tensor& a, const Tensor& w) { return conv2d(a, w, {}, options); },
+       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
+         return conv2d_backward(grad_output, a, w, options, wanted);
+       }},
+      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -367,6 +385,22 @@ ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv1dOptions& options,
                                      const WantedGradients& wanted) {
   return backward(options_of("conv1d_backward", options), grad_output, x, weight, wanted);
+}
+
+ConvolutionDoubleGradients conv1d_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_grad_weight,
+                                                  const Tensor& grad_grad_bias,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& weight,
+                                                  const Conv1dOptions& options) {
+  const Options named = options_of("conv1d_double_backward", options);
+  return double_backward(
+      {named, y_shape(plan(named, x, weight), true),
+       [&](const Tensor& a, const Tensor& w) { return conv1d(a, w, {}, options); },
+       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
+         return conv1d_backward(grad_output, a, w, options, wanted);
+       }},
+      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -399,6 +433,22 @@ ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const 
   }
   if (wanted[2]) gradients.bias = bias_gradient(grad_output, weight.dtype());
   return gradients;
+}
+
+ConvolutionDoubleGradients conv_transpose2d_double_backward(const Tensor& grad_grad_x,
+                                                            const Tensor& grad_grad_weight,
+                                                            const Tensor& grad_grad_bias,
+                                                            const Tensor& grad_output,
+                                                            const Tensor& x, const Tensor& weight,
+                                                            const ConvTranspose2dOptions& options) {
+  const Options named = options_of("conv_transpose2d_double_backward", options);
+  return double_backward(
+      {named, x_shape(plan_transposed(named, x, weight), false),
+       [&](const Tensor& a, const Tensor& w) { return conv_transpose2d(a, w, {}, options); },
+       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
+         return conv_transpose2d_backward(grad_output, a, w, options, wanted);
+       }},
+      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
 }
 
 }  // namespace extensor

@@ -237,4 +237,21 @@ Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axi
   return result;
 }
 
+// With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, s′ being s (1 − s) and s″ =
+// s′ (1 − 2 s).
+std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                              const Tensor& x, std::int64_t axis) {
+  constexpr const char* operation = "glu_double_backward";
+  const Halves halves = split_gates(operation, x, axis);
+  ops::check_grad_output(operation, grad_output, halves.values.shape());
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const Halves given = split_gates(operation, grad_grad_x, axis);
+  const Tensor a = widened(halves.values), s = sigmoid(widened(halves.gates));
+  const Tensor g = widened(grad_output), u = widened(given.values), v = widened(given.gates);
+  const Tensor of_a = sigmoid_backward(g * v, s);
+  const Tensor of_b = sigmoid_backward(g * (u + v * a * (1 - 2 * s)), s);
+  return {(u * s + sigmoid_backward(v * a, s)).to(grad_output.dtype()),
+          concatenate({of_a, of_b}, halves.axis).to(x.dtype())};
+}
+
 }  // namespace extensor

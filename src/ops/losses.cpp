@@ -135,10 +135,16 @@ void check_parameter(const char* operation, const char* name, double value, bool
 struct SecondOrder {
   Tensor x, y, a, b;  // input, target, and the gradients of their gradients
   Tensor g;           // grad_output, scaled as the reduction does
+  Reduction reduction;
+  DType output_dtype, input_dtype, target_dtype;
 
   SecondOrder(const char* operation, const Tensor& grad_grad_x, const Tensor& grad_grad_y,
               const Tensor& grad_output, const Tensor& input, const Tensor& target,
-              Reduction reduction) {
+              Reduction reduction_)
+      : reduction(reduction_),
+        output_dtype(grad_output.dtype()),
+        input_dtype(input.dtype()),
+        target_dtype(target.dtype()) {
     check_float(operation, "input", input);
     const Operands operands(operation, input, target);
     const DType wide = ops::compute_dtype(operands.x.dtype());
@@ -150,21 +156,33 @@ struct SecondOrder {
                  ops::loss_scale(input.numel(), reduction));
   }
 
-  LossSecondGradients result(const Tensor& of_g, const Tensor& of_x, const Tensor& of_y,
-                             const Tensor& grad_output, const Tensor& input, const Tensor& target,
-                             Reduction reduction) const {
-    return {ops::reduced_loss(of_g, reduction).to(grad_output.dtype()), of_x.to(input.dtype()),
-            is_floating_point(target.dtype()) ? of_y.to(target.dtype()) : Tensor()};
+  // Of the first derivatives of one loss, by x and by y, and the second ones; undefined: 0.
+  LossSecondGradients result(const std::pair<Tensor, Tensor>& first, const Tensor& xx,
+                             const Tensor& xy, const Tensor& yy) const {
+    const Tensor of_g = a * first.first + b * first.second;
+    return {ops::reduced_loss(of_g, reduction).to(output_dtype),
+            (g * along(xx, xy)).to(input_dtype),
+            is_floating_point(target_dtype) ? (g * along(xy, yy)).to(target_dtype) : Tensor()};
+  }
+  // Of a loss of x − y.
+  LossSecondGradients result(const std::pair<Tensor, Tensor>& first,
+                             const Tensor& curvature) const {
+    if (!curvature.defined()) return result(first, {}, {}, {});
+    return result(first, curvature, negative(curvature), curvature);
   }
 
+  // The first derivatives of each loss by itself are what the backward makes of this.
+  Tensor one() const { return ones_like(x); }
+
  private:
+  Tensor along(const Tensor& of_a, const Tensor& of_b) const {
+    if (!of_a.defined() && !of_b.defined()) return zeros_like(x);
+    if (!of_b.defined()) return a * of_a;
+    return of_a.defined() ? a * of_a + b * of_b : b * of_b;
+  }
   Tensor second_gradient(const char* operation, const char* argument, const Tensor& given) const {
     if (!given.defined()) return zeros_like(x);
-    check_float(operation, argument, given);
-    if (!(given.shape() == x.shape())) {
-      throw ShapeError(message(operation, ": ", argument, " is ", given.shape(),
-                               ", the gradient is ", x.shape()));
-    }
+    ops::check_gradient(operation, argument, given, x.shape());
     return given.to(x.dtype());
   }
 };
@@ -185,6 +203,23 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                   reduction, target_gradient);
 }
 
+// Where p is clamped, the gradients do not depend on it.
+LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad_p,
+                                                         const Tensor& grad_grad_y,
+                                                         const Tensor& grad_output, const Tensor& p,
+                                                         const Tensor& y, Reduction reduction) {
+  const SecondOrder s("binary_cross_entropy_double_backward", grad_grad_p, grad_grad_y, grad_output,
+                      p, y, reduction);
+  const double least = backend::probability_margin, most = 1 - least;
+  const Tensor inside = clip(s.x, least, most), rest = clip(1 - s.x, least, most);
+  LossSecondGradients result =
+      s.result(binary_cross_entropy_backward(s.one(), s.x, s.y, Reduction::none),
+               s.y / square(inside) + (1 - s.y) / square(rest), -1 / (inside * rest), {});
+  const Tensor is_inside = greater_equal(s.x, least) & less_equal(s.x, most);
+  result.input = where(is_inside, result.input, zeros_like(result.input));
+  return result;
+}
+
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
   return forward(LossOp::binary_cross_entropy_with_logits, "binary_cross_entropy_with_logits", x, y,
                  reduction);
@@ -200,16 +235,13 @@ std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(const Tensor
                   target_gradient);
 }
 
-// Of g (sigmoid(x) − y) and −g x.
 LossSecondGradients binary_cross_entropy_with_logits_double_backward(
     const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
     const Tensor& x, const Tensor& y, Reduction reduction) {
   const SecondOrder s("binary_cross_entropy_with_logits_double_backward", grad_grad_x, grad_grad_y,
                       grad_output, x, y, reduction);
-  const Tensor probability = sigmoid(s.x);
-  const Tensor slope = multiply(probability, sigmoid(negative(s.x)));
-  return s.result(s.a * (probability - s.y) - s.b * s.x, s.g * (s.a * slope - s.b),
-                  negative(s.g * s.a), grad_output, x, y, reduction);
+  return s.result(binary_cross_entropy_with_logits_backward(s.one(), s.x, s.y, Reduction::none),
+                  sigmoid(s.x) * sigmoid(negative(s.x)), negative(s.one()), {});
 }
 
 // ---- distances between two numbers
@@ -226,16 +258,15 @@ std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output,
                   reduction, target_gradient);
 }
 
-// Of 2 g (x − y) and its negative.
 LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
                                                        const Tensor& grad_grad_y,
                                                        const Tensor& grad_output, const Tensor& x,
                                                        const Tensor& y, Reduction reduction) {
   const SecondOrder s("mean_squared_error_double_backward", grad_grad_x, grad_grad_y, grad_output,
                       x, y, reduction);
-  const Tensor difference = multiply(s.a - s.b, 2);
-  const Tensor of_x = s.g * difference;
-  return s.result(difference * (s.x - s.y), of_x, negative(of_x), grad_output, x, y, reduction);
+
+  return s.result(mean_squared_error_backward(s.one(), s.x, s.y, Reduction::none),
+                  multiply(s.one(), 2));
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -247,6 +278,15 @@ std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tens
                                            bool target_gradient) {
   return backward(LossOp::l1_loss, "l1_loss_backward", grad_output, x, y, reduction,
                   target_gradient);
+}
+
+LossSecondGradients l1_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                            const Tensor& grad_output, const Tensor& x,
+                                            const Tensor& y, Reduction reduction) {
+  const SecondOrder s("l1_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                      reduction);
+
+  return s.result(l1_loss_backward(s.one(), s.x, s.y, Reduction::none), {});
 }
 
 namespace {
@@ -271,6 +311,20 @@ std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, con
                   target_gradient, {beta});
 }
 
+LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
+                                                   const Tensor& grad_grad_y,
+                                                   const Tensor& grad_output, const Tensor& x,
+                                                   const Tensor& y, Reduction reduction,
+                                                   double beta) {
+  check_beta("smooth_l1_loss_double_backward", beta);
+  const SecondOrder s("smooth_l1_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                      reduction);
+
+  const Tensor is_square = less(abs(s.x - s.y), beta).to(s.x.dtype());
+  return s.result(smooth_l1_loss_backward(s.one(), s.x, s.y, Reduction::none, beta),
+                  multiply(is_square, beta > 0 ? 1 / beta : 0));
+}
+
 Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, double delta) {
   check_delta("huber_loss", delta);
   return forward(LossOp::huber_loss, "huber_loss", x, y, reduction, {delta});
@@ -282,6 +336,17 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
   check_delta("huber_loss_backward", delta);
   return backward(LossOp::huber_loss, "huber_loss_backward", grad_output, x, y, reduction,
                   target_gradient, {delta});
+}
+
+LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y, Reduction reduction, double delta) {
+  check_delta("huber_loss_double_backward", delta);
+  const SecondOrder s("huber_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                      reduction);
+
+  return s.result(huber_loss_backward(s.one(), s.x, s.y, Reduction::none, delta),
+                  less(abs(s.x - s.y), delta).to(s.x.dtype()));
 }
 
 // ---- margins, divergences, focus
@@ -296,6 +361,17 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
                                               bool target_gradient) {
   return backward(LossOp::hinge_loss, "hinge_loss_backward", grad_output, x, y, reduction,
                   target_gradient, {margin});
+}
+
+LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y, Reduction reduction,
+                                               double margin) {
+  const SecondOrder s("hinge_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                      reduction);
+
+  return s.result(hinge_loss_backward(s.one(), s.x, s.y, Reduction::none, margin), {},
+                  negative(less(s.x * s.y, margin).to(s.x.dtype())), {});
 }
 
 namespace {
@@ -313,6 +389,25 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  bool log_target, bool target_gradient) {
   return backward(divergence(log_target), "kl_divergence_backward", grad_output, x, y, reduction,
                   target_gradient);
+}
+
+// The gradient of a y of 0 is 0 whatever x is.
+LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
+                                                  const Tensor& grad_grad_y,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& y, Reduction reduction,
+                                                  bool log_target) {
+  SecondOrder s("kl_divergence_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                reduction);
+
+  const auto first = kl_divergence_backward(s.one(), s.x, s.y, Reduction::none, log_target);
+  const Tensor probability = log_target ? exp(s.y) : s.y, nothing = zeros_like(s.x);
+  const Tensor is_zero = equal(probability, 0);
+  s.b = where(is_zero, nothing, s.b);
+  const Tensor yy =
+      log_target ? probability * (2 + s.y - s.x) : 1 / where(is_zero, s.one(), probability);
+  return s.result(first, {}, log_target ? negative(probability) : negative(s.one()),
+                  where(is_zero, nothing, yy));
 }
 
 namespace {
@@ -334,6 +429,44 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
   check_focus("focal_loss_backward", alpha, gamma);
   return backward(LossOp::focal_loss, "focal_loss_backward", grad_output, x, y, reduction,
                   target_gradient, {alpha, gamma});
+}
+
+// The product of w = alpha_t, m = miss^gamma and the cross-entropy e, by the product rule; miss is
+// the probability of the other class, y (1 − p) + (1 − y) p. w does not depend on x.
+LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& y, Reduction reduction, double alpha,
+                                               double gamma) {
+  check_focus("focal_loss_double_backward", alpha, gamma);
+  const SecondOrder s("focal_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
+                      reduction);
+
+  const Tensor p = sigmoid(s.x), q = sigmoid(negative(s.x)), slope = p * q, sides = 1 - 2 * s.y;
+  const Tensor miss = s.y * q + (1 - s.y) * p, miss_x = sides * slope, miss_y = q - p;
+  const Tensor is_zero = equal(miss, 0), nothing = zeros_like(miss);
+  const Tensor nonzero = where(is_zero, s.one(), miss);
+  // factor · miss^exponent, 0 where miss is.
+  const auto term = [&](double factor, double exponent) {
+    if (factor == 0) return nothing;
+    return where(is_zero, nothing, multiply(power(nonzero, exponent), factor));
+  };
+  const Tensor m = power(miss, gamma), m1 = term(gamma, gamma - 1),
+               m2 = term(gamma * (gamma - 1), gamma - 2);
+  const Tensor m_x = m1 * miss_x, m_y = m1 * miss_y;
+  const Tensor m_xx = m2 * square(miss_x) + m1 * miss_x * (q - p);
+  const Tensor m_xy = m2 * miss_x * miss_y - 2 * m1 * slope, m_yy = m2 * square(miss_y);
+
+  const Tensor e = binary_cross_entropy_with_logits(s.x, s.y, Reduction::none);
+  const auto [e_x, e_y] =
+      binary_cross_entropy_with_logits_backward(s.one(), s.x, s.y, Reduction::none);
+  const double w_y = alpha < 0 ? 0 : 2 * alpha - 1;
+  const Tensor w = alpha < 0 ? s.one() : multiply(s.y, w_y) + (1 - alpha);
+
+  const Tensor xx = w * (m_xx * e + 2 * m_x * e_x + m * slope);
+  const Tensor xy = w_y * (m_x * e + m * e_x) + w * (m_xy * e + m_x * e_y + m_y * e_x - m);
+  const Tensor yy = 2 * w_y * (m_y * e + m * e_y) + w * (m_yy * e + 2 * m_y * e_y);
+  return s.result(focal_loss_backward(s.one(), s.x, s.y, Reduction::none, alpha, gamma), xx, xy,
+                  yy);
 }
 
 }  // namespace extensor

@@ -7,11 +7,11 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
-#include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
+#include "ops/normalization_support.h"
 #include "ops/overlap.h"
 
 namespace extensor {
@@ -21,43 +21,12 @@ namespace {
 using backend::BatchNormalizationCall;
 using backend::RowNormalizationCall;
 using detail::message;
+using namespace ops::normalization;
 using ops::check_float;
 using ops::compute_dtype;
 
 // Below this many elements of a channel side by side, parameters element by element are quicker.
 constexpr std::int64_t short_run = 16;
-
-void check_eps(const char* operation, double eps) {
-  if (eps >= 0 && std::isfinite(eps)) return;
-  throw ValueError(message(operation, ": eps is ", eps, ", must be finite and at least 0"));
-}
-
-// A weight, bias or statistic, which need not be there.
-void check_parameter(const char* operation, const char* name, const Tensor& parameter,
-                     const Shape& shape, const Tensor& x) {
-  if (!parameter.defined()) return;
-  if (!is_floating_point(parameter.dtype())) {
-    throw DTypeError(
-        message(operation, ": ", name, " is ", parameter.dtype(), ", must be a float dtype"));
-  }
-  if (!(parameter.shape() == shape)) {
-    throw ShapeError(message(operation, ": ", name, " is ", parameter.shape(), ", must be ", shape,
-                             " for x ", x.shape()));
-  }
-  const ops::Source operands[] = {x, parameter};
-  ops::common_device(operation, operands);
-}
-
-void check_channels(const char* operation, const Tensor& x) {
-  if (x.ndim() >= 2) return;
-  throw ShapeError(message(operation, ": x is ", x.shape(), ", must be [N, C, ...]"));
-}
-
-std::int64_t elements_behind(const Tensor& x, std::int64_t axis) {
-  std::int64_t count = 1;
-  for (std::int64_t d = axis; d < x.ndim(); ++d) count *= x.size(d);
-  return count;
-}
 
 const std::byte* data_of(const Tensor& x) { return x.defined() ? x.impl().data : nullptr; }
 
@@ -224,52 +193,18 @@ RowPlan plan_rms(const char* operation, const Tensor& x, const Shape& normalized
   return plan;
 }
 
-// With a = g · weight, u = grad_grad_x and P(v) the gradient of Σ v · x̂ with respect to x, the
-// backward's results weigh Σ a · P(u) + Σ grad_grad_weight · g · x̂ + Σ grad_grad_bias · g.
-NormDoubleGradients double_backward(const char* operation, const RowPlan& plan,
-                                    const NormGradients& given, const Tensor& grad_output,
-                                    const Tensor& x, const Tensor& weight, double eps) {
-  check_float(operation, "x", x);
-  ops::check_grad_output(operation, grad_output, x.shape());
+NormDoubleGradients row_double_backward(const char* operation, const RowPlan& plan,
+                                        const NormGradients& given, const Tensor& grad_output,
+                                        const Tensor& x, const Tensor& weight, double eps) {
   check_eps(operation, eps);
   check_parameter(operation, "weight", weight, plan.parameter_shape, x);
-  check_parameter(operation, "the gradient of the gradient of x", given.x, x.shape(), x);
-  for (const Tensor& gradient : {given.weight, given.bias}) {
-    check_parameter(operation, "the gradient of a parameter's gradient", gradient,
-                    plan.parameter_shape, x);
-  }
-  const DType wide = compute_dtype(promote_types(grad_output.dtype(), x.dtype()));
-  const Shape rows{plan.rows, plan.channels}, row{plan.channels};
-  const Tensor values = x.to(wide).reshape(rows), g = grad_output.to(wide).reshape(rows);
-  const auto as_row = [&](const Tensor& parameter, double missing) {
-    return parameter.defined() ? parameter.to(wide).reshape(row) : full({}, missing, wide);
-  };
-  const Tensor w = as_row(weight, 1), of_weight = as_row(given.weight, 0);
-  const Tensor u = given.x.defined() ? given.x.to(wide).reshape(rows) : zeros(rows, wide);
-  RowPlan flat = plan;
-  flat.parameter_shape = row;
-  const auto projected = [&](const Tensor& v) {
-    return row_backward(operation, flat, v.broadcast_to(rows), values, {}, {}, eps).x;
-  };
-  const auto row_mean = [](const Tensor& v) { return mean(v, 1, true); };
-  const Tensor standard = row_forward(operation, flat, values, {}, {}, eps);
-  const Tensor spread = plan.centred ? var(values, 1, 0, true) : mean(square(values), 1, true);
-  const Tensor scale = rsqrt(spread + eps);
-  const Tensor a = g * w, projected_u = projected(u);
-  NormDoubleGradients result;
-  result.grad_output = (projected_u * w + standard * of_weight + as_row(given.bias, 0))
-                           .reshape(x.shape())
-                           .to(grad_output.dtype());
-  const Tensor through_scale = standard * row_mean(a * projected_u);
-  const Tensor through_means =
-      row_mean(a * standard) * projected_u + row_mean(u * standard) * projected(a);
-  result.x = (projected(g * of_weight) - scale * (through_scale + through_means))
-                 .reshape(x.shape())
-                 .to(x.dtype());
-  if (weight.defined()) {
-    result.weight = sum(g * projected_u, 0).reshape(weight.shape()).to(weight.dtype());
-  }
-  return result;
+  check_double_backward(operation, given, grad_output, x, plan.parameter_shape);
+  const std::int64_t samples = plan.groups == 0 ? 0 : plan.rows / plan.groups;
+  return double_backward({{samples, plan.groups, plan.channels, plan.run},
+                          {2, 3},
+                          {1, plan.groups, plan.channels, 1},
+                          plan.centred},
+                         given, grad_output, x, weight, eps);
 }
 
 }  // namespace
@@ -292,8 +227,8 @@ NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradien
                                                const Shape& normalized_shape, const Tensor& weight,
                                                double eps) {
   const RowPlan plan = plan_trailing("layer_norm_double_backward", x, normalized_shape);
-  return double_backward("layer_norm_double_backward", plan, grad_gradients, grad_output, x, weight,
-                         eps);
+  return row_double_backward("layer_norm_double_backward", plan, grad_gradients, grad_output, x,
+                             weight, eps);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
@@ -317,8 +252,8 @@ NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
                                              const Shape& normalized_shape, const Tensor& weight,
                                              std::optional<double> eps) {
   const RowPlan plan = plan_rms("rms_norm_double_backward", x, normalized_shape);
-  return double_backward("rms_norm_double_backward", plan, {grad_grad_x, grad_grad_weight, {}},
-                         grad_output, x, weight, rms_eps(x, eps));
+  return row_double_backward("rms_norm_double_backward", plan, {grad_grad_x, grad_grad_weight, {}},
+                             grad_output, x, weight, rms_eps(x, eps));
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
@@ -332,6 +267,15 @@ NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, st
   return row_backward("group_norm_backward", plan, grad_output, x, weight, bias, eps);
 }
 
+NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               std::int64_t groups, const Tensor& weight,
+                                               double eps) {
+  const RowPlan plan = plan_groups("group_norm_double_backward", x, groups);
+  return row_double_backward("group_norm_double_backward", plan, grad_gradients, grad_output, x,
+                             weight, eps);
+}
+
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   return row_forward("instance_norm", plan_instances("instance_norm", x), x, weight, bias, eps);
 }
@@ -340,6 +284,14 @@ NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Tensor& bias, double eps) {
   const RowPlan plan = plan_instances("instance_norm_backward", x);
   return row_backward("instance_norm_backward", plan, grad_output, x, weight, bias, eps);
+}
+
+NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
+                                                  const Tensor& grad_output, const Tensor& x,
+                                                  const Tensor& weight, double eps) {
+  const RowPlan plan = plan_instances("instance_norm_double_backward", x);
+  return row_double_backward("instance_norm_double_backward", plan, grad_gradients, grad_output, x,
+                             weight, eps);
 }
 
 // ---- batches
@@ -510,6 +462,28 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
   if (weight.defined()) gradients.weight = grad_weight.to(weight.dtype());
   if (bias.defined()) gradients.bias = grad_bias.to(bias.dtype());
   return gradients;
+}
+
+// With given statistics x̂ is linear in x: grad_x = g · weight · scale.
+NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradients,
+                                               const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& running_mean,
+                                               const Tensor& running_var, const Tensor& weight,
+                                               bool training, double eps) {
+  constexpr const char* operation = "batch_norm_double_backward";
+  const bool batch =
+      uses_batch_statistics(operation, x, running_mean, running_var, weight, {}, training, eps);
+  check_double_backward(operation, grad_gradients, grad_output, x, {x.size(1)});
+  const NormView view{{x.size(0), x.size(1), elements_behind(x, 2)}, {0, 2}, {1, x.size(1), 1}};
+  if (batch) return double_backward(view, grad_gradients, grad_output, x, weight, eps);
+  const NormOperands o(view, grad_gradients, grad_output, x, weight);
+  const auto as_channels = [&](const Tensor& statistic) {
+    return statistic.to(o.x.dtype()).reshape(view.parameters);
+  };
+  const Tensor scale = rsqrt(as_channels(running_var) + eps);
+  const Tensor standard = (o.x - as_channels(running_mean)) * scale;
+  return restored(view, o.of_x * o.w * scale + standard * o.of_weight + o.of_bias,
+                  o.g * o.of_weight * scale, o.g * o.of_x * scale, grad_output, x, weight);
 }
 
 }  // namespace extensor

@@ -5,6 +5,9 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -210,6 +213,60 @@ Tensor max_pool2d_backward(const Tensor& grad_output, const Tensor& x, const Siz
   }
   return run(options.operation, PoolingOp::largest_gradient, plan(options, x.shape(), result), x,
              grad_output, x.dtype());
+}
+
+// What each window's winner was given, found as the kernels find it: tap after tap of all windows
+// at once, a later one winning if it is larger or NaN.
+std::pair<Tensor, Tensor> max_pool2d_double_backward(const Tensor& grad_grad_x,
+                                                     const Tensor& grad_output, const Tensor& x,
+                                                     const Size2d& kernel,
+                                                     const MaxPool2dOptions& given) {
+  const Options options = options_of("max_pool2d_double_backward", kernel, given);
+  const Shape result = result_shape(options, x.shape());
+  ops::check_float(options.operation, "x", x);
+  ops::check_grad_output(options.operation, grad_output, result);
+  ops::check_gradient(options.operation, "grad_grad_x", grad_grad_x, x.shape());
+  if (grad_output.numel() == 0) return {zeros_like(grad_output), zeros_like(x)};
+  const auto span = [](std::int64_t count, std::int64_t stride) {
+    return (count - 1) * stride + 1;
+  };
+  const Size2d spans{span(result[2], options.stride.height), span(result[3], options.stride.width)};
+  // Behind x as far as the last window reaches, in ceil_mode beyond the padding.
+  const auto behind = [](std::int64_t padding, std::int64_t length, std::int64_t reach) {
+    return std::max<std::int64_t>(0, reach - length - padding);
+  };
+  const Padding widths{
+      {0, 0},
+      {0, 0},
+      {options.padding.height,
+       behind(options.padding.height, x.size(2),
+              spans.height + (kernel.height - 1) * options.dilation.height)},
+      {options.padding.width, behind(options.padding.width, x.size(3),
+                                     spans.width + (kernel.width - 1) * options.dilation.width)}};
+  const Tensor padded = pad(x, widths), gradients = pad(grad_grad_x, widths);
+  const Tensor inside = pad(ones({1, 1, x.size(2), x.size(3)}, DType::bool_), widths);
+  Tensor best, found, won;
+  for (std::int64_t r = 0; r < kernel.height; ++r) {
+    for (std::int64_t s = 0; s < kernel.width; ++s) {
+      const auto tap = [&](const Tensor& of) {
+        const std::int64_t row = r * options.dilation.height, column = s * options.dilation.width;
+        return of.slice(2, row, row + spans.height, options.stride.height)
+            .slice(3, column, column + spans.width, options.stride.width);
+      };
+      const Tensor value = tap(padded), gradient = tap(gradients), is_inside = tap(inside);
+      if (!best.defined()) {
+        best = value;
+        found = is_inside;
+        won = where(is_inside, gradient, zeros_like(gradient));
+        continue;
+      }
+      const Tensor wins = is_inside & (logical_not(found) | greater(value, best) | isnan(value));
+      best = where(wins, value, best);
+      won = where(wins, gradient, won);
+      found = found | is_inside;
+    }
+  }
+  return {won.to(grad_output.dtype()), zeros_like(x)};
 }
 
 Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const AvgPool2dOptions& options) {

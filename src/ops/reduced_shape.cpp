@@ -41,6 +41,16 @@ Dims ReducedAxes::list(std::int64_t rank) const {
   return axes;
 }
 
+Dims ReducedAxes::reduced_last(std::int64_t rank) const {
+  Dims order;
+  for (bool last : {false, true}) {
+    for (std::int64_t d = 0; d < rank; ++d) {
+      if (reduced[d] == last) order.push_back(d);
+    }
+  }
+  return order;
+}
+
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes) {
   check_float(operation, "grad_output", grad_output);

@@ -8,6 +8,8 @@
 #include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
+#include "extensor/cumulative.h"
+#include "extensor/manipulation.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
@@ -78,6 +80,22 @@ Tensor position(ReduceOp op, const char* operation, const Tensor& x,
   return reduce(op, operation, x, reduced, keepdims, DType::int64);
 }
 
+// What g becomes of a backward that is linear in it: Σ grad_grad_x · backward(1) over the axes, all
+// checked.
+Tensor summed_along(Tensor (*backward)(const Tensor&, const Tensor&, const Axes&),
+                    const char* operation, const Tensor& grad_grad_x, const Tensor& grad_output,
+                    const Tensor& x, const Axes& axes) {
+  check_float(operation, "x", x);
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(),
+                                           ReducedAxes(operation, axes, x.ndim()));
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const DType compute = ops::compute_dtype(x.dtype());
+  const Tensor slopes = backward(ones_like(g.to(compute)), x.to(compute), axes);
+  return sum(multiply(grad_grad_x, slopes), axes, true)
+      .reshape(grad_output.shape())
+      .to(grad_output.dtype());
+}
+
 }  // namespace
 
 // ---- sum and mean
@@ -136,6 +154,14 @@ Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axe
   return extreme_backward(ReduceOp::max, "max_reduce_backward", grad_output, x, axes);
 }
 
+std::pair<Tensor, Tensor> max_reduce_double_backward(const Tensor& grad_grad_x,
+                                                     const Tensor& grad_output, const Tensor& x,
+                                                     const Axes& axes) {
+  return {summed_along(max_reduce_backward, "max_reduce_double_backward", grad_grad_x, grad_output,
+                       x, axes),
+          zeros_like(x)};
+}
+
 Tensor min_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
@@ -147,6 +173,14 @@ Tensor min_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
 
 Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
   return extreme_backward(ReduceOp::min, "min_reduce_backward", grad_output, x, axes);
+}
+
+std::pair<Tensor, Tensor> min_reduce_double_backward(const Tensor& grad_grad_x,
+                                                     const Tensor& grad_output, const Tensor& x,
+                                                     const Axes& axes) {
+  return {summed_along(min_reduce_backward, "min_reduce_double_backward", grad_grad_x, grad_output,
+                       x, axes),
+          zeros_like(x)};
 }
 
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
@@ -190,6 +224,48 @@ Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axe
   const Tensor without_zero = where(equal(zero_count, 0), divide(rest, nonzero), none);
   const Tensor with_one_zero = where(equal(zero_count, 1) & is_zero, rest, none);
   return add(without_zero, with_one_zero).to(x.dtype());
+}
+
+namespace {
+
+// Of each row [1, n] the products of all elements before each, and the gradient of that.
+Tensor products_before(const Tensor& rows) {
+  return concatenate({ones_like(rows.slice(1, 0, 1)), cumulative_prod(rows.slice(1, 0, -1), 1)}, 1);
+}
+Tensor products_before_backward(const Tensor& g, const Tensor& rows) {
+  return concatenate({cumulative_prod_backward(g.slice(1, 1), rows.slice(1, 0, -1), 1),
+                      zeros_like(rows.slice(1, 0, 1))},
+                     1);
+}
+
+}  // namespace
+
+// The product of the others is that of those before times that of those behind, zeros or not.
+std::pair<Tensor, Tensor> prod_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                               const Tensor& x, const Axes& axes) {
+  constexpr const char* operation = "prod_double_backward";
+  const Tensor of_grad_output =
+      summed_along(prod_backward, operation, grad_grad_x, grad_output, x, axes);
+  if (x.numel() == 0) return {of_grad_output, zeros_like(x)};
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  const Dims order = reduced.reduced_last(x.ndim());
+  const std::int64_t length = reduced.count(x.shape());
+  const auto as_rows = [&](const Tensor& values) {
+    return values.to(DType::float64).transpose(order).reshape({x.numel() / length, length});
+  };
+  const Tensor ahead = as_rows(x), behind = flip(ahead, 1);
+  const Tensor weights = as_rows(multiply(grad_grad_x.to(DType::float64), g));
+  const Tensor of_before = multiply(weights, flip(products_before(behind), 1));
+  const Tensor of_behind = flip(multiply(weights, products_before(ahead)), 1);
+  const Tensor of_rows = add(products_before_backward(of_before, ahead),
+                             flip(products_before_backward(of_behind, behind), 1));
+  Dims back(order.size(), 0);
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  }
+  return {of_grad_output,
+          of_rows.reshape(x.transpose(order).shape()).transpose(back).contiguous().to(x.dtype())};
 }
 
 // ---- variance
@@ -271,15 +347,15 @@ std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const T
   constexpr const char* operation = "var_double_backward";
   check_float(operation, "x", x);
   check_correction(operation, correction);
-  const ReducedAxes reduced(operation, axes, x.ndim());
-  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(),
+                                           ReducedAxes(operation, axes, x.ndim()));
   ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
   const DType compute = ops::compute_dtype(x.dtype());
-  const Tensor slopes = variance_gradient(ones({}, compute), x.to(compute), reduced, correction);
+  const Tensor slopes = var_backward(ones_like(g.to(compute)), x.to(compute), axes, correction);
   return {sum(multiply(grad_grad_x, slopes), axes, true)
               .reshape(grad_output.shape())
               .to(grad_output.dtype()),
-          variance_gradient(g, grad_grad_x.to(compute), reduced, correction).to(x.dtype())};
+          var_backward(g, grad_grad_x.to(compute), axes, correction).to(x.dtype())};
 }
 
 Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
@@ -305,6 +381,28 @@ Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
   const Tensor deviation = sqrt(wide_variance("std_backward", x, reduced, correction, true));
   const Tensor through_root = sqrt_backward(g.to(deviation.dtype()), deviation, eps);
   return variance_gradient(through_root, x, reduced, correction);
+}
+
+// grad_x is var_backward of sqrt_backward(g, y), and y the deviation is a function of x too.
+std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                              const Tensor& x, const Axes& axes, double correction,
+                                              double eps) {
+  constexpr const char* operation = "std_double_backward";
+  check_float(operation, "x", x);
+  check_correction(operation, correction);
+  const Tensor kept = gradient_with_kept_axes(operation, grad_output, x.shape(),
+                                              ReducedAxes(operation, axes, x.ndim()));
+  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
+  const DType compute = ops::compute_dtype(x.dtype());
+  const Tensor wide = x.to(compute), g = kept.to(compute);
+  const Tensor y = extensor::std(wide, axes, correction, true);
+  const auto [of_root, through_variance] = var_double_backward(
+      grad_grad_x.to(compute), sqrt_backward(g, y, eps), wide, axes, correction);
+  // d(g / 2y) = −g / 2y² = −2 (g / 2y) / 2y
+  const Tensor of_y =
+      multiply(sqrt_backward(sqrt_backward(multiply(of_root, g), y, eps), y, eps), -2);
+  return {sqrt_backward(of_root, y, eps).reshape(grad_output.shape()).to(grad_output.dtype()),
+          add(through_variance, std_backward(of_y, wide, axes, correction, eps)).to(x.dtype())};
 }
 
 // ---- truth

@@ -163,20 +163,14 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   }
   const ReducedAxes reduced("logsumexp", axes, x.ndim());
   const Tensor floats = is_floating_point(x.dtype()) ? x : x.to(default_float);
-  // The reduced axes last, as one row.
-  Dims order;
-  for (std::int64_t d = 0; d < x.ndim(); ++d) {
-    if (!reduced.reduced[d]) order.push_back(d);
-  }
-  for (std::int64_t d = 0; d < x.ndim(); ++d) {
-    if (reduced.reduced[d]) order.push_back(d);
-  }
   const std::int64_t length = reduced.count(x.shape());
   Tensor result = detail::make_empty("logsumexp", reduced.shape(x.shape(), keepdims),
                                      floats.dtype(), x.device());
   if (length == 0) return result.fill(-std::numeric_limits<double>::infinity());
   if (result.numel() == 0) return result;
-  const Tensor rows = floats.transpose(order).contiguous().reshape({result.numel(), length});
+  const Tensor rows = floats.transpose(reduced.reduced_last(x.ndim()))
+                          .contiguous()
+                          .reshape({result.numel(), length});
   RowCall call = row_call(RowOp::logsumexp, rows, 1);
   call.out = result.impl().data;
   backend::backend_for(x.device()).rows(call);

@@ -71,6 +71,15 @@ struct Triplet {
     for (std::size_t d = 0; d + 1 < a.shape().size(); ++d) shape.push_back(a.shape()[d]);
   }
 
+  // grad_output, checked, scaled as the reduction does, with the last axis kept.
+  Tensor gradient(const char* operation, const Tensor& grad_output, Reduction reduction) const {
+    Tensor g = ops::loss_gradient_input(operation, grad_output, shape, reduction, dtype);
+    if (reduction == Reduction::none) g = g.unsqueeze(-1);
+    std::int64_t count = 1;
+    for (std::int64_t size : shape) count *= size;
+    return count == 0 ? g : multiply(g, ops::loss_scale(count, reduction));
+  }
+
  private:
   static void check(const char* operation, const char* name, double value, bool allowed,
                     const char* rule) {
@@ -97,11 +106,7 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction) {
   const char* operation = "triplet_margin_loss_backward";
   const Triplet t(operation, anchor, positive, negative, margin, p, eps);
-  Tensor g = ops::loss_gradient_input(operation, grad_output, t.shape, reduction, t.dtype);
-  if (reduction == Reduction::none) g = g.unsqueeze(-1);
-  std::int64_t count = 1;
-  for (std::int64_t size : t.shape) count *= size;
-  if (count != 0) g = multiply(g, ops::loss_scale(count, reduction));
+  const Tensor g = t.gradient(operation, grad_output, reduction);
 
   const Distance near(t.anchor, t.positive, p, eps), far(t.anchor, t.negative, p, eps);
   const Tensor zero = zeros({}, g.dtype());
@@ -121,6 +126,45 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
   return {(of_near - of_far).to(anchor.dtype()),
           extensor::negative(of_near + of_other).to(positive.dtype()),
           (of_far + of_other).to(negative.dtype())};
+}
+
+// Each distance is a norm of a difference d, weighed with a part of grad_output: its gradient by d
+// reaches two of the three tensors, with opposite signs.
+TripletSecondGradients triplet_margin_loss_double_backward(
+    const TripletGradients& grad_gradients, const Tensor& grad_output, const Tensor& anchor,
+    const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap,
+    Reduction reduction) {
+  const char* operation = "triplet_margin_loss_double_backward";
+  const Triplet t(operation, anchor, positive, negative, margin, p, eps);
+  const auto given = [&](const char* argument, const Tensor& gradient) {
+    if (!gradient.defined()) return zeros_like(t.anchor);
+    ops::check_gradient(operation, argument, gradient, anchor.shape());
+    return gradient.to(t.anchor.dtype());
+  };
+  const Tensor of_anchor = given("the gradient of anchor's", grad_gradients.anchor),
+               of_positive = given("the gradient of positive's", grad_gradients.positive),
+               of_negative = given("the gradient of negative's", grad_gradients.negative);
+
+  const Distance near(t.anchor, t.positive, p, eps), far(t.anchor, t.negative, p, eps),
+      other(t.positive, t.negative, p, eps);
+  const Tensor one = ones_like(near.value), zero = zeros_like(near.value);
+  // Which part of −grad_output each of the distances to `negative` gets.
+  const auto [of_far, of_other] =
+      swap ? minimum_backward(one, far.value, other.value) : std::pair(one, zero);
+  const Tensor smaller = swap ? minimum(far.value, other.value) : far.value;
+  const Tensor active = greater(near.value - smaller + margin, 0).to(one.dtype());
+  const Tensor g = t.gradient(operation, grad_output, reduction) * active;
+
+  const auto [near_g, near_d] =
+      norm_double_backward(of_anchor - of_positive, g, near.difference, p, -1);
+  const auto [far_g, far_d] =
+      norm_double_backward(of_negative - of_anchor, g * of_far, far.difference, p, -1);
+  const auto [other_g, other_d] =
+      norm_double_backward(of_negative - of_positive, g * of_other, other.difference, p, -1);
+  const Tensor of_values = active * (near_g + of_far * far_g + of_other * other_g);
+  return {ops::reduced_loss(of_values.reshape(t.shape), reduction).to(grad_output.dtype()),
+          (near_d + far_d).to(anchor.dtype()), (other_d - near_d).to(positive.dtype()),
+          extensor::negative(far_d + other_d).to(negative.dtype())};
 }
 
 }  // namespace extensor

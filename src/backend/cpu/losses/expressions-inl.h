@@ -7,6 +7,7 @@
 #endif
 
 #include "backend/cpu/simd/lanes-inl.h"
+#include "backend/loss_call.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
@@ -19,7 +20,7 @@ HWY_INLINE V unless_zero(V factor, V value) {
 
 // ---- binary cross-entropy of probabilities
 
-inline constexpr double probability_margin = 1e-7;
+using backend::probability_margin;
 
 // p and 1 − p, clamped each for itself: in float32 1 − 1e-7 is 20 % off 1.
 template <class V>
