@@ -1,0 +1,9 @@
+// Neural networks: modules, layers, containers, losses.
+#pragma once
+
+#include "extensor/nn/activations.h"  // IWYU pragma: export
+#include "extensor/nn/containers.h"   // IWYU pragma: export
+#include "extensor/nn/layers.h"       // IWYU pragma: export
+#include "extensor/nn/losses.h"       // IWYU pragma: export
+#include "extensor/nn/module.h"       // IWYU pragma: export
+#include "extensor/nn/transformer.h"  // IWYU pragma: export

@@ -1,0 +1,159 @@
+// Modules of modules.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "extensor/nn/module.h"
+
+namespace extensor::nn {
+
+template <class T>
+concept Layer = !std::is_same_v<std::remove_cvref_t<T>, detail::Anything> &&
+                requires(std::remove_cvref_t<T> & layer, const Tensor& x) {
+  { layer(x) } -> std::convertible_to<Tensor>;
+};
+
+// Any layer from a tensor to a tensor, as a value: a module, or a plain function of a tensor.
+class AnyLayer {
+ public:
+  template <Layer T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, AnyLayer>)
+      AnyLayer(T&& layer)  // NOLINT: implicit, a list of layers
+      : layer_(std::make_unique<Held<std::remove_cvref_t<T>>>(std::forward<T>(layer))) {}
+  AnyLayer(const AnyLayer& other) : layer_(other.layer_->copy()) {}
+  AnyLayer(AnyLayer&&) noexcept = default;
+  AnyLayer& operator=(AnyLayer other) noexcept {
+    layer_.swap(other.layer_);
+    return *this;
+  }
+  ~AnyLayer() = default;
+
+  Tensor operator()(const Tensor& x) const { return layer_->forward(x); }
+  ModuleReference reference() const { return layer_->reference(); }
+  void walk(Walker& walker) const { layer_->walk(walker); }
+  // The layer itself, null where it is of another type.
+  template <class T>
+  T* get() {
+    auto* held = dynamic_cast<Held<T>*>(layer_.get());
+    return held == nullptr ? nullptr : &held->layer;
+  }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual Tensor forward(const Tensor& x) = 0;
+    virtual std::unique_ptr<Base> copy() const = 0;
+    virtual ModuleReference reference() const = 0;
+    virtual void walk(Walker& walker) = 0;
+  };
+  template <class T>
+  struct Held final : Base {
+    template <class From>
+    explicit Held(From&& from) : layer(std::forward<From>(from)) {}
+    Tensor forward(const Tensor& x) override { return layer(x); }
+    std::unique_ptr<Base> copy() const override { return std::make_unique<Held>(layer); }
+    ModuleReference reference() const override {
+      if constexpr (detail::IsModule<T>) {
+        return detail::reference_to(layer);
+      } else {
+        return {"function", {}};
+      }
+    }
+    void walk(Walker& walker) override {
+      if constexpr (detail::IsModule<T>) detail::walk(layer, walker);
+    }
+    T layer;
+  };
+
+  std::unique_ptr<Base> layer_;
+};
+
+// One layer after the other.
+//   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
+class Sequential : public Module<Sequential> {
+ public:
+  Sequential() = default;
+  template <Layer... Layers>
+  requires(sizeof...(Layers) > 0 &&
+           !(sizeof...(Layers) == 1 &&
+             (std::is_same_v<std::remove_cvref_t<Layers>, Sequential> && ...)))
+      Sequential(Layers&&... layers) {  // NOLINT: implicit, a list of layers
+    layers_.reserve(sizeof...(layers));
+    (layers_.emplace_back(std::forward<Layers>(layers)), ...);
+  }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x;
+    for (const AnyLayer& layer : layers_) y = layer(y);
+    return y;
+  }
+  Sequential& push_back(AnyLayer layer) {
+    layers_.push_back(std::move(layer));
+    return *this;
+  }
+  std::size_t size() const { return layers_.size(); }
+  // IndexError beyond the end.
+  AnyLayer& operator[](std::size_t position);
+
+  void visit(Walker& walk) {
+    for (std::size_t k = 0; k < layers_.size(); ++k) {
+      walk.enter(std::to_string(k), layers_[k].reference());
+      layers_[k].walk(walk);
+      walk.leave();
+    }
+  }
+
+ private:
+  std::vector<AnyLayer> layers_;
+};
+
+// Modules of one type, by number; a member std::vector<T> does as well.
+template <class T>
+class ModuleList : public Module<ModuleList<T>> {
+ public:
+  ModuleList() = default;
+  ModuleList(std::initializer_list<T> modules) : modules_(modules) {}
+  explicit ModuleList(std::vector<T> modules) : modules_(std::move(modules)) {}
+
+  void push_back(T module) { modules_.push_back(std::move(module)); }
+  std::size_t size() const { return modules_.size(); }
+  T& operator[](std::size_t position) { return modules_.at(position); }
+  auto begin() { return modules_.begin(); }
+  auto end() { return modules_.end(); }
+  auto begin() const { return modules_.begin(); }
+  auto end() const { return modules_.end(); }
+
+  void visit(Walker& walk) {
+    for (std::size_t k = 0; k < modules_.size(); ++k) walk(std::to_string(k), modules_[k]);
+  }
+
+ private:
+  std::vector<T> modules_;
+};
+
+// Parameters by name, in the order of the names.
+class ParameterDict : public Module<ParameterDict> {
+ public:
+  ParameterDict() = default;
+  // ValueError for a name that is not there.
+  Tensor& operator[](const std::string& name);
+  ParameterDict& add(const std::string& name, const Tensor& value) {
+    parameters_.insert_or_assign(name, Parameter(value));
+    return *this;
+  }
+  bool contains(const std::string& name) const { return parameters_.contains(name); }
+  std::size_t size() const { return parameters_.size(); }
+
+  void visit(Walker& walk) {
+    for (auto& [name, parameter] : parameters_) walk(name, parameter);
+  }
+
+ private:
+  std::map<std::string, Parameter> parameters_;
+};
+
+}  // namespace extensor::nn

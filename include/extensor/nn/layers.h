@@ -1,0 +1,317 @@
+// Layers: linear, convolution, pooling, normalization, dropout, embedding. Parameters have
+// PyTorch's names, shapes and initial distributions; options have its names and defaults.
+#pragma once
+
+#include <optional>
+
+#include "extensor/activation.h"
+#include "extensor/convolution.h"
+#include "extensor/nn/module.h"
+#include "extensor/pooling.h"
+
+namespace extensor::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  DType dtype = default_float;
+};
+// x·weightᵀ + bias over the last axis.
+class Linear : public Module<Linear> {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight;  // [out, in]
+  Parameter bias;    // [out]
+};
+
+// ---- convolution
+// -----------------------------------------------------------------------------------
+
+struct ConvOptions1d {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  DType dtype = default_float;
+};
+class Conv1d : public Module<Conv1d> {
+ public:
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
+         const ConvOptions1d& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight;  // [out, in / groups, kernel]
+  Parameter bias;
+
+ private:
+  Conv1dOptions options_;
+};
+
+struct ConvOptions2d {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  DType dtype = default_float;
+};
+class Conv2d : public Module<Conv2d> {
+ public:
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
+         const ConvOptions2d& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight;  // [out, in / groups, height, width]
+  Parameter bias;
+
+ private:
+  Conv2dOptions options_;
+};
+
+struct ConvTransposeOptions2d {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d output_padding = 0;
+  Size2d dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  DType dtype = default_float;
+};
+class ConvTranspose2d : public Module<ConvTranspose2d> {
+ public:
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
+                  const ConvTransposeOptions2d& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight;  // [in, out / groups, height, width]
+  Parameter bias;
+
+ private:
+  ConvTranspose2dOptions options_;
+};
+
+// ---- pooling
+// ---------------------------------------------------------------------------------------
+
+class MaxPool2d : public Module<MaxPool2d> {
+ public:
+  explicit MaxPool2d(const Size2d& kernel, const MaxPool2dOptions& options = {});
+  Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_, options_); }
+  std::string describe() const;
+  void visit(Walker&) {}
+
+ private:
+  Size2d kernel_;
+  MaxPool2dOptions options_;
+};
+
+class AvgPool2d : public Module<AvgPool2d> {
+ public:
+  explicit AvgPool2d(const Size2d& kernel, const AvgPool2dOptions& options = {});
+  Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_, options_); }
+  std::string describe() const;
+  void visit(Walker&) {}
+
+ private:
+  Size2d kernel_;
+  AvgPool2dOptions options_;
+};
+
+class AdaptiveAvgPool2d : public Module<AdaptiveAvgPool2d> {
+ public:
+  explicit AdaptiveAvgPool2d(const Size2d& output);
+  Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_); }
+  std::string describe() const;
+  void visit(Walker&) {}
+
+ private:
+  Size2d output_;
+};
+
+// All axes from `first` to `last` become one.
+class Flatten : public Module<Flatten> {
+ public:
+  explicit Flatten(std::int64_t first = 1, std::int64_t last = -1) : first_(first), last_(last) {}
+  Tensor forward(const Tensor& x) const;
+  void visit(Walker&) {}
+
+ private:
+  std::int64_t first_, last_;
+};
+
+// ---- normalization
+// ---------------------------------------------------------------------------------
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = true;
+  bool track_running_stats = true;
+  DType dtype = default_float;
+};
+// What the two batch norms share: `ranks` are those of x that it takes.
+class BatchNorm {
+ public:
+  Parameter weight, bias;            // [features]
+  Buffer running_mean, running_var;  // [features]
+  Buffer num_batches_tracked;        // one int64
+  Training training;
+
+ protected:
+  BatchNorm(const char* name, std::int64_t features, const BatchNormOptions& options);
+  Tensor normalize(const char* name, const Tensor& x, std::int64_t least_rank,
+                   std::int64_t most_rank) const;
+  void visit_members(Walker& walk);
+  std::string describe_members() const;
+
+ private:
+  std::int64_t features_;
+  BatchNormOptions options_;
+};
+// x: [n, features] or [n, features, length]
+class BatchNorm1d : public Module<BatchNorm1d>, public BatchNorm {
+ public:
+  explicit BatchNorm1d(std::int64_t features, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm1d", features, options) {}
+  Tensor forward(const Tensor& x) const { return normalize("BatchNorm1d", x, 2, 3); }
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+// x: [n, features, height, width]
+class BatchNorm2d : public Module<BatchNorm2d>, public BatchNorm {
+ public:
+  explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm2d", features, options) {}
+  Tensor forward(const Tensor& x) const { return normalize("BatchNorm2d", x, 4, 4); }
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+  bool bias = true;
+  DType dtype = default_float;
+};
+// Over the last axes, which have `normalized_shape`.
+class LayerNorm : public Module<LayerNorm> {
+ public:
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+  explicit LayerNorm(std::int64_t width, const LayerNormOptions& options = {})
+      : LayerNorm(Shape{width}, options) {}
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight, bias;
+
+ private:
+  Shape shape_;
+  double eps_;
+};
+
+struct RMSNormOptions {
+  std::optional<double> eps = {};  // the dtype's epsilon where left out
+  bool affine = true;
+  DType dtype = default_float;
+};
+class RMSNorm : public Module<RMSNorm> {
+ public:
+  explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
+  explicit RMSNorm(std::int64_t width, const RMSNormOptions& options = {})
+      : RMSNorm(Shape{width}, options) {}
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight); }
+
+  Parameter weight;
+
+ private:
+  Shape shape_;
+  std::optional<double> eps_;
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+  DType dtype = default_float;
+};
+class GroupNorm : public Module<GroupNorm> {
+ public:
+  GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight, bias;
+
+ private:
+  std::int64_t groups_, channels_;
+  double eps_;
+};
+
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  bool affine = false;
+  DType dtype = default_float;
+};
+// Every channel of every sample by itself; any number of axes behind the channels.
+class InstanceNorm : public Module<InstanceNorm> {
+ public:
+  explicit InstanceNorm(std::int64_t features, const InstanceNormOptions& options = {});
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
+
+  Parameter weight, bias;
+
+ private:
+  std::int64_t features_;
+  double eps_;
+};
+
+// ---- others
+// ----------------------------------------------------------------------------------------
+
+// Zeroes elements with probability p while training, and scales the others by 1 / (1 − p).
+class Dropout : public Module<Dropout> {
+ public:
+  explicit Dropout(double p = 0.5);
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("training", training); }
+
+  Training training;
+
+ private:
+  double p_;
+};
+
+struct EmbeddingOptions {
+  std::optional<std::int64_t> padding_idx = {};  // its row is zeros and stays so
+  DType dtype = default_float;
+};
+class Embedding : public Module<Embedding> {
+ public:
+  Embedding(std::int64_t rows, std::int64_t width, const EmbeddingOptions& options = {});
+  Tensor forward(const Tensor& ids) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("weight", weight); }
+
+  Parameter weight;  // [rows, width]
+
+ private:
+  std::optional<std::int64_t> padding_idx_;
+};
+
+}  // namespace extensor::nn

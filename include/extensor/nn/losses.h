@@ -1,0 +1,113 @@
+// Losses as modules.
+#pragma once
+
+#include "extensor/losses.h"
+#include "extensor/nn/module.h"
+
+namespace extensor::nn {
+
+// Losses of a prediction and a target alone.
+#define EXTENSOR_LOSS(Type, function)                                                             \
+  class Type : public Module<Type> {                                                              \
+   public:                                                                                        \
+    explicit Type(Reduction reduction = Reduction::mean) : reduction_(reduction) {}               \
+    Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, reduction_); } \
+    void visit(Walker&) {}                                                                        \
+                                                                                                  \
+   private:                                                                                       \
+    Reduction reduction_;                                                                         \
+  };
+EXTENSOR_LOSS(BCELoss, binary_cross_entropy)
+EXTENSOR_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits)
+EXTENSOR_LOSS(MSELoss, mean_squared_error)
+EXTENSOR_LOSS(L1Loss, l1_loss)
+#undef EXTENSOR_LOSS
+
+// And of a number, or a flag.
+#define EXTENSOR_LOSS(Type, function, Option, option, standard)                    \
+  class Type : public Module<Type> {                                               \
+   public:                                                                         \
+    explicit Type(Reduction reduction = Reduction::mean, Option option = standard) \
+        : reduction_(reduction), option##_(option) {}                              \
+    Tensor forward(const Tensor& x, const Tensor& y) const {                       \
+      return function(x, y, reduction_, option##_);                                \
+    }                                                                              \
+    void visit(Walker&) {}                                                         \
+                                                                                   \
+   private:                                                                        \
+    Reduction reduction_;                                                          \
+    Option option##_;                                                              \
+  };
+EXTENSOR_LOSS(SmoothL1Loss, smooth_l1_loss, double, beta, 1)
+EXTENSOR_LOSS(HuberLoss, huber_loss, double, delta, 1)
+EXTENSOR_LOSS(HingeLoss, hinge_loss, double, margin, 1)
+EXTENSOR_LOSS(KLDivLoss, kl_divergence, bool, log_target, false)
+#undef EXTENSOR_LOSS
+
+struct CrossEntropyOptions {
+  Tensor weight = {};  // of every class
+  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = default_ignore_index;
+  double label_smoothing = 0;
+};
+class CrossEntropyLoss : public Module<CrossEntropyLoss> {
+ public:
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {}) : options_(std::move(options)) {}
+  Tensor forward(const Tensor& logits, const Tensor& target) const {
+    return cross_entropy(logits, target, options_.weight, options_.reduction, options_.ignore_index,
+                         options_.label_smoothing);
+  }
+  void visit(Walker&) {}
+
+ private:
+  CrossEntropyOptions options_;
+};
+
+struct NLLOptions {
+  Tensor weight = {};
+  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = default_ignore_index;
+};
+class NLLLoss : public Module<NLLLoss> {
+ public:
+  explicit NLLLoss(NLLOptions options = {}) : options_(std::move(options)) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return nll_loss(x, target, options_.weight, options_.reduction, options_.ignore_index);
+  }
+  void visit(Walker&) {}
+
+ private:
+  NLLOptions options_;
+};
+
+class FocalLoss : public Module<FocalLoss> {
+ public:
+  explicit FocalLoss(Reduction reduction = Reduction::mean, double alpha = 0.25, double gamma = 2)
+      : reduction_(reduction), alpha_(alpha), gamma_(gamma) {}
+  Tensor forward(const Tensor& x, const Tensor& y) const {
+    return focal_loss(x, y, reduction_, alpha_, gamma_);
+  }
+  void visit(Walker&) {}
+
+ private:
+  Reduction reduction_;
+  double alpha_, gamma_;
+};
+
+class TripletMarginLoss : public Module<TripletMarginLoss> {
+ public:
+  explicit TripletMarginLoss(double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
+                             Reduction reduction = Reduction::mean)
+      : margin_(margin), p_(p), eps_(eps), swap_(swap), reduction_(reduction) {}
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
+    return triplet_margin_loss(anchor, positive, negative, margin_, p_, eps_, swap_, reduction_);
+  }
+  void visit(Walker&) {}
+
+ private:
+  double margin_, p_, eps_;
+  bool swap_;
+  Reduction reduction_;
+};
+
+}  // namespace extensor::nn

@@ -1,0 +1,113 @@
+// Attention and transformers, with PyTorch's parameter names.
+#pragma once
+
+#include "extensor/nn/containers.h"
+#include "extensor/nn/layers.h"
+
+namespace extensor::nn {
+
+struct AttentionOptions {
+  double dropout = 0;  // of what attention gives each position
+  bool bias = true;
+  std::int64_t key_width = 0;    // 0: as the width
+  std::int64_t value_width = 0;  // 0: as the width
+  DType dtype = default_float;
+};
+
+// What a query may see.
+struct AttentionMasks {
+  Tensor mask = {};         // broadcasts to [batch, heads, queries, keys]: bool (true: seen), or
+                            // floats to add
+  Tensor key_padding = {};  // [batch, keys], bool: true where a key is padding, not to be seen
+  bool causal = false;      // query i sees the keys up to i
+};
+
+// Attention of several heads. Batches come first: [batch, sequence, width].
+class MultiheadAttention : public Module<MultiheadAttention> {
+ public:
+  MultiheadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const AttentionMasks& masks = {}) const;
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
+    return forward(x, x, x, masks);
+  }
+  std::string describe() const;
+  void visit(Walker& walk);
+
+  Parameter in_proj_weight;                               // [3 · width, width]: query, key, value
+  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // instead, where widths differ
+  Parameter in_proj_bias;                                 // [3 · width]
+  Linear out_proj;
+  Training training;
+
+ private:
+  std::int64_t width_, heads_;
+  double dropout_;
+};
+
+enum class TransformerActivation : std::uint8_t { relu, gelu };
+
+struct TransformerOptions {
+  std::int64_t feedforward = 2048;
+  double dropout = 0.1;
+  TransformerActivation activation = TransformerActivation::relu;
+  bool norm_first = false;  // normalize before attention and feed-forward, not after
+  double eps = 1e-5;
+  DType dtype = default_float;
+};
+
+class TransformerEncoderLayer : public Module<TransformerEncoderLayer> {
+ public:
+  TransformerEncoderLayer(std::int64_t width, std::int64_t heads,
+                          const TransformerOptions& options = {});
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  void visit(Walker& walk);
+
+  MultiheadAttention self_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2;
+  Dropout dropout, dropout1, dropout2;
+
+ private:
+  TransformerOptions options_;
+};
+
+class TransformerDecoderLayer : public Module<TransformerDecoderLayer> {
+ public:
+  TransformerDecoderLayer(std::int64_t width, std::int64_t heads,
+                          const TransformerOptions& options = {});
+  // `memory` is what the encoder gave.
+  Tensor forward(const Tensor& x, const Tensor& memory, const AttentionMasks& masks = {},
+                 const AttentionMasks& memory_masks = {}) const;
+  void visit(Walker& walk);
+
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2, norm3;
+  Dropout dropout, dropout1, dropout2, dropout3;
+
+ private:
+  TransformerOptions options_;
+};
+
+// Layers one after the other, copies of the first.
+class TransformerEncoder : public Module<TransformerEncoder> {
+ public:
+  TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t count);
+  Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  void visit(Walker& walk) { walk("layers", layers); }
+
+  ModuleList<TransformerEncoderLayer> layers;
+};
+
+class TransformerDecoder : public Module<TransformerDecoder> {
+ public:
+  TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t count);
+  Tensor forward(const Tensor& x, const Tensor& memory, const AttentionMasks& masks = {},
+                 const AttentionMasks& memory_masks = {}) const;
+  void visit(Walker& walk) { walk("layers", layers); }
+
+  ModuleList<TransformerDecoderLayer> layers;
+};
+
+}  // namespace extensor::nn

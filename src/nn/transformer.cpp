@@ -1,0 +1,266 @@
+#include "extensor/nn/transformer.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "extensor/attention.h"
+#include "extensor/creation.h"
+#include "extensor/dropout.h"
+#include "extensor/elementwise.h"
+#include "extensor/initializers.h"
+#include "extensor/linear.h"
+#include "extensor/manipulation.h"
+#include "extensor/matrix.h"
+#include "extensor/softmax.h"
+#include "nn/support.h"
+
+namespace extensor::nn {
+
+using extensor::detail::message;
+
+// ---- attention
+// -------------------------------------------------------------------------------------
+
+MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
+                                       const AttentionOptions& options)
+    : out_proj(width, width, {.bias = options.bias, .dtype = options.dtype}),
+      width_(width),
+      heads_(heads),
+      dropout_(options.dropout) {
+  detail::check_positive("MultiheadAttention", "width", width);
+  detail::check_positive("MultiheadAttention", "heads", heads);
+  if (width % heads != 0) {
+    throw ValueError(message("MultiheadAttention: ", heads, " heads do not divide width ", width));
+  }
+  if (!(dropout_ >= 0 && dropout_ <= 1)) {
+    throw ValueError(
+        message("MultiheadAttention: dropout is ", dropout_, ", must be between 0 and 1"));
+  }
+  const std::int64_t keys = options.key_width == 0 ? width : options.key_width;
+  const std::int64_t values = options.value_width == 0 ? width : options.value_width;
+  if (keys == width && values == width) {
+    in_proj_weight = Parameter(xavier_uniform({3 * width, width}, 1, options.dtype));
+  } else {
+    q_proj_weight = Parameter(xavier_uniform({width, width}, 1, options.dtype));
+    k_proj_weight = Parameter(xavier_uniform({width, keys}, 1, options.dtype));
+    v_proj_weight = Parameter(xavier_uniform({width, values}, 1, options.dtype));
+  }
+  if (options.bias) {
+    in_proj_bias = Parameter(zeros({3 * width}, options.dtype));
+    out_proj.bias = Parameter(zeros({width}, options.dtype));
+  }
+}
+
+namespace {
+
+// [batch, length, width] as [batch, heads, length, width / heads].
+Tensor by_heads(const Tensor& x, std::int64_t heads) {
+  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose({0, 2, 1, 3});
+}
+
+void check_sequence(const char* argument, const Tensor& x) {
+  if (x.ndim() == 3) return;
+  throw ShapeError(message("MultiheadAttention: ", argument, " is ", x.shape(),
+                           ", must be [batch, sequence, width]"));
+}
+
+// The mask and the padding of keys as one mask.
+Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
+  if (!masks.key_padding.defined()) return masks.mask;
+  const Tensor& padding = masks.key_padding;
+  if (padding.dtype() != DType::bool_ || !(padding.shape() == Shape{key.size(0), key.size(1)})) {
+    throw ShapeError(message("MultiheadAttention: key_padding is ", padding.shape(), " of ",
+                             padding.dtype(), ", must be [", key.size(0), ", ", key.size(1),
+                             "] of bool"));
+  }
+  const Tensor seen = logical_not(padding).reshape({key.size(0), 1, 1, key.size(1)});
+  if (!masks.mask.defined()) return seen;
+  if (masks.mask.dtype() == DType::bool_) return logical_and(masks.mask, seen);
+  return where(seen, masks.mask, full({}, -INFINITY, masks.mask.dtype()));
+}
+
+// Attention whose weights are thinned out: that is not what the fused kernel computes.
+Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                         bool causal, double p) {
+  Tensor scores = matmul(q, matrix_transpose(k)) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
+  const auto hide = [&](const Tensor& seen) {
+    scores = where(seen, scores, full({}, -INFINITY, scores.dtype()));
+  };
+  if (causal) hide(tril(ones({q.size(-2), k.size(-2)}, int8)).to(DType::bool_));
+  if (mask.defined()) {
+    if (mask.dtype() == DType::bool_) {
+      hide(mask);
+    } else {
+      scores = scores + mask;
+    }
+  }
+  return matmul(dropout(softmax(scores), p, true).output, v);
+}
+
+}  // namespace
+
+Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const AttentionMasks& masks) const {
+  check_sequence("query", query);
+  check_sequence("key", key);
+  check_sequence("value", value);
+  const bool itself =
+      query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
+  Tensor q, k, v;
+  if (in_proj_weight.defined() && itself) {
+    // One product for all three.
+    const Tensor all = linear(query, in_proj_weight, in_proj_bias);
+    const Tensor parts = all.reshape({query.size(0), query.size(1), 3, heads_, width_ / heads_})
+                             .transpose({2, 0, 3, 1, 4});
+    const std::vector<Tensor> each = unstack(parts, 0);
+    q = each[0], k = each[1], v = each[2];
+  } else {
+    const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
+      const Tensor weight =
+          own.defined() ? own.tensor()
+                        : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
+      const Tensor bias = in_proj_bias.defined()
+                              ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
+                              : Tensor();
+      return by_heads(linear(x, weight, bias), heads_);
+    };
+    q = projected(query, q_proj_weight, 0);
+    k = projected(key, k_proj_weight, 1);
+    v = projected(value, v_proj_weight, 2);
+  }
+  const Tensor mask = joint_mask(masks, key);
+  const Tensor seen = training && dropout_ > 0
+                          ? thinned_attention(q, k, v, mask, masks.causal, dropout_)
+                          : scaled_dot_product_attention(q, k, v, mask, masks.causal);
+  return out_proj(seen.transpose({0, 2, 1, 3}).reshape({query.size(0), query.size(1), width_}));
+}
+
+std::string MultiheadAttention::describe() const {
+  return message(heads_, " heads of ", width_ / heads_);
+}
+
+void MultiheadAttention::visit(Walker& walk) {
+  walk("in_proj_weight", in_proj_weight)("q_proj_weight", q_proj_weight)(
+      "k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight)("in_proj_bias", in_proj_bias)(
+      "out_proj", out_proj)("training", training);
+}
+
+// ---- layers
+// ----------------------------------------------------------------------------------------
+
+namespace {
+
+AttentionOptions attention_options(const TransformerOptions& options) {
+  return {.dropout = options.dropout, .dtype = options.dtype};
+}
+LinearOptions linear_options(const TransformerOptions& options) { return {.dtype = options.dtype}; }
+LayerNormOptions norm_options(const TransformerOptions& options) {
+  return {.eps = options.eps, .dtype = options.dtype};
+}
+
+template <class Layer>
+Tensor feed_forward(const Layer& layer, const Tensor& x, TransformerActivation activation) {
+  const Tensor hidden = layer.linear1(x);
+  return layer.linear2(
+      layer.dropout(activation == TransformerActivation::relu ? relu(hidden) : gelu(hidden)));
+}
+
+}  // namespace
+
+TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t width, std::int64_t heads,
+                                                 const TransformerOptions& options)
+    : self_attn(width, heads, attention_options(options)),
+      linear1(width, options.feedforward, linear_options(options)),
+      linear2(options.feedforward, width, linear_options(options)),
+      norm1(width, norm_options(options)),
+      norm2(width, norm_options(options)),
+      dropout(options.dropout),
+      dropout1(options.dropout),
+      dropout2(options.dropout),
+      options_(options) {}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
+  const auto attend = [&](const Tensor& y) { return dropout1(self_attn(y, masks)); };
+  const auto feed = [&](const Tensor& y) {
+    return dropout2(feed_forward(*this, y, options_.activation));
+  };
+  if (options_.norm_first) {
+    const Tensor y = x + attend(norm1(x));
+    return y + feed(norm2(y));
+  }
+  const Tensor y = norm1(x + attend(x));
+  return norm2(y + feed(y));
+}
+
+void TransformerEncoderLayer::visit(Walker& walk) {
+  walk("self_attn", self_attn)("linear1", linear1)("dropout", dropout)("linear2", linear2)(
+      "norm1", norm1)("norm2", norm2)("dropout1", dropout1)("dropout2", dropout2);
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t width, std::int64_t heads,
+                                                 const TransformerOptions& options)
+    : self_attn(width, heads, attention_options(options)),
+      multihead_attn(width, heads, attention_options(options)),
+      linear1(width, options.feedforward, linear_options(options)),
+      linear2(options.feedforward, width, linear_options(options)),
+      norm1(width, norm_options(options)),
+      norm2(width, norm_options(options)),
+      norm3(width, norm_options(options)),
+      dropout(options.dropout),
+      dropout1(options.dropout),
+      dropout2(options.dropout),
+      dropout3(options.dropout),
+      options_(options) {}
+
+Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory,
+                                        const AttentionMasks& masks,
+                                        const AttentionMasks& memory_masks) const {
+  const auto attend = [&](const Tensor& y) { return dropout1(self_attn(y, masks)); };
+  const auto look = [&](const Tensor& y) {
+    return dropout2(multihead_attn(y, memory, memory, memory_masks));
+  };
+  const auto feed = [&](const Tensor& y) {
+    return dropout3(feed_forward(*this, y, options_.activation));
+  };
+  if (options_.norm_first) {
+    const Tensor y = x + attend(norm1(x));
+    const Tensor z = y + look(norm2(y));
+    return z + feed(norm3(z));
+  }
+  const Tensor y = norm1(x + attend(x));
+  const Tensor z = norm2(y + look(y));
+  return norm3(z + feed(z));
+}
+
+void TransformerDecoderLayer::visit(Walker& walk) {
+  walk("self_attn", self_attn)("multihead_attn", multihead_attn)("linear1", linear1)(
+      "dropout", dropout)("linear2", linear2)("norm1", norm1)("norm2", norm2)("norm3", norm3)(
+      "dropout1", dropout1)("dropout2", dropout2)("dropout3", dropout3);
+}
+
+// ---- stacks
+// ----------------------------------------------------------------------------------------
+
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t count) {
+  detail::check_positive("TransformerEncoder", "count", count);
+  for (std::int64_t k = 0; k < count; ++k) layers.push_back(layer);
+}
+Tensor TransformerEncoder::forward(const Tensor& x, const AttentionMasks& masks) const {
+  Tensor y = x;
+  for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks);
+  return y;
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t count) {
+  detail::check_positive("TransformerDecoder", "count", count);
+  for (std::int64_t k = 0; k < count; ++k) layers.push_back(layer);
+}
+Tensor TransformerDecoder::forward(const Tensor& x, const Tensor& memory,
+                                   const AttentionMasks& masks,
+                                   const AttentionMasks& memory_masks) const {
+  Tensor y = x;
+  for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, masks, memory_masks);
+  return y;
+}
+
+}  // namespace extensor::nn
