@@ -184,11 +184,11 @@ std::pair<Tensor, Tensor> cross_entropy_forward(const char* operation, const Ten
     loss = detail::record(
         "cross_entropy", {logits, target}, std::move(loss),
         [logits = detail::Saved(logits), target = detail::Saved(target),
-         weight = detail::Saved(weight), statistics = statistics, reduction, ignore_index,
-         label_smoothing](const Tensor& g, detail::Node& node) -> detail::Gradients {
+         weight = detail::Saved(weight), statistics = detail::Saved(statistics), reduction,
+         ignore_index, label_smoothing](const Tensor& g, detail::Node& node) -> detail::Gradients {
           return cross_entropy_backward(g, logits.get(node), target.get(node), weight.get(node),
                                         reduction, ignore_index, label_smoothing, node.needs(1),
-                                        statistics);
+                                        statistics.get(node));
         });
     return {loss, statistics};
   }
