@@ -403,9 +403,9 @@ Tensors class_gradients(const Tensors& in, const Tensor& of_x, const Tensor& of_
 }
 
 // Of a double backward: the gradient of grad_output goes first.
-Tensors with_output(const Tensors& in, const std::pair<Tensor, Tensor>& second) {
-  Tensors gradients = class_gradients(in, second.second, Tensor());
-  gradients.insert(gradients.begin(), second.first);
+Tensors with_output(const Tensors& in, const LossSecondGradients& second) {
+  Tensors gradients = class_gradients(in, second.input, second.target);
+  gradients.insert(gradients.begin(), second.grad_output);
   return gradients;
 }
 
@@ -433,13 +433,11 @@ Sample cross_entropy_sample(const ClassCase& c) {
         g[0], in[0], in[1], weight_of(in), c.reduction, default_ignore_index, c.label_smoothing);
     return class_gradients(in, of_x, of_target);
   };
-  if (!c.probabilities) {
-    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      return with_output(
-          in, cross_entropy_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction,
-                                            default_ignore_index, c.label_smoothing));
-    };
-  }
+  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
+    return with_output(
+        in, cross_entropy_double_backward(gg[0], gg[1], g[0], in[0], in[1], weight_of(in),
+                                          c.reduction, default_ignore_index, c.label_smoothing));
+  };
   return sample;
 }
 
@@ -491,8 +489,9 @@ Sample nll_sample(const ClassCase& c) {
                            Tensor());
   };
   sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return with_output(
-        in, nll_loss_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction));
+    const auto [of_output, of_x] =
+        nll_loss_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction);
+    return with_output(in, {of_output, of_x, Tensor()});
   };
   return sample;
 }

@@ -57,6 +57,21 @@ void expect_same(const Tensor& got, const Tensor& expected, const Tensor& input,
 
 class AutogradDatabase : public ::testing::TestWithParam<std::string> {};
 
+// What the explicit backward gives for every input, undefined where there is no gradient.
+Tensors explicit_gradients(const Sample& sample, const Tensors& leaves, const Outputs& outputs) {
+  Tensors arguments, grad_outputs;
+  for (const Tensor& input : leaves) {
+    arguments.push_back(is_float(input) ? input.detach() : input);
+  }
+  std::size_t next = 0;
+  for (const Tensor& result : outputs.all) {
+    if (sample.saves_results) arguments.push_back(result.defined() ? result.detach() : result);
+    const bool tracked = is_float(result) && result.requires_grad();
+    grad_outputs.push_back(tracked ? outputs.gradients[next++] : Tensor());
+  }
+  return sample.backward(grad_outputs, arguments);
+}
+
 TEST_P(AutogradDatabase, GradientIsTheExplicitOne) {
   const Op& op = *find_op(GetParam());
   for (const Sample& sample : op.samples()) {
@@ -68,17 +83,7 @@ TEST_P(AutogradDatabase, GradientIsTheExplicitOne) {
       ASSERT_FALSE(outputs.tracked.empty()) << what << ": was not recorded";
       const Tensors got = grad(outputs.tracked, only_floats(leaves),
                                {.allow_unused = true, .grad_outputs = outputs.gradients});
-      Tensors arguments, grad_outputs;
-      for (const Tensor& input : leaves) {
-        arguments.push_back(is_float(input) ? input.detach() : input);
-      }
-      std::size_t next = 0;
-      for (const Tensor& result : outputs.all) {
-        if (sample.saves_results) arguments.push_back(result.defined() ? result.detach() : result);
-        const bool tracked = is_float(result) && result.requires_grad();
-        grad_outputs.push_back(tracked ? outputs.gradients[next++] : Tensor());
-      }
-      const Tensors expected = sample.backward(grad_outputs, arguments);
+      const Tensors expected = explicit_gradients(sample, leaves, outputs);
       std::size_t k = 0;
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         if (!is_float(leaves[i])) continue;
@@ -91,11 +96,14 @@ TEST_P(AutogradDatabase, GradientIsTheExplicitOne) {
 }
 
 // The first gradients as one vector, a function of the inputs and of the gradients of the results.
-Tensor first_gradients(const Sample& sample, const Tensors& inputs, const Tensors& leaves,
+// Inputs without a gradient, class weights say, are constants.
+Tensor first_gradients(const Sample& sample, const Tensors& has_gradient, const Tensors& leaves,
                        const Tensors& grad_leaves, bool create_graph) {
-  Tensors arguments;
+  Tensors arguments = sample.inputs;
   std::size_t next = 0;
-  for (const Tensor& input : inputs) arguments.push_back(is_float(input) ? leaves[next++] : input);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (has_gradient[i].defined()) arguments[i] = leaves[next++];
+  }
   const Outputs outputs = run(sample, arguments);
   Tensors flat;
   const Tensors gradients =
@@ -115,7 +123,11 @@ TEST_P(AutogradDatabase, SecondGradientAgreesWithFiniteDifferences) {
     const Tensors first_leaves = leaves_of(sample.inputs, float64);
     const Outputs outputs = run(sample, first_leaves);
     ASSERT_FALSE(outputs.tracked.empty()) << what << ": was not recorded";
-    Tensors points = only_floats(sample.inputs);
+    const Tensors has_gradient = explicit_gradients(sample, first_leaves, outputs);
+    Tensors points;
+    for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+      if (has_gradient[i].defined()) points.push_back(sample.inputs[i]);
+    }
     const std::size_t count = points.size();
     points.insert(points.end(), outputs.gradients.begin(), outputs.gradients.end());
     const auto split = [&](const Tensors& in, bool tracked) {
@@ -130,13 +142,13 @@ TEST_P(AutogradDatabase, SecondGradientAgreesWithFiniteDifferences) {
     const auto result = gradcheck(
         [&](const Tensors& in) {
           const auto [x, g] = split(in, false);
-          return first_gradients(sample, sample.inputs, x, g, false);
+          return first_gradients(sample, has_gradient, x, g, false);
         },
         [&](const Tensor& v, const Tensors& in) {
           const auto [x, g] = split(in, true);
           Tensors all = x;
           all.insert(all.end(), g.begin(), g.end());
-          const Tensor first = first_gradients(sample, sample.inputs, x, g, true);
+          const Tensor first = first_gradients(sample, has_gradient, x, g, true);
           Tensors second(all.size());
           if (first.requires_grad()) {
             second = grad(std::vector{first}, all, {.allow_unused = true, .grad_outputs = {v}});

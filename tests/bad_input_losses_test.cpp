@@ -198,7 +198,7 @@ CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {
        [&](const Tensor& g, Reduction r) { cross_entropy_backward(g, x, y, {}, r); }},
       {"cross_entropy_double_backward",
        [&](const Tensor& g, Reduction r) {
-         cross_entropy_double_backward(x, g, x, labels, {}, r);
+         cross_entropy_double_backward(x, {}, g, x, labels, {}, r);
        }},
       {"nll_loss_backward",
        [&](const Tensor& g, Reduction r) { nll_loss_backward(g, x, labels, {}, r); }},

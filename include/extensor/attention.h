@@ -16,7 +16,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const Tensor& mask = {}, bool causal = false,
                                     std::optional<double> scale = {});
 
-// The result, and what spares the backward a second forward.
+// The result, and what spares the backward a second forward; recorded, only the result is.
 struct AttentionResult {
   Tensor output;
   Tensor logsumexp;  // [..., Lq] of the scores, float32 or float64; −∞ where no key is seen

@@ -179,11 +179,14 @@ std::pair<Tensor, Tensor> cross_entropy_with_statistics(
     const Tensor& logits, const Tensor& target, const Tensor& weight = {},
     Reduction reduction = Reduction::mean, std::int64_t ignore_index = default_ignore_index,
     double label_smoothing = 0);
-// Of grad_logits as a function of grad_output and logits: the gradients of these two.
-std::pair<Tensor, Tensor> cross_entropy_double_backward(
-    const Tensor& grad_grad_logits, const Tensor& grad_output, const Tensor& logits,
-    const Tensor& target, const Tensor& weight = {}, Reduction reduction = Reduction::mean,
-    std::int64_t ignore_index = default_ignore_index, double label_smoothing = 0);
+// A grad_grad_target goes with a target of probabilities only.
+LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits,
+                                                  const Tensor& grad_grad_target,
+                                                  const Tensor& grad_output, const Tensor& logits,
+                                                  const Tensor& target, const Tensor& weight = {},
+                                                  Reduction reduction = Reduction::mean,
+                                                  std::int64_t ignore_index = default_ignore_index,
+                                                  double label_smoothing = 0);
 
 // −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
 // class indices.

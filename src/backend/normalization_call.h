@@ -32,7 +32,9 @@ struct BatchNormalizationCall {
   DType dtype;  // of x, grad_output and out
   std::int64_t outer, channels, inner;
   double eps;
-  bool training;  // statistics of this batch: written in the forward, found again in the backward
+  bool
+      training;  // statistics of this batch: the forward writes them, the backward finds them again
+  bool statistics_given = false;  // a backward reads them, in training too
   const std::byte* x;
   double* mean;                       // of every channel
   double* variance;                   // without correction

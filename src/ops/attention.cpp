@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
@@ -195,22 +196,44 @@ void check_saved(const char* operation, const char* argument, const Tensor& x,
 
 }  // namespace
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& mask, bool causal, std::optional<double> scale) {
-  constexpr const char* operation = "scaled_dot_product_attention";
+namespace {
+
+AttentionResult forward(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& mask, bool causal, std::optional<double> scale,
+                        bool with_logsumexp) {
+  if (detail::records(q, k, v, mask)) {
+    AttentionResult result =
+        detail::unrecorded([&] { return forward(operation, q, k, v, mask, causal, scale, true); });
+    const detail::SavedResult output(result.output);
+    result.output = detail::record(
+        "scaled_dot_product_attention", {q, k, v, mask}, std::move(result.output),
+        [q = detail::Saved(q), k = detail::Saved(k), v = detail::Saved(v),
+         mask = detail::Saved(mask), output, logsumexp = detail::Saved(result.logsumexp), causal,
+         scale](const Tensor& g, detail::Node& node) -> detail::Gradients {
+          const AttentionGradients gradients = scaled_dot_product_attention_backward(
+              g, q.get(node), k.get(node), v.get(node), mask.get(node), causal, scale,
+              {output.get(node), logsumexp.get(node)}, node.needs(3));
+          return {gradients.q, gradients.k, gradients.v, gradients.mask};
+        });
+    return result;
+  }
   Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
   convert(arguments, arguments.dtype);
-  return run_forward(operation, arguments, false).output;
+  return run_forward(operation, arguments, with_logsumexp);
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& mask, bool causal, std::optional<double> scale) {
+  return forward("scaled_dot_product_attention", q, k, v, mask, causal, scale, false).output;
 }
 
 AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
                                                             const Tensor& v, const Tensor& mask,
                                                             bool causal,
                                                             std::optional<double> scale) {
-  constexpr const char* operation = "scaled_dot_product_attention_with_logsumexp";
-  Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
-  convert(arguments, arguments.dtype);
-  return run_forward(operation, arguments, true);
+  return forward("scaled_dot_product_attention_with_logsumexp", q, k, v, mask, causal, scale, true);
 }
 
 AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
@@ -219,6 +242,25 @@ AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_outp
                                                          std::optional<double> scale,
                                                          const AttentionResult& saved,
                                                          bool mask_gradient) {
+  // What was saved is a function of the inputs, which the second derivative starts from.
+  if (detail::records(grad_output, q, k, v, mask)) {
+    std::vector<Tensor> gradients = detail::recorded_all(
+        "scaled_dot_product_attention_backward",
+        [&] {
+          const AttentionGradients g = scaled_dot_product_attention_backward(
+              grad_output, q, k, v, mask, causal, scale, saved, mask_gradient);
+          return std::vector{g.q, g.k, g.v, g.mask};
+        },
+        [causal, scale](const detail::Gradients& w, const detail::Node&, const Tensor& g,
+                        const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& mask) -> detail::Gradients {
+          const AttentionDoubleGradients second = scaled_dot_product_attention_double_backward(
+              {w[0], w[1], w[2], w[3]}, g, q, k, v, mask, causal, scale);
+          return {second.grad_output, second.q, second.k, second.v, second.mask};
+        },
+        grad_output, q, k, v, mask);
+    return {gradients[0], gradients[1], gradients[2], gradients[3]};
+  }
   constexpr const char* operation = "scaled_dot_product_attention_backward";
   Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
   const Shape output = arguments.shape({arguments.queries, arguments.value_width});

@@ -1,6 +1,7 @@
 // Cross-entropy and negative log-likelihood over classes.
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -168,27 +169,56 @@ void check_smoothing(const char* operation, double label_smoothing) {
 // ---- cross-entropy
 // ---------------------------------------------------------------------------------
 
+namespace {
+
+// The loss, and the rows' statistics where they are asked for.
+std::pair<Tensor, Tensor> cross_entropy_forward(const char* operation, const Tensor& logits,
+                                                const Tensor& target, const Tensor& weight,
+                                                Reduction reduction, std::int64_t ignore_index,
+                                                double label_smoothing, bool with_statistics) {
+  if (detail::records(logits, target)) {
+    auto [loss, statistics] = detail::unrecorded([&] {
+      return cross_entropy_forward(operation, logits, target, weight, reduction, ignore_index,
+                                   label_smoothing, true);
+    });
+    loss = detail::record(
+        "cross_entropy", {logits, target}, std::move(loss),
+        [logits = detail::Saved(logits), target = detail::Saved(target),
+         weight = detail::Saved(weight), statistics = detail::Saved(statistics), reduction,
+         ignore_index, label_smoothing](const Tensor& g, detail::Node& node) -> detail::Gradients {
+          return cross_entropy_backward(g, logits.get(node), target.get(node), weight.get(node),
+                                        reduction, ignore_index, label_smoothing, node.needs(1),
+                                        statistics.get(node));
+        });
+    return {loss, statistics};
+  }
+  check_smoothing(operation, label_smoothing);
+  const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
+  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
+  Tensor statistics;
+  if (with_statistics) {
+    statistics =
+        detail::make_empty(operation, {operands.layout.rows(), 2}, DType::float64, logits.device());
+    call.statistics = statistics.data<double>();
+  }
+  return {forward(operation, operands, call, reduction), statistics};
+}
+
+}  // namespace
+
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
                      Reduction reduction, std::int64_t ignore_index, double label_smoothing) {
-  check_smoothing("cross_entropy", label_smoothing);
-  const ClassOperands operands("cross_entropy", "logits", logits, target, weight, ignore_index,
-                               true);
-  return forward("cross_entropy", operands,
-                 operands.call(true, reduction, ignore_index, label_smoothing), reduction);
+  return cross_entropy_forward("cross_entropy", logits, target, weight, reduction, ignore_index,
+                               label_smoothing, false)
+      .first;
 }
 
 std::pair<Tensor, Tensor> cross_entropy_with_statistics(const Tensor& logits, const Tensor& target,
                                                         const Tensor& weight, Reduction reduction,
                                                         std::int64_t ignore_index,
                                                         double label_smoothing) {
-  const char* operation = "cross_entropy_with_statistics";
-  check_smoothing(operation, label_smoothing);
-  const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
-  Tensor statistics =
-      detail::make_empty(operation, {operands.layout.rows(), 2}, DType::float64, logits.device());
-  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
-  call.statistics = statistics.data<double>();
-  return {forward(operation, operands, call, reduction), statistics};
+  return cross_entropy_forward("cross_entropy_with_statistics", logits, target, weight, reduction,
+                               ignore_index, label_smoothing, true);
 }
 
 std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
@@ -196,6 +226,26 @@ std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, cons
                                                  Reduction reduction, std::int64_t ignore_index,
                                                  double label_smoothing, bool target_gradient,
                                                  const Tensor& statistics) {
+  if (detail::records(grad_output, logits, target)) {
+    const std::vector<Tensor> gradients = detail::recorded_all(
+        "cross_entropy_backward",
+        [&] {
+          auto [of_logits, of_target] =
+              cross_entropy_backward(grad_output, logits, target, weight, reduction, ignore_index,
+                                     label_smoothing, target_gradient, statistics);
+          return std::vector{of_logits, of_target};
+        },
+        [weight = detail::Saved(weight), reduction, ignore_index, label_smoothing](
+            const detail::Gradients& v, const detail::Node& node, const Tensor& g,
+            const Tensor& logits, const Tensor& target) -> detail::Gradients {
+          const LossSecondGradients second =
+              cross_entropy_double_backward(v[0], v[1], g, logits, target, weight.get(node),
+                                            reduction, ignore_index, label_smoothing);
+          return {second.grad_output, second.input, second.target};
+        },
+        grad_output, logits, target);
+    return {gradients[0], gradients[1]};
+  }
   check_smoothing("cross_entropy_backward", label_smoothing);
   ops::check_float("cross_entropy_backward", "logits", logits);
   const ClassOperands operands("cross_entropy_backward", "logits", logits, target, weight,
@@ -219,37 +269,48 @@ std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, cons
           grad_target.defined() ? grad_target.to(target.dtype()) : grad_target};
 }
 
-// grad_logits is linear in grad_output, and its derivative by the logits is that of the softmax in
-// it: g · scale · T for each row, T being the target's total.
-std::pair<Tensor, Tensor> cross_entropy_double_backward(const Tensor& grad_grad_logits,
-                                                        const Tensor& grad_output,
-                                                        const Tensor& logits, const Tensor& target,
-                                                        const Tensor& weight, Reduction reduction,
-                                                        std::int64_t ignore_index,
-                                                        double label_smoothing) {
+// With p = softmax(logits), t the smoothed and weighted target, T its total over a row and f =
+// grad_output as the reduction scales it: grad_logits = f (T p − t), and grad_target, of
+// probabilities, −f (1 − smoothing) weight log p.
+LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits,
+                                                  const Tensor& grad_grad_target,
+                                                  const Tensor& grad_output, const Tensor& logits,
+                                                  const Tensor& target, const Tensor& weight,
+                                                  Reduction reduction, std::int64_t ignore_index,
+                                                  double label_smoothing) {
   const char* operation = "cross_entropy_double_backward";
   check_smoothing(operation, label_smoothing);
   ops::check_float(operation, "logits", logits);
-  ops::check_float(operation, "grad_grad_logits", grad_grad_logits);
   const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
   const ClassRows& layout = operands.layout;
-  if (!(grad_grad_logits.shape() == logits.shape())) {
-    throw ShapeError(message(operation, ": grad_grad_logits is ", grad_grad_logits.shape(),
-                             ", logits are ", logits.shape()));
+  const bool of_probabilities = operands.probabilities.defined();
+  if (grad_grad_target.defined() && !of_probabilities) {
+    throw ValueError(
+        message(operation, ": grad_grad_target is given, but class indices have no gradient"));
   }
   const DType wide = ops::compute_dtype(operands.dtype);
+  // As rows; undefined stands for 0.
+  const auto given = [&](const char* argument, const Tensor& gradient) {
+    if (!gradient.defined()) return zeros(operands.x.shape(), wide);
+    ops::check_gradient(operation, argument, gradient, logits.shape());
+    return layout.to_rows(gradient.to(wide));
+  };
+  const Tensor a = given("grad_grad_logits", grad_grad_logits);
   const Tensor g = ops::loss_gradient_input(operation, grad_output, layout.row_shape(), reduction,
                                             operands.dtype)
                        .to(wide);
-  const Tensor x = operands.x.to(wide), a = layout.to_rows(grad_grad_logits.to(wide));
+  const Tensor x = operands.x.to(wide);
   const auto rows = layout.rows(), classes = layout.classes();
-  if (classes == 0) return {zeros_like(grad_output), zeros_like(logits)};
+  if (classes == 0) {
+    return {zeros_like(grad_output), zeros_like(logits),
+            of_probabilities ? zeros_like(target) : Tensor()};
+  }
 
   // The total of each row's target, [rows, 1], and what the mean divides by.
   const Tensor weights =
       operands.weight.defined() ? operands.weight.to(wide) : ones({classes}, wide);
   Tensor total, divisor;
-  if (operands.indices.defined()) {
+  if (!of_probabilities) {
     const Tensor flat = operands.indices.reshape({rows});
     const Tensor kept = not_equal(flat, ignore_index);
     const Tensor named = multiply(
@@ -265,19 +326,27 @@ std::pair<Tensor, Tensor> cross_entropy_double_backward(const Tensor& grad_grad_
     total = sum(smoothed * weights, 1, true);
     divisor = full({}, static_cast<double>(rows), wide);
   }
-  Tensor factor = reduction == Reduction::none ? g.reshape({rows, 1}) * total : g * total;
-  if (reduction == Reduction::mean) {
-    factor = factor / where(equal(divisor, 0), ones({}, wide), divisor);
-  }
-  const Tensor of_logits = softmax_backward(a, softmax(x)) * factor;
+  Tensor f = reduction == Reduction::none ? g.reshape({rows, 1}) : g;
+  if (reduction == Reduction::mean) f = f / where(equal(divisor, 0), ones({}, wide), divisor);
 
-  const Tensor unit = cross_entropy_backward(ones_like(g), layout.from_rows(x), target, weight,
-                                             reduction, ignore_index, label_smoothing, false)
-                          .first;
-  const Tensor product = multiply(unit, grad_grad_logits.to(wide));
+  const auto unit = cross_entropy_backward(ones_like(g), layout.from_rows(x), target, weight,
+                                           reduction, ignore_index, label_smoothing);
+  const Tensor p = softmax(x);
+  Tensor product = layout.to_rows(unit.first.to(wide)) * a;
+  Tensor of_logits = softmax_backward(a, p) * (f * total), of_target;
+  if (of_probabilities) {
+    const Tensor scaled = f * weights * (1 - label_smoothing);
+    if (grad_grad_target.defined()) {
+      const Tensor b = given("grad_grad_target", grad_grad_target);
+      product = product + layout.to_rows(unit.second.to(wide)) * b;
+      of_logits = of_logits - log_softmax_backward(b * scaled, log_softmax(x));
+    }
+    of_target = layout.from_rows((sum(a * p, 1, true) - a) * scaled).to(target.dtype());
+  }
   const Tensor of_output =
-      reduction == Reduction::none ? sum(product, layout.axis()) : sum(product);
-  return {of_output.to(grad_output.dtype()), layout.from_rows(of_logits).to(logits.dtype())};
+      reduction == Reduction::none ? sum(product, 1).reshape(layout.row_shape()) : sum(product);
+  return {of_output.to(grad_output.dtype()), layout.from_rows(of_logits).to(logits.dtype()),
+          of_target};
 }
 
 // ---- negative log-likelihood
@@ -285,12 +354,38 @@ std::pair<Tensor, Tensor> cross_entropy_double_backward(const Tensor& grad_grad_
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
                 std::int64_t ignore_index) {
+  if (detail::records(x)) {
+    Tensor loss =
+        detail::unrecorded([&] { return nll_loss(x, target, weight, reduction, ignore_index); });
+    return detail::record(
+        "nll_loss", {x}, std::move(loss),
+        [x = detail::Saved(x), target = detail::Saved(target), weight = detail::Saved(weight),
+         reduction, ignore_index](const Tensor& g, detail::Node& node) {
+          return nll_loss_backward(g, x.get(node), target.get(node), weight.get(node), reduction,
+                                   ignore_index);
+        });
+  }
   const ClassOperands operands("nll_loss", "x", x, target, weight, ignore_index, false);
   return forward("nll_loss", operands, operands.call(false, reduction, ignore_index, 0), reduction);
 }
 
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight, Reduction reduction, std::int64_t ignore_index) {
+  if (detail::records(grad_output, x)) {
+    // Linear in grad_output; x says the shape alone.
+    Tensor gradient = detail::unrecorded(
+        [&] { return nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index); });
+    return detail::record(
+        "nll_loss_backward", {grad_output, x}, std::move(gradient),
+        [g = detail::Saved(grad_output), x = detail::Saved(x), target = detail::Saved(target),
+         weight = detail::Saved(weight), reduction,
+         ignore_index](const Tensor& v, detail::Node& node) -> detail::Gradients {
+          return {nll_loss_double_backward(v, g.get(node), x.get(node), target.get(node),
+                                           weight.get(node), reduction, ignore_index)
+                      .first,
+                  Tensor()};
+        });
+  }
   ops::check_float("nll_loss_backward", "x", x);
   const ClassOperands operands("nll_loss_backward", "x", x, target, weight, ignore_index, false);
   return backward("nll_loss_backward", grad_output, operands,

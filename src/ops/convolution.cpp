@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -347,16 +348,94 @@ ConvolutionDoubleGradients double_backward(const BoundOp& op, const ConvolutionG
   return result;
 }
 
+// ---- recording
+// -------------------------------------------------------------------------------------
+
+// One of the three ops, by its public functions.
+template <class Given>
+struct RecordedOp {
+  const char* name;
+  const char* backward_name;
+  Tensor (*forward)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Given&);
+  ConvolutionGradients (*backward)(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                   const Given&, const WantedGradients&);
+  ConvolutionDoubleGradients (*double_backward)(const Tensor& grad_grad_x,
+                                                const Tensor& grad_grad_weight,
+                                                const Tensor& grad_grad_bias,
+                                                const Tensor& grad_output, const Tensor& x,
+                                                const Tensor& weight, const Given&);
+};
+
+// An operand of which the backward reads the shape alone unless the other's gradient is asked for:
+// it need not be kept then.
+detail::Saved kept_for(const Tensor& other, const Tensor& operand) {
+  if (detail::tracked(other)) return operand;
+  Tensor zero = detail::make_empty("convolution", {}, operand.dtype(), operand.device());
+  return zero.fill(0).broadcast_to(operand.shape());
+}
+
+template <class Given>
+Tensor recorded_forward(const RecordedOp<Given>& op, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias, const Given& options) {
+  Tensor result = detail::unrecorded([&] { return op.forward(x, weight, bias, options); });
+  const DType bias_dtype = bias.defined() ? bias.dtype() : weight.dtype();
+  return detail::record(
+      op.name, {x, weight, bias}, std::move(result),
+      [backward = op.backward, x = kept_for(weight, x), weight = kept_for(x, weight), bias_dtype,
+       options](const Tensor& g, detail::Node& node) -> detail::Gradients {
+        const WantedGradients wanted{node.needs(0), node.needs(1), node.needs(2)};
+        ConvolutionGradients gradients =
+            backward(g, x.get(node), weight.get(node), options, wanted);
+        if (wanted[2]) gradients.bias = gradients.bias.to(bias_dtype);
+        return {gradients.x, gradients.weight, gradients.bias};
+      });
+}
+
+template <class Given>
+ConvolutionGradients recorded_backward(const RecordedOp<Given>& op, const Tensor& grad_output,
+                                       const Tensor& x, const Tensor& weight, const Given& options,
+                                       const WantedGradients& wanted) {
+  std::vector<Tensor> results = detail::recorded_all(
+      op.backward_name,
+      [&] {
+        const ConvolutionGradients gradients = op.backward(grad_output, x, weight, options, wanted);
+        return std::vector{gradients.x, gradients.weight, gradients.bias};
+      },
+      [double_backward = op.double_backward, options](
+          const detail::Gradients& v, const detail::Node&, const Tensor& g, const Tensor& x,
+          const Tensor& weight) -> detail::Gradients {
+        const ConvolutionDoubleGradients second =
+            double_backward(v[0], v[1], v[2], g, x, weight, options);
+        return {second.grad_output, second.x, second.weight};
+      },
+      grad_output, x, weight);
+  return {results[0], results[1], results[2]};
+}
+
+constexpr RecordedOp<Conv2dOptions> recorded_conv2d{"conv2d", "conv2d_backward", conv2d,
+                                                    conv2d_backward, conv2d_double_backward};
+constexpr RecordedOp<Conv1dOptions> recorded_conv1d{"conv1d", "conv1d_backward", conv1d,
+                                                    conv1d_backward, conv1d_double_backward};
+constexpr RecordedOp<ConvTranspose2dOptions> recorded_conv_transpose2d{
+    "conv_transpose2d", "conv_transpose2d_backward", conv_transpose2d, conv_transpose2d_backward,
+    conv_transpose2d_double_backward};
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
+  if (detail::records(x, weight, bias)) {
+    return recorded_forward(recorded_conv2d, x, weight, bias, options);
+  }
   return forward(options_of("conv2d", options), x, weight, bias);
 }
 
 ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv2dOptions& options,
                                      const WantedGradients& wanted) {
+  if (detail::records(grad_output, x, weight)) {
+    return recorded_backward(recorded_conv2d, grad_output, x, weight, options, wanted);
+  }
   return backward(options_of("conv2d_backward", options), grad_output, x, weight, wanted);
 }
 
@@ -378,12 +457,18 @@ ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv1dOptions& options) {
+  if (detail::records(x, weight, bias)) {
+    return recorded_forward(recorded_conv1d, x, weight, bias, options);
+  }
   return forward(options_of("conv1d", options), x, weight, bias);
 }
 
 ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv1dOptions& options,
                                      const WantedGradients& wanted) {
+  if (detail::records(grad_output, x, weight)) {
+    return recorded_backward(recorded_conv1d, grad_output, x, weight, options, wanted);
+  }
   return backward(options_of("conv1d_backward", options), grad_output, x, weight, wanted);
 }
 
@@ -405,6 +490,9 @@ ConvolutionDoubleGradients conv1d_double_backward(const Tensor& grad_grad_x,
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& given) {
+  if (detail::records(x, weight, bias)) {
+    return recorded_forward(recorded_conv_transpose2d, x, weight, bias, given);
+  }
   const Options options = options_of("conv_transpose2d", given);
   const ConvolutionShape shape = plan_transposed(options, x, weight);
   if (bias.defined()) check_bias(options.operation, bias, shape.groups * shape.in_channels);
@@ -418,6 +506,9 @@ ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const 
                                                const Tensor& weight,
                                                const ConvTranspose2dOptions& given,
                                                const WantedGradients& wanted) {
+  if (detail::records(grad_output, x, weight)) {
+    return recorded_backward(recorded_conv_transpose2d, grad_output, x, weight, given, wanted);
+  }
   const Options options = options_of("conv_transpose2d_backward", given);
   const ConvolutionShape shape = plan_transposed(options, x, weight);
   ops::check_grad_output(options.operation, grad_output, x_shape(shape, false));

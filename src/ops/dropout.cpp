@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
@@ -38,6 +39,13 @@ Tensor masked(const char* operation, const Tensor& x, const DropoutMask& mask) {
 }  // namespace
 
 DropoutResult dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  if (detail::records(x)) {
+    DropoutResult result = detail::unrecorded([&] { return dropout(x, p, training, generator); });
+    result.output =
+        detail::record("dropout", {x}, std::move(result.output),
+                       [mask = result.mask](const Tensor& g) { return dropout_backward(g, mask); });
+    return result;
+  }
   check_probability("dropout", p);
   ops::check_float("dropout", "x", x);
   DropoutMask mask{{}, x.shape(), training ? p : 0};
@@ -48,6 +56,11 @@ DropoutResult dropout(const Tensor& x, double p, bool training, Generator& gener
 }
 
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "dropout_backward", [&] { return dropout_backward(grad_output, mask); },
+        [mask](const Tensor& v) { return dropout_backward(v, mask); }, grad_output);
+  }
   check_probability("dropout_backward", mask.p);
   ops::check_grad_output("dropout_backward", grad_output, mask.shape);
   return masked("dropout_backward", grad_output, mask);

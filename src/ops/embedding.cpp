@@ -2,7 +2,10 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
 #include "ops/index_range.h"
 #include "ops/launch.h"
 
@@ -29,6 +32,14 @@ EmbeddingCall embedding_call(bool backward, DType dtype, std::int64_t rows, std:
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  if (detail::records(weight)) {
+    Tensor result = detail::unrecorded([&] { return embedding(weight, ids); });
+    return detail::record(
+        "embedding", {weight}, std::move(result),
+        [ids = detail::Saved(ids), rows = weight.size(0)](const Tensor& g, detail::Node& node) {
+          return embedding_backward(g, ids.get(node), rows);
+        });
+  }
   const ops::Source both[] = {weight, ids};
   ops::common_device("embedding", both);
   if (weight.ndim() != 2) {
@@ -49,6 +60,18 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
 
 Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,
                           std::optional<std::int64_t> padding_idx) {
+  if (detail::records(grad_output)) {
+    Tensor result =
+        detail::unrecorded([&] { return embedding_backward(grad_output, ids, rows, padding_idx); });
+    return detail::record(
+        "embedding_backward", {grad_output}, std::move(result),
+        [ids = detail::Saved(ids), rows, padding_idx](const Tensor& v, detail::Node& node) {
+          const Tensor gathered = embedding(v, ids.get(node));
+          if (!padding_idx) return gathered;
+          const std::int64_t skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+          return where(equal(ids.get(node), skipped).unsqueeze(-1), zeros({}, v.dtype()), gathered);
+        });
+  }
   const char* operation = "embedding_backward";
   const ops::Source both[] = {grad_output, ids};
   ops::common_device(operation, both);

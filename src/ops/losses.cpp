@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -94,8 +95,36 @@ struct Operands {
   }
 };
 
+// Which gradients are asked for.
+struct Wanted {
+  bool x = true, y = true;
+};
+
+constexpr const char* backward_names[] = {
+#define LOSS(name, ...) #name "_backward",
+#include "backend/losses.def"
+};
+
+std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tensor& grad_output,
+                                   const Tensor& x, const Tensor& y, Reduction reduction,
+                                   Wanted wanted, Parameters parameters = {});
+// The public double backward of the loss.
+LossSecondGradients double_backward(LossOp op, const Tensor& grad_grad_x, const Tensor& grad_grad_y,
+                                    const Tensor& grad_output, const Tensor& x, const Tensor& y,
+                                    Reduction reduction, Parameters parameters);
+
 Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& y,
                Reduction reduction, Parameters parameters = {}) {
+  if (detail::records(x, y)) {
+    return detail::record(
+        operation, {x, y},
+        detail::unrecorded([&] { return forward(op, operation, x, y, reduction, parameters); }),
+        [=, x = detail::Saved(x), y = detail::Saved(y)](const Tensor& g,
+                                                        detail::Node& node) -> detail::Gradients {
+          return backward(op, backward_names[static_cast<int>(op)], g, x.get(node), y.get(node),
+                          reduction, {node.needs(0), node.needs(1)}, parameters);
+        });
+  }
   const Operands operands(operation, x, y);
   LossCall call = operands.call(op, reduction, parameters);
   Tensor result = detail::make_empty(operation, ops::loss_shape(x.shape(), reduction),
@@ -107,22 +136,40 @@ Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& 
 
 std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tensor& grad_output,
                                    const Tensor& x, const Tensor& y, Reduction reduction,
-                                   bool target_gradient, Parameters parameters = {}) {
-  check_float(operation, "input", x);
+                                   Wanted wanted, Parameters parameters) {
+  if (detail::records(grad_output, x, y)) {
+    const std::vector<Tensor> gradients = detail::recorded_all(
+        operation,
+        [&] {
+          auto [of_x, of_y] =
+              backward(op, operation, grad_output, x, y, reduction, wanted, parameters);
+          return std::vector{of_x, of_y};
+        },
+        [=](const detail::Gradients& v, const detail::Node&, const Tensor& g, const Tensor& x,
+            const Tensor& y) -> detail::Gradients {
+          const LossSecondGradients second =
+              double_backward(op, v[0], v[1], g, x, y, reduction, parameters);
+          return {second.grad_output, second.input, second.target};
+        },
+        grad_output, x, y);
+    return {gradients[0], gradients[1]};
+  }
+  if (wanted.x) check_float(operation, "input", x);
   const Operands operands(operation, x, y);
   LossCall call = operands.call(op, reduction, parameters);
   const Tensor g =
       ops::loss_gradient_input(operation, grad_output, x.shape(), reduction, operands.x.dtype());
-  Tensor grad_x = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
-  Tensor grad_y;
-  if (wants_gradient(y, target_gradient)) {
-    grad_y = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
-    call.gradient_y = grad_y.impl().data;
-  }
+  const auto gradient_of = [&](bool is_wanted, std::byte*& data) {
+    if (!is_wanted) return Tensor();
+    Tensor gradient = detail::make_empty(operation, x.shape(), operands.x.dtype(), x.device());
+    data = gradient.impl().data;
+    return gradient;
+  };
+  const Tensor of_x = gradient_of(wanted.x, call.gradient_x);
+  const Tensor of_y = gradient_of(wants_gradient(y, wanted.y), call.gradient_y);
   call.g = g.impl().data;
-  call.gradient_x = grad_x.impl().data;
   if (x.numel() != 0) backend::backend_for(x.device()).loss(call);
-  return {grad_x.to(x.dtype()), grad_y.defined() ? grad_y.to(y.dtype()) : grad_y};
+  return {of_x.defined() ? of_x.to(x.dtype()) : of_x, of_y.defined() ? of_y.to(y.dtype()) : of_y};
 }
 
 void check_parameter(const char* operation, const char* name, double value, bool allowed,
@@ -200,7 +247,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                                                         const Tensor& y, Reduction reduction,
                                                         bool target_gradient) {
   return backward(LossOp::binary_cross_entropy, "binary_cross_entropy_backward", grad_output, p, y,
-                  reduction, target_gradient);
+                  reduction, {true, target_gradient});
 }
 
 // Where p is clamped, the gradients do not depend on it.
@@ -232,7 +279,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(const Tensor
                                                                     bool target_gradient) {
   return backward(LossOp::binary_cross_entropy_with_logits,
                   "binary_cross_entropy_with_logits_backward", grad_output, x, y, reduction,
-                  target_gradient);
+                  {true, target_gradient});
 }
 
 LossSecondGradients binary_cross_entropy_with_logits_double_backward(
@@ -255,7 +302,7 @@ std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output,
                                                       const Tensor& y, Reduction reduction,
                                                       bool target_gradient) {
   return backward(LossOp::mean_squared_error, "mean_squared_error_backward", grad_output, x, y,
-                  reduction, target_gradient);
+                  reduction, {true, target_gradient});
 }
 
 LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
@@ -277,7 +324,7 @@ std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tens
                                            const Tensor& y, Reduction reduction,
                                            bool target_gradient) {
   return backward(LossOp::l1_loss, "l1_loss_backward", grad_output, x, y, reduction,
-                  target_gradient);
+                  {true, target_gradient});
 }
 
 LossSecondGradients l1_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
@@ -308,7 +355,7 @@ std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, con
                                                   bool target_gradient) {
   check_beta("smooth_l1_loss_backward", beta);
   return backward(LossOp::smooth_l1_loss, "smooth_l1_loss_backward", grad_output, x, y, reduction,
-                  target_gradient, {beta});
+                  {true, target_gradient}, {beta});
 }
 
 LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
@@ -335,7 +382,7 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
                                               bool target_gradient) {
   check_delta("huber_loss_backward", delta);
   return backward(LossOp::huber_loss, "huber_loss_backward", grad_output, x, y, reduction,
-                  target_gradient, {delta});
+                  {true, target_gradient}, {delta});
 }
 
 LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
@@ -360,7 +407,7 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
                                               const Tensor& y, Reduction reduction, double margin,
                                               bool target_gradient) {
   return backward(LossOp::hinge_loss, "hinge_loss_backward", grad_output, x, y, reduction,
-                  target_gradient, {margin});
+                  {true, target_gradient}, {margin});
 }
 
 LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
@@ -388,7 +435,7 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  const Tensor& y, Reduction reduction,
                                                  bool log_target, bool target_gradient) {
   return backward(divergence(log_target), "kl_divergence_backward", grad_output, x, y, reduction,
-                  target_gradient);
+                  {true, target_gradient});
 }
 
 // The gradient of a y of 0 is 0 whatever x is.
@@ -428,7 +475,7 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
                                               double gamma, bool target_gradient) {
   check_focus("focal_loss_backward", alpha, gamma);
   return backward(LossOp::focal_loss, "focal_loss_backward", grad_output, x, y, reduction,
-                  target_gradient, {alpha, gamma});
+                  {true, target_gradient}, {alpha, gamma});
 }
 
 // The product of w = alpha_t, m = miss^gamma and the cross-entropy e, by the product rule; miss is
@@ -468,5 +515,42 @@ LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const 
   return s.result(focal_loss_backward(s.one(), s.x, s.y, Reduction::none, alpha, gamma), xx, xy,
                   yy);
 }
+
+namespace {
+
+LossSecondGradients double_backward(LossOp op, const Tensor& a, const Tensor& b, const Tensor& g,
+                                    const Tensor& x, const Tensor& y, Reduction reduction,
+                                    Parameters parameters) {
+  const auto [p, q] = parameters;
+  // An input that is not a float has no gradient, but the target's may be asked for.
+  const Tensor input = is_floating_point(x.dtype()) ? x : x.to(default_float);
+  switch (op) {
+    case LossOp::binary_cross_entropy:
+      return binary_cross_entropy_double_backward(a, b, g, input, y, reduction);
+    case LossOp::binary_cross_entropy_with_logits:
+      return binary_cross_entropy_with_logits_double_backward(a, b, g, input, y, reduction);
+    case LossOp::mean_squared_error:
+      return mean_squared_error_double_backward(a, b, g, input, y, reduction);
+    case LossOp::l1_loss:
+      return l1_loss_double_backward(a, b, g, input, y, reduction);
+    case LossOp::smooth_l1_loss:
+      return smooth_l1_loss_double_backward(a, b, g, input, y, reduction, p);
+    case LossOp::huber_loss:
+      return huber_loss_double_backward(a, b, g, input, y, reduction, p);
+    case LossOp::hinge_loss:
+      return hinge_loss_double_backward(a, b, g, input, y, reduction, p);
+    case LossOp::kl_divergence:
+      return kl_divergence_double_backward(a, b, g, input, y, reduction, false);
+    case LossOp::kl_divergence_of_logarithms:
+      return kl_divergence_double_backward(a, b, g, input, y, reduction, true);
+    case LossOp::focal_loss:
+      return focal_loss_double_backward(a, b, g, input, y, reduction, p, q);
+    case LossOp::count:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
 
 }  // namespace extensor

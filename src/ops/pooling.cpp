@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -197,11 +198,28 @@ Tensor forward(PoolingOp op, const Options& options, const Tensor& x) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const MaxPool2dOptions& options) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "max_pool2d", [&] { return max_pool2d(x, kernel, options); },
+        [kernel, options](const Tensor& g, const Tensor& x) {
+          return max_pool2d_backward(g, x, kernel, options);
+        },
+        x);
+  }
   return forward(PoolingOp::largest, options_of("max_pool2d", kernel, options), x);
 }
 
 Tensor max_pool2d_backward(const Tensor& grad_output, const Tensor& x, const Size2d& kernel,
                            const MaxPool2dOptions& given) {
+  if (detail::records(grad_output, x)) {
+    // Which element is the largest does not move with x.
+    return detail::recorded(
+        "max_pool2d_backward", [&] { return max_pool2d_backward(grad_output, x, kernel, given); },
+        [kernel, given](const Tensor& v, const Tensor& g, const Tensor& x) -> detail::Gradients {
+          return {max_pool2d_double_backward(v, g, x, kernel, given).first, Tensor()};
+        },
+        grad_output, x);
+  }
   const Options options = options_of("max_pool2d_backward", kernel, given);
   const Shape result = result_shape(options, x.shape());
   ops::check_float(options.operation, "x", x);
@@ -270,11 +288,25 @@ std::pair<Tensor, Tensor> max_pool2d_double_backward(const Tensor& grad_grad_x,
 }
 
 Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const AvgPool2dOptions& options) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "avg_pool2d", [&] { return avg_pool2d(x, kernel, options); },
+        [shape = x.shape(), kernel, options](const Tensor& g) {
+          return avg_pool2d_backward(g, shape, kernel, options);
+        },
+        x);
+  }
   return forward(PoolingOp::average, options_of("avg_pool2d", kernel, options), x);
 }
 
 Tensor avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape,
                            const Size2d& kernel, const AvgPool2dOptions& given) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "avg_pool2d_backward",
+        [&] { return avg_pool2d_backward(grad_output, input_shape, kernel, given); },
+        [kernel, given](const Tensor& v) { return avg_pool2d(v, kernel, given); }, grad_output);
+  }
   const Options options = options_of("avg_pool2d_backward", kernel, given);
   const Shape result = result_shape(options, input_shape);
   ops::check_grad_output(options.operation, grad_output, result);
@@ -301,6 +333,11 @@ void check_pixels(const char* operation, const Shape& x, const Shape& result) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "adaptive_avg_pool2d", [&] { return adaptive_avg_pool2d(x, output); },
+        [shape = x.shape()](const Tensor& g) { return adaptive_avg_pool2d_backward(g, shape); }, x);
+  }
   constexpr const char* operation = "adaptive_avg_pool2d";
   check_at_least(operation, "output", output, 0);
   check_image(operation, "x", x.shape());
@@ -313,6 +350,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output) {
 }
 
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "adaptive_avg_pool2d_backward",
+        [&] { return adaptive_avg_pool2d_backward(grad_output, input_shape); },
+        [shape = grad_output.shape()](const Tensor& v) {
+          return adaptive_avg_pool2d(v, {shape[2], shape[3]});
+        },
+        grad_output);
+  }
   constexpr const char* operation = "adaptive_avg_pool2d_backward";
   check_image(operation, "input_shape", input_shape);
   check_image(operation, "grad_output", grad_output.shape());

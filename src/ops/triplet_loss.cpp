@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/losses.h"
@@ -88,10 +89,26 @@ struct Triplet {
   }
 };
 
+std::vector<Tensor> as_list(const TripletGradients& gradients) {
+  return {gradients.anchor, gradients.positive, gradients.negative};
+}
+
 }  // namespace
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, Reduction reduction) {
+  // One step with the explicit gradient, which says what the ends of the distances give.
+  if (detail::records(anchor, positive, negative)) {
+    return detail::recorded(
+        "triplet_margin_loss",
+        [&] {
+          return triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction);
+        },
+        [=](const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& c) {
+          return as_list(triplet_margin_loss_backward(g, a, b, c, margin, p, eps, swap, reduction));
+        },
+        anchor, positive, negative);
+  }
   const Triplet t("triplet_margin_loss", anchor, positive, negative, margin, p, eps);
   const Tensor near = Distance(t.anchor, t.positive, p, eps).value;
   Tensor far = Distance(t.anchor, t.negative, p, eps).value;
@@ -104,6 +121,22 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               const Tensor& positive, const Tensor& negative,
                                               double margin, double p, double eps, bool swap,
                                               Reduction reduction) {
+  if (detail::records(grad_output, anchor, positive, negative)) {
+    const std::vector<Tensor> gradients = detail::recorded_all(
+        "triplet_margin_loss_backward",
+        [&] {
+          return as_list(triplet_margin_loss_backward(grad_output, anchor, positive, negative,
+                                                      margin, p, eps, swap, reduction));
+        },
+        [=](const detail::Gradients& v, const detail::Node&, const Tensor& g, const Tensor& a,
+            const Tensor& b, const Tensor& c) -> detail::Gradients {
+          const TripletSecondGradients second = triplet_margin_loss_double_backward(
+              {v[0], v[1], v[2]}, g, a, b, c, margin, p, eps, swap, reduction);
+          return {second.grad_output, second.anchor, second.positive, second.negative};
+        },
+        grad_output, anchor, positive, negative);
+    return {gradients[0], gradients[1], gradients[2]};
+  }
   const char* operation = "triplet_margin_loss_backward";
   const Triplet t(operation, anchor, positive, negative, margin, p, eps);
   const Tensor g = t.gradient(operation, grad_output, reduction);

@@ -51,6 +51,9 @@ class BatchNormalizer {
   }
 
  private:
+  // A pass over x then takes the gradients' sums alone.
+  bool knows_statistics() const { return !call_.training || call_.statistics_given; }
+
   // Of every block and channel, [blocks, channels].
   struct Records {
     std::vector<T> centre, sum, squares, gradient, product;
@@ -114,8 +117,14 @@ class BatchNormalizer {
     };
     const std::size_t at = unsigned_of(block * call_.channels + first);
     const T* x = read(call_.x, 0);
-    kernels_.column_moments(x, unsigned_of(rows), unsigned_of(columns), unsigned_of(stride),
-                            &records_.centre[at], &records_.sum[at], &records_.squares[at]);
+    if (knows_statistics()) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        records_.centre[at + unsigned_of(c)] = static_cast<T>(call_.mean[first + c]);
+      }
+    } else {
+      kernels_.column_moments(x, unsigned_of(rows), unsigned_of(columns), unsigned_of(stride),
+                              &records_.centre[at], &records_.sum[at], &records_.squares[at]);
+    }
     if (call_.grad_output == nullptr) return;
     const T* g = read(call_.grad_output, block_rows * columns);
     kernels_.column_gradient_sums(g, x, unsigned_of(rows), unsigned_of(columns),
@@ -139,13 +148,18 @@ class BatchNormalizer {
   void moments_of_piece(std::int64_t unit, T* buffer) {
     const Piece at = piece_of(unit);
     const T* x = edge_.read(call_.x, at.offset, at.n, buffer);
-    const Moments<T> moments = kernels_.moments(x, unsigned_of(at.n), true);
-    records_.centre[at.record] = moments.centre;
-    records_.sum[at.record] = static_cast<T>(moments.sum);
-    records_.squares[at.record] = static_cast<T>(moments.squares);
+    if (knows_statistics()) {
+      records_.centre[at.record] = static_cast<T>(call_.mean[at.channel]);
+    } else {
+      const Moments<T> moments = kernels_.moments(x, unsigned_of(at.n), true);
+      records_.centre[at.record] = moments.centre;
+      records_.sum[at.record] = static_cast<T>(moments.sum);
+      records_.squares[at.record] = static_cast<T>(moments.squares);
+    }
     if (call_.grad_output == nullptr) return;
     const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer, at.n);
-    const GradientSums sums = kernels_.gradient_sums(g, x, moments.centre, unsigned_of(at.n));
+    const GradientSums sums =
+        kernels_.gradient_sums(g, x, records_.centre[at.record], unsigned_of(at.n));
     records_.gradient[at.record] = static_cast<T>(sums.gradient);
     records_.product[at.record] = static_cast<T>(sums.product);
   }
@@ -176,7 +190,7 @@ class BatchNormalizer {
     const auto record = [&](const std::vector<T>& list, std::int64_t block) {
       return static_cast<double>(list[unsigned_of(block * call_.channels + c)]);
     };
-    if (call_.training) {
+    if (!knows_statistics()) {
       double total = 0;
       for (std::int64_t b = 0; b < blocks_; ++b) {
         total += elements_of(b) * record(records_.centre, b) + record(records_.sum, b);
