@@ -22,6 +22,7 @@
 #include "extensor/manipulation.h"     // IWYU pragma: export
 #include "extensor/matrix.h"           // IWYU pragma: export
 #include "extensor/memory.h"           // IWYU pragma: export
+#include "extensor/models.h"           // IWYU pragma: export
 #include "extensor/nn.h"               // IWYU pragma: export
 #include "extensor/normalization.h"    // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export

@@ -1,0 +1,100 @@
+// Networks that many begin with, as modules with PyTorch's parameter names.
+#pragma once
+
+#include "extensor/nn.h"
+
+namespace extensor::models {
+
+// Linear layers with ReLU between them: widths {784, 512, 256, 10}.
+class Mlp : public nn::Module<Mlp> {
+ public:
+  explicit Mlp(const std::vector<std::int64_t>& widths);
+  Tensor forward(const Tensor& x) const;  // [n, …]: flattened to the first width
+  void visit(nn::Walker& walk) { walk("layers", layers); }
+
+  nn::ModuleList<nn::Linear> layers;
+};
+
+// LeNet-5 for 28 × 28 images of one channel, with ReLU and max pooling.
+struct LeNet : nn::Module<LeNet> {
+  nn::Conv2d conv1{1, 6, 5, {.padding = 2}};
+  nn::Conv2d conv2{6, 16, 5};
+  nn::Linear fc1{400, 120};
+  nn::Linear fc2{120, 84};
+  nn::Linear fc3{84, 10};
+  Tensor forward(const Tensor& x) const;  // [n, 1, 28, 28] → [n, 10]
+};
+
+// Two convolutions and a way around them.
+class ResidualBlock : public nn::Module<ResidualBlock> {
+ public:
+  ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride);
+  Tensor forward(const Tensor& x) const;
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d bn2;
+  nn::Sequential downsample;  // empty where shapes agree
+};
+
+struct ResNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;
+  bool small_images = true;  // 32 × 32: a 3 × 3 stem without pooling
+};
+class ResNet18 : public nn::Module<ResNet18> {
+ public:
+  explicit ResNet18(const ResNetOptions& options = {});
+  Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::ModuleList<ResidualBlock> layer1, layer2, layer3, layer4;
+  nn::Linear fc;
+
+ private:
+  bool small_images_;
+};
+
+struct GptOptions {
+  std::int64_t vocabulary = 65;
+  std::int64_t block = 64;  // the longest sequence
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t width = 128;
+  double dropout = 0;
+};
+// One block of a GPT: attention to what came before, then a perceptron, each around a norm.
+class GptBlock : public nn::Module<GptBlock> {
+ public:
+  explicit GptBlock(const GptOptions& options);
+  Tensor forward(const Tensor& x) const;
+  void visit(nn::Walker& walk);
+
+  nn::LayerNorm ln_1;
+  nn::MultiheadAttention attn;
+  nn::LayerNorm ln_2;
+  nn::Linear fc, proj;
+  nn::Dropout dropout;
+};
+class Gpt : public nn::Module<Gpt> {
+ public:
+  explicit Gpt(const GptOptions& options = {});
+  Tensor forward(const Tensor& tokens) const;  // int64 [n, length] → logits [n, length, vocabulary]
+  void visit(nn::Walker& walk);
+  const GptOptions& options() const { return options_; }
+
+  nn::Embedding wte, wpe;
+  nn::Dropout dropout;
+  nn::ModuleList<GptBlock> h;
+  nn::LayerNorm ln_f;
+  nn::Linear lm_head;
+
+ private:
+  GptOptions options_;
+};
+
+}  // namespace extensor::models

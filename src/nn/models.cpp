@@ -1,0 +1,150 @@
+#include "extensor/models.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "extensor/autograd.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/linear.h"
+#include "extensor/pooling.h"
+
+namespace extensor::models {
+
+using extensor::detail::message;
+
+Mlp::Mlp(const std::vector<std::int64_t>& widths) {
+  if (widths.size() < 2) {
+    throw ValueError(message("Mlp: ", widths.size(), " widths, must be 2 or more"));
+  }
+  for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+    layers.push_back(nn::Linear(widths[k], widths[k + 1]));
+  }
+}
+
+Tensor Mlp::forward(const Tensor& x) const {
+  Tensor y = x.ndim() > 2 ? x.reshape({x.size(0), -1}) : x;
+  std::size_t left = layers.size();
+  for (const nn::Linear& layer : layers) {
+    y = linear(y, layer.weight, layer.bias, --left == 0 ? Activation::none : Activation::relu);
+  }
+  return y;
+}
+
+Tensor LeNet::forward(const Tensor& x) const {
+  Tensor y = max_pool2d(relu(conv1(x)), 2);
+  y = max_pool2d(relu(conv2(y)), 2);
+  y = y.reshape({y.size(0), -1});
+  y = linear(y, fc1.weight, fc1.bias, Activation::relu);
+  y = linear(y, fc2.weight, fc2.bias, Activation::relu);
+  return fc3(y);
+}
+
+// ---- ResNet
+// ----------------------------------------------------------------------------------------
+
+ResidualBlock::ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride)
+    : conv1(in_channels, channels, 3, {.stride = stride, .padding = 1, .bias = false}),
+      bn1(channels),
+      conv2(channels, channels, 3, {.padding = 1, .bias = false}),
+      bn2(channels) {
+  if (stride == 1 && in_channels == channels) return;
+  downsample.push_back(nn::Conv2d(in_channels, channels, 1, {.stride = stride, .bias = false}));
+  downsample.push_back(nn::BatchNorm2d(channels));
+}
+
+Tensor ResidualBlock::forward(const Tensor& x) const {
+  const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
+  return relu(y + (downsample.size() == 0 ? x : downsample(x)));
+}
+
+void ResidualBlock::visit(nn::Walker& walk) {
+  walk("conv1", conv1)("bn1", bn1)("conv2", conv2)("bn2", bn2);
+  if (downsample.size() != 0) walk("downsample", downsample);
+}
+
+ResNet18::ResNet18(const ResNetOptions& options)
+    : conv1(options.channels, 64, options.small_images ? 3 : 7,
+            {.stride = options.small_images ? 1 : 2,
+             .padding = options.small_images ? 1 : 3,
+             .bias = false}),
+      bn1(64),
+      layer1{ResidualBlock(64, 64, 1), ResidualBlock(64, 64, 1)},
+      layer2{ResidualBlock(64, 128, 2), ResidualBlock(128, 128, 1)},
+      layer3{ResidualBlock(128, 256, 2), ResidualBlock(256, 256, 1)},
+      layer4{ResidualBlock(256, 512, 2), ResidualBlock(512, 512, 1)},
+      fc(512, options.classes),
+      small_images_(options.small_images) {}
+
+Tensor ResNet18::forward(const Tensor& x) const {
+  Tensor y = relu(bn1(conv1(x)));
+  if (!small_images_) y = max_pool2d(y, 3, {.stride = 2, .padding = 1});
+  for (const auto* stage : {&layer1, &layer2, &layer3, &layer4}) {
+    for (const ResidualBlock& block : *stage) y = block(y);
+  }
+  return fc(adaptive_avg_pool2d(y, 1).reshape({y.size(0), 512}));
+}
+
+void ResNet18::visit(nn::Walker& walk) {
+  walk("conv1", conv1)("bn1", bn1)("layer1", layer1)("layer2", layer2)("layer3", layer3)(
+      "layer4", layer4)("fc", fc);
+}
+
+// ---- GPT
+// -------------------------------------------------------------------------------------------
+
+GptBlock::GptBlock(const GptOptions& options)
+    : ln_1(options.width),
+      attn(options.width, options.heads, {.dropout = options.dropout}),
+      ln_2(options.width),
+      fc(options.width, 4 * options.width),
+      proj(4 * options.width, options.width),
+      dropout(options.dropout) {}
+
+Tensor GptBlock::forward(const Tensor& x) const {
+  const Tensor y = x + dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
+  return y + dropout(proj(gelu(fc(ln_2(y)))));
+}
+
+void GptBlock::visit(nn::Walker& walk) {
+  walk("ln_1", ln_1)("attn", attn)("ln_2", ln_2)("fc", fc)("proj", proj)("dropout", dropout);
+}
+
+Gpt::Gpt(const GptOptions& options)
+    : wte(options.vocabulary, options.width),
+      wpe(options.block, options.width),
+      dropout(options.dropout),
+      ln_f(options.width),
+      lm_head(options.width, options.vocabulary, {.bias = false}),
+      options_(options) {
+  for (std::int64_t k = 0; k < options.layers; ++k) h.push_back(GptBlock(options));
+  // GPT-2's beginning: N(0, 0.02), smaller where residual branches end, biases 0.
+  const NoGrad off;
+  const double scale = 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
+  for (auto& [name, tensor] : named_parameters()) {
+    if (name.ends_with("bias")) {
+      tensor.fill(0);
+    } else if (tensor.ndim() == 2) {
+      const bool ends = name.ends_with("proj.weight");
+      tensor.copy_from(normal(tensor.shape(), 0, ends ? scale : 0.02));
+    }
+  }
+}
+
+Tensor Gpt::forward(const Tensor& tokens) const {
+  if (tokens.ndim() != 2 || tokens.size(1) > options_.block) {
+    throw ShapeError(message("Gpt: tokens are ", tokens.shape(),
+                             ", must be [batch, length] with "
+                             "length up to ",
+                             options_.block));
+  }
+  Tensor x = dropout(wte(tokens) + wpe(arange(tokens.size(1))));
+  for (const GptBlock& block : h) x = block(x);
+  return lm_head(ln_f(x));
+}
+
+void Gpt::visit(nn::Walker& walk) {
+  walk("wte", wte)("wpe", wpe)("dropout", dropout)("h", h)("ln_f", ln_f)("lm_head", lm_head);
+}
+
+}  // namespace extensor::models
