@@ -145,6 +145,14 @@ TEST(AutogradUserOp, SecondWalkNamesTheOp) {
   }
 }
 
+// One that dual numbers do not fit is recorded as the operations it is made of.
+TEST(AutogradUserOp, AFunctionOfPlainValues) {
+  using expression::Value;
+  const auto plain = elementwise("plain", [](const Value& x, const Value& y) { return x * x * y; });
+  expect_gradients_of_every_order([&](const Tensors& in) { return plain(in[0], in[1]); },
+                                  {drawn({3, 4}, 1), drawn({4}, 2)});
+}
+
 TEST(AutogradUserOp, GradientEpsIsTheScopes) {
   Tensor x = zeros({1}, float64).requires_grad_();
   const auto root = elementwise("root", [](auto v) { return sqrt(v); });

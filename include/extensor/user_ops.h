@@ -64,8 +64,11 @@ class ElementwiseFunction {
     check_count<count>();
     const std::array<Tensor, count> all{inputs...};
     const auto value = call<expression::Value, count>(function_.get());
-    if (detail::records_user_op(all)) {
-      return detail::record_user_op(name_, all, value, call<expression::Dual, count>(function_));
+    // A function of plain values alone is recorded as the operations it is made of.
+    if constexpr (takes<expression::Dual, Tensors...>()) {
+      if (detail::records_user_op(all)) {
+        return detail::record_user_op(name_, all, value, call<expression::Dual, count>(function_));
+      }
     }
     return detail::evaluate_user_op(name_.c_str(), all, value);
   }
@@ -108,6 +111,11 @@ class ElementwiseFunction {
   template <std::size_t count>
   static void check_count() {
     static_assert(count >= 1 && count <= 4, "an elementwise op has one to four inputs");
+  }
+
+  template <class V, class... PerInput>
+  static constexpr bool takes() {
+    return std::is_invocable_v<const Function&, std::conditional_t<true, const V&, PerInput>...>;
   }
 
   // `held` is a pointer to the function, one that owns it or not.
