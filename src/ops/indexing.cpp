@@ -325,10 +325,6 @@ Tensor scattered(IndexOp op, const Tensor& x, DType dtype, std::int64_t axis, co
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 // What indices shorter than the source did not read has no gradient.
 Tensor extended_to(const Shape& shape, const Tensor& gradient) {
   if (gradient.shape() == shape) return gradient;
