@@ -110,7 +110,7 @@ std::vector<Sample> triangle_samples(Tensor (*triangle)(const Tensor&, std::int6
   std::vector<Sample> samples;
   for (const auto& [shape, diagonal] : std::vector<std::pair<Shape, std::int64_t>>{
            {{3, 3}, 0}, {{3, 5}, 1}, {{5, 3}, -2}, {{2, 3, 17}, 4}, {{0, 3}, 0}}) {
-    samples.push_back(sample_of(
+    samples.push_back(multilinear_sample(
         to_string(shape) + ", diagonal " + std::to_string(diagonal),
         {sample_uniform(shape, -2, 2, 1)},
         [triangle, diagonal = diagonal](const Tensors& in) { return triangle(in[0], diagonal); },
@@ -123,6 +123,9 @@ std::vector<Sample> triangle_samples(Tensor (*triangle)(const Tensor&, std::int6
             if (lower ? distance > diagonal : distance < diagonal) values[i] = 0;
           }
           return from_data(values, in[0].shape());
+        },
+        [triangle, diagonal = diagonal](const Tensor& g, const Tensors&) {
+          return Tensors{triangle(g, diagonal)};
         }));
   }
   return samples;
@@ -147,6 +150,19 @@ std::vector<Sample> meshgrid_samples() {
       const Shape shape = xy ? Shape{4, 3} : Shape{3, 4};
       return Tensors{from_data(first, shape), from_data(second, shape)};
     };
+    sample.backward = [xy](const Tensors& g, const Tensors& in) {
+      Tensors gradients;
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        const Shape column = (i == 1) == xy ? Shape{in[i].size(0), 1} : Shape{1, in[i].size(0)};
+        gradients.push_back(broadcast_to_backward(g[i], column).reshape(in[i].shape()));
+      }
+      return gradients;
+    };
+    sample.double_backward = [xy](const Tensors& grad_gradients, const Tensors&, const Tensors&) {
+      Tensors results = meshgrid(grad_gradients, xy);
+      results.resize(4);
+      return results;
+    };
     samples.push_back(sample);
   }
   return samples;
@@ -154,9 +170,10 @@ std::vector<Sample> meshgrid_samples() {
 
 void add_deterministic(std::vector<Op>& ops) {
   const auto add_op = [&](std::string name, std::string formula, DTypes dtypes,
-                          std::function<std::vector<Sample>()> samples) {
-    ops.push_back(
-        {std::move(name), "creation", std::move(formula), "", {}, dtypes, std::move(samples)});
+                          std::function<std::vector<Sample>()> samples, std::string gradient = "",
+                          std::vector<std::string> backward = {}) {
+    ops.push_back({std::move(name), "creation", std::move(formula), std::move(gradient),
+                   std::move(backward), dtypes, std::move(samples)});
   };
   const auto of_shape = [](const std::function<Tensor(const Shape&)>& make,
                            std::optional<double> value) {
@@ -191,11 +208,11 @@ void add_deterministic(std::vector<Op>& ops) {
   add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::floats, linspace_samples);
   add_op("eye", "1 on a diagonal, else 0", DTypes::all, eye_samples);
   add_op("tril", "x on and below a diagonal, else 0", DTypes::numbers,
-         [] { return triangle_samples(tril, true); });
+         [] { return triangle_samples(tril, true); }, "tril of g", {"tril"});
   add_op("triu", "x on and above a diagonal, else 0", DTypes::numbers,
-         [] { return triangle_samples(triu, false); });
+         [] { return triangle_samples(triu, false); }, "triu of g", {"triu"});
   add_op("meshgrid", "each vector repeated along the axes of the others", DTypes::all,
-         meshgrid_samples);
+         meshgrid_samples, "g summed over the axes of the others", {"broadcast_to_backward"});
 }
 
 // Drawn from a generator of its own seed, so that every call gives the same.

@@ -36,6 +36,7 @@ void write_op(std::ostringstream& page, const Op& op) {
   page << "### " << op.name << "\n\n";
   std::vector<std::string> lines = signatures_of(op.name);
   for (const std::string& backward : op.backward) {
+    if (backward == op.name) continue;
     const auto more = signatures_of(backward);
     lines.insert(lines.end(), more.begin(), more.end());
   }

@@ -335,7 +335,9 @@ std::vector<Sample> pad_samples() {
                       [](const Tensors& g, const Tensors& in) {
                         return Tensors{pad_backward(g[0], in[0].shape(), {{2, 2}})};
                       },
-                      nullptr};
+                      [](const Tensors& gg, const Tensors&, const Tensors&) {
+                        return Tensors{pad(gg[0], {{2, 2}}), Tensor()};
+                      }};
   samples.push_back(value_sample);
   samples.push_back(moving_sample(
       "[4], reflect, wider than x", drawn({4}), {18},

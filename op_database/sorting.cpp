@@ -123,8 +123,14 @@ std::vector<Sample> sort_with_indices_samples() {
                ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending);
            return Tensors{found.values.to_tensor(), found.indices.to_tensor(DType::int64)};
          },
-         nullptr,
-         nullptr});
+         [entry](const Tensors& g, const Tensors& in) {
+           const Tensor order = argsort(in[0], entry.axis, entry.descending);
+           return Tensors{sort_backward(g[0], order, entry.axis)};
+         },
+         [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
+           const Tensor order = argsort(in[0], entry.axis, entry.descending);
+           return Tensors{gather(gg[0], entry.axis, order), Tensor(), Tensor()};
+         }});
   }
   return samples;
 }
@@ -275,7 +281,7 @@ void add_sorting(std::vector<Op>& ops) {
       {"sort_backward"}, sort_samples);
   add("argsort", "the positions along an axis in the order of the elements", "", {},
       argsort_samples);
-  add("sort_with_indices", "sort and argsort at once; its gradient is that of sort", "", {},
+  add("sort_with_indices", "sort and argsort at once", "that of sort", {"sort_backward"},
       sort_with_indices_samples);
   add("topk", "the k largest or smallest along an axis, and their positions",
       "g put back where they came from, 0 elsewhere", {"topk_backward"}, topk_samples);

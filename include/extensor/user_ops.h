@@ -12,6 +12,7 @@
 #include <array>
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -34,26 +35,42 @@ Tensor evaluate_user_op(const char* name, std::span<const Tensor> inputs,
 std::vector<Tensor> differentiate_user_op(const char* name, const Tensor& grad_output,
                                           std::span<const Tensor> inputs,
                                           const DualFunction& function);
+// Whether autograd wants to know of a call with these inputs, and the call then. What the functions
+// refer to must live as long as they do: the record keeps them.
+bool records_user_op(std::span<const Tensor> inputs);
+Tensor record_user_op(const std::string& name, std::span<const Tensor> inputs,
+                      const ValueFunction& function, DualFunction dual);
 
 }  // namespace detail
 
 // An elementwise op of one to four inputs, which broadcast. Floats keep their promoted dtype,
-// others become float32; halves are computed in float32 and rounded once.
+// others become float32; halves are computed in float32 and rounded once. Recorded for autograd,
+// with gradients of every order.
 // Errors: ShapeError where shapes do not broadcast, DTypeError for a backward of integers.
 template <class Function>
 class ElementwiseFunction {
  public:
   ElementwiseFunction(std::string name, Function function)
-      : name_(std::move(name)), function_(std::move(function)) {}
+      : name_(std::move(name)), function_(std::make_shared<Function>(std::move(function))) {}
+  // Copied, not moved: a copy is cheap, and what is left always works.
+  ElementwiseFunction(const ElementwiseFunction&) = default;
+  ElementwiseFunction& operator=(const ElementwiseFunction&) = default;
 
   const std::string& name() const { return name_; }
 
   template <std::same_as<Tensor>... Tensors>
   Tensor operator()(const Tensors&... inputs) const {
-    check_count<sizeof...(inputs)>();
-    const std::array<Tensor, sizeof...(inputs)> all{inputs...};
-    return detail::evaluate_user_op(name_.c_str(), all,
-                                    call<expression::Value, sizeof...(inputs)>());
+    constexpr std::size_t count = sizeof...(inputs);
+    check_count<count>();
+    const std::array<Tensor, count> all{inputs...};
+    const auto value = call<expression::Value, count>(function_.get());
+    // A function of plain values alone is recorded as the operations it is made of.
+    if constexpr (takes<expression::Dual, Tensors...>()) {
+      if (detail::records_user_op(all)) {
+        return detail::record_user_op(name_, all, value, call<expression::Dual, count>(function_));
+      }
+    }
+    return detail::evaluate_user_op(name_.c_str(), all, value);
   }
 
   // The gradient of one input, or of all as a std::array, each in its input's shape and dtype.
@@ -61,8 +78,9 @@ class ElementwiseFunction {
   auto backward(const Tensor& grad_output, const Tensors&... inputs) const {
     check_count<sizeof...(inputs)>();
     const std::array<Tensor, sizeof...(inputs)> all{inputs...};
-    std::vector<Tensor> gradients = detail::differentiate_user_op(
-        name_.c_str(), grad_output, all, call<expression::Dual, sizeof...(inputs)>());
+    std::vector<Tensor> gradients =
+        detail::differentiate_user_op(name_.c_str(), grad_output, all,
+                                      call<expression::Dual, sizeof...(inputs)>(function_.get()));
     if constexpr (sizeof...(inputs) == 1) {
       return std::move(gradients[0]);
     } else {
@@ -79,11 +97,12 @@ class ElementwiseFunction {
     check_count<count>();
     return extensor::gradcheck(
         [this](const std::vector<Tensor>& in) {
-          return detail::evaluate_user_op(name_.c_str(), in, call<expression::Value, count>());
+          return detail::evaluate_user_op(name_.c_str(), in,
+                                          call<expression::Value, count>(function_.get()));
         },
         [this](const Tensor& grad_output, const std::vector<Tensor>& in) {
           return detail::differentiate_user_op(name_.c_str(), grad_output, in,
-                                               call<expression::Dual, count>());
+                                               call<expression::Dual, count>(function_.get()));
         },
         {inputs...});
   }
@@ -94,20 +113,26 @@ class ElementwiseFunction {
     static_assert(count >= 1 && count <= 4, "an elementwise op has one to four inputs");
   }
 
-  template <class V, std::size_t count>
-  auto call() const {
-    return [this](const V* inputs) {
+  template <class V, class... PerInput>
+  static constexpr bool takes() {
+    return std::is_invocable_v<const Function&, std::conditional_t<true, const V&, PerInput>...>;
+  }
+
+  // `held` is a pointer to the function, one that owns it or not.
+  template <class V, std::size_t count, class Pointer>
+  static auto call(Pointer held) {
+    return [held](const V* inputs) {
       return [&]<std::size_t... k>(std::index_sequence<k...>)->V {
         static_assert(std::is_invocable_v<const Function&, decltype(inputs[k])...>,
                       "the function takes another number of inputs");
-        return function_(inputs[k]...);
+        return (*held)(inputs[k]...);
       }
       (std::make_index_sequence<count>());
     };
   }
 
   std::string name_;
-  Function function_;
+  std::shared_ptr<const Function> function_;  // shared with the records of its calls
 };
 
 // An op of a function of `auto` values, see extensor/dual.h. It is called from several threads at
@@ -120,7 +145,9 @@ ElementwiseFunction<Function> elementwise(std::string name, Function function) {
 // ---- with a backward of your own
 // -------------------------------------------------------------------
 
-// A function of several tensors with several results, and its gradient.
+// A function of several tensors with several results, and its gradient. For autograd it is one
+// function: its forward is not recorded, and its backward is called on the way back, with zeros for
+// results that nothing depends on. A backward made of the library's functions has gradients itself.
 class CustomFunction {
  public:
   using Tensors = std::vector<Tensor>;
@@ -131,10 +158,14 @@ class CustomFunction {
 
   // ValueError when either function is empty.
   CustomFunction(std::string name, Forward forward, Backward backward);
+  CustomFunction(const CustomFunction&) = default;  // not moved, as above
+  CustomFunction& operator=(const CustomFunction&) = default;
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return functions_->name; }
 
-  // ValueError, naming the function, when it gives an undefined tensor.
+  // ValueError, naming the function, when it gives an undefined tensor. Where autograd records, a
+  // result that is an input, or is held elsewhere, comes back as a tensor of its own on the same
+  // memory.
   Tensors operator()(const Tensors& inputs) const;
 
   // Checks grad_outputs against the outputs, and what the backward gives against the inputs:
@@ -148,9 +179,16 @@ class CustomFunction {
   GradcheckResult gradcheck(const Tensors& inputs, const GradcheckOptions& options = {}) const;
 
  private:
-  std::string name_;
-  Forward forward_;
-  Backward backward_;
+  struct Functions {
+    std::string name;
+    Forward forward;
+    Backward backward;
+  };
+
+  static Tensors run_backward(const Functions& functions, const Tensors& grad_outputs,
+                              const Tensors& inputs, const Tensors& outputs);
+
+  std::shared_ptr<const Functions> functions_;  // shared with the records of its calls
 };
 
 inline CustomFunction custom_function(std::string name, CustomFunction::Forward forward,

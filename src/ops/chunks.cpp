@@ -289,7 +289,10 @@ std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFuncti
   const EpsScope eps(call.eps);
   std::vector<expression::Value> in, out(call.outputs.size());
   for (const Tensor& input : call.inputs) {
-    in.push_back(input.defined() ? expression::Value(input.to(call.compute)) : expression::Value());
+    // As in a chunk, all are of one shape.
+    in.push_back(input.defined()
+                     ? expression::Value(input.to(call.compute).broadcast_to(call.shape))
+                     : expression::Value());
   }
   function(in, out);
   std::vector<Tensor> results;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -39,26 +40,56 @@ std::vector<std::int64_t> label_sizes(const std::vector<Term>& terms) {
   return sizes;
 }
 
+// The labels that differ, in the order in which they come.
+Labels distinct_labels(const Labels& labels) {
+  Labels result;
+  for (Label label : labels) {
+    if (!contains(result, label)) result.push_back(label);
+  }
+  return result;
+}
+
+Tensor diagonal_backward(const Tensor& grad_output, const Shape& input_shape, const Labels& labels);
+
+// The diagonal of dimensions that share a label: a view.
+Tensor diagonal(const Tensor& x, const Labels& labels, const Labels& kept) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "diagonal", [&] { return diagonal(x, labels, kept); },
+        [shape = x.shape(), labels](const Tensor& g) {
+          return diagonal_backward(g, shape, labels);
+        },
+        x);
+  }
+  Shape shape(kept.size(), 0);
+  Strides strides(kept.size(), 0);
+  for (std::size_t d = 0; d < labels.size(); ++d) {
+    const auto at = static_cast<std::size_t>(position_of(kept, labels[d]));
+    shape[at] = x.shape()[d];
+    strides[at] += x.strides()[d];
+  }
+  return detail::make_view(x, x.impl().data, shape, strides);
+}
+
+// The gradient on the diagonal, 0 elsewhere.
+Tensor diagonal_backward(const Tensor& grad_output, const Shape& input_shape,
+                         const Labels& labels) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "diagonal_backward", [&] { return diagonal_backward(grad_output, input_shape, labels); },
+        [labels](const Tensor& v) { return diagonal(v, labels, distinct_labels(labels)); },
+        grad_output);
+  }
+  Tensor result = zeros(input_shape, grad_output.dtype());
+  diagonal(result, labels, distinct_labels(labels)).copy_from(grad_output);
+  return result;
+}
+
 // The diagonal of dimensions that share a label: a view whose labels all differ.
 Term with_distinct_labels(const Term& term) {
-  Term result;
-  Shape shape;
-  Strides strides;
-  for (std::size_t d = 0; d < term.labels.size(); ++d) {
-    const Label label = term.labels[d];
-    const std::int64_t stride = term.tensor.strides()[d];
-    if (contains(result.labels, label)) {
-      strides[static_cast<std::size_t>(position_of(result.labels, label))] += stride;
-    } else {
-      result.labels.push_back(label);
-      shape.push_back(term.tensor.shape()[d]);
-      strides.push_back(stride);
-    }
-  }
-  result.tensor = result.labels.size() == term.labels.size()
-                      ? term.tensor
-                      : detail::make_view(term.tensor, term.tensor.impl().data, shape, strides);
-  return result;
+  const Labels kept = distinct_labels(term.labels);
+  if (kept.size() == term.labels.size()) return term;
+  return {diagonal(term.tensor, term.labels, kept), kept};
 }
 
 // Without the dimensions of 1 that stand for a longer label.
@@ -292,9 +323,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
                           .broadcast_to(distinct.tensor.shape())
                           .to(term.tensor.dtype());
   if (distinct.labels.size() == term.labels.size()) return full.contiguous();
-  const Term result{zeros_like(term.tensor), term.labels};
-  with_distinct_labels(result).tensor.copy_from(full);
-  return result.tensor;
+  return diagonal_backward(full, term.tensor.shape(), term.labels);
 }
 
 }  // namespace

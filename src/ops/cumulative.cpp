@@ -4,6 +4,10 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
+#include "extensor/reduction.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"
 
@@ -115,6 +119,39 @@ Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
   return run(operation, dense, call).to(x.dtype());
 }
 
+namespace {
+
+// cumulative_prod_double_backward as recorded operations, for gradients of the third order and
+// beyond; n times the memory. grad_x_i = Σ_k≥i g_k C_ik, where row i of C are the cumulative
+// products of x with a 1 in place i.
+std::pair<Tensor, Tensor> composed_double_backward(const Tensor& grad_grad_x,
+                                                   const Tensor& grad_output, const Tensor& x,
+                                                   std::int64_t axis) {
+  const DType compute = ops::compute_dtype(
+      promote_types(promote_types(grad_output.dtype(), x.dtype()), grad_grad_x.dtype()));
+  const auto as_rows = [&](const Tensor& values) {
+    const Tensor wide = values.to(compute);
+    return values.ndim() == 0 ? wide.reshape({1}) : moveaxis(wide, axis, -1);
+  };
+  const auto back = [&](const Tensor& rows, DType dtype) {
+    return (x.ndim() == 0 ? rows.reshape({}) : moveaxis(rows, -1, axis)).to(dtype);
+  };
+  const Tensor v = as_rows(grad_grad_x).unsqueeze(-1), g = as_rows(grad_output).unsqueeze(-2);
+  const Tensor rows = as_rows(x).unsqueeze(-2);
+  const std::int64_t length = rows.size(-1);
+  const Tensor is_left_out = eye(length, length, 0, DType::bool_);
+  const Tensor is_behind = triu(ones({length, length}, compute));
+  const Tensor factors = where(is_left_out, ones({}, compute), rows);
+  const Tensor weights = multiply(v, is_behind);
+  const Tensor of_factors =
+      cumulative_prod_backward(multiply(weights, g), factors, factors.ndim() - 1);
+  return {back(sum(multiply(weights, cumulative_prod(factors, factors.ndim() - 1)), -2),
+               grad_output.dtype()),
+          back(sum(where(is_left_out, zeros({}, compute), of_factors), -2), x.dtype())};
+}
+
+}  // namespace
+
 std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
                                                           const Tensor& grad_output,
                                                           const Tensor& x,
@@ -126,6 +163,9 @@ std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_gra
   ops::check_grad_output(operation, grad_grad_x, x.shape());
   const ops::Source operands[] = {grad_grad_x, grad_output, x};
   ops::common_device(operation, operands);
+  if (detail::records(grad_grad_x, grad_output, x)) {
+    return composed_double_backward(grad_grad_x, grad_output, x, along);
+  }
   const DType wide =
       promote_types(promote_types(grad_output.dtype(), x.dtype()), grad_grad_x.dtype());
   const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous(),

@@ -2,10 +2,12 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
 #include "ops/axis_view.h"
 #include "ops/indices.h"
 #include "ops/launch.h"
@@ -54,6 +56,17 @@ DType sum_dtype(DType dtype) {
   return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
 }
 
+// Recorded as a linear function of x that reads indices: backward(g, indices).
+template <class Forward, class Backward>
+Tensor recorded_with(const char* name, const Forward& forward, Backward backward, const Tensor& x,
+                     const Tensor& indices) {
+  return detail::record(name, {x}, detail::unrecorded(forward),
+                        [backward = std::move(backward), indices = detail::Saved(indices)](
+                            const Tensor& g, detail::Node& node) -> detail::Gradients {
+                          return backward(g, indices.get(node));
+                        });
+}
+
 Tensor copy_as(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x.clone() : x.to(dtype);
 }
@@ -95,6 +108,14 @@ Shape taken_shape(const Shape& shape, std::int64_t axis, const Shape& indices) {
 
 Tensor take(const Tensor& x, const Tensor& indices, std::optional<std::int64_t> axis) {
   if (!axis) return take(x.flatten(), indices, 0);
+  if (detail::records(x)) {
+    return recorded_with(
+        "take", [&] { return take(x, indices, axis); },
+        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
+          return take_backward(g, shape, indices, axis);
+        },
+        x, indices);
+  }
   const std::int64_t along = normalize_axis("take", *axis, x.ndim());
   check_devices("take", x, indices);
   const Tensor checked = checked_indices("take", indices, x.size(along), along);
@@ -110,6 +131,12 @@ Tensor take_backward(const Tensor& grad_output, const Shape& input_shape, const 
   constexpr const char* operation = "take_backward";
   const std::int64_t numel = checked_numel(operation, input_shape);
   if (!axis) return take_backward(grad_output, {numel}, indices, 0).reshape(input_shape);
+  if (detail::records(grad_output)) {
+    return recorded_with(
+        operation, [&] { return take_backward(grad_output, input_shape, indices, axis); },
+        [axis](const Tensor& v, const Tensor& indices) { return take(v, indices, axis); },
+        grad_output, indices);
+  }
   const std::int64_t along = normalize_axis(operation, *axis, rank_of(input_shape));
   check_devices(operation, grad_output, indices);
   ops::check_grad_output(operation, grad_output, taken_shape(input_shape, along, indices.shape()));
@@ -172,6 +199,14 @@ struct AlongAxis {
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis) {
   constexpr const char* operation = "take_along_axis";
+  if (detail::records(x)) {
+    return recorded_with(
+        operation, [&] { return take_along_axis(x, indices, axis); },
+        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
+          return take_along_axis_backward(g, shape, indices, axis);
+        },
+        x, indices);
+  }
   const AlongAxis along(operation, x.shape(), indices, axis);
   check_devices(operation, x, indices);
   const Tensor checked = checked_indices(operation, indices, x.size(along.axis), along.axis);
@@ -182,6 +217,15 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
                                 const Tensor& indices, std::int64_t axis) {
   constexpr const char* operation = "take_along_axis_backward";
+  if (detail::records(grad_output)) {
+    return recorded_with(
+        operation,
+        [&] { return take_along_axis_backward(grad_output, input_shape, indices, axis); },
+        [axis](const Tensor& v, const Tensor& indices) {
+          return take_along_axis(v, indices, axis);
+        },
+        grad_output, indices);
+  }
   checked_numel(operation, input_shape);
   const AlongAxis along(operation, input_shape, indices, axis);
   check_devices(operation, grad_output, indices);
@@ -218,6 +262,14 @@ Shape reached_shape(const Shape& shape, const Tensor& indices, std::int64_t axis
 }  // namespace
 
 Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices) {
+  if (detail::records(x)) {
+    return recorded_with(
+        "gather", [&] { return gather(x, axis, indices); },
+        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
+          return gather_backward(g, shape, axis, indices);
+        },
+        x, indices);
+  }
   const std::int64_t along = normalize_axis("gather", axis, x.ndim());
   check_covers("gather", "x", x.shape(), indices, along);
   check_devices("gather", x, indices);
@@ -229,6 +281,12 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices) {
 Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
                        const Tensor& indices) {
   constexpr const char* operation = "gather_backward";
+  if (detail::records(grad_output)) {
+    return recorded_with(
+        operation, [&] { return gather_backward(grad_output, input_shape, axis, indices); },
+        [axis](const Tensor& v, const Tensor& indices) { return gather(v, axis, indices); },
+        grad_output, indices);
+  }
   checked_numel(operation, input_shape);
   const std::int64_t along = normalize_axis(operation, axis, rank_of(input_shape));
   check_covers(operation, "x", input_shape, indices, along);
@@ -267,9 +325,64 @@ Tensor scattered(IndexOp op, const Tensor& x, DType dtype, std::int64_t axis, co
   return result;
 }
 
+// What indices shorter than the source did not read has no gradient.
+Tensor extended_to(const Shape& shape, const Tensor& gradient) {
+  if (gradient.shape() == shape) return gradient;
+  Padding widths;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    widths.push_back({0, shape[d] - gradient.shape()[d]});
+  }
+  return pad(gradient, widths);
+}
+
+Tensor scatter_gradient_x(const Tensor& g, std::int64_t axis, const Tensor& indices) {
+  return scatter(g, axis, indices, zeros({}, g.dtype()).broadcast_to(indices.shape()));
+}
+
+// Of the sources that went to one place only the last has a gradient: number them, scatter the
+// numbers, and see whose number is still there.
+Tensor scatter_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
+                               const Shape& source_shape) {
+  const Tensor numbers = arange(indices.numel()).reshape(indices.shape());
+  const Tensor left = scatter(zeros(g.shape(), DType::int64), axis, indices, numbers);
+  const Tensor survived = equal(gather(left, axis, indices), numbers);
+  return extended_to(source_shape, where(survived, gather(g, axis, indices), zeros({}, g.dtype())));
+}
+
+Tensor scatter_add_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
+                                   const Shape& source_shape) {
+  return extended_to(source_shape, gather(g, axis, indices));
+}
+
+// Recorded as a function of x and a source; of_x(g, indices) and of_source(g, indices) give their
+// gradients.
+template <class Forward, class OfX, class OfSource>
+Tensor recorded_with_source(const char* name, const Forward& forward, OfX of_x, OfSource of_source,
+                            const Tensor& x, const Tensor& source, const Tensor& indices) {
+  return detail::record(
+      name, {x, source}, detail::unrecorded(forward),
+      [of_x, of_source, x_dtype = x.dtype(), source_dtype = source.dtype(),
+       indices = detail::Saved(indices)](const Tensor& g, detail::Node& node) -> detail::Gradients {
+        const Tensor& read = indices.get(node);
+        return {node.needs(0) ? of_x(g, read).to(x_dtype) : Tensor(),
+                node.needs(1) ? of_source(g, read).to(source_dtype) : Tensor()};
+      });
+}
+
 }  // namespace
 
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source) {
+  if (detail::records(x, source)) {
+    return recorded_with_source(
+        "scatter", [&] { return scatter(x, axis, indices, source); },
+        [axis](const Tensor& g, const Tensor& indices) {
+          return scatter_gradient_x(g, axis, indices);
+        },
+        [axis, shape = source.shape()](const Tensor& g, const Tensor& indices) {
+          return scatter_gradient_source(g, axis, indices, shape);
+        },
+        x, source, indices);
+  }
   const std::int64_t along = normalize_axis("scatter", axis, x.ndim());
   check_scatter("scatter", x.shape(), along, indices, source.shape());
   check_devices("scatter", x, indices);
@@ -288,23 +401,21 @@ std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, std::int64
   check_scatter(operation, grad_output.shape(), along, indices, source_shape);
   check_devices(operation, grad_output, indices);
   const Tensor checked = checked_indices(operation, indices, grad_output.size(along), along);
-  const Tensor zero = zeros({}, grad_output.dtype());
-  const Tensor grad_x = scattered(IndexOp::put_elements, grad_output, grad_output.dtype(), along,
-                                  checked, zero.broadcast_to(indices.shape()));
-  // Of the sources that went to one place only the last has a gradient: number them, scatter the
-  // numbers, and see whose number is still there.
-  const Tensor numbers = arange(checked.numel()).reshape(checked.shape());
-  const Tensor left = scattered(IndexOp::put_elements, zeros(grad_output.shape(), DType::int64),
-                                DType::int64, along, checked, numbers);
-  const Tensor survived = equal(gather(left, along, checked), numbers);
-  Tensor grad_source = zeros(source_shape, grad_output.dtype());
-  leading_part(grad_source, checked.shape())
-      .copy_from(where(survived, gather(grad_output, along, checked), zero));
-  return {grad_x, grad_source};
+  return {scatter_gradient_x(grad_output, along, checked),
+          scatter_gradient_source(grad_output, along, checked, source_shape)};
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices,
                    const Tensor& source) {
+  if (detail::records(x, source)) {
+    return recorded_with_source(
+        "scatter_add", [&] { return scatter_add(x, axis, indices, source); },
+        [](const Tensor& g, const Tensor&) { return g; },
+        [axis, shape = source.shape()](const Tensor& g, const Tensor& indices) {
+          return scatter_add_gradient_source(g, axis, indices, shape);
+        },
+        x, source, indices);
+  }
   const std::int64_t along = normalize_axis("scatter_add", axis, x.ndim());
   check_scatter("scatter_add", x.shape(), along, indices, source.shape());
   check_devices("scatter_add", x, indices);
@@ -321,11 +432,7 @@ std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, std::i
   const std::int64_t along = normalize_axis(operation, axis, grad_output.ndim());
   checked_numel(operation, source_shape);
   check_scatter(operation, grad_output.shape(), along, indices, source_shape);
-  const Tensor gathered = gather(grad_output, along, indices);
-  if (gathered.shape() == source_shape) return {grad_output, gathered};
-  Tensor grad_source = zeros(source_shape, grad_output.dtype());
-  leading_part(grad_source, indices.shape()).copy_from(gathered);
-  return {grad_output, grad_source};
+  return {grad_output, scatter_add_gradient_source(grad_output, along, indices, source_shape)};
 }
 
 // ---- index_add
@@ -339,11 +446,25 @@ void check_index_list(const char* operation, const Tensor& indices) {
       message(operation, ": indices are ", indices.shape(), ", must have one dimension"));
 }
 
+Tensor index_add_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
+                                 const Scalar& alpha) {
+  return multiply(take(g, indices, axis), alpha);
+}
+
 }  // namespace
 
 Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source,
                  const Scalar& alpha) {
   constexpr const char* operation = "index_add";
+  if (detail::records(x, source)) {
+    return recorded_with_source(
+        operation, [&] { return index_add(x, axis, indices, source, alpha); },
+        [](const Tensor& g, const Tensor&) { return g; },
+        [axis, alpha](const Tensor& g, const Tensor& indices) {
+          return index_add_gradient_source(g, axis, indices, alpha);
+        },
+        x, source, indices);
+  }
   const std::int64_t along = normalize_axis(operation, axis, x.ndim());
   check_index_list(operation, indices);
   const Shape expected = with_axis(x.shape(), along, indices.numel());
@@ -375,7 +496,7 @@ std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, std::int
   ops::check_float(operation, "grad_output", grad_output);
   normalize_axis(operation, axis, grad_output.ndim());
   check_index_list(operation, indices);
-  return {grad_output, multiply(take(grad_output, indices, axis), alpha)};
+  return {grad_output, index_add_gradient_source(grad_output, axis, indices, alpha)};
 }
 
 }  // namespace extensor

@@ -222,11 +222,24 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
 }  // namespace
 
 Tensor glu(const Tensor& x, std::int64_t axis) {
+  if (detail::records(x)) {
+    return detail::recorded(
+        "glu", [&] { return glu(x, axis); },
+        [axis](const Tensor& g, const Tensor& x) { return glu_backward(g, x, axis); }, x);
+  }
   const Halves halves = split_gates("glu", x, axis);
   return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
 }
 
 Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "glu_backward", [&] { return glu_backward(grad_output, x, axis); },
+        [axis](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return glu_double_backward(v, g, x, axis);
+        },
+        grad_output, x);
+  }
   const Halves halves = split_gates("glu_backward", x, axis);
   ops::check_grad_output("glu_backward", grad_output, halves.values.shape());
   const Tensor gates = sigmoid(widened(halves.gates)), g = widened(grad_output);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -77,6 +78,14 @@ struct Tiling {
 }  // namespace
 
 Tensor tile(const Tensor& x, const Dims& repetitions) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "tile", [&] { return tile(x, repetitions); },
+        [shape = x.shape(), repetitions](const Tensor& g) {
+          return tile_backward(g, shape, repetitions);
+        },
+        x);
+  }
   const Tiling tiling("tile", x.shape(), repetitions);
   Tensor result = detail::make_empty("tile", tiling.result, x.dtype(), x.device());
   if (result.numel() != 0) result.reshape(tiling.repeated).copy_from(x.reshape(tiling.single));
@@ -144,6 +153,14 @@ Shape repeated_shape(const char* operation, const Shape& shape, std::int64_t axi
 
 Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis) {
   if (!axis) return repeat(x.flatten(), repeats, 0);
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "repeat", [&] { return repeat(x, repeats, axis); },
+        [from = x.shape(), repeats, axis](const Tensor& g) {
+          return repeat_backward(g, from, repeats, axis);
+        },
+        x);
+  }
   const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
   const Shape shape = repeated_shape("repeat", x.shape(), along, repeats);
   Tensor result = detail::make_empty("repeat", shape, x.dtype(), x.device());
@@ -268,10 +285,20 @@ Tensor flip_backward(const Tensor& grad_output, const Axes& axes) {
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
+  if (detail::records(x)) {
+    return detail::recorded_linear(
+        "roll", [&] { return roll(x, shifts, axes); },
+        [shifts, axes](const Tensor& g) { return roll_backward(g, shifts, axes); }, x);
+  }
   return rolled("roll", x, shifts, axes, false);
 }
 
 Tensor roll_backward(const Tensor& grad_output, const Dims& shifts, const Axes& axes) {
+  if (detail::records(grad_output)) {
+    return detail::recorded_linear(
+        "roll_backward", [&] { return roll_backward(grad_output, shifts, axes); },
+        [shifts, axes](const Tensor& v) { return roll(v, shifts, axes); }, grad_output);
+  }
   ops::check_float("roll_backward", "grad_output", grad_output);
   return rolled("roll_backward", grad_output, shifts, axes, true);
 }
@@ -384,6 +411,15 @@ Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind
 
 Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
   const Frame frame("pad", x.shape(), widths, mode);
+  // The other modes are made of take.
+  if (mode == PadMode::constant && detail::records(x)) {
+    return detail::recorded_linear(
+        "pad", [&] { return pad(x, widths, mode, value); },
+        [shape = x.shape(), widths](const Tensor& g) {
+          return pad_backward(g, shape, widths, PadMode::constant);
+        },
+        x);
+  }
   if (mode == PadMode::constant) {
     ops::check_scalar_fits("pad", value, x.dtype());
     Tensor result = detail::make_empty("pad", frame.result, x.dtype(), x.device());

@@ -207,6 +207,14 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
 // The product of the others: prod / x without a 0; with one 0 only that element has a gradient, the
 // product of the rest; with more, none has.
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "prod_backward", [&] { return prod_backward(grad_output, x, axes); },
+        [axes](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return prod_double_backward(v, g, x, axes);
+        },
+        grad_output, x);
+  }
   check_float("prod_backward", "x", x);
   const ReducedAxes reduced("prod_backward", axes, x.ndim());
   const Tensor g = gradient_with_kept_axes("prod_backward", grad_output, x.shape(), reduced);
@@ -374,6 +382,14 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
 
 Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes, double correction,
                     double eps) {
+  if (detail::records(grad_output, x)) {
+    return detail::recorded(
+        "std_backward", [&] { return std_backward(grad_output, x, axes, correction, eps); },
+        [axes, correction, eps](const Tensor& v, const Tensor& g, const Tensor& x) {
+          return std_double_backward(v, g, x, axes, correction, eps);
+        },
+        grad_output, x);
+  }
   check_float("std_backward", "x", x);
   check_correction("std_backward", correction);
   const ReducedAxes reduced("std_backward", axes, x.ndim());

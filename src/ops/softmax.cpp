@@ -96,20 +96,29 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
   return forward(RowOp::softmax, "softmax", x, axis);
 }
 
+namespace {
+
+// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; with y an input of its own, dy = v·g −
+// v Σ g·y − g Σ v·y. All widened.
+Tensor softmax_gradient_of_y(const Tensor& v, const Tensor& g, const Tensor& y, std::int64_t axis) {
+  return v * (g - row_sum(g * y, axis)) - g * row_sum(v * y, axis);
+}
+
+}  // namespace
+
 Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
   if (detail::records(grad_output, y)) {
     return detail::recorded(
         "softmax_backward", [&] { return softmax_backward(grad_output, y, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& y) {
-          return softmax_double_backward(v, g, y, axis);
+        [axis](const Tensor& v, const Tensor& g, const Tensor& y) -> detail::Gradients {
+          const Tensor of_y = softmax_gradient_of_y(widened(v), widened(g), widened(y), axis);
+          return {softmax_backward(v, y, axis).to(g.dtype()), of_y.to(y.dtype())};
         },
         grad_output, y);
   }
   return backward(RowOp::softmax_backward, "softmax_backward", grad_output, y, axis);
 }
 
-// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; through y, dy = v·g − v Σ g·y − g Σ
-// v·y.
 std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_output, const Tensor& y,
                                                   std::int64_t axis) {
@@ -117,7 +126,7 @@ std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
   row_axis(operation, y, axis);
   check_double_backward(operation, grad_grad_x, grad_output, y);
   const Tensor v = widened(grad_grad_x), g = widened(grad_output), p = widened(y);
-  const Tensor through_y = v * (g - row_sum(g * p, axis)) - g * row_sum(v * p, axis);
+  const Tensor through_y = softmax_gradient_of_y(v, g, p, axis);
   return {softmax_backward(v, p, axis).to(grad_output.dtype()),
           softmax_backward(through_y, p, axis).to(y.dtype())};
 }
@@ -135,8 +144,10 @@ Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int
   if (detail::records(grad_output, y)) {
     return detail::recorded(
         "log_softmax_backward", [&] { return log_softmax_backward(grad_output, y, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& y) {
-          return log_softmax_double_backward(v, g, y, axis);
+        [axis](const Tensor& v, const Tensor& g, const Tensor& y) -> detail::Gradients {
+          const Tensor wide = widened(v), p = exp(widened(y));
+          return {(wide - row_sum(wide * p, axis)).to(g.dtype()),
+                  (-(wide * p * row_sum(widened(g), axis))).to(y.dtype())};
         },
         grad_output, y);
   }

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
@@ -71,7 +72,25 @@ SortedTensor sorted(const char* operation, const Tensor& x, std::int64_t axis, b
 // ---- sort
 // ------------------------------------------------------------------------------------------
 
+namespace {
+
+// The values as recorded, which go where the indices say: backward(g, indices).
+template <class Backward>
+SortedTensor recorded_order(const char* name, const Tensor& x, SortedTensor found,
+                            Backward backward) {
+  found.values =
+      detail::record(name, {x}, std::move(found.values),
+                     [backward = std::move(backward), indices = detail::Saved(found.indices)](
+                         const Tensor& g, detail::Node& node) -> detail::Gradients {
+                       return backward(g, indices.get(node));
+                     });
+  return found;
+}
+
+}  // namespace
+
 Tensor sort(const Tensor& x, std::int64_t axis, bool descending) {
+  if (detail::records(x)) return sort_with_indices(x, axis, descending).values;
   return sorted("sort", x, axis, descending, true, false).values;
 }
 
@@ -80,6 +99,11 @@ Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
 }
 
 SortedTensor sort_with_indices(const Tensor& x, std::int64_t axis, bool descending) {
+  if (detail::records(x)) {
+    return recorded_order(
+        "sort", x, detail::unrecorded([&] { return sort_with_indices(x, axis, descending); }),
+        [axis](const Tensor& g, const Tensor& indices) { return sort_backward(g, indices, axis); });
+  }
   return sorted("sort_with_indices", x, axis, descending, true, true);
 }
 
@@ -96,6 +120,13 @@ Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, std::int6
 
 SortedTensor topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest,
                   [[maybe_unused]] bool in_order) {
+  if (detail::records(x)) {
+    return recorded_order("topk", x,
+                          detail::unrecorded([&] { return topk(x, k, axis, largest, in_order); }),
+                          [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
+                            return topk_backward(g, shape, indices, axis);
+                          });
+  }
   const std::int64_t along = row_axis("topk", x.ndim(), axis);
   const Tensor rows = as_rows(x);
   if (k < 0 || k > rows.size(along)) {

@@ -1,11 +1,13 @@
 #include "extensor/user_ops.h"
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
 #include "ops/chunks.h"
+#include "ops/gradient_eps.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -27,6 +29,47 @@ Shape broadcast(const char* name, std::span<const Tensor> inputs) {
   return ops::broadcast_inputs(name, sources);
 }
 
+// A recorded call of an op that may be gone by the time its gradient is asked for, so the record
+// owns its name and what it calls.
+class UserNode final : public detail::Node {
+ public:
+  using Function = std::function<detail::Gradients(detail::Gradients&, detail::Node&)>;
+
+  UserNode(std::shared_ptr<const std::string> name, std::size_t inputs, std::size_t outputs,
+           Function function)
+      : Node(name->c_str(), inputs, static_cast<std::uint32_t>(outputs)),
+        name_(std::move(name)),
+        function_(std::move(function)) {}
+
+  detail::Gradients backward(detail::Gradients& g) override { return function_(g, *this); }
+  void drop() override { function_ = nullptr; }
+
+ private:
+  std::shared_ptr<const std::string> name_;
+  Function function_;
+};
+
+// A result as a custom function's backward reads it: one of integers has no history.
+class SavedOutput {
+ public:
+  SavedOutput(const Tensor& output, std::uint32_t k)
+      : has_history_(is_floating_point(output.dtype())) {
+    if (has_history_) {
+      with_history_ = detail::SavedResult(output, k);
+    } else {
+      plain_ = detail::Saved(output);
+    }
+  }
+  Tensor get(detail::Node& node) const {
+    return has_history_ ? with_history_.get(node) : plain_.get(node);
+  }
+
+ private:
+  bool has_history_;
+  detail::SavedResult with_history_;
+  detail::Saved plain_;
+};
+
 }  // namespace
 
 // ---- from a formula
@@ -43,12 +86,20 @@ Tensor detail::evaluate_user_op(const char* name, std::span<const Tensor> inputs
   })[0];
 }
 
-std::vector<Tensor> detail::differentiate_user_op(const char* name, const Tensor& grad_output,
-                                                  std::span<const Tensor> inputs,
-                                                  const DualFunction& function) {
+namespace {
+
+// The gradients of those inputs that `wants` names; the others stay undefined.
+template <class Wants>
+std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
+                                   std::span<const Tensor> inputs,
+                                   const detail::DualFunction& function, double eps,
+                                   const Wants& wants) {
   const std::string operation = message(name, ".backward");
+  std::vector<std::size_t> wanted;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (!wants(k)) continue;
     ops::check_float(operation.c_str(), message("input ", k).c_str(), inputs[k]);
+    wanted.push_back(k);
   }
   const Shape shape = broadcast(operation.c_str(), inputs);
   ops::check_grad_output(operation.c_str(), grad_output, shape);
@@ -57,51 +108,116 @@ std::vector<Tensor> detail::differentiate_user_op(const char* name, const Tensor
   const DType compute = ops::compute_dtype(promoted(operation.c_str(), all));
   // Summed before it is rounded, where there is something to sum.
   std::vector<DType> dtypes;
-  for (const Tensor& input : inputs) {
-    dtypes.push_back(input.shape() == shape ? input.dtype() : compute);
+  for (std::size_t k : wanted) {
+    dtypes.push_back(inputs[k].shape() == shape ? inputs[k].dtype() : compute);
   }
-  const ops::ChunkedCall call{operation.c_str(), shape, all, dtypes, compute, default_eps};
-  std::vector<Tensor> gradients =
+  const ops::ChunkedCall call{operation.c_str(), shape, all, dtypes, compute, eps};
+  std::vector<Tensor> found =
       ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
-        // One direction at a time: along input k, as fast as grad_output says.
-        for (std::size_t k = 0; k < out.size(); ++k) {
+        // One direction at a time: along an input, as fast as grad_output says.
+        for (std::size_t i = 0; i < out.size(); ++i) {
           std::vector<Dual> duals;
-          for (std::size_t j = 0; j < out.size(); ++j) {
-            duals.emplace_back(in[j], j == k ? in.back() : Value(0));
+          for (std::size_t j = 0; j + 1 < in.size(); ++j) {
+            duals.emplace_back(in[j], j == wanted[i] ? in.back() : Value(0));
           }
-          out[k] = function(duals.data()).derivative();
+          out[i] = function(duals.data()).derivative();
         }
       });
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (inputs[k].shape() == shape) continue;
-    gradients[k] = reduce_broadcast_dims(gradients[k], inputs[k].shape()).to(inputs[k].dtype());
+  std::vector<Tensor> gradients(inputs.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Tensor& input = inputs[wanted[i]];
+    gradients[wanted[i]] = input.shape() == shape
+                               ? std::move(found[i])
+                               : reduce_broadcast_dims(found[i], input.shape()).to(input.dtype());
   }
   return gradients;
+}
+
+}  // namespace
+
+std::vector<Tensor> detail::differentiate_user_op(const char* name, const Tensor& grad_output,
+                                                  std::span<const Tensor> inputs,
+                                                  const DualFunction& function) {
+  return differentiated(name, grad_output, inputs, function, default_eps,
+                        [](std::size_t) { return true; });
+}
+
+bool detail::records_user_op(std::span<const Tensor> inputs) { return records(inputs); }
+
+Tensor detail::record_user_op(const std::string& name, std::span<const Tensor> inputs,
+                              const ValueFunction& function, DualFunction dual) {
+  Tensor result = unrecorded([&] { return evaluate_user_op(name.c_str(), inputs, function); });
+  const std::vector<Saved> saved(inputs.begin(), inputs.end());
+  auto backward = [dual = std::move(dual), saved](Gradients& g, Node& node) -> Gradients {
+    std::vector<Tensor> read;
+    for (const Saved& input : saved) read.push_back(input.get(node));
+    return differentiated(node.name(), g[0], read, dual, ops::gradient_eps(),
+                          [&](std::size_t k) { return node.needs(k); });
+  };
+  NodePointer node(new UserNode(std::make_shared<const std::string>(name), inputs.size(), 1,
+                                std::move(backward)));
+  for (std::size_t k = 0; k < inputs.size(); ++k) link(*node, k, inputs[k]);
+  return adopt(std::move(node), std::move(result));
 }
 
 // ---- from a forward and a backward
 // -----------------------------------------------------------------
 
-CustomFunction::CustomFunction(std::string name, Forward forward, Backward backward)
-    : name_(std::move(name)), forward_(std::move(forward)), backward_(std::move(backward)) {
-  if (!forward_ || !backward_) {
+CustomFunction::CustomFunction(std::string name, Forward forward, Backward backward) {
+  if (!forward || !backward) {
     throw ValueError(
-        message("custom_function: ", name_, " has no ", forward_ ? "backward" : "forward"));
+        message("custom_function: ", name, " has no ", forward ? "backward" : "forward"));
   }
+  functions_ = std::make_shared<const Functions>(
+      Functions{std::move(name), std::move(forward), std::move(backward)});
 }
 
 CustomFunction::Tensors CustomFunction::operator()(const Tensors& inputs) const {
-  Tensors outputs = forward_(inputs);
+  Tensors outputs = detail::unrecorded([&] { return functions_->forward(inputs); });
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     if (outputs[k].defined()) continue;
-    throw ValueError(message(name_, ": the forward gave no tensor as output ", k));
+    throw ValueError(message(name(), ": the forward gave no tensor as output ", k));
+  }
+  if (!detail::recording_enabled()) return outputs;
+  const bool recorded = detail::tracked(inputs);
+  for (Tensor& output : outputs) {
+    // An input, or a tensor that somebody else holds, keeps the history it has.
+    if (recorded || detail::tracked(output)) output = output.detach();
+  }
+  if (!recorded) return outputs;
+
+  const std::vector<detail::Saved> saved_inputs(inputs.begin(), inputs.end());
+  std::vector<SavedOutput> saved_outputs;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    saved_outputs.emplace_back(outputs[k], static_cast<std::uint32_t>(k));
+  }
+  auto backward = [functions = functions_, saved_inputs, saved_outputs](
+                      detail::Gradients& g, detail::Node& node) -> detail::Gradients {
+    Tensors given, results, read;
+    for (std::size_t k = 0; k < saved_outputs.size(); ++k) {
+      results.push_back(saved_outputs[k].get(node));
+      const bool has_gradient = is_floating_point(results[k].dtype());
+      given.push_back(g[k].defined() || !has_gradient ? g[k] : zeros_like(results[k]));
+    }
+    for (const detail::Saved& input : saved_inputs) read.push_back(input.get(node));
+    return run_backward(*functions, given, read, results);
+  };
+  const detail::NodePointer node(
+      new UserNode(std::shared_ptr<const std::string>(functions_, &functions_->name), inputs.size(),
+                   outputs.size(), std::move(backward)));
+  for (std::size_t k = 0; k < inputs.size(); ++k) detail::link(*node, k, inputs[k]);
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (!is_floating_point(outputs[k].dtype())) continue;
+    outputs[k] = detail::adopt(node, std::move(outputs[k]), static_cast<std::uint32_t>(k));
   }
   return outputs;
 }
 
-CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs, const Tensors& inputs,
-                                                 const Tensors& outputs) const {
-  const std::string operation = message(name_, ".backward");
+CustomFunction::Tensors CustomFunction::run_backward(const Functions& functions,
+                                                     const Tensors& grad_outputs,
+                                                     const Tensors& inputs,
+                                                     const Tensors& outputs) {
+  const std::string operation = message(functions.name, ".backward");
   if (grad_outputs.size() != outputs.size()) {
     throw ShapeError(message(operation, ": ", grad_outputs.size(), " grad_outputs for ",
                              outputs.size(), " outputs"));
@@ -110,7 +226,7 @@ CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs, co
     if (!grad_outputs[k].defined()) continue;  // nothing depends on this output
     ops::check_grad_output(operation.c_str(), grad_outputs[k], outputs[k].shape());
   }
-  Tensors gradients = backward_(grad_outputs, inputs, outputs);
+  Tensors gradients = functions.backward(grad_outputs, inputs, outputs);
   if (gradients.size() != inputs.size()) {
     throw ShapeError(message(operation, ": gave ", gradients.size(), " gradients for ",
                              inputs.size(), " inputs"));
@@ -127,6 +243,11 @@ CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs, co
     }
   }
   return gradients;
+}
+
+CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs, const Tensors& inputs,
+                                                 const Tensors& outputs) const {
+  return run_backward(*functions_, grad_outputs, inputs, outputs);
 }
 
 CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs,

@@ -1,0 +1,153 @@
+// Ops whose second gradients have code of their own, to the third order and beyond.
+#include <gtest/gtest.h>
+
+#include "extensor/extensor.h"
+#include "support/draw.h"
+
+namespace extensor {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using Call = std::function<Tensor(const Tensor&)>;
+
+// Σ w · d^order f / dx^order, each derivative weighed with numbers that tell its elements apart.
+Tensor weighed(const Tensor& y, unsigned seed) {
+  return sum(y * draw::uniform(y.shape(), 0.5, 1.5, seed));
+}
+
+Tensor derivative(const Call& call, const Tensor& x, int order, bool create_graph) {
+  Tensor y = call(x);
+  for (int k = 1; k <= order; ++k) {
+    y = grad(weighed(y, static_cast<unsigned>(k)), {x},
+             {.create_graph = create_graph || k < order, .allow_unused = true})[0];
+    if (!y.defined() || (k < order && !y.requires_grad())) return zeros_like(x);
+  }
+  return y;
+}
+
+// Every derivative up to `highest` against finite differences of the one before.
+void expect_derivatives(const char* name, const Call& call, const Tensor& point, int highest) {
+  for (int order = 0; order < highest; ++order) {
+    const auto result = gradcheck(
+        [&](const Tensors& in) {
+          return derivative(call, in[0].clone().requires_grad_(), order, false).detach();
+        },
+        [&](const Tensor& g, const Tensors& in) {
+          Tensor x = in[0].clone().requires_grad_();
+          const Tensor y = derivative(call, x, order, true);
+          if (!y.requires_grad()) return Tensors{zeros_like(x)};
+          Tensor found = grad({y}, {x}, {.allow_unused = true, .grad_outputs = {g}})[0];
+          return Tensors{found.defined() ? found : zeros_like(x)};
+        },
+        {point});
+    EXPECT_TRUE(result) << name << ", order " << order + 1 << ": " << result.message;
+  }
+}
+
+Tensor drawn(const Shape& shape) { return draw::uniform(shape, 0.4, 1.6, 3); }
+
+TEST(AutogradOrders, Softmax) {
+  expect_derivatives(
+      "softmax", [](const Tensor& x) { return softmax(x, 1); }, drawn({2, 3}), 4);
+  expect_derivatives(
+      "log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }, drawn({3, 2}), 4);
+  expect_derivatives(
+      "logsumexp", [](const Tensor& x) { return logsumexp(x, 1); }, drawn({2, 3}), 4);
+  expect_derivatives(
+      "softmax, 0-d", [](const Tensor& x) { return softmax(x, 0) * x; }, drawn({}), 3);
+}
+
+TEST(AutogradOrders, Reductions) {
+  expect_derivatives(
+      "var", [](const Tensor& x) { return square(var(x, 1)); }, drawn({2, 3}), 4);
+  expect_derivatives(
+      "std", [](const Tensor& x) { return extensor::std(x, 1); }, drawn({2, 3}), 4);
+  expect_derivatives(
+      "prod", [](const Tensor& x) { return prod(x, 1); }, drawn({2, 4}), 4);
+  expect_derivatives(
+      "max_reduce", [](const Tensor& x) { return square(max_reduce(x, 1)); }, drawn({2, 3}), 3);
+  expect_derivatives(
+      "cumulative_prod", [](const Tensor& x) { return cumulative_prod(x, 1); }, drawn({2, 4}), 4);
+}
+
+// Where some of the factors are 0.
+TEST(AutogradOrders, ProductsWithZeros) {
+  const Tensor x = tensor({{0.0, 0.7, 1.2, 0.6}, {0.0, 1.1, 0.0, 0.8}}, float64);
+  expect_derivatives(
+      "prod", [](const Tensor& x) { return prod(x, 1); }, x, 4);
+  expect_derivatives(
+      "cumulative_prod", [](const Tensor& x) { return cumulative_prod(x, 1); }, x, 4);
+}
+
+TEST(AutogradOrders, Glu) {
+  expect_derivatives(
+      "glu", [](const Tensor& x) { return glu(x); }, drawn({2, 4}), 4);
+}
+
+TEST(AutogradOrders, Contractions) {
+  expect_derivatives(
+      "einsum",
+      [](const Tensor& x) {
+        return einsum("ii,ij,jj->j", {x, x, x});
+      },
+      drawn({3, 3}), 4);
+  expect_derivatives(
+      "tensordot", [](const Tensor& x) { return tensordot(x, x * x, 1); }, drawn({2, 2}), 3);
+}
+
+// Linear ops, of which a product makes something to differentiate.
+TEST(AutogradOrders, PositionsAndOrder) {
+  const Tensor index = tensor({2, 0, 2, 1});
+  const auto expect_cubed = [](const char* name, const Call& call, const Shape& shape) {
+    expect_derivatives(
+        name, [&](const Tensor& x) { return power(call(x), 3.0); }, drawn(shape), 3);
+  };
+  expect_cubed("take", [&](const Tensor& x) { return take(x, index, 0); }, {3, 2});
+  expect_cubed("x[index]", [&](const Tensor& x) { return x[index]; }, {3});
+  expect_cubed("x[mask]", [&](const Tensor& x) { return x[x.detach() > 0.9]; }, {3, 3});
+  expect_cubed("scatter",
+               [&](const Tensor& x) { return scatter(x, 0, index.slice(0, 0, 3), x * x); }, {4});
+  expect_cubed("scatter_add",
+               [&](const Tensor& x) { return scatter_add(x, 0, index.slice(0, 0, 3), x * x); },
+               {4});
+  expect_cubed("index_add", [&](const Tensor& x) { return index_add(x, 0, index, x * x, 2); }, {4});
+  expect_cubed("sort", [](const Tensor& x) { return sort(x); }, {2, 4});
+  expect_cubed("topk", [](const Tensor& x) { return topk(x, 2).values; }, {2, 4});
+  expect_cubed("pad", [](const Tensor& x) { return pad(x, {{2, 1}}, PadMode::reflect); }, {4});
+  expect_cubed("roll", [](const Tensor& x) { return roll(x, {1}) * x; }, {2, 3});
+  expect_cubed("tile", [](const Tensor& x) { return tile(x, {2, 2}); }, {2, 2});
+  expect_cubed("tril", [](const Tensor& x) { return tril(x); }, {3, 3});
+}
+
+// Indices that were changed since are an error, not a wrong gradient.
+TEST(AutogradOrders, ChangedIndices) {
+  Tensor x = drawn({3}).requires_grad_();
+  Tensor index = tensor({2, 0});
+  const Tensor y = sum(take(x, index, 0));
+  index.fill(1);
+  EXPECT_THROW(y.backward(), ValueError);
+  Tensor mask = tensor({true, false, true});
+  const Tensor z = sum(masked_select(x, mask));
+  mask.fill(true);  // its positions were found before
+  EXPECT_EQ(grad(z, {x})[0].to_vector<double>(), (std::vector<double>{1, 0, 1}));
+}
+
+// Of dtypes that promote, each gets the gradient in its own; of integers there is none.
+TEST(AutogradOrders, MixedDtypes) {
+  Tensor x = drawn({3}).to(float32).requires_grad_();
+  Tensor source = drawn({2}).requires_grad_();
+  const Tensor index = tensor({2, 0});
+  for (const Tensor& y : {scatter(x, 0, index, source), scatter_add(x, 0, index, source),
+                          index_add(x, 0, index, source)}) {
+    EXPECT_EQ(y.dtype(), float64);
+    const Tensors found = grad(sum(y), {x, source});
+    EXPECT_EQ(found[0].dtype(), float32);
+    EXPECT_EQ(found[1].dtype(), float64);
+    EXPECT_EQ(found[1].to_vector<double>(), (std::vector<double>{1, 1}));
+  }
+  const Tensor into_integers = scatter(zeros({3}, int64), 0, index, source);
+  EXPECT_EQ(grad(sum(into_integers), {source})[0].to_vector<double>(), (std::vector<double>{1, 1}));
+}
+
+}  // namespace
+}  // namespace extensor
