@@ -89,6 +89,9 @@ const std::set<std::string> not_ops = {
     "get_num_threads",
     "gradcheck",
     "custom_function",
+    "grad",
+    "checkpoint",
+    "jvp",
     "default_generator",
     "manual_seed",
     // with what its backward wants, beside the op that is in the database
