@@ -45,9 +45,11 @@ Tensor task_operand(const Task& task, std::size_t index);
 void add_convolution(std::vector<Case>& cases);
 void add_layers(std::vector<Case>& cases);
 void add_attention(std::vector<Case>& cases);
+void add_training(std::vector<Case>& cases);
 Work convolution_work(const Task& task);
 Work layers_work(const Task& task);
 Work attention_work(const Task& task);
+Work training_work(const Task& task);
 
 struct Row {
   std::string name;

@@ -88,6 +88,7 @@ const std::set<std::string> not_ops = {
     "set_num_threads",
     "get_num_threads",
     "gradcheck",
+    "autocast_dtype",
     "custom_function",
     "grad",
     "checkpoint",

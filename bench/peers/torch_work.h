@@ -14,5 +14,6 @@ at::Tensor torch_operand(const Task& task, std::size_t index);
 Work torch_convolution(const Task& task);
 Work torch_layers(const Task& task);
 Work torch_attention(const Task& task);
+Work torch_training(const Task& task);
 
 }  // namespace extensor::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "extensor/attention.h"        // IWYU pragma: export
+#include "extensor/autocast.h"         // IWYU pragma: export
 #include "extensor/autograd.h"         // IWYU pragma: export
 #include "extensor/broadcasting.h"     // IWYU pragma: export
 #include "extensor/convolution.h"      // IWYU pragma: export

@@ -23,8 +23,9 @@ bool is_grad_enabled() { return detail::recording_enabled(); }
 GradMode::GradMode(bool enabled) : before_(detail::set_recording(enabled)) {}
 GradMode::~GradMode() { detail::set_recording(before_); }
 
-AnomalyMode::AnomalyMode(bool enabled) : before_(autograd::set_anomaly_mode(enabled)) {}
-AnomalyMode::~AnomalyMode() { autograd::set_anomaly_mode(before_); }
+AnomalyMode::AnomalyMode(bool enabled)
+    : before_(detail::set_result_check(enabled ? autograd::refuse_nan : nullptr) != nullptr) {}
+AnomalyMode::~AnomalyMode() { detail::set_result_check(before_ ? autograd::refuse_nan : nullptr); }
 
 GradientEps::GradientEps(double eps) : before_(ops::gradient_eps()) {
   if (!(eps >= 0)) throw ValueError(message("GradientEps: eps is ", eps, ", must be 0 or more"));

@@ -4,6 +4,7 @@
 
 #include "autograd/node_index.h"
 #include "core/check.h"
+#include "extensor/autocast.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
@@ -52,6 +53,8 @@ void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
     leaf.grad = is_ours_alone(gradient) ? std::move(gradient) : gradient.clone();
   }
 }
+
+bool has_nan(const Tensor& x) { return any(isnan(x)).item<bool>(); }
 
 class Lock {
  public:
@@ -231,7 +234,7 @@ class Walk {
       throw ValueError(message(node.name(), ": its backward gave ", gradients.size(),
                                " gradients for ", inputs, " inputs"));
     }
-    if (looks_for_anomalies()) look_for_nan(node, gradients);
+    if (detail::result_check() == refuse_nan) look_for_nan(node, gradients);
     for (std::size_t k = 0; k < inputs; ++k) {
       const std::uint32_t target = targets_[stop.first_edge + k];
       if (target == none || !stops_[target].wanted || !gradients[k].defined()) continue;
@@ -260,7 +263,7 @@ class Walk {
 
   static void look_for_nan(const Node& node, const Gradients& gradients) {
     for (std::size_t k = 0; k < gradients.size(); ++k) {
-      if (!gradients[k].defined() || !any(isnan(gradients[k])).item<bool>()) continue;
+      if (!gradients[k].defined() || !has_nan(gradients[k])) continue;
       throw ValueError(message("backward: the gradient of input ", k, " of ", node.name(),
                                ", of shape ", gradients[k].shape(), ", has a NaN"));
     }
@@ -269,6 +272,7 @@ class Walk {
   const char* operation_;
   WalkOptions options_;
   detail::RecordingScope recording_;
+  Autocast as_recorded_{DType::bfloat16, false};  // dtypes were chosen on the way forward
   NodeIndex index_;
   std::vector<Stop> stops_;             // every node behind all that it was made of
   std::vector<std::uint32_t> targets_;  // of all edges, in the order of stops_
@@ -277,12 +281,14 @@ class Walk {
   std::vector<Tensor> results_;
 };
 
-constinit thread_local bool anomaly_mode = false;
-
 }  // namespace
 
-bool looks_for_anomalies() { return anomaly_mode; }
-bool set_anomaly_mode(bool enabled) { return std::exchange(anomaly_mode, enabled); }
+void refuse_nan(const Node& node, const Tensor& result) {
+  const detail::RecordingScope off(false);
+  if (!has_nan(result)) return;
+  throw ValueError(message(node.name(), ": the result, of shape ", result.shape(),
+                           ", has a NaN, the first since AnomalyMode began"));
+}
 
 std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> outputs,
                               std::span<const Tensor> grad_outputs,

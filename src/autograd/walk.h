@@ -24,8 +24,7 @@ std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> out
 std::vector<Tensor> first_gradients(const char* operation, std::span<const Tensor> outputs,
                                     std::span<const Tensor> given);
 
-// Whether this thread looks for NaN.
-bool looks_for_anomalies();
-bool set_anomaly_mode(bool enabled);
+// A ResultCheck: ValueError, naming the node, where its result has a NaN.
+void refuse_nan(const detail::Node& node, const Tensor& result);
 
 }  // namespace extensor::autograd

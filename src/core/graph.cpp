@@ -10,6 +10,7 @@ thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
 namespace {
 
 constinit thread_local bool recording = true;
+constinit thread_local ResultCheck check = nullptr;
 // Nodes whose last owner went away while another node was being destroyed: a long graph comes down
 // one node after the other, not one inside the other.
 constinit thread_local Node* dead = nullptr;
@@ -40,6 +41,8 @@ void release(Node* node) noexcept {
 }
 
 bool recording_enabled() { return recording; }
+ResultCheck result_check() { return check; }
+ResultCheck set_result_check(ResultCheck next) { return std::exchange(check, next); }
 bool set_recording(bool enabled) { return std::exchange(recording, enabled); }
 
 void Saved::throw_changed(const Node& node) const {
@@ -83,6 +86,9 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
   impl.node = std::move(node);
   impl.output = output;
   impl.recorded_version = impl.storage->version.load(std::memory_order_relaxed);
+  if (check != nullptr) [[unlikely]] {
+    check(*impl.node, result);
+  }
   return result;
 }
 

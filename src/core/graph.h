@@ -158,6 +158,11 @@ class LeafNode final : public Node {
 bool recording_enabled();
 bool set_recording(bool enabled);  // gives what it was
 
+// Called with every recorded result of this thread, where there is one: AnomalyMode's.
+using ResultCheck = void (*)(const Node& node, const Tensor& result);
+ResultCheck result_check();
+ResultCheck set_result_check(ResultCheck check);  // gives what it was
+
 class RecordingScope {
  public:
   explicit RecordingScope(bool enabled) : before_(set_recording(enabled)) {}

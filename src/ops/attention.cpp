@@ -14,6 +14,7 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
+#include "ops/autocast.h"
 #include "ops/batch_offsets.h"
 #include "ops/launch.h"
 
@@ -226,6 +227,10 @@ AttentionResult forward(const char* operation, const Tensor& q, const Tensor& k,
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& mask, bool causal, std::optional<double> scale) {
+  if (ops::lowers(q, k, v)) {
+    return scaled_dot_product_attention(ops::lowered(q), ops::lowered(k), ops::lowered(v),
+                                        ops::lowered(mask), causal, scale);
+  }
   return forward("scaled_dot_product_attention", q, k, v, mask, causal, scale, false).output;
 }
 

@@ -9,6 +9,7 @@
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
+#include "ops/autocast.h"
 #include "ops/index_range.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
@@ -208,8 +209,8 @@ std::pair<Tensor, Tensor> cross_entropy_forward(const char* operation, const Ten
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
                      Reduction reduction, std::int64_t ignore_index, double label_smoothing) {
-  return cross_entropy_forward("cross_entropy", logits, target, weight, reduction, ignore_index,
-                               label_smoothing, false)
+  return cross_entropy_forward("cross_entropy", ops::raised(logits), ops::raised(target), weight,
+                               reduction, ignore_index, label_smoothing, false)
       .first;
 }
 
@@ -354,6 +355,7 @@ LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
                 std::int64_t ignore_index) {
+  if (ops::raises(x)) return nll_loss(ops::raised(x), target, weight, reduction, ignore_index);
   if (detail::records(x)) {
     Tensor loss =
         detail::unrecorded([&] { return nll_loss(x, target, weight, reduction, ignore_index); });

@@ -9,6 +9,7 @@
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
+#include "ops/autocast.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -424,6 +425,9 @@ constexpr RecordedOp<ConvTranspose2dOptions> recorded_conv_transpose2d{
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
+  if (ops::lowers(x, weight, bias)) {
+    return conv2d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), options);
+  }
   if (detail::records(x, weight, bias)) {
     return recorded_forward(recorded_conv2d, x, weight, bias, options);
   }
@@ -457,6 +461,9 @@ ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv1dOptions& options) {
+  if (ops::lowers(x, weight, bias)) {
+    return conv1d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), options);
+  }
   if (detail::records(x, weight, bias)) {
     return recorded_forward(recorded_conv1d, x, weight, bias, options);
   }
@@ -490,6 +497,9 @@ ConvolutionDoubleGradients conv1d_double_backward(const Tensor& grad_grad_x,
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& given) {
+  if (ops::lowers(x, weight, bias)) {
+    return conv_transpose2d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), given);
+  }
   if (detail::records(x, weight, bias)) {
     return recorded_forward(recorded_conv_transpose2d, x, weight, bias, given);
   }

@@ -8,6 +8,7 @@
 #include "extensor/manipulation.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
+#include "ops/autocast.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -104,6 +105,9 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (ops::lowers(x, weight, bias)) {
+    return linear(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), activation);
+  }
   if (detail::records(x, weight, bias)) return recorded_linear(x, weight, bias, activation);
   const Shape shape = linear_shape("linear", x, weight, bias);
   DType dtype = promote_types(x.dtype(), weight.dtype());

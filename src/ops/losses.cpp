@@ -8,6 +8,7 @@
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
+#include "ops/autocast.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
 
@@ -115,6 +116,9 @@ LossSecondGradients double_backward(LossOp op, const Tensor& grad_grad_x, const 
 
 Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& y,
                Reduction reduction, Parameters parameters = {}) {
+  if (ops::raises(x) || ops::raises(y)) {
+    return forward(op, operation, ops::raised(x), ops::raised(y), reduction, parameters);
+  }
   if (detail::records(x, y)) {
     return detail::record(
         operation, {x, y},

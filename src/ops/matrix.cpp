@@ -9,6 +9,7 @@
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
+#include "ops/autocast.h"
 #include "ops/batch_offsets.h"
 #include "ops/contract.h"
 #include "ops/launch.h"
@@ -147,6 +148,7 @@ Tensor product_gradient(const Tensor& grad_output, const Product& product) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (ops::lowers(a, b)) return matmul(ops::lowered(a), ops::lowered(b));
   if (detail::records(a, b)) {
     return detail::record("matmul", {a, b}, detail::unrecorded([&] { return matmul(a, b); }),
                           [a = detail::Saved(a), b = detail::Saved(b)](

@@ -14,7 +14,7 @@ struct ReducedAxes {
   Shape shape(const Shape& input, bool keepdims) const;
   std::int64_t count(const Shape& input) const;  // elements that become one
   Dims list(std::int64_t rank) const;
-  Dims reduced_last(std::int64_t rank) const;    // the axes in order, but the reduced ones last
+  Dims reduced_last(std::int64_t rank) const;  // the axes in order, but the reduced ones last
 };
 
 // grad_output, given with or without the reduced axes kept, as a view with them kept. ShapeError

@@ -7,6 +7,7 @@
 #include "extensor/elementwise.h"
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
+#include "ops/autocast.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
 
@@ -97,6 +98,10 @@ std::vector<Tensor> as_list(const TripletGradients& gradients) {
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, Reduction reduction) {
+  if (ops::raises(anchor) || ops::raises(positive) || ops::raises(negative)) {
+    return triplet_margin_loss(ops::raised(anchor), ops::raised(positive), ops::raised(negative),
+                               margin, p, eps, swap, reduction);
+  }
   // One step with the explicit gradient, which says what the ends of the distances give.
   if (detail::records(anchor, positive, negative)) {
     return detail::recorded(

@@ -1,0 +1,83 @@
+// Training steps: the model, autograd and the optimizer as a user has them.
+#include <extensor/extensor.h>
+
+#include "cases.h"
+
+namespace extensor::bench {
+
+namespace {
+
+Tensor images(const Shape& shape) {
+  Tensor x = empty(shape);
+  fill(x.data<float>(), x.numel(), 0, 1, 1);
+  return x;
+}
+
+Tensor labels(std::int64_t n, std::int64_t classes) { return arange(n) % classes; }
+
+// One step of `model` on x and y.
+template <class Optimizer, class Model>
+Work training(Model model, double lr, const Tensor& x, const Tensor& y) {
+  auto kept = std::make_shared<Model>(std::move(model));
+  auto optimizer =
+      std::make_shared<Optimizer>(kept->parameters(), typename Optimizer::Options{.lr = lr});
+  return [kept, optimizer, x, y] {
+    optimizer->zero_grad();
+    const Tensor logits = (*kept)(x);
+    cross_entropy(logits.ndim() == 2 ? logits : logits.reshape({-1, logits.size(-1)}), y)
+        .backward();
+    optimizer->step();
+  };
+}
+
+// The last output of an LSTM.
+struct Tagger : nn::Module<Tagger> {
+  nn::LSTM lstm{256, 256, {.layers = 2}};
+  Tensor forward(const Tensor& x) const { return lstm(x).output[-1]; }
+};
+
+}  // namespace
+
+void add_training(std::vector<Case>& cases) {
+  const auto add = [&](const char* name, const char* op, double goal, int rounds) {
+    Case c;
+    c.name = std::string("training step/") + name;
+    c.task.op = op;
+    c.goal.torch = goal;
+    c.rounds = rounds;
+    cases.push_back(c);
+  };
+  add("MLP 784-512-256-10, batch 128, SGD", "train_mlp", 1.3, 25);
+  add("LeNet-5, batch 64, SGD", "train_lenet", 2, 25);
+  add("4-16-2, batch 8, SGD", "train_tiny", 15, 25);
+  add("ResNet-18 on 32x32, batch 32, SGD", "train_resnet18", 1, 3);
+  add("character GPT, batch 12, AdamW", "train_gpt", 1.3, 9);
+  add("LSTM 2x256, sequence 64, batch 32, SGD", "train_lstm", 1, 9);
+}
+
+Work training_work(const Task& task) {
+  using models::Mlp;
+  using optim::SGD;
+  if (task.op == "train_mlp") {
+    return training<SGD>(Mlp({784, 512, 256, 10}), 0.01, images({128, 784}), labels(128, 10));
+  }
+  if (task.op == "train_tiny") {
+    return training<SGD>(Mlp({4, 16, 2}), 0.01, images({8, 4}), labels(8, 2));
+  }
+  if (task.op == "train_lenet") {
+    return training<SGD>(models::LeNet(), 0.01, images({64, 1, 28, 28}), labels(64, 10));
+  }
+  if (task.op == "train_resnet18") {
+    return training<SGD>(models::ResNet18(), 0.01, images({32, 3, 32, 32}), labels(32, 10));
+  }
+  if (task.op == "train_gpt") {
+    return training<optim::AdamW>(models::Gpt(), 1e-3, labels(12 * 64, 65).reshape({12, 64}),
+                                  labels(12 * 64, 65));
+  }
+  if (task.op == "train_lstm") {
+    return training<SGD>(Tagger(), 0.01, images({64, 32, 256}), labels(32, 256));
+  }
+  return {};
+}
+
+}  // namespace extensor::bench
