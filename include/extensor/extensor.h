@@ -23,6 +23,7 @@
 #include "extensor/matrix.h"           // IWYU pragma: export
 #include "extensor/memory.h"           // IWYU pragma: export
 #include "extensor/normalization.h"    // IWYU pragma: export
+#include "extensor/optim.h"            // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
