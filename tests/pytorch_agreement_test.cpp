@@ -122,7 +122,7 @@ TEST_F(PyTorchAgreement, Optimizers) {
     std::int64_t step = 0;
     for (const json& expected : test["parameters"]) {
       optimizer->zero_grad();
-      loss_of(all, step).backward();
+      (loss_of(all, step) * test["sign"].get<double>()).backward();
       optimizer->step();
       ASSERT_NO_FATAL_FAILURE(
           expect_close(flat(all), expected.get<Values>(), "step " + std::to_string(step)));

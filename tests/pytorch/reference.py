@@ -89,18 +89,23 @@ OPTIMIZERS = [
 
 
 def make_optimizer(name, split, options, params):
+    make = getattr(torch.optim, name)
+    if len(split) == 1:
+        return make([params[k] for k in split[0]], **options[0])
     groups = [dict(params=[params[k] for k in group], **o) for group, o in zip(split, options)]
-    # The learning rate has no default for SGD.
-    return getattr(torch.optim, name)(groups, **({"lr": 1e-3} if name == "SGD" else {}))
+    # The learning rate of SGD has no default.
+    return make(groups, **({"lr": 1e-3} if name == "SGD" else {}))
 
 
 def optimizer_case(name, split, options):
     params = parameters()
     optimizer = make_optimizer(name, split, options, params)
+    # Who maximizes gets the negative loss: the loss itself has no upper bound to go to.
+    sign = -1 if all(o.get("maximize") for o in options) else 1
     steps = []
     for step in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
-        loss_of(params, step).backward()
+        (sign * loss_of(params, step)).backward()
         optimizer.step()
         steps.append(flat(params))
     state = {}
@@ -114,6 +119,7 @@ def optimizer_case(name, split, options):
         "optimizer": name,
         "groups": split,
         "options": [flat_options(o) for o in options],
+        "sign": sign,
         "parameters": steps,
         "state": state,
     }
