@@ -235,8 +235,8 @@ TEST_F(PyTorchAgreement, Schedulers) {
     const std::string kind = test["kind"];
     SCOPED_TRACE(kind + " " + test["parts"].dump());
     const std::vector<Tensor> all = parameters();
-    const auto optimizer = make_optimizer(test["optimizer"], json::parse("[[0, 1], [2, 3, 4]]"),
-                                          test["options"], all);
+    const auto optimizer =
+        make_optimizer(test["optimizer"], json::parse("[[0, 1], [2, 3, 4]]"), test["options"], all);
     std::vector<std::unique_ptr<optim::LRScheduler>> schedules;
     std::unique_ptr<optim::ReduceLROnPlateau> plateau;
     std::unique_ptr<optim::SequentialLR> sequence;

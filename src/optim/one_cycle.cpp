@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -53,7 +54,10 @@ double OneCycleLR::value(double start, double top, double end) const {
   const double down = options_.three_phase ? 2 * options_.pct_start * total - 2 : total - 1;
   const auto anneal = [&](double from, double to, double since, double until) {
     const double part = until == since ? 1 : (now - since) / (until - since);
-    if (options_.anneal_strategy == AnnealStrategy::linear) return (to - from) * part + from;
+    // The step after the last is one beyond the end, where a line would leave the range.
+    if (options_.anneal_strategy == AnnealStrategy::linear) {
+      return (to - from) * std::min(part, 1.0) + from;
+    }
     return to + (from - to) / 2 * (std::cos(std::numbers::pi * part) + 1);
   };
   if (now <= up) return anneal(start, top, 0, up);

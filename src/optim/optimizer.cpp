@@ -105,15 +105,22 @@ void Optimizer::zero_grad(bool set_to_none) {
   }
 }
 
+namespace {
+
+void check_initial_lr(const std::string& operation, double lr) {
+  if (lr >= 0 && std::isfinite(lr)) return;
+  throw ValueError(message(operation, ": initial_lr is ", lr, ", must be finite and at least 0"));
+}
+
+}  // namespace
+
 std::optional<double> Optimizer::initial_lr(std::size_t index) const {
   return group(index).initial_lr;
 }
 
 void Optimizer::set_initial_lr(std::size_t index, double lr) {
   Group& target = group(index);
-  if (!(lr >= 0 && std::isfinite(lr))) {
-    throw ValueError(message(name(), ": initial_lr is ", lr, ", must be finite and at least 0"));
-  }
+  check_initial_lr(name(), lr);
   target.initial_lr = lr;
 }
 
@@ -177,7 +184,10 @@ void Optimizer::load_state_dict(const StateDict& saved) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const std::string initial = group_prefix(g) + "initial_lr";
     initial_lrs.emplace_back();
-    if (reader.has_number(initial)) initial_lrs.back() = reader.number(initial);
+    if (reader.has_number(initial)) {
+      initial_lrs.back() = reader.number(initial);
+      check_initial_lr(reader.operation(), *initial_lrs.back());
+    }
     slots.emplace_back(groups_[g]->slots.size());
     for (std::size_t k = 0; k < slots[g].size(); ++k) {
       const std::string prefix = slot_prefix(index++);
