@@ -44,6 +44,10 @@ need_wheel='
 cmd:python3               python3           fetches PyTorch
 py:pip                    python3-pip       fetches PyTorch
 '
+need_reference='
+file:/usr/lib/python3/dist-packages/torch/__init__.py  python3-torch  what optimizers are compared with
+file:/usr/lib/python3/dist-packages/numpy/__init__.py  python3-numpy  PyTorch asks for it
+'
 need_torch='
 hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
 '
@@ -67,7 +71,8 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
-  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default
+  ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
+                                    by name only: pytorch (optimizers against PyTorch's numbers)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
   ./ex help                         this text
@@ -466,9 +471,18 @@ check_fuzz() {
   grep -E 'number_of_executed_units' "$crashes/log" >&2
 }
 
+# Optimizers and schedules step by step beside PyTorch: the system's Python has its package.
+check_pytorch() {
+  install "$need_reference" || return 1
+  target=pytorch_agreement_test build_preset release
+  mkdir -p build/pytorch
+  /usr/bin/python3 -W ignore tests/pytorch/reference.py build/pytorch || return 1
+  EXTENSOR_PYTORCH_REFERENCE=build/pytorch build/release/tests/pytorch_agreement_test
+}
+
 command_check() {
   local all='format lint asan tsan fuzz' step failed=''
-  for step in "$@"; do one_of step "$step" "$all"; done
+  for step in "$@"; do one_of step "$step" "$all pytorch"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

@@ -188,6 +188,31 @@ std::vector<Sample> adagrad_samples() {
   return samples;
 }
 
+void add_lion(std::vector<Sample>& samples, const std::string& label, LionOptions o) {
+  add_samples(
+      samples, label, 1,
+      [=](Tensors& t) {
+        LionState state{t[2]};
+        lion_step(t[0], t[1], state, 2, o);
+      },
+      [=](double& p, double g, double* s) {
+        if (o.maximize) g = -g;
+        const double direction = o.betas.first * s[0] + (1 - o.betas.first) * g;
+        p -= o.lr * o.weight_decay * p;
+        p -= o.lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+        s[0] = o.betas.second * s[0] + (1 - o.betas.second) * g;
+      });
+}
+
+// The betas keep the average away from 0, where a rounding would change the sign.
+std::vector<Sample> lion_samples() {
+  std::vector<Sample> samples;
+  add_lion(samples, "defaults", {});
+  add_lion(samples, "other options",
+           {.lr = 0.1, .betas = {0.7, 0.8}, .weight_decay = 0.2, .maximize = true});
+  return samples;
+}
+
 // ---- clipping
 // --------------------------------------------------------------------------------------
 
@@ -266,6 +291,9 @@ void add_optimizer_steps(std::vector<Op>& ops) {
   add("adamw_step", "adam_step after p ← p − lr · weight_decay · p", adam_samples<AdamWOptions>);
   add("rmsprop_step", "p ← p − lr · g / (√v + eps), v an average of g²", rmsprop_samples);
   add("adagrad_step", "p ← p − lr · g / (√Σg² + eps)", adagrad_samples);
+  add("lion_step",
+      "p ← p − lr · (sign(m + (1 − β₁) · (g − m)) + weight_decay · p), m an average of g",
+      lion_samples);
   add("clip_grad_norm", "g ← g · min(1, max_norm / (‖g‖ + 1e-6)), the norm that of all gradients",
       clip_grad_norm_samples);
   add("clip_grad_value", "g ← g clipped to [−clip_value, clip_value]", clip_grad_value_samples);

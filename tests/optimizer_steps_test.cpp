@@ -116,6 +116,21 @@ Case adagrad_case(const char* label, AdagradOptions o) {
           }};
 }
 
+Case lion_case(const char* label, LionOptions o) {
+  return {label, 1,
+          [o](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
+            LionState state{s[0]};
+            lion_step(p, g, state, step, o);
+          },
+          [o](double& p, double g, double* s, int) {
+            if (o.maximize) g = -g;
+            const double direction = o.betas.first * s[0] + (1 - o.betas.first) * g;
+            p = p * (1 - o.lr * o.weight_decay);
+            p = p - o.lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+            s[0] = o.betas.second * s[0] + (1 - o.betas.second) * g;
+          }};
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> list = {
       sgd_case("sgd", {.lr = 0.1}),
@@ -148,6 +163,9 @@ const std::vector<Case>& cases() {
       adagrad_case("adagrad options",
                    {.lr = 0.1, .lr_decay = 0.3, .weight_decay = 0.1, .eps = 1e-2}),
       adagrad_case("adagrad maximize", {.lr = 0.1, .maximize = true}),
+      lion_case("lion", {}),
+      lion_case("lion options", {.lr = 0.1, .betas = {0.6, 0.8}, .weight_decay = 0.3}),
+      lion_case("lion maximize", {.lr = 0.1, .maximize = true}),
   };
   return list;
 }
@@ -266,6 +284,14 @@ TEST(OptimizerSteps, SpecialValues) {
   EXPECT_TRUE(std::isnan(values_of(state.max_exp_avg_sq)[0]));
   EXPECT_TRUE(std::isnan(values_of(state.max_exp_avg_sq)[1]));
   EXPECT_EQ(values_of(state.max_exp_avg_sq)[2], 4);
+  // Lion: 0 has no sign, an infinity has one, NaN is not hidden.
+  Tensor signs = ones({4}, DType::float64);
+  LionState lion{zeros({4}, DType::float64)};
+  lion_step(signs, from_data(Values{0, infinity, -infinity, nan}), lion, 1, {.lr = 0.5});
+  EXPECT_EQ(values_of(signs)[0], 1);
+  EXPECT_EQ(values_of(signs)[1], 0.5);
+  EXPECT_EQ(values_of(signs)[2], 1.5);
+  EXPECT_TRUE(std::isnan(values_of(signs)[3]));
 }
 
 // ---- clipping

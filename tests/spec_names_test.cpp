@@ -344,6 +344,8 @@ TEST(SpecNames, OptimizerSteps) {
   adamw_step(parameter, g(), adam, 2);
   rmsprop_step(parameter, g(), rmsprop, 1);
   adagrad_step(parameter, g(), adagrad, 1);
+  LionState lion{zeros_like(parameter)};
+  lion_step(parameter, g(), lion, 1);
   std::vector<Tensor> gradients = {g().clone()};
   EXPECT_EQ(clip_grad_norm(gradients, 1), 2);
   clip_grad_value(gradients, 0.25);

@@ -26,6 +26,7 @@
 #include "extensor/models.h"           // IWYU pragma: export
 #include "extensor/nn.h"               // IWYU pragma: export
 #include "extensor/normalization.h"    // IWYU pragma: export
+#include "extensor/optim.h"            // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export

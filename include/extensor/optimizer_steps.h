@@ -86,12 +86,27 @@ struct AdagradOptions {
   double weight_decay = 0;
   double eps = 1e-10;
   bool maximize = false;
+  double initial_accumulator_value = 0;  // what optim::Adagrad fills a fresh sum with
 };
 struct AdagradState {
   Tensor sum = {};
 };
 void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
                   const AdagradOptions& options = {});
+
+struct LionOptions {
+  double lr = 1e-4;
+  std::pair<double, double> betas = {0.9, 0.99};
+  double weight_decay = 0;  // the parameter shrinks by lr · weight_decay
+  bool maximize = false;
+};
+struct LionState {
+  Tensor exp_avg = {};
+};
+// The formulas of "Symbolic Discovery of Optimization Algorithms": the parameter moves by lr in the
+// direction of the sign.
+void lion_step(Tensor& param, const Tensor& grad, LionState& state, std::int64_t step,
+               const LionOptions& options = {});
 
 // Scales all gradients by max_norm / (norm + 1e-6) where their common norm is larger than max_norm,
 // and returns that norm; of order norm_type > 0, infinity included. A norm that is not finite makes

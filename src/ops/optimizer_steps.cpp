@@ -8,80 +8,58 @@
 #include "core/graph.h"
 #include "extensor/elementwise.h"
 #include "ops/launch.h"
+#include "ops/optimizer_rule.h"
 #include "ops/overlap.h"
 
 namespace extensor {
 
+namespace ops {
+
 namespace {
 
+using backend::max_optimizer_states;
 using backend::OptimizerCall;
-using backend::OptimizerOp;
+using backend::OptimizerItem;
 using detail::message;
 
-// A state of a step: whether its options ask for it, and what PyTorch calls it.
-struct NamedState {
-  const char* name;
-  Tensor* tensor;
-  bool used = true;
-};
-
-void check_not_negative(const char* operation, const char* name, double value) {
-  if (value >= 0 && std::isfinite(value)) return;
-  throw ValueError(
-      message(operation, ": ", name, " is ", value, ", must be finite and at least 0"));
-}
-
-void check_fraction(const char* operation, const char* name, double value) {
-  if (value >= 0 && value < 1) return;
-  throw ValueError(message(operation, ": ", name, " is ", value, ", must be in [0, 1)"));
-}
-
-void check_step(const char* operation, std::int64_t step) {
-  if (step >= 1) return;
-  throw ValueError(message(operation, ": step is ", step, ", must count from 1"));
-}
-
-void check_tensors(const char* operation, const Tensor& param, const Tensor& grad,
-                   std::span<const NamedState> states) {
-  if (!is_floating_point(param.dtype())) {
-    throw DTypeError(message(operation, ": param is ", param.dtype(), ", must be a float dtype"));
+void check_like_param(const char* operation, const char* name, const Tensor& x, const Tensor& param,
+                      bool may_be_float32) {
+  if (!(x.shape() == param.shape())) {
+    throw ShapeError(
+        message(operation, ": ", name, " is ", x.shape(), ", param is ", param.shape()));
   }
-  const auto check_like_param = [&](const char* name, const Tensor& x, bool may_be_float32) {
-    if (!(x.shape() == param.shape())) {
-      throw ShapeError(
-          message(operation, ": ", name, " is ", x.shape(), ", param is ", param.shape()));
-    }
-    if (x.dtype() != param.dtype() && !(may_be_float32 && x.dtype() == DType::float32)) {
-      throw DTypeError(message(operation, ": ", name, " is ", x.dtype(), ", param is ",
-                               param.dtype(), may_be_float32 ? ": must be that or float32" : ""));
-    }
-    const ops::Source pair[] = {param, x};
-    ops::common_device(operation, pair);
-  };
-  ops::check_writable(operation, param);
-  check_like_param("grad", grad, false);
-  ops::check_no_partial_overlap(operation, param, grad);
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    const NamedState& state = states[i];
-    if (!state.used) continue;
-    if (!state.tensor->defined()) {
+  if (x.dtype() != param.dtype() && !(may_be_float32 && x.dtype() == DType::float32)) {
+    throw DTypeError(message(operation, ": ", name, " is ", x.dtype(), ", param is ", param.dtype(),
+                             may_be_float32 ? ": must be that or float32" : ""));
+  }
+  const Source pair[] = {param, x};
+  common_device(operation, pair);
+}
+
+void check_states(const char* operation, const Tensor& param, const Tensor& grad,
+                  const StateUses& uses, Tensor* const* tensors) {
+  for (int i = 0; i < max_optimizer_states; ++i) {
+    const auto [name, used] = uses.states[i];
+    if (!used) continue;
+    const Tensor& state = *tensors[i];
+    if (!state.defined()) {
       throw ValueError(
-          message(operation, ": the options need ", state.name, ", which is an undefined tensor"));
+          message(operation, ": the options need ", name, ", which is an undefined tensor"));
     }
-    check_like_param(state.name, *state.tensor, is_half(param.dtype()));
-    ops::check_writable(operation, *state.tensor);
-    const auto check_apart = [&](const char* name, const Tensor& other) {
-      if (ops::overlap(*state.tensor, other) == ops::Overlap::none) return;
-      throw ValueError(message(operation, ": ", state.name, " shares memory with ", name));
+    check_like_param(operation, name, state, param, is_half(param.dtype()));
+    check_writable(operation, state);
+    const auto check_apart = [&, mine = name](const char* other_name, const Tensor& other) {
+      if (overlap(state, other) == Overlap::none) return;
+      throw ValueError(message(operation, ": ", mine, " shares memory with ", other_name));
     };
     check_apart("param", param);
     check_apart("grad", grad);
-    for (std::size_t k = 0; k < i; ++k) {
-      if (!states[k].used) continue;
-      check_apart(states[k].name, *states[k].tensor);
-      if (states[k].tensor->dtype() != state.tensor->dtype()) {
-        throw DTypeError(message(operation, ": ", state.name, " is ", state.tensor->dtype(), ", ",
-                                 states[k].name, " is ", states[k].tensor->dtype()));
+    for (int k = 0; k < i; ++k) {
+      if (!uses.states[k].used) continue;
+      check_apart(uses.states[k].name, *tensors[k]);
+      if (tensors[k]->dtype() != state.dtype()) {
+        throw DTypeError(message(operation, ": ", name, " is ", state.dtype(), ", ",
+                                 uses.states[k].name, " is ", tensors[k]->dtype()));
       }
     }
   }
@@ -106,134 +84,100 @@ class InPlace {
   Tensor dense_;
 };
 
-void run_step(const char* operation, OptimizerOp op, Tensor& param, const Tensor& grad,
-              std::span<const NamedState> states,
-              const backend::OptimizerCoefficients& coefficients) {
-  check_tensors(operation, param, grad, states);
-  const Tensor dense_grad = grad.contiguous();
-  std::vector<InPlace> written{InPlace(param)};
-  written.reserve(1 + states.size());
-  OptimizerCall call{};
-  call.op = op;
-  call.dtype = call.state_dtype = param.dtype();
-  call.numel = param.numel();
-  call.param = written[0].data();
-  call.grad = dense_grad.impl().data;
-  call.coefficients = coefficients;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i].used) continue;
-    call.states[i] = written.emplace_back(*states[i].tensor).data();
-    call.state_dtype = states[i].tensor->dtype();
+}  // namespace
+
+void check_param_and_grad(const char* operation, const Tensor& param, const Tensor& grad) {
+  if (!is_floating_point(param.dtype())) {
+    throw DTypeError(message(operation, ": param is ", param.dtype(), ", must be a float dtype"));
   }
+  check_writable(operation, param);
+  check_like_param(operation, "grad", grad, param, false);
+  check_no_partial_overlap(operation, param, grad);
+}
+
+template <class Options>
+void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
+              std::int64_t step, const Options& options) {
+  using Rule = OptimizerRule<Options>;
+  if (step < 1) {
+    throw ValueError(message(operation, ": step is ", step, ", must count from 1"));
+  }
+  Rule::check(operation, options);
+  const StateUses uses = Rule::uses(options);
+  check_param_and_grad(operation, param, grad);
+  check_states(operation, param, grad, uses, states);
+  const Tensor dense_grad = detail::unrecorded([&] { return grad.contiguous(); });
+  std::vector<InPlace> written;
+  written.reserve(1 + max_optimizer_states);
+  OptimizerItem item;
+  OptimizerCall call{};
+  call.op = Rule::op;
+  call.dtype = call.state_dtype = param.dtype();
+  call.numel = item.numel = param.numel();
+  item.param = written.emplace_back(param).data();
+  item.grad = dense_grad.impl().data;
+  for (int i = 0; i < max_optimizer_states; ++i) {
+    if (!uses.states[i].used) continue;
+    item.states[i] = written.emplace_back(*states[i]).data();
+    call.state_dtype = states[i]->dtype();
+  }
+  call.items = &item;
+  call.item_count = 1;
+  call.coefficients = Rule::coefficients(options, step);
   backend::backend_for(param.device()).optimizer_step(call);
   for (InPlace& tensor : written) tensor.finish();
 }
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const SgdOptions&);
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const AdamOptions&);
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const AdamWOptions&);
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const RmspropOptions&);
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const AdagradOptions&);
+template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
+                       const LionOptions&);
 
-}  // namespace
+}  // namespace ops
+
+using detail::message;
 
 void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
               const SgdOptions& options) {
-  check_step("sgd_step", step);
-  check_not_negative("sgd_step", "lr", options.lr);
-  check_not_negative("sgd_step", "momentum", options.momentum);
-  check_not_negative("sgd_step", "weight_decay", options.weight_decay);
-  if (!std::isfinite(options.dampening)) {
-    throw ValueError(message("sgd_step: dampening is ", options.dampening, ", must be finite"));
-  }
-  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
-    throw ValueError(message("sgd_step: nesterov needs a momentum and no dampening, momentum is ",
-                             options.momentum, " and dampening ", options.dampening));
-  }
-  backend::OptimizerCoefficients c;
-  c.rate = options.lr;
-  c.decay = options.weight_decay;
-  c.momentum = options.momentum;
-  c.gain = 1 - options.dampening;
-  c.maximize = options.maximize;
-  c.nesterov = options.nesterov;
-  c.first = step == 1;
-  const NamedState states[] = {{"momentum_buffer", &state.momentum_buffer, options.momentum != 0}};
-  run_step("sgd_step", OptimizerOp::sgd, param, grad, states, c);
+  Tensor* const states[] = {&state.momentum_buffer};
+  ops::step_one("sgd_step", param, grad, states, step, options);
 }
-
-namespace {
-
-// Adam and AdamW differ in where the weight decay goes.
-template <class Options>
-void adam(const char* operation, Tensor& param, const Tensor& grad, AdamState& state,
-          std::int64_t step, const Options& options, bool decoupled) {
-  const auto [beta1, beta2] = options.betas;
-  check_step(operation, step);
-  check_not_negative(operation, "lr", options.lr);
-  check_not_negative(operation, "eps", options.eps);
-  check_not_negative(operation, "weight_decay", options.weight_decay);
-  check_fraction(operation, "betas.first", beta1);
-  check_fraction(operation, "betas.second", beta2);
-  backend::OptimizerCoefficients c;
-  const auto count = static_cast<double>(step);
-  c.rate = options.lr / (1 - std::pow(beta1, count));
-  c.correction = 1 / std::sqrt(1 - std::pow(beta2, count));
-  (decoupled ? c.keep : c.decay) =
-      decoupled ? 1 - options.lr * options.weight_decay : options.weight_decay;
-  c.beta1 = beta1;
-  c.beta2 = beta2;
-  c.eps = options.eps;
-  c.maximize = options.maximize;
-  c.third = options.amsgrad;
-  const NamedState states[] = {{"exp_avg", &state.exp_avg},
-                               {"exp_avg_sq", &state.exp_avg_sq},
-                               {"max_exp_avg_sq", &state.max_exp_avg_sq, options.amsgrad}};
-  run_step(operation, OptimizerOp::adam, param, grad, states, c);
-}
-
-}  // namespace
 
 void adam_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
                const AdamOptions& options) {
-  adam("adam_step", param, grad, state, step, options, false);
+  Tensor* const states[] = {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq};
+  ops::step_one("adam_step", param, grad, states, step, options);
 }
 
 void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
                 const AdamWOptions& options) {
-  adam("adamw_step", param, grad, state, step, options, true);
+  Tensor* const states[] = {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq};
+  ops::step_one("adamw_step", param, grad, states, step, options);
 }
 
 void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, std::int64_t step,
                   const RmspropOptions& options) {
-  check_step("rmsprop_step", step);
-  check_not_negative("rmsprop_step", "lr", options.lr);
-  check_not_negative("rmsprop_step", "eps", options.eps);
-  check_not_negative("rmsprop_step", "weight_decay", options.weight_decay);
-  check_not_negative("rmsprop_step", "momentum", options.momentum);
-  check_not_negative("rmsprop_step", "alpha", options.alpha);
-  backend::OptimizerCoefficients c;
-  c.rate = options.lr;
-  c.decay = options.weight_decay;
-  c.momentum = options.momentum;
-  c.beta2 = options.alpha;
-  c.eps = options.eps;
-  c.maximize = options.maximize;
-  c.third = options.centered;
-  const NamedState states[] = {{"square_avg", &state.square_avg},
-                               {"momentum_buffer", &state.momentum_buffer, options.momentum != 0},
-                               {"grad_avg", &state.grad_avg, options.centered}};
-  run_step("rmsprop_step", OptimizerOp::rmsprop, param, grad, states, c);
+  Tensor* const states[] = {&state.square_avg, &state.momentum_buffer, &state.grad_avg};
+  ops::step_one("rmsprop_step", param, grad, states, step, options);
 }
 
 void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
                   const AdagradOptions& options) {
-  check_step("adagrad_step", step);
-  check_not_negative("adagrad_step", "lr", options.lr);
-  check_not_negative("adagrad_step", "lr_decay", options.lr_decay);
-  check_not_negative("adagrad_step", "eps", options.eps);
-  check_not_negative("adagrad_step", "weight_decay", options.weight_decay);
-  backend::OptimizerCoefficients c;
-  c.rate = options.lr / (1 + static_cast<double>(step - 1) * options.lr_decay);
-  c.decay = options.weight_decay;
-  c.eps = options.eps;
-  c.maximize = options.maximize;
-  const NamedState states[] = {{"sum", &state.sum}};
-  run_step("adagrad_step", OptimizerOp::adagrad, param, grad, states, c);
+  Tensor* const states[] = {&state.sum};
+  ops::step_one("adagrad_step", param, grad, states, step, options);
+}
+
+void lion_step(Tensor& param, const Tensor& grad, LionState& state, std::int64_t step,
+               const LionOptions& options) {
+  Tensor* const states[] = {&state.exp_avg};
+  ops::step_one("lion_step", param, grad, states, step, options);
 }
 
 // ---- clipping

@@ -175,6 +175,47 @@ struct Optimizer {
                       const Coefficients& c) {
     run<1>(param, grad, states, n, c, Adagrad{set(c.rate), set(c.eps)});
   }
+
+  // ---- Lion
+  // --------------------------------------------------------------------------------------
+
+  struct Lion {
+    V rate, keep, rest1, rest2;
+    HWY_INLINE V operator()(V p, V g, V* state) const {
+      const V direction = blend(state[0], g, rest1);
+      state[0] = blend(state[0], g, rest2);
+      // 0 and NaN have no sign and stay what they are.
+      const V one = hn::CopySignToAbs(set(1), direction);
+      const V sign = hn::IfThenElse(hn::Gt(hn::Abs(direction), hn::Zero(D())), one, direction);
+      return hn::NegMulAdd(sign, rate, hn::Mul(p, keep));
+    }
+  };
+  static void lion(T* param, const T* grad, T* const* states, std::size_t n,
+                   const Coefficients& c) {
+    run<1>(param, grad, states, n, c,
+           Lion{set(c.rate), set(c.keep), set(1 - c.beta1), set(1 - c.beta2)});
+  }
+
+  // ---- the average of something over time
+  // --------------------------------------------------------------------------------------
+
+  struct OneAverage {
+    const T* x;
+    T* average;
+    V rate;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const D d;
+      const V before = LoadFirst(d, average + i, count);
+      StoreFirst(blend(before, LoadFirst(d, x + i, count), rate), d, average + i, count);
+    }
+  };
+  static void average(T*, const T* x, T* const* states, std::size_t n, const Coefficients& c) {
+    const OneAverage body{x, states[0], set(c.rate)};
+    const std::size_t lanes = hn::Lanes(D());
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) body(i, lanes);
+    if (i < n) body(i, n - i);
+  }
 };
 
 // ---- the size of a gradient
@@ -226,6 +267,8 @@ void fill_optimizer_kernels(OptimizerKernels<T>* kernels) {
               &O::adam,
               &O::rmsprop,
               &O::adagrad,
+              &O::lion,
+              &O::average,
               &sum_of_magnitudes<T>,
               &sum_of_squares<T>,
               &largest_magnitude<T>};

@@ -13,7 +13,7 @@ using StepKernel = void (*)(T* param, const T* grad, T* const* states, std::size
 
 template <class T>
 struct OptimizerKernels {
-  StepKernel<T> sgd, adam, rmsprop, adagrad;
+  StepKernel<T> sgd, adam, rmsprop, adagrad, lion, average;
   // Over the elements of one block.
   double (*sum_of_magnitudes)(const T* x, std::size_t n);
   double (*sum_of_squares)(const T* x, std::size_t n);

@@ -13,7 +13,9 @@ namespace extensor::cpu {
 
 namespace {
 
+using backend::max_optimizer_states;
 using backend::OptimizerCall;
+using backend::OptimizerItem;
 using backend::OptimizerOp;
 using backend::PowerSumCall;
 
@@ -31,22 +33,42 @@ StepKernel<T> kernel_of(OptimizerOp op) {
       return kernels.adam;
     case OptimizerOp::rmsprop:
       return kernels.rmsprop;
-    default:
+    case OptimizerOp::adagrad:
       return kernels.adagrad;
+    case OptimizerOp::lion:
+      return kernels.lion;
+    default:
+      return kernels.average;
   }
+}
+
+// Calls piece(item, begin, end) on disjoint ranges of items that cover all of them.
+template <class Piece>
+void for_each_piece(const OptimizerCall& call, const Piece& piece) {
+  parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t first = 0;  // of the item's elements, among all
+    for (std::int64_t k = 0; k < call.item_count && first < end; ++k) {
+      const OptimizerItem& item = call.items[k];
+      const std::int64_t from = std::max(begin - first, std::int64_t{0});
+      const std::int64_t to = std::min(end - first, item.numel);
+      if (from < to) piece(item, from, to);
+      first += item.numel;
+    }
+  });
 }
 
 template <class T>
 void step_in_place(const OptimizerCall& call) {
   const StepKernel<T> kernel = kernel_of<T>(call.op);
-  parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
-    T* states[3];
-    for (int k = 0; k < 3; ++k) {
+  for_each_piece(call, [&](const OptimizerItem& item, std::int64_t begin, std::int64_t end) {
+    T* states[max_optimizer_states];
+    for (int k = 0; k < max_optimizer_states; ++k) {
       states[k] =
-          call.states[k] == nullptr ? nullptr : reinterpret_cast<T*>(call.states[k]) + begin;
+          item.states[k] == nullptr ? nullptr : reinterpret_cast<T*>(item.states[k]) + begin;
     }
-    kernel(reinterpret_cast<T*>(call.param) + begin, reinterpret_cast<const T*>(call.grad) + begin,
-           states, static_cast<std::size_t>(end - begin), call.coefficients);
+    T* param = item.param == nullptr ? nullptr : reinterpret_cast<T*>(item.param) + begin;
+    kernel(param, reinterpret_cast<const T*>(item.grad) + begin, states,
+           static_cast<std::size_t>(end - begin), call.coefficients);
   });
 }
 
@@ -58,23 +80,23 @@ void step_halves(const OptimizerCall& call) {
   const bool wide_states = call.state_dtype == DType::float32;
   const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
   const auto state_size = static_cast<std::int64_t>(itemsize(call.state_dtype));
-  parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
-    float param[buffered], grad[buffered], buffers[3][buffered];
+  for_each_piece(call, [&](const OptimizerItem& item, std::int64_t begin, std::int64_t end) {
+    float param[buffered], grad[buffered], buffers[max_optimizer_states][buffered];
     for (std::int64_t i = begin; i < end; i += buffered) {
       const auto n = static_cast<std::size_t>(std::min(buffered, end - i));
-      widen(call.param + i * size, param, n);
-      widen(call.grad + i * size, grad, n);
-      float* states[3] = {};
-      for (int k = 0; k < 3; ++k) {
-        if (call.states[k] == nullptr) continue;
-        std::byte* at = call.states[k] + i * state_size;
+      if (item.param != nullptr) widen(item.param + i * size, param, n);
+      widen(item.grad + i * size, grad, n);
+      float* states[max_optimizer_states] = {};
+      for (int k = 0; k < max_optimizer_states; ++k) {
+        if (item.states[k] == nullptr) continue;
+        std::byte* at = item.states[k] + i * state_size;
         states[k] = wide_states ? reinterpret_cast<float*>(at) : buffers[k];
         if (!wide_states) widen(at, buffers[k], n);
       }
       kernel(param, grad, states, n, call.coefficients);
-      narrow(param, call.param + i * size, n);
-      for (int k = 0; k < 3 && !wide_states; ++k) {
-        if (call.states[k] != nullptr) narrow(buffers[k], call.states[k] + i * state_size, n);
+      if (item.param != nullptr) narrow(param, item.param + i * size, n);
+      for (int k = 0; k < max_optimizer_states && !wide_states; ++k) {
+        if (item.states[k] != nullptr) narrow(buffers[k], item.states[k] + i * state_size, n);
       }
     }
   });

@@ -1,0 +1,24 @@
+// Clipping the gradients of parameters, between backward() and step().
+//
+//   optim::clip_grad_norm(model.parameters(), 1.0);
+//
+// Parameters without a gradient are passed over. extensor/optimizer_steps.h has the same for
+// gradients.
+#pragma once
+
+#include <vector>
+
+#include "extensor/tensor.h"
+
+namespace extensor::optim {
+
+// Scales the gradients where their common norm is larger than max_norm, and returns that norm.
+// ValueError for a negative max_norm, for a norm_type that is not above 0, and, on request, for a
+// norm that is not finite.
+double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2,
+                      bool error_if_nonfinite = false);
+
+// Clips every element of every gradient to [−clip_value, clip_value].
+void clip_grad_value(const std::vector<Tensor>& parameters, double clip_value);
+
+}  // namespace extensor::optim

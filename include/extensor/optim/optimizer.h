@@ -1,0 +1,151 @@
+// Optimizers: they hold a model's parameters and what they remember of each, and step them all.
+//
+//   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
+//   for (…) {
+//     optimizer.zero_grad();
+//     loss_of(batch).backward();
+//     optimizer.step();
+//   }
+//
+//   // Groups of parameters with options of their own:
+//   optim::SGD optimizer({{body, {.lr = 1e-3}}, {head, {.lr = 1e-2, .momentum = 0.9}}});
+//
+// The formulas, options, names and defaults are PyTorch's (extensor/optimizer_steps.h lists them).
+// A step takes all parameters of a group in one pass. Parameters without a grad() are skipped.
+// States are made when a parameter is first stepped; beside float16 and bfloat16 they are float32.
+//
+// Gradients of several batches add up until zero_grad(), so a large batch can be had in parts:
+//
+//   for (int k = 0; k < parts; ++k) (loss_of(part[k]) / parts).backward();
+//   optimizer.step();
+//   optimizer.zero_grad();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "extensor/optim/state_dict.h"
+#include "extensor/optimizer_steps.h"
+#include "extensor/tensor.h"
+
+namespace extensor::optim {
+
+// What all optimizers have in common; schedules work on it. It stays where it is, since they keep
+// its address.
+class Optimizer {
+ public:
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer();
+
+  // Every parameter that has a gradient moves; every check comes before the first write. Nothing is
+  // recorded. ValueError for a gradient that shares part of its parameter's memory.
+  virtual void step() = 0;
+
+  // Before the next backward(): the gradients are gone, or zeros.
+  void zero_grad(bool set_to_none = true);
+
+  std::size_t group_count() const;
+  const std::vector<Tensor>& parameters(std::size_t group) const;
+  std::vector<Tensor> parameters() const;  // of all groups, in order
+
+  // IndexError for a group that is not there, ValueError for what a step would not take.
+  virtual double lr(std::size_t group = 0) const = 0;
+  virtual void set_lr(std::size_t group, double lr) = 0;
+  // SGD's and RMSprop's momentum, the first beta of the Adams and of Lion; Adagrad has none, which
+  // makes both a ValueError.
+  virtual bool has_momentum() const = 0;
+  virtual double momentum(std::size_t group = 0) const = 0;
+  virtual void set_momentum(std::size_t group, double momentum) = 0;
+
+  // The learning rate that schedules start from, once there is one.
+  std::optional<double> initial_lr(std::size_t group = 0) const;
+  void set_initial_lr(std::size_t group, double lr);
+
+  StateDict state_dict() const;
+  // The options and states of another run. Everything is checked first: ValueError for another
+  // number of groups or parameters, a name that is missing or unknown, an option outside its range;
+  // ShapeError and DTypeError for a state that does not fit its parameter. Float dtypes convert.
+  void load_state_dict(const StateDict& saved);
+
+ protected:
+  struct Group;
+  struct Loading;
+  struct StateNames {
+    const char* names[3];  // null: there is none
+    bool steps;            // the number of steps is remembered too
+  };
+
+  Optimizer();
+  Group& group(std::size_t index) const;  // IndexError
+  void check_new_parameters(const std::vector<Tensor>& parameters) const;
+  void append_group(const std::vector<Tensor>& parameters);
+
+  virtual const char* name() const = 0;
+  virtual StateNames state_names() const = 0;
+  virtual void save_options(std::size_t group, StateDict& saved) const = 0;
+  // Reads and checks the options of all groups, and keeps them once all else is checked.
+  virtual void load_options(Loading& loading) = 0;
+  virtual void keep_loaded_options() noexcept = 0;
+
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+template <class Options>
+struct ParameterGroup {
+  std::vector<Tensor> parameters;
+  Options options = {};
+};
+
+// One optimizer for each kind of options. ValueError without parameters, for an option outside its
+// range, for a parameter that is there twice or that was computed; DTypeError for one that is not a
+// float.
+template <class Options>
+class OptimizerOf final : public Optimizer {
+ public:
+  explicit OptimizerOf(const std::vector<Tensor>& parameters, const Options& options = {});
+  explicit OptimizerOf(const std::vector<ParameterGroup<Options>>& groups);
+  ~OptimizerOf() override;
+
+  void add_group(const std::vector<Tensor>& parameters, const Options& options = {});
+  const Options& options(std::size_t group = 0) const;
+  void set_options(std::size_t group, const Options& options);
+
+  void step() override;
+  double lr(std::size_t group = 0) const override;
+  void set_lr(std::size_t group, double lr) override;
+  bool has_momentum() const override;
+  double momentum(std::size_t group = 0) const override;
+  void set_momentum(std::size_t group, double momentum) override;
+
+ private:
+  const char* name() const override;
+  StateNames state_names() const override;
+  void save_options(std::size_t group, StateDict& saved) const override;
+  void load_options(Loading& loading) override;
+  void keep_loaded_options() noexcept override;
+  void collect(std::size_t group);
+  void launch(std::size_t group);
+
+  std::vector<Options> options_;
+  std::vector<Options> loaded_options_;
+};
+
+extern template class OptimizerOf<SgdOptions>;
+extern template class OptimizerOf<AdamOptions>;
+extern template class OptimizerOf<AdamWOptions>;
+extern template class OptimizerOf<RmspropOptions>;
+extern template class OptimizerOf<AdagradOptions>;
+extern template class OptimizerOf<LionOptions>;
+
+using SGD = OptimizerOf<SgdOptions>;
+using Adam = OptimizerOf<AdamOptions>;
+using AdamW = OptimizerOf<AdamWOptions>;
+using RMSprop = OptimizerOf<RmspropOptions>;
+using Adagrad = OptimizerOf<AdagradOptions>;
+using Lion = OptimizerOf<LionOptions>;
+
+}  // namespace extensor::optim

@@ -1,0 +1,308 @@
+// Learning rate schedules: they move the learning rates of an optimizer's groups.
+//
+//   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+//   optim::LinearLR warm_up(optimizer, {.start_factor = 0.1, .total_iters = 5});
+//   optim::CosineAnnealingLR cosine(optimizer, {.t_max = 95});
+//   optim::SequentialLR schedule(optimizer, {warm_up, cosine}, {5});
+//   for (int epoch = 0; epoch < 100; ++epoch) {
+//     train(model, optimizer);
+//     schedule.step();
+//   }
+//
+// Names, defaults and numbers are PyTorch's: a schedule sets the rates of epoch 0 when it is made,
+// and step() goes on from the rates there are, so that several can work on one optimizer. What they
+// work on, the optimizer and the parts of a sequence, must live as long as they do. Options that
+// PyTorch asks for must be given. Errors: ValueError for an option outside its range.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "extensor/optim/optimizer.h"
+#include "extensor/optim/state_dict.h"
+
+namespace extensor::optim {
+
+class StateReader;
+
+class LRScheduler {
+ public:
+  LRScheduler(const LRScheduler&) = delete;
+  LRScheduler& operator=(const LRScheduler&) = delete;
+  virtual ~LRScheduler();
+
+  virtual void step();  // to the next epoch, or batch: whatever is counted
+  std::int64_t last_epoch() const { return last_epoch_; }
+  std::vector<double> last_lr() const;  // of each group
+
+  // How far it is; options are not part of it, nor are the optimizer's rates.
+  StateDict state_dict() const;
+  // ValueError for the state of another kind of schedule or another number of groups.
+  void load_state_dict(const StateDict& saved);
+
+ protected:
+  LRScheduler(const char* name, Optimizer& optimizer);
+  const char* name() const { return name_; }
+  Optimizer& optimizer() const { return *optimizer_; }
+  double base_lr(std::size_t group) const { return base_lrs_[group]; }
+  void set_epoch(std::int64_t epoch) { last_epoch_ = epoch; }
+  virtual void restart();    // at epoch 0, from the base rates
+  // Where a schedule begins, once its options are checked: the base rates, then epoch 0.
+  void adopt_initial_lrs();
+  void start();
+
+  // The rate of epoch last_epoch(), from that of the epoch before, which the group has.
+  virtual double next_lr(std::size_t group) const { return optimizer_->lr(group); }
+  // The same from the base rate.
+  virtual double closed_form(std::size_t group) const { return next_lr(group); }
+  enum class Form { next, closed };
+  void set_rates(Form form);
+
+  // What there is beside the epoch, by name; and whether such numbers could be.
+  using Numbers = std::vector<std::pair<std::string, double>>;
+  virtual Numbers more_state() const { return {}; }
+  virtual bool is_state(const Numbers&) const { return true; }
+  virtual void set_more_state(const Numbers&) {}
+  virtual std::vector<LRScheduler*> parts() const { return {}; }
+
+ private:
+  friend class SequentialLR;
+  void save(const std::string& prefix, StateDict& saved) const;
+  void load(StateReader& reader, const std::string& prefix, bool keep);
+
+  const char* name_;
+  Optimizer* optimizer_;
+  std::int64_t last_epoch_ = -1;
+  std::vector<double> base_lrs_;
+};
+
+// ---- times gamma
+// -----------------------------------------------------------------------------------
+
+struct StepLROptions {
+  std::int64_t step_size = 0;  // epochs between two reductions; must be given
+  double gamma = 0.1;
+};
+class StepLR final : public LRScheduler {
+ public:
+  StepLR(Optimizer& optimizer, const StepLROptions& options);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  StepLROptions options_;
+};
+
+struct MultiStepLROptions {
+  std::vector<std::int64_t> milestones;  // ascending; one that is there twice counts twice
+  double gamma = 0.1;
+};
+class MultiStepLR final : public LRScheduler {
+ public:
+  MultiStepLR(Optimizer& optimizer, const MultiStepLROptions& options);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  MultiStepLROptions options_;
+};
+
+struct ExponentialLROptions {
+  double gamma = std::numeric_limits<double>::quiet_NaN();  // must be given
+};
+class ExponentialLR final : public LRScheduler {
+ public:
+  ExponentialLR(Optimizer& optimizer, const ExponentialLROptions& options);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  ExponentialLROptions options_;
+};
+
+// ---- curves
+// ----------------------------------------------------------------------------------------
+
+// A factor that goes in a line from start_factor to end_factor: a warm-up.
+struct LinearLROptions {
+  double start_factor = 1.0 / 3;  // in (0, 1]
+  double end_factor = 1;          // in [0, 1]
+  std::int64_t total_iters = 5;
+};
+class LinearLR final : public LRScheduler {
+ public:
+  explicit LinearLR(Optimizer& optimizer, const LinearLROptions& options = {});
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  LinearLROptions options_;
+};
+
+// The rate times (1 − epoch / total_iters) ^ power.
+struct PolynomialLROptions {
+  std::int64_t total_iters = 5;
+  double power = 1;
+};
+class PolynomialLR final : public LRScheduler {
+ public:
+  explicit PolynomialLR(Optimizer& optimizer, const PolynomialLROptions& options = {});
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  PolynomialLROptions options_;
+};
+
+// Half a cosine from the rate to eta_min in t_max epochs, and back in as many.
+struct CosineAnnealingLROptions {
+  std::int64_t t_max = 0;  // must be given
+  double eta_min = 0;
+};
+class CosineAnnealingLR final : public LRScheduler {
+ public:
+  CosineAnnealingLR(Optimizer& optimizer, const CosineAnnealingLROptions& options);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  CosineAnnealingLROptions options_;
+};
+
+// Half a cosine in t_0 epochs, then from the top again in t_mult times as many, and so on.
+struct CosineAnnealingWarmRestartsOptions {
+  std::int64_t t_0 = 0;  // must be given
+  std::int64_t t_mult = 1;
+  double eta_min = 0;
+};
+class CosineAnnealingWarmRestarts final : public LRScheduler {
+ public:
+  CosineAnnealingWarmRestarts(Optimizer& optimizer,
+                              const CosineAnnealingWarmRestartsOptions& options);
+  void step() override;
+  // To any epoch, and parts of one: step(epoch + batch / batches). ValueError below 0.
+  void step(double epoch);
+
+ private:
+  void restart() override;
+  double next_lr(std::size_t group) const override;
+  Numbers more_state() const override;
+  bool is_state(const Numbers& numbers) const override;
+  void set_more_state(const Numbers& numbers) override;
+  CosineAnnealingWarmRestartsOptions options_;
+  double since_restart_ = -1, period_;
+};
+
+// ---- one cycle
+// -------------------------------------------------------------------------------------
+
+// A number for all groups, or one for each.
+class PerGroup {
+ public:
+  PerGroup(double value) : values_{value} {}                            // NOLINT: implicit
+  PerGroup(std::initializer_list<double> values) : values_(values) {}   // NOLINT: implicit
+  PerGroup(std::vector<double> values) : values_(std::move(values)) {}  // NOLINT: implicit
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
+
+enum class AnnealStrategy { cos, linear };
+
+// Up from max_lr / div_factor to max_lr, then down to that start divided by final_div_factor; the
+// momentum goes the other way. Stepped after every batch, total_steps times at most.
+struct OneCycleLROptions {
+  PerGroup max_lr = std::numeric_limits<double>::quiet_NaN();  // must be given
+  std::int64_t total_steps = 0;                                // this must be given …
+  std::int64_t epochs = 0;                                     // … or these two
+  std::int64_t steps_per_epoch = 0;
+  double pct_start = 0.3;  // the part of the steps that go up
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
+  bool cycle_momentum = true;  // ValueError for an optimizer without one
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;  // down as long as up, and then to the end
+};
+class OneCycleLR final : public LRScheduler {
+ public:
+  OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options);
+  // ValueError beyond the last step.
+  void step() override;
+
+ private:
+  void restart() override;
+  double next_lr(std::size_t group) const override;
+  // Where the cycle is, between the values of its start, its top and its end.
+  double value(double start, double top, double end) const;
+  void set_momenta();
+  OneCycleLROptions options_;
+  std::int64_t total_steps_;
+};
+
+// ---- in sequence
+// -----------------------------------------------------------------------------------
+
+// The first schedule until the first milestone, then the second, from its epoch 0 on, and so on.
+class SequentialLR final : public LRScheduler {
+ public:
+  // ValueError for schedules of another optimizer, or other than one milestone less than schedules.
+  SequentialLR(Optimizer& optimizer,
+               const std::vector<std::reference_wrapper<LRScheduler>>& schedulers,
+               const std::vector<std::int64_t>& milestones);
+  void step() override;
+
+ private:
+  void restart() override;
+  std::vector<LRScheduler*> parts() const override { return schedulers_; }
+  void begin();  // epoch 0 of the first, none of the others
+  std::vector<LRScheduler*> schedulers_;
+  std::vector<std::int64_t> milestones_;
+};
+
+// ---- on a plateau
+// ----------------------------------------------------------------------------------
+
+enum class PlateauMode { min, max };    // what is better
+enum class ThresholdMode { rel, abs };  // how much better counts
+
+struct ReduceLROnPlateauOptions {
+  PlateauMode mode = PlateauMode::min;
+  double factor = 0.1;  // below 1
+  std::int64_t patience = 10;
+  double threshold = 1e-4;
+  ThresholdMode threshold_mode = ThresholdMode::rel;
+  std::int64_t cooldown = 0;
+  PerGroup min_lr = 0.0;
+  double eps = 1e-8;  // smaller changes are not made
+};
+// Reduces the rates when a metric has not become better for more than `patience` epochs.
+class ReduceLROnPlateau {
+ public:
+  explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});
+  ReduceLROnPlateau(const ReduceLROnPlateau&) = delete;
+  ReduceLROnPlateau& operator=(const ReduceLROnPlateau&) = delete;
+
+  void step(double metric);
+  std::int64_t last_epoch() const { return last_epoch_; }
+  std::vector<double> last_lr() const;
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& saved);
+
+ private:
+  bool is_better(double metric) const;
+  Optimizer* optimizer_;
+  ReduceLROnPlateauOptions options_;
+  double best_;
+  std::int64_t bad_epochs_ = 0, cooldown_ = 0, last_epoch_ = 0;
+};
+
+}  // namespace extensor::optim

@@ -1,0 +1,33 @@
+#include "extensor/optim/clipping.h"
+
+#include "core/graph.h"
+#include "extensor/optimizer_steps.h"
+
+namespace extensor::optim {
+
+namespace {
+
+std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> grads;
+  for (const Tensor& parameter : parameters) {
+    if (Tensor grad = parameter.grad(); grad.defined()) grads.push_back(std::move(grad));
+  }
+  return grads;
+}
+
+}  // namespace
+
+double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
+                      bool error_if_nonfinite) {
+  const detail::RecordingScope off(false);
+  std::vector<Tensor> grads = gradients_of(parameters);
+  return extensor::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite);
+}
+
+void clip_grad_value(const std::vector<Tensor>& parameters, double clip_value) {
+  const detail::RecordingScope off(false);
+  std::vector<Tensor> grads = gradients_of(parameters);
+  extensor::clip_grad_value(grads, clip_value);
+}
+
+}  // namespace extensor::optim

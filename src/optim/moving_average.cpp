@@ -1,0 +1,139 @@
+#include "extensor/optim/moving_average.h"
+
+#include "backend/backend.h"
+#include "core/check.h"
+#include "core/graph.h"
+#include "optim/group.h"
+
+namespace extensor::optim {
+
+using detail::message;
+using detail::RecordingScope;
+
+namespace {
+
+void check_decay(const char* operation, double decay) {
+  if (decay >= 0 && decay <= 1) return;
+  throw ValueError(message(operation, ": decay is ", decay, ", must be in [0, 1]"));
+}
+
+std::string shadow(std::size_t index) { return "shadow_params." + std::to_string(index); }
+
+}  // namespace
+
+ExponentialMovingAverage::ExponentialMovingAverage(const std::vector<Tensor>& parameters,
+                                                   double decay)
+    : parameters_(parameters), decay_(decay) {
+  constexpr const char* name = "ExponentialMovingAverage";
+  if (parameters.empty()) throw ValueError(message(name, ": there are no parameters"));
+  check_decay(name, decay);
+  for (std::size_t k = 0; k < parameters.size(); ++k) check_parameter(name, k, parameters[k]);
+  const RecordingScope off(false);
+  for (const Tensor& parameter : parameters) {
+    const DType dtype = state_dtype(parameter.dtype());
+    averages_.push_back(dtype == parameter.dtype() ? parameter.contiguous().clone()
+                                                   : parameter.contiguous().to(dtype));
+  }
+}
+
+void ExponentialMovingAverage::update() {
+  if (applied()) {
+    throw ValueError(
+        "ExponentialMovingAverage.update: the averages are applied; restore() comes first");
+  }
+  const RecordingScope off(false);
+  // Runs of parameters of one kind go in one call each.
+  std::vector<backend::OptimizerItem> items(parameters_.size());
+  std::vector<Tensor> dense(parameters_.size());
+  for (std::size_t k = 0; k < parameters_.size(); ++k) {
+    dense[k] = parameters_[k].contiguous();
+    items[k].numel = dense[k].numel();
+    items[k].grad = dense[k].impl().data;
+    items[k].states[0] = averages_[k].impl().data;
+  }
+  for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
+    backend::OptimizerCall call{};
+    for (; end < items.size() && dense[end].dtype() == dense[begin].dtype() &&
+           dense[end].device() == dense[begin].device();
+         ++end) {
+      call.numel += items[end].numel;
+    }
+    call.op = backend::OptimizerOp::average;
+    call.dtype = dense[begin].dtype();
+    call.state_dtype = state_dtype(call.dtype);
+    call.items = items.data() + begin;
+    call.item_count = static_cast<std::int64_t>(end - begin);
+    call.coefficients.rate = 1 - decay_;
+    backend::backend_for(dense[begin].device()).optimizer_step(call);
+  }
+  for (const Tensor& average : averages_) detail::wrote(average);
+  ++updates_;
+}
+
+void ExponentialMovingAverage::apply() {
+  if (applied()) {
+    throw ValueError("ExponentialMovingAverage.apply: the averages are applied already");
+  }
+  const RecordingScope off(false);
+  std::vector<Tensor> originals;
+  for (const Tensor& parameter : parameters_) originals.push_back(parameter.clone());
+  for (std::size_t k = 0; k < parameters_.size(); ++k) parameters_[k].copy_from(averages_[k]);
+  originals_ = std::move(originals);
+}
+
+void ExponentialMovingAverage::restore() {
+  if (!applied()) {
+    throw ValueError("ExponentialMovingAverage.restore: the averages are not applied");
+  }
+  const RecordingScope off(false);
+  for (std::size_t k = 0; k < parameters_.size(); ++k) parameters_[k].copy_from(originals_[k]);
+  originals_.clear();
+}
+
+void ExponentialMovingAverage::apply_to(const std::vector<Tensor>& others) const {
+  constexpr const char* name = "ExponentialMovingAverage.apply_to";
+  if (others.size() != averages_.size()) {
+    throw ValueError(
+        message(name, ": ", others.size(), " tensors for ", averages_.size(), " averages"));
+  }
+  for (std::size_t k = 0; k < others.size(); ++k) {
+    check_parameter(name, k, others[k]);
+    if (!(others[k].shape() == averages_[k].shape())) {
+      throw ShapeError(message(name, ": parameter ", k, " is ", others[k].shape(),
+                               ", its average is ", averages_[k].shape()));
+    }
+  }
+  const RecordingScope off(false);
+  for (std::size_t k = 0; k < others.size(); ++k) Tensor(others[k]).copy_from(averages_[k]);
+}
+
+StateDict ExponentialMovingAverage::state_dict() const {
+  StateDict saved;
+  saved.numbers = {{"decay", decay_}, {"num_updates", static_cast<double>(updates_)}};
+  for (std::size_t k = 0; k < averages_.size(); ++k) {
+    saved.tensors[shadow(k)] = averages_[k].clone();
+  }
+  return saved;
+}
+
+void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
+  StateReader reader("ExponentialMovingAverage.load_state_dict", saved);
+  const double decay = reader.number("decay");
+  check_decay(reader.operation().c_str(), decay);
+  const std::int64_t updates = reader.count("num_updates");
+  if (saved.tensors.size() != averages_.size()) {
+    throw ValueError(message(reader.operation(), ": the state is of ", saved.tensors.size(),
+                             " parameters, here are ", averages_.size()));
+  }
+  std::vector<Tensor> averages;
+  for (std::size_t k = 0; k < averages_.size(); ++k) {
+    averages.push_back(reader.tensor(shadow(k), averages_[k].shape(), averages_[k].dtype(),
+                                     averages_[k].device()));
+  }
+  reader.finish();
+  averages_ = std::move(averages);
+  decay_ = decay;
+  updates_ = updates;
+}
+
+}  // namespace extensor::optim

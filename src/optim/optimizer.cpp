@@ -1,0 +1,218 @@
+// What all optimizers have in common: their parameters, and saving and loading what they remember.
+#include "extensor/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+
+#include "core/check.h"
+#include "extensor/creation.h"
+#include "ops/overlap.h"
+#include "optim/group.h"
+
+namespace extensor::optim {
+
+using detail::message;
+
+void check_parameter(const char* operation, std::size_t index, const Tensor& parameter) {
+  if (!parameter.defined()) {
+    throw ValueError(message(operation, ": parameter ", index, " is an undefined tensor"));
+  }
+  if (!is_floating_point(parameter.dtype())) {
+    throw DTypeError(message(operation, ": parameter ", index, " is ", parameter.dtype(),
+                             ", must be a float dtype"));
+  }
+  if (!parameter.is_leaf()) {
+    throw ValueError(message(operation, ": parameter ", index, ", of shape ", parameter.shape(),
+                             ", was computed by ", parameter.impl().node->name(),
+                             "; only leaves can be optimized"));
+  }
+  ops::check_writable(operation, parameter);
+}
+
+// ---- parameters
+// ------------------------------------------------------------------------------------
+
+Optimizer::Optimizer() = default;
+Optimizer::~Optimizer() = default;
+
+Optimizer::Group& Optimizer::group(std::size_t index) const {
+  if (index < groups_.size()) return *groups_[index];
+  throw IndexError(
+      message(name(), ": group ", index, " of ", groups_.size(), " (they count from 0)"));
+}
+
+void Optimizer::check_new_parameters(const std::vector<Tensor>& parameters) const {
+  std::unordered_set<const detail::TensorImpl*> seen;
+  for (const auto& group : groups_) {
+    for (const Tensor& parameter : group->parameters) seen.insert(parameter.impl_or_null());
+  }
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    check_parameter(name(), k, parameters[k]);
+    if (!seen.insert(parameters[k].impl_or_null()).second) {
+      throw ValueError(message(name(), ": parameter ", k, ", of shape ", parameters[k].shape(),
+                               ", is there twice"));
+    }
+  }
+}
+
+void Optimizer::append_group(const std::vector<Tensor>& parameters) {
+  auto group = std::make_unique<Group>();
+  const std::size_t count = parameters.size();
+  group->parameters = parameters;
+  group->slots.resize(count);
+  group->order.resize(count);
+  std::iota(group->order.begin(), group->order.end(), 0u);
+  const auto kind = [&](std::uint32_t k) {
+    const Device device = parameters[k].device();
+    return std::tuple(device.type, device.index, parameters[k].dtype());
+  };
+  std::stable_sort(group->order.begin(), group->order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return kind(a) < kind(b); });
+  group->items.reserve(count);
+  group->item_slots.reserve(count);
+  groups_.push_back(std::move(group));
+}
+
+std::size_t Optimizer::group_count() const { return groups_.size(); }
+
+const std::vector<Tensor>& Optimizer::parameters(std::size_t index) const {
+  return group(index).parameters;
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> all;
+  for (const auto& group : groups_) {
+    all.insert(all.end(), group->parameters.begin(), group->parameters.end());
+  }
+  return all;
+}
+
+void Optimizer::zero_grad(bool set_to_none) {
+  for (const auto& group : groups_) {
+    for (const Tensor& parameter : group->parameters) {
+      Tensor* grad = gradient_of(parameter.impl());
+      if (grad == nullptr) continue;
+      if (set_to_none) {
+        *grad = Tensor();
+      } else if (grad->requires_grad()) {  // made by a backward that was recorded
+        *grad = zeros_like(*grad);
+      } else {
+        grad->fill(0);
+      }
+    }
+  }
+}
+
+namespace {
+
+void check_initial_lr(const std::string& operation, double lr) {
+  if (lr >= 0 && std::isfinite(lr)) return;
+  throw ValueError(message(operation, ": initial_lr is ", lr, ", must be finite and at least 0"));
+}
+
+}  // namespace
+
+std::optional<double> Optimizer::initial_lr(std::size_t index) const {
+  return group(index).initial_lr;
+}
+
+void Optimizer::set_initial_lr(std::size_t index, double lr) {
+  Group& target = group(index);
+  check_initial_lr(name(), lr);
+  target.initial_lr = lr;
+}
+
+// ---- saving and loading
+// ----------------------------------------------------------------------------
+
+namespace {
+
+std::string slot_prefix(std::size_t parameter) {
+  return "state." + std::to_string(parameter) + ".";
+}
+
+}  // namespace
+
+StateDict Optimizer::state_dict() const {
+  StateDict saved;
+  std::size_t index = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = *groups_[g];
+    save_options(g, saved);
+    const std::string prefix = group_prefix(g);
+    saved.numbers[prefix + "params"] = static_cast<double>(group.slots.size());
+    if (group.initial_lr) saved.numbers[prefix + "initial_lr"] = *group.initial_lr;
+    const StateNames names = state_names();
+    for (const Slot& slot : group.slots) {
+      const std::string of_slot = slot_prefix(index++);
+      for (int k = 0; k < backend::max_optimizer_states; ++k) {
+        // A state that was made for a step that failed is not there yet.
+        const bool unused = slot.fresh && (slot.steps == 0 || !names.steps);
+        if (!slot.states[k].defined() || unused) continue;
+        saved.tensors[of_slot + names.names[k]] = slot.states[k].clone();
+      }
+      if (names.steps && slot.steps != 0) {
+        saved.numbers[of_slot + "step"] = static_cast<double>(slot.steps);
+      }
+    }
+  }
+  return saved;
+}
+
+void Optimizer::load_state_dict(const StateDict& saved) {
+  Loading loading{StateReader(message(name(), ".load_state_dict"), saved)};
+  StateReader& reader = loading.reader;
+  // The groups first: another model shows there before any single name is missing.
+  std::size_t saved_groups = 0;
+  while (reader.has_number(group_prefix(saved_groups) + "params")) ++saved_groups;
+  if (saved_groups != groups_.size()) {
+    throw ValueError(message(reader.operation(), ": the state is of ", saved_groups,
+                             " parameter groups, here are ", groups_.size()));
+  }
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    reader.expect(group_prefix(g) + "params", static_cast<std::int64_t>(groups_[g]->slots.size()),
+                  "parameters in group " + std::to_string(g));
+  }
+  load_options(loading);
+
+  std::vector<std::vector<Slot>> slots;
+  std::vector<std::optional<double>> initial_lrs;
+  const StateNames names = state_names();
+  std::size_t index = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const std::string initial = group_prefix(g) + "initial_lr";
+    initial_lrs.emplace_back();
+    if (reader.has_number(initial)) {
+      initial_lrs.back() = reader.number(initial);
+      check_initial_lr(reader.operation(), *initial_lrs.back());
+    }
+    slots.emplace_back(groups_[g]->slots.size());
+    for (std::size_t k = 0; k < slots[g].size(); ++k) {
+      const std::string prefix = slot_prefix(index++);
+      const Tensor& parameter = groups_[g]->parameters[k];
+      bool any = reader.has_number(prefix + "step");
+      for (const char* name : names.names)
+        any |= name != nullptr && reader.has_tensor(prefix + name);
+      if (!any) continue;
+      for (int s = 0; s < backend::max_optimizer_states; ++s) {
+        if (names.names[s] == nullptr) continue;
+        const std::string name = prefix + names.names[s];
+        if (!loading.uses[g].states[s].used && !reader.has_tensor(name)) continue;
+        slots[g][k].states[s] = reader.tensor(name, parameter.shape(),
+                                              state_dtype(parameter.dtype()), parameter.device());
+      }
+      if (names.steps) slots[g][k].steps = reader.count(prefix + "step", 1);
+    }
+  }
+  reader.finish();
+
+  keep_loaded_options();
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g]->slots.swap(slots[g]);
+    groups_[g]->initial_lr = initial_lrs[g];
+  }
+}
+
+}  // namespace extensor::optim
