@@ -16,11 +16,10 @@ Tensor images(const Shape& shape) {
 Tensor labels(std::int64_t n, std::int64_t classes) { return arange(n) % classes; }
 
 // One step of `model` on x and y.
-template <class Optimizer, class Model>
-Work training(Model model, double lr, const Tensor& x, const Tensor& y) {
+template <class Options, class Model>
+Work training(Model model, const Options& options, const Tensor& x, const Tensor& y) {
   auto kept = std::make_shared<Model>(std::move(model));
-  auto optimizer =
-      std::make_shared<Optimizer>(kept->parameters(), typename Optimizer::Options{.lr = lr});
+  auto optimizer = std::make_shared<optim::OptimizerOf<Options>>(kept->parameters(), options);
   return [kept, optimizer, x, y] {
     optimizer->zero_grad();
     const Tensor logits = (*kept)(x);
@@ -57,25 +56,25 @@ void add_training(std::vector<Case>& cases) {
 
 Work training_work(const Task& task) {
   using models::Mlp;
-  using optim::SGD;
+  const SgdOptions sgd{.lr = 0.01};
   if (task.op == "train_mlp") {
-    return training<SGD>(Mlp({784, 512, 256, 10}), 0.01, images({128, 784}), labels(128, 10));
+    return training(Mlp({784, 512, 256, 10}), sgd, images({128, 784}), labels(128, 10));
   }
   if (task.op == "train_tiny") {
-    return training<SGD>(Mlp({4, 16, 2}), 0.01, images({8, 4}), labels(8, 2));
+    return training(Mlp({4, 16, 2}), sgd, images({8, 4}), labels(8, 2));
   }
   if (task.op == "train_lenet") {
-    return training<SGD>(models::LeNet(), 0.01, images({64, 1, 28, 28}), labels(64, 10));
+    return training(models::LeNet(), sgd, images({64, 1, 28, 28}), labels(64, 10));
   }
   if (task.op == "train_resnet18") {
-    return training<SGD>(models::ResNet18(), 0.01, images({32, 3, 32, 32}), labels(32, 10));
+    return training(models::ResNet18(), sgd, images({32, 3, 32, 32}), labels(32, 10));
   }
   if (task.op == "train_gpt") {
-    return training<optim::AdamW>(models::Gpt(), 1e-3, labels(12 * 64, 65).reshape({12, 64}),
-                                  labels(12 * 64, 65));
+    return training(models::Gpt(), AdamWOptions{.lr = 1e-3}, labels(12 * 64, 65).reshape({12, 64}),
+                    labels(12 * 64, 65));
   }
   if (task.op == "train_lstm") {
-    return training<SGD>(Tagger(), 0.01, images({64, 32, 256}), labels(32, 256));
+    return training(Tagger(), sgd, images({64, 32, 256}), labels(32, 256));
   }
   return {};
 }
