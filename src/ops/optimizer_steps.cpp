@@ -41,11 +41,11 @@ void check_states(const char* operation, const Tensor& param, const Tensor& grad
   for (int i = 0; i < max_optimizer_states; ++i) {
     const auto [name, used] = uses.states[i];
     if (!used) continue;
-    const Tensor& state = *tensors[i];
-    if (!state.defined()) {
+    if (tensors[i] == nullptr || !tensors[i]->defined()) {
       throw ValueError(
           message(operation, ": the options need ", name, ", which is an undefined tensor"));
     }
+    const Tensor& state = *tensors[i];
     check_like_param(operation, name, state, param, is_half(param.dtype()));
     check_writable(operation, state);
     const auto check_apart = [&, mine = name](const char* other_name, const Tensor& other) {
@@ -117,7 +117,7 @@ void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* 
   item.param = written.emplace_back(param).data();
   item.grad = dense_grad.impl().data;
   for (int i = 0; i < max_optimizer_states; ++i) {
-    if (!uses.states[i].used) continue;
+    if (states[i] == nullptr || !uses.states[i].used) continue;
     item.states[i] = written.emplace_back(*states[i]).data();
     call.state_dtype = states[i]->dtype();
   }
