@@ -41,11 +41,11 @@ void check_states(const char* operation, const Tensor& param, const Tensor& grad
   for (int i = 0; i < max_optimizer_states; ++i) {
     const auto [name, used] = uses.states[i];
     if (!used) continue;
-    const Tensor& state = *tensors[i];
-    if (!state.defined()) {
+    if (tensors[i] == nullptr || !tensors[i]->defined()) {
       throw ValueError(
           message(operation, ": the options need ", name, ", which is an undefined tensor"));
     }
+    const Tensor& state = *tensors[i];
     check_like_param(operation, name, state, param, is_half(param.dtype()));
     check_writable(operation, state);
     const auto check_apart = [&, mine = name](const char* other_name, const Tensor& other) {
@@ -117,7 +117,7 @@ void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* 
   item.param = written.emplace_back(param).data();
   item.grad = dense_grad.impl().data;
   for (int i = 0; i < max_optimizer_states; ++i) {
-    if (!uses.states[i].used) continue;
+    if (states[i] == nullptr || !uses.states[i].used) continue;
     item.states[i] = written.emplace_back(*states[i]).data();
     call.state_dtype = states[i]->dtype();
   }
@@ -146,37 +146,40 @@ using detail::message;
 
 void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
               const SgdOptions& options) {
-  Tensor* const states[] = {&state.momentum_buffer};
+  Tensor* const states[backend::max_optimizer_states] = {&state.momentum_buffer};
   ops::step_one("sgd_step", param, grad, states, step, options);
 }
 
 void adam_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
                const AdamOptions& options) {
-  Tensor* const states[] = {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq};
+  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
+                                                         &state.max_exp_avg_sq};
   ops::step_one("adam_step", param, grad, states, step, options);
 }
 
 void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
                 const AdamWOptions& options) {
-  Tensor* const states[] = {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq};
+  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
+                                                         &state.max_exp_avg_sq};
   ops::step_one("adamw_step", param, grad, states, step, options);
 }
 
 void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, std::int64_t step,
                   const RmspropOptions& options) {
-  Tensor* const states[] = {&state.square_avg, &state.momentum_buffer, &state.grad_avg};
+  Tensor* const states[backend::max_optimizer_states] = {&state.square_avg, &state.momentum_buffer,
+                                                         &state.grad_avg};
   ops::step_one("rmsprop_step", param, grad, states, step, options);
 }
 
 void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
                   const AdagradOptions& options) {
-  Tensor* const states[] = {&state.sum};
+  Tensor* const states[backend::max_optimizer_states] = {&state.sum};
   ops::step_one("adagrad_step", param, grad, states, step, options);
 }
 
 void lion_step(Tensor& param, const Tensor& grad, LionState& state, std::int64_t step,
                const LionOptions& options) {
-  Tensor* const states[] = {&state.exp_avg};
+  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg};
   ops::step_one("lion_step", param, grad, states, step, options);
 }
 

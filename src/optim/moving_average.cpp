@@ -76,6 +76,7 @@ void ExponentialMovingAverage::apply() {
   }
   const RecordingScope off(false);
   std::vector<Tensor> originals;
+  originals.reserve(parameters_.size());
   for (const Tensor& parameter : parameters_) originals.push_back(parameter.clone());
   for (std::size_t k = 0; k < parameters_.size(); ++k) parameters_[k].copy_from(averages_[k]);
   originals_ = std::move(originals);

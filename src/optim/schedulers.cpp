@@ -23,8 +23,8 @@ LRScheduler::~LRScheduler() = default;
 void LRScheduler::adopt_initial_lrs() {
   base_lrs_.clear();
   for (std::size_t g = 0; g < optimizer_->group_count(); ++g) {
-    if (!optimizer_->initial_lr(g)) optimizer_->set_initial_lr(g, optimizer_->lr(g));
-    base_lrs_.push_back(*optimizer_->initial_lr(g));
+    base_lrs_.push_back(optimizer_->initial_lr(g).value_or(optimizer_->lr(g)));
+    optimizer_->set_initial_lr(g, base_lrs_.back());
   }
 }
 
@@ -118,8 +118,8 @@ double StepLR::next_lr(std::size_t group) const {
   return last_epoch() == 0 || last_epoch() % options_.step_size != 0 ? rate : rate * options_.gamma;
 }
 double StepLR::closed_form(std::size_t group) const {
-  const auto times = static_cast<double>(last_epoch() / options_.step_size);
-  return base_lr(group) * std::pow(options_.gamma, times);
+  const std::int64_t times = last_epoch() / options_.step_size;
+  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(times));
 }
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, const MultiStepLROptions& options)

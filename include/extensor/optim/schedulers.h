@@ -52,7 +52,7 @@ class LRScheduler {
   Optimizer& optimizer() const { return *optimizer_; }
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
   void set_epoch(std::int64_t epoch) { last_epoch_ = epoch; }
-  virtual void restart();    // at epoch 0, from the base rates
+  virtual void restart();  // at epoch 0, from the base rates
   // Where a schedule begins, once its options are checked: the base rates, then epoch 0.
   void adopt_initial_lrs();
   void start();
