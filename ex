@@ -16,6 +16,7 @@ cmd:ccache                ccache            quick rebuilds
 hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
 hdr:CLI/CLI.hpp           libcli11-dev      command line of the tool (headers only)
 hdr:nlohmann/json.hpp     nlohmann-json3-dev  JSON (headers only)
+hdr:zlib.h                zlib1g-dev        compressed files
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
