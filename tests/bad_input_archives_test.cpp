@@ -2,6 +2,7 @@
 #include "io/npz.h"
 #include "support/archive.h"
 #include "support/child_process.h"
+#include "support/files.h"
 
 namespace {
 
@@ -123,6 +124,37 @@ CHILD_TEST(BadInputArchives, Item93ArchivesThatLie) {
     expect_npz_error(changed(record + 40, value), {"directory"});
     expect_npz_error(changed(record + 48, value), {"directory"});
   }
+}
+
+// A directory as large as a file that takes no room on the disk: nothing of it is read.
+CHILD_TEST(BadInputArchives, Item93ADirectoryAsLargeAsTheFile) {
+  const test_support::TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "sparse.npz";
+  const std::uint64_t size = std::uint64_t{1} << 40;
+  test_support::write_file(path, "");
+  std::error_code error;
+  std::filesystem::resize_file(path, size, error);
+  if (error) GTEST_SKIP() << "no sparse files here: " << error.message();
+  std::string end;
+  io::append_number(end, io::end64_signature);
+  io::append_number<std::uint64_t>(end, io::end64_size - 12);
+  end.append(12, '\0');
+  io::append_number<std::uint64_t>(end, size / 100);  // entries on this disk
+  io::append_number<std::uint64_t>(end, size / 100);
+  io::append_number<std::uint64_t>(end, size);  // bytes
+  io::append_number<std::uint64_t>(end, 0);     // from there
+  io::append_number(end, io::locator64_signature);
+  io::append_number<std::uint32_t>(end, 0);
+  io::append_number(end, size);
+  io::append_number<std::uint32_t>(end, 1);
+  io::append_number(end, io::end_signature);
+  io::append_number<std::uint32_t>(end, 0);
+  io::append_number<std::uint32_t>(end, 0xffffffff);
+  io::append_number<std::uint64_t>(end, UINT64_MAX);
+  io::append_number<std::uint16_t>(end, 0);
+  std::ofstream(path, std::ios::binary | std::ios::app) << end;
+  expect_error<FormatError>([&] { load_npz(path); },
+                            {"load_npz", "directory", "1099511627776 bytes", "at most"});
 }
 
 }  // namespace

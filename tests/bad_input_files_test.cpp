@@ -283,6 +283,19 @@ CHILD_TEST(BadInputFiles, Item85SpanIsNotTheShape) {
   }
 }
 
+// A file that takes no room on the disk, and has more than the memory could hold.
+CHILD_TEST(BadInputFiles, Item85MoreThanTheMemory) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "sparse";
+  const std::string size = "8796093022208";  // 8 TiB
+  write_file(path, with_length("{" + line("a", "U8", "[" + size + "]", "[0," + size + "]") + "}"));
+  std::error_code error;
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) + std::stoull(size), error);
+  if (error) GTEST_SKIP() << "no such files here: " << error.message();
+  expect_error<OutOfMemoryError>([&] { load_safetensors(path); },
+                                 {"load_safetensors", path.string(), "tensor 'a'", size});
+}
+
 CHILD_TEST(BadInputFiles, Item86BeginBehindEnd) {
   const auto one = [](const char* offsets) {
     return with_length("{" + line("a", "U8", "[4]", offsets) + "}", "1234");

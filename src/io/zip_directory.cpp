@@ -13,6 +13,9 @@ using detail::message;
 
 namespace {
 
+// Some millions of entries; a file that says more would have all of it read into memory.
+constexpr std::uint64_t longest_directory = std::uint64_t{1} << 28;
+
 std::string read_text(const ByteSource& source, std::uint64_t offset, std::uint64_t size) {
   std::string text(static_cast<std::size_t>(size), '\0');
   source.read(offset, std::as_writable_bytes(std::span(text)));
@@ -77,6 +80,10 @@ Directory find_directory(const ByteSource& source) {
   Directory directory = find_end(source);
   widen(source, directory);
   const auto [count, size, offset, end] = directory;
+  if (size > longest_directory) {
+    damaged(source.label(), "its directory is said to have ", size, " bytes (allowed: at most ",
+            longest_directory, ")");
+  }
   if (size > end || offset != end - size) {
     damaged(source.label(), "its directory is said to have ", size, " bytes from byte ", offset,
             " (allowed: to end at byte ", end, ")");
