@@ -1,4 +1,5 @@
-# Highway (headers only, at build time only) and OpenMP. Neither reaches a consumer's compile line.
+# Highway and nlohmann-json (headers only, at build time only), OpenMP and zlib. None reaches a
+# consumer's compile line.
 
 find_path(EXTENSOR_HIGHWAY_INCLUDE_DIR hwy/highway.h
           DOC "Directory that holds hwy/highway.h (Google Highway)")
@@ -8,4 +9,13 @@ if(NOT EXTENSOR_HIGHWAY_INCLUDE_DIR)
     "libhwy-dev) or pass -DEXTENSOR_HIGHWAY_INCLUDE_DIR=<dir that holds hwy/>.")
 endif()
 
+find_path(EXTENSOR_JSON_INCLUDE_DIR nlohmann/json.hpp
+          DOC "Directory that holds nlohmann/json.hpp (JSON for Modern C++)")
+if(NOT EXTENSOR_JSON_INCLUDE_DIR)
+  message(FATAL_ERROR
+    "extensor: nlohmann/json.hpp was not found. Install it (Debian, Ubuntu: apt install "
+    "nlohmann-json3-dev) or pass -DEXTENSOR_JSON_INCLUDE_DIR=<dir that holds nlohmann/>.")
+endif()
+
+find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

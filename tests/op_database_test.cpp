@@ -95,6 +95,13 @@ const std::set<std::string> not_ops = {
     "jvp",
     "default_generator",
     "manual_seed",
+    // files
+    "save_safetensors",
+    "load_safetensors",
+    "save_npy",
+    "load_npy",
+    "save_npz",
+    "load_npz",
     // with what its backward wants, beside the op that is in the database
     "cross_entropy_with_statistics",
 };

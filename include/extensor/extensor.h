@@ -18,6 +18,7 @@
 #include "extensor/gradcheck.h"        // IWYU pragma: export
 #include "extensor/indexing.h"         // IWYU pragma: export
 #include "extensor/initializers.h"     // IWYU pragma: export
+#include "extensor/io.h"               // IWYU pragma: export
 #include "extensor/linear.h"           // IWYU pragma: export
 #include "extensor/losses.h"           // IWYU pragma: export
 #include "extensor/manipulation.h"     // IWYU pragma: export

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/named_tensors.h"
 #include "extensor/nn/reflect.h"
 #include "extensor/tensor.h"
 
@@ -191,7 +192,7 @@ Walker& Walker::operator()(std::string_view name, Member& member) {
   return *this;
 }
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using extensor::NamedTensors;
 
 struct LoadOptions {
   bool strict = true;  // every name on either side must be on the other

@@ -1,0 +1,56 @@
+// Tensors in files: safetensors, and NumPy's npy and npz.
+//
+//   save_safetensors("model.safetensors", model.state_dict());
+//   model.load_state_dict(load_safetensors("model.safetensors").tensors);
+//
+// Every reader throws FormatError for a file that is damaged or holds what tensors cannot (naming
+// the file, the tensor, what was found and what is allowed), IoError where the system refuses, and
+// OutOfMemoryError where there is no room; whatever the bytes, nothing else happens. Every loaded
+// tensor is contiguous.
+//
+// Every writer replaces the file as a whole or not at all: it writes a new one beside it, sees it
+// to the disk, and renames it. IoError where the system refuses; the old file is as it was then.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "extensor/named_tensors.h"
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// What a safetensors file says beside its tensors.
+using Metadata = std::map<std::string, std::string>;
+
+struct Safetensors {
+  NamedTensors tensors;  // in the order of their data
+  Metadata metadata;
+};
+
+struct SafetensorsOptions {
+  // Map the file rather than read it: opening takes no longer for a larger file, and programs share
+  // its pages. Writing to such a tensor changes no file. While one lives, the file may be replaced
+  // or removed, but not cut short in place: the system ends a program that reads what is gone.
+  bool mmap = false;
+};
+
+// All 13 dtypes. ValueError for a name given twice, one that is not UTF-8 or is "__metadata__", and
+// an undefined tensor.
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const Metadata& metadata = {});
+Safetensors load_safetensors(const std::filesystem::path& path,
+                             const SafetensorsOptions& options = {});
+
+// NumPy's array file. FormatError for bfloat16, which it has no name for. Read: versions 1.0 to
+// 3.0, either byte order, C and Fortran order; no objects, strings or structures.
+void save_npy(const std::filesystem::path& path, const Tensor& tensor);
+Tensor load_npy(const std::filesystem::path& path);
+
+// NumPy's archive of arrays, as numpy.savez and numpy.savez_compressed write it; written without
+// compression. Names as in Python, without the ".npy" that they have inside.
+void save_npz(const std::filesystem::path& path, const NamedTensors& tensors);
+NamedTensors load_npz(const std::filesystem::path& path);
+
+}  // namespace extensor

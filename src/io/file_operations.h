@@ -1,0 +1,30 @@
+// The system calls behind files, in one place, so that a test can make each of them fail.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace extensor::io {
+
+// Each as the system call of its name: −1 and errno where it fails.
+class FileOperations {
+ public:
+  virtual ~FileOperations() = default;
+  virtual int open(const char* path, int flags, mode_t mode);
+  virtual int close(int descriptor);
+  virtual int fstat(int descriptor, struct stat* status);
+  virtual ssize_t pread(int descriptor, void* into, std::size_t count, std::uint64_t offset);
+  virtual ssize_t write(int descriptor, const void* from, std::size_t count);
+  virtual int fchmod(int descriptor, mode_t mode);
+  virtual int fsync(int descriptor);
+  virtual int rename(const char* from, const char* to);
+  virtual int unlink(const char* path);
+};
+
+// The system itself.
+FileOperations& system_files();
+
+}  // namespace extensor::io

@@ -1,0 +1,39 @@
+// What a writer is given, looked at before a file is touched.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "core/check.h"
+#include "extensor/named_tensors.h"
+#include "io/text.h"
+
+namespace extensor::io {
+
+// ValueError for an undefined tensor, DeviceError for one that is not in the machine's memory.
+inline void check_given(const std::string& label, const Tensor& tensor) {
+  if (!tensor.defined()) throw ValueError(detail::message(label, " is undefined"));
+  if (tensor.device() != cpu_device) {
+    throw DeviceError(detail::message(label, " is on ", tensor.device(), " (allowed: cpu)"));
+  }
+}
+
+// ValueError also for a name that is there twice, or that a file cannot have.
+inline void check_given(const std::string& label, const NamedTensors& tensors) {
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string place = detail::message(label, ": tensor ", in_quotes(name));
+    if (const std::string_view fault = fault_of_name(name); !fault.empty()) {
+      throw ValueError(detail::message(place, ": the name has ", fault));
+    }
+    if (!names.insert(name).second) {
+      throw ValueError(detail::message(place, " is given twice (allowed: every name once)"));
+    }
+    check_given(place, tensor);
+  }
+}
+
+// The elements in row-major order, without a history.
+inline Tensor dense(const Tensor& tensor) { return tensor.detach().contiguous(); }
+
+}  // namespace extensor::io
