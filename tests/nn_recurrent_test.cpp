@@ -1,5 +1,5 @@
 // RNN, LSTM and GRU against plain loops over doubles: values, gradients by finite differences,
-// directions, layers, layouts, states, dropout; their parameters, and what they refuse.
+// directions, layers, layouts, states, dropout; and their parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -110,8 +110,7 @@ Expected reference(Kind kind, const nn::NamedTensors& parameters, const Tensor& 
       auto& sequence = sequences[static_cast<std::size_t>(s)];
       std::vector<Values> next(sequence.size());
       for (std::int64_t direction = 0; direction < directions; ++direction) {
-        const std::string end =
-            "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
+        const std::string end = "_l" + std::to_string(layer) + (direction == 1 ? "_reverse" : "");
         const Matrix w = find("weight_ih" + end), u = find("weight_hh" + end);
         const Matrix b = find("bias_ih" + end), v = find("bias_hh" + end);
         const std::int64_t at = ((layer * directions + direction) * batch + s) * hidden;
@@ -181,10 +180,10 @@ Any make(Kind kind, std::int64_t in, std::int64_t hidden, const Setting& s) {
   if (kind == Kind::gru) return any_of(std::make_shared<nn::GRU>(in, hidden, options));
   const auto activation =
       kind == Kind::relu ? RecurrentActivation::relu : RecurrentActivation::tanh;
-  return any_of(std::make_shared<nn::RNN>(
-      in, hidden,
-      nn::RNNOptions{s.layers, activation, s.bias, s.batch_first, s.dropout, s.bidirectional,
-                     s.dtype}));
+  return any_of(
+      std::make_shared<nn::RNN>(in, hidden,
+                                nn::RNNOptions{s.layers, activation, s.bias, s.batch_first,
+                                               s.dropout, s.bidirectional, s.dtype}));
 }
 
 void expect_close(const Tensor& got, const Tensor& expected, double tolerance,
@@ -230,8 +229,8 @@ TEST(NnRecurrent, ValuesAgreeWithPlainLoops) {
     expect_values(kind, {.bidirectional = true}, 4, 2, 3, 5, true, 1e-13);
     expect_values(kind, {.layers = 2, .bidirectional = true}, 4, 2, 3, 5, false, 1e-13);
     expect_values(kind, {.layers = 2, .bias = false}, 4, 2, 3, 5, true, 1e-13);
-    expect_values(kind, {.layers = 2, .batch_first = true, .bidirectional = true}, 4, 3, 2, 5,
-                  true, 1e-13);
+    expect_values(kind, {.layers = 2, .batch_first = true, .bidirectional = true}, 4, 3, 2, 5, true,
+                  1e-13);
     expect_values(kind, {}, 1, 1, 1, 1, true, 1e-13);
     expect_values(kind, {}, 3, 0, 2, 4, true, 1e-13);
   }
@@ -276,8 +275,7 @@ void expect_gradients(Kind kind, const Setting& s, bool states) {
   const Any module = make(kind, in, hidden, s);
   const std::int64_t count = s.layers * (s.bidirectional ? 2 : 1);
   std::vector<std::pair<std::string, Tensor>> inputs = module.parameters;
-  const Shape shape =
-      s.batch_first ? Shape{batch, steps, in} : Shape{steps, batch, in};
+  const Shape shape = s.batch_first ? Shape{batch, steps, in} : Shape{steps, batch, in};
   const Tensor x = uniform(shape, -1, 1, float64).requires_grad_();
   inputs.emplace_back("x", x);
   Tensor h0, c0;
@@ -311,8 +309,7 @@ void expect_gradients(Kind kind, const Setting& s, bool states) {
         values[i] = before;
         return loss;
       };
-      const double slope =
-          (8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * width);
+      const double slope = (8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * width);
       EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], slope, 1e-8)
           << "kind " << int(kind) << ", " << name << " " << i;
     }
@@ -341,7 +338,8 @@ TEST(NnRecurrent, GradientsOfSomeResultsAndInputs) {
                           {weights.weight_ih.detach(), weights.weight_hh.detach(),
                            weights.bias_ih.detach(), weights.bias_hh.detach()});
   EXPECT_TRUE(allclose(of_cell, expected.x, 1e-12, 1e-14));
-  const Tensor of_bias = grad({sum(lstm(x.detach()).hidden)}, {lstm.weights[0].bias_hh.tensor()})[0];
+  const Tensor of_bias =
+      grad({sum(lstm(x.detach()).hidden)}, {lstm.weights[0].bias_hh.tensor()})[0];
   const RecurrentGradients of_hidden =
       lstm_layer_backward({{}, ones_of_state, {}}, x.detach(),
                           {weights.weight_ih.detach(), weights.weight_hh.detach(),
@@ -362,13 +360,13 @@ TEST(NnRecurrent, SecondGradientWhereInputsDependOnEachOther) {
   const auto leaves = [](const std::vector<Tensor>& in) {
     return std::vector{in[0].clone().requires_grad_(), in[1].clone().requires_grad_()};
   };
-  const auto result = gradcheck(
-      [&](const std::vector<Tensor>& in) { return first(leaves(in), false); },
-      [&](const Tensor& v, const std::vector<Tensor>& in) {
-        const auto own = leaves(in);
-        return grad({first(own, true)}, own, {.grad_outputs = {v}});
-      },
-      {w, u});
+  const auto result =
+      gradcheck([&](const std::vector<Tensor>& in) { return first(leaves(in), false); },
+                [&](const Tensor& v, const std::vector<Tensor>& in) {
+                  const auto own = leaves(in);
+                  return grad({first(own, true)}, own, {.grad_outputs = {v}});
+                },
+                {w, u});
   EXPECT_TRUE(result) << result.message;
 }
 
@@ -411,15 +409,22 @@ TEST(NnRecurrent, ResultsDoNotDependOnTheNumberOfThreads) {
 
 TEST(NnRecurrent, ParametersHavePyTorchsNamesAndShapes) {
   const nn::LSTM lstm(3, 5, {.layers = 2, .bidirectional = true});
-  const std::vector<std::pair<std::string, Shape>> expected = {
-      {"weight_ih_l0", {20, 3}},          {"weight_hh_l0", {20, 5}},
-      {"bias_ih_l0", {20}},               {"bias_hh_l0", {20}},
-      {"weight_ih_l0_reverse", {20, 3}},  {"weight_hh_l0_reverse", {20, 5}},
-      {"bias_ih_l0_reverse", {20}},       {"bias_hh_l0_reverse", {20}},
-      {"weight_ih_l1", {20, 10}},         {"weight_hh_l1", {20, 5}},
-      {"bias_ih_l1", {20}},               {"bias_hh_l1", {20}},
-      {"weight_ih_l1_reverse", {20, 10}}, {"weight_hh_l1_reverse", {20, 5}},
-      {"bias_ih_l1_reverse", {20}},       {"bias_hh_l1_reverse", {20}}};
+  const std::vector<std::pair<std::string, Shape>> expected = {{"weight_ih_l0", {20, 3}},
+                                                               {"weight_hh_l0", {20, 5}},
+                                                               {"bias_ih_l0", {20}},
+                                                               {"bias_hh_l0", {20}},
+                                                               {"weight_ih_l0_reverse", {20, 3}},
+                                                               {"weight_hh_l0_reverse", {20, 5}},
+                                                               {"bias_ih_l0_reverse", {20}},
+                                                               {"bias_hh_l0_reverse", {20}},
+                                                               {"weight_ih_l1", {20, 10}},
+                                                               {"weight_hh_l1", {20, 5}},
+                                                               {"bias_ih_l1", {20}},
+                                                               {"bias_hh_l1", {20}},
+                                                               {"weight_ih_l1_reverse", {20, 10}},
+                                                               {"weight_hh_l1_reverse", {20, 5}},
+                                                               {"bias_ih_l1_reverse", {20}},
+                                                               {"bias_hh_l1_reverse", {20}}};
   const nn::NamedTensors got = lstm.named_parameters();
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t k = 0; k < got.size(); ++k) {
@@ -449,14 +454,12 @@ TEST(NnRecurrent, ParametersBeginUniform) {
 
 TEST(NnRecurrent, Descriptions) {
   EXPECT_EQ(nn::LSTM(3, 5).describe(), "3 → 5");
-  EXPECT_EQ(nn::GRU(3, 5,
-                    {.layers = 2,
-                     .bias = false,
-                     .batch_first = true,
-                     .dropout = 0.5,
-                     .bidirectional = true})
-                .describe(),
-            "3 → 5, layers 2, bidirectional, batch first, dropout 0.5, no bias");
+  EXPECT_EQ(
+      nn::GRU(
+          3, 5,
+          {.layers = 2, .bias = false, .batch_first = true, .dropout = 0.5, .bidirectional = true})
+          .describe(),
+      "3 → 5, layers 2, bidirectional, batch first, dropout 0.5, no bias");
   EXPECT_EQ(nn::RNN(3, 5, {.nonlinearity = RecurrentActivation::relu}).describe(), "3 → 5, relu");
   EXPECT_EQ(nn::LSTMCell(3, 5, {.bias = false}).describe(), "3 → 5, no bias");
   EXPECT_NE(nn::LSTM(3, 5).summary().find("weight_ih_l0"), std::string::npos);
@@ -514,8 +517,7 @@ TEST(NnRecurrent, CellsAreOneStep) {
                      states ? unsqueeze(h, 0) : Tensor(), states ? unsqueeze(c, 0) : Tensor());
   };
   const nn::RNNCell tanh_cell(4, 5, {.dtype = float64});
-  const nn::RNNCell relu_cell(
-      4, 5, {.nonlinearity = RecurrentActivation::relu, .dtype = float64});
+  const nn::RNNCell relu_cell(4, 5, {.nonlinearity = RecurrentActivation::relu, .dtype = float64});
   const nn::GRUCell gru(4, 5, {.dtype = float64});
   const nn::LSTMCell lstm(4, 5, {.dtype = float64});
   const auto same = [](const Tensor& got, const Tensor& wanted, const char* what) {
@@ -539,6 +541,8 @@ TEST(NnRecurrent, AnLstmLearnsToRemember) {
   nn::Linear head(8, 1);
   std::vector<Tensor> parameters = lstm.parameters();
   for (const Tensor& each : head.parameters()) parameters.push_back(each);
+  std::vector<AdamState> states;
+  for (const Tensor& each : parameters) states.push_back({zeros_like(each), zeros_like(each)});
   double first = 0, last = 0;
   for (int round = 0; round < 150; ++round) {
     const Tensor bits = floor(rand({16, 1}) * 2.0);
@@ -548,89 +552,12 @@ TEST(NnRecurrent, AnLstmLearnsToRemember) {
     lstm.zero_grad(), head.zero_grad();
     loss.backward();
     const NoGrad off;
-    for (Tensor& each : parameters) each -= each.grad() * 1.0;
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      adam_step(parameters[k], parameters[k].grad(), states[k], round + 1, {.lr = 0.03});
+    }
     (round == 0 ? first : last) = loss.item<double>();
   }
   EXPECT_LT(last, first / 4);
-}
-
-// ---- bad input
-// -------------------------------------------------------------------------------------
-
-template <class Error, class Function>
-void expect_error(const Function& function, const std::vector<std::string>& parts) {
-  try {
-    function();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
-          << "'" << part << "' in '" << error.what() << "'";
-    }
-  }
-}
-
-TEST(NnRecurrent, RefusesBadOptions) {
-  expect_error<ValueError>([] { nn::LSTM(0, 4); }, {"LSTM", "input_size", "0"});
-  expect_error<ValueError>([] { nn::GRU(3, -1); }, {"GRU", "hidden_size", "-1"});
-  expect_error<ValueError>([] { nn::RNN(3, 4, {.layers = 0}); }, {"RNN", "layers", "0"});
-  expect_error<ValueError>([] { nn::LSTM(3, 4, {.dropout = 1.5}); }, {"LSTM", "dropout", "1.5"});
-  expect_error<ValueError>([] { nn::LSTM(3, 4, {.dropout = NAN}); }, {"LSTM", "dropout"});
-  expect_error<ValueError>([] { nn::GRUCell(3, 0); }, {"GRUCell", "hidden_size", "0"});
-  expect_error<ValueError>([] { nn::LSTM(3, std::int64_t{1} << 62); }, {"LSTM", "hidden_size"});
-}
-
-TEST(NnRecurrent, RefusesBadInput) {
-  const nn::LSTM lstm(3, 4, {.layers = 2});
-  expect_error<ShapeError>([&] { lstm(zeros({5, 2, 4})); },
-                           {"LSTM", "x", "[5, 2, 4]", "[time, batch, 3]"});
-  expect_error<ShapeError>([&] { lstm(zeros({3})); }, {"LSTM", "x", "[3]"});
-  expect_error<ShapeError>([&] { lstm(zeros({1, 5, 2, 3})); }, {"LSTM", "x", "[1, 5, 2, 3]"});
-  expect_error<ShapeError>([&] { lstm(zeros({0, 2, 3})); }, {"LSTM", "[0, 2, 3]", "time step"});
-  expect_error<ShapeError>([&] { lstm(zeros({5, 2, 3}), zeros({1, 2, 4})); },
-                           {"LSTM", "hidden", "[1, 2, 4]", "[2, 2, 4]"});
-  expect_error<ShapeError>([&] { lstm(zeros({5, 2, 3}), Tensor(), zeros({2, 3, 4})); },
-                           {"LSTM", "cell", "[2, 3, 4]", "[2, 2, 4]"});
-  expect_error<ShapeError>([&] { lstm(zeros({5, 3}), zeros({2, 1, 4})); },
-                           {"LSTM", "hidden", "[2, 1, 4]", "[2, 4]"});
-  expect_error<DTypeError>([&] { lstm(zeros({5, 2, 3}, int64)); }, {"LSTM", "x", "int64"});
-  expect_error<DTypeError>([&] { lstm(zeros({5, 2, 3}), zeros({2, 2, 4}, int32)); },
-                           {"LSTM", "hidden", "int32"});
-  expect_error<ValueError>([&] { lstm(Tensor()); }, {"LSTM", "x", "undefined"});
-  const nn::GRU first(3, 4, {.batch_first = true});
-  expect_error<ShapeError>([&] { first(zeros({2, 0, 3})); }, {"GRU", "[2, 0, 3]"});
-  expect_error<ShapeError>([&] { first(zeros({2, 5, 3}), zeros({1, 5, 4})); },
-                           {"GRU", "hidden", "[1, 5, 4]", "[1, 2, 4]"});
-  expect_error<ShapeError>([&] { nn::LSTMCell(3, 4)(zeros({2, 4})); },
-                           {"LSTMCell", "x", "[2, 4]", "[batch, 3]"});
-  expect_error<ShapeError>([&] { nn::RNNCell(3, 4)(zeros({2, 3}), zeros({3, 4})); },
-                           {"RNNCell", "hidden", "[3, 4]", "[2, 4]"});
-}
-
-TEST(NnRecurrent, OpsRefuseBadInput) {
-  const Tensor x = zeros({5, 2, 3}), w = zeros({16, 3}), u = zeros({16, 4});
-  expect_error<ShapeError>([&] { lstm_layer(x, {w, zeros({15, 4})}); },
-                           {"lstm_layer", "weight_hh", "[15, 4]"});
-  expect_error<ShapeError>([&] { lstm_layer(x, {zeros({12, 3}), u}); },
-                           {"lstm_layer", "weight_ih", "[12, 3]"});
-  expect_error<ShapeError>([&] { lstm_layer(x[0], {w, u}); }, {"lstm_layer", "x", "[2, 3]"});
-  expect_error<ShapeError>([&] { lstm_layer(x, {w, u, zeros({4})}); },
-                           {"lstm_layer", "bias_ih", "[4]", "[16]"});
-  expect_error<ShapeError>([&] { lstm_layer(x, {w, u}, zeros({4})); },
-                           {"lstm_layer", "hidden", "[4]", "[2, 4]"});
-  expect_error<DTypeError>([&] { lstm_layer(x, {w, u.to(int64)}); },
-                           {"lstm_layer", "weight_hh", "int64"});
-  expect_error<ShapeError>([&] { gru_layer(x, {w, u}); }, {"gru_layer", "weight_hh", "[16, 4]"});
-  expect_error<ShapeError>([&] { lstm_layer_backward({zeros({5, 2, 3})}, x, {w, u}); },
-                           {"lstm_layer_backward", "gradients.output", "[5, 2, 3]", "[5, 2, 4]"});
-  expect_error<ShapeError>(
-      [&] { lstm_layer_backward({{}, zeros({2}), {}}, x, {w, u}); },
-      {"lstm_layer_backward", "gradients.hidden", "[2]", "[2, 4]"});
-  RecurrentSaved saved = lstm_layer(x, {w, u}).saved;
-  saved.gates = Tensor();
-  expect_error<ShapeError>(
-      [&] { lstm_layer_backward({zeros({5, 2, 4})}, x, {w, u}, {}, {}, false, saved); },
-      {"lstm_layer_backward", "saved.gates", "[5, 2, 16]"});
 }
 
 }  // namespace

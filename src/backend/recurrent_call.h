@@ -22,7 +22,7 @@ struct RecurrentCall {
   DType dtype;  // float32 or float64
   bool reverse = false;
   std::int64_t steps, batch, hidden;
-  const std::byte* weight;  // [gates · hidden, hidden], of the state
+  const std::byte* weight;          // [gates · hidden, hidden], of the state
   const std::byte* bias = nullptr;  // GRU: [hidden], added to the state's part of the new gate
   // [steps, batch, gates · hidden]: what the input and the biases give; becomes the gates. With
   // tanh and relu, which are their own result, it becomes nothing of use.
@@ -35,10 +35,10 @@ struct RecurrentCall {
 // `forward` as it was left by the forward; its gates are not read with tanh and relu.
 struct RecurrentBackwardCall {
   RecurrentCall forward;
-  const std::byte* grad_output;  // [steps, batch, hidden]
-  std::byte* grad_hidden;        // [batch, hidden], of the last state; becomes that of the first
-  std::byte* grad_cell = nullptr;             // LSTM: likewise
-  std::byte* grad_gates;                      // [steps, batch, gates · hidden], before activations
+  const std::byte* grad_output;    // [steps, batch, hidden]
+  std::byte* grad_hidden;          // [batch, hidden], of the last state; becomes that of the first
+  std::byte* grad_cell = nullptr;  // LSTM: likewise
+  std::byte* grad_gates;           // [steps, batch, gates · hidden], before activations
   std::byte* grad_recurrent_gates = nullptr;  // GRU: the same for the state's part of them
 };
 

@@ -49,8 +49,8 @@ void check_floats(const char* name, const char* argument, const Tensor& x) {
   throw DTypeError(message(name, ": ", argument, " is ", x.dtype(), ", must be a float"));
 }
 
-void check_state(const char* name, const char* argument, const Tensor& state,
-                 const Shape& expected, const char* meaning) {
+void check_state(const char* name, const char* argument, const Tensor& state, const Shape& expected,
+                 const char* meaning) {
   if (!state.defined()) return;
   check_floats(name, argument, state);
   if (state.shape() == expected) return;
@@ -82,8 +82,7 @@ RecurrentLayers::RecurrentLayers(const char* name, std::int64_t gates, std::int6
   check_sizes(name, input_size, hidden_size);
   detail::check_positive(name, "layers", options.layers);
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw ValueError(
-        message(name, ": dropout is ", options.dropout, ", must be between 0 and 1"));
+    throw ValueError(message(name, ": dropout is ", options.dropout, ", must be between 0 and 1"));
   }
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     for (std::int64_t direction = 0; direction < directions(); ++direction) {
@@ -105,8 +104,8 @@ void RecurrentLayers::check(const Tensor& x, const Tensor& hidden, const Tensor&
     throw ShapeError(message(name_, ": x is ", x.shape(), ", must have one time step at least"));
   }
   const std::int64_t count = options_.layers * directions();
-  const Shape expected = batched ? Shape{count, x.size(options_.batch_first ? 0 : 1), hidden_}
-                                 : Shape{count, hidden_};
+  const Shape expected =
+      batched ? Shape{count, x.size(options_.batch_first ? 0 : 1), hidden_} : Shape{count, hidden_};
   const char* meaning =
       batched ? "layers · directions, batch, hidden" : "layers · directions, hidden";
   check_state(name_, "hidden", hidden, expected, meaning);
@@ -150,12 +149,11 @@ LSTMOutput RecurrentLayers::run(const Tensor& x, const Tensor& hidden, const Ten
 }
 
 std::string RecurrentLayers::describe_members() const {
-  return message(in_, " → ", hidden_,
-                 options_.layers == 1 ? "" : message(", layers ", options_.layers),
-                 options_.bidirectional ? ", bidirectional" : "",
-                 options_.batch_first ? ", batch first" : "",
-                 options_.dropout == 0 ? "" : message(", dropout ", options_.dropout),
-                 options_.bias ? "" : ", no bias");
+  return message(
+      in_, " → ", hidden_, options_.layers == 1 ? "" : message(", layers ", options_.layers),
+      options_.bidirectional ? ", bidirectional" : "", options_.batch_first ? ", batch first" : "",
+      options_.dropout == 0 ? "" : message(", dropout ", options_.dropout),
+      options_.bias ? "" : ", no bias");
 }
 
 void RecurrentLayers::visit_members(Walker& walk) {

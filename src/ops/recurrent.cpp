@@ -120,8 +120,8 @@ LayerInputs widened(const LayerInputs& in, DType dtype) {
 
 // [time + 1, batch, hidden] with the first state in its place.
 Tensor slots(const Layer& layer, const Sizes& sizes, const Tensor& first) {
-  Tensor all = detail::make_empty(
-      layer.operation, {sizes.steps + 1, sizes.batch, sizes.hidden}, sizes.compute, sizes.device);
+  Tensor all = detail::make_empty(layer.operation, {sizes.steps + 1, sizes.batch, sizes.hidden},
+                                  sizes.compute, sizes.device);
   Tensor slot = all[layer.reverse ? sizes.steps : 0];
   if (first.defined()) {
     slot.copy_from(first);
@@ -177,8 +177,7 @@ RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerI
   saved.states = slots(layer, sizes, wide[hidden_]);
   if (layer.is_lstm()) saved.cells = slots(layer, sizes, wide[cell_]);
   if (layer.is_gru()) {
-    saved.cells =
-        detail::make_empty(layer.operation, sizes.output(), sizes.compute, sizes.device);
+    saved.cells = detail::make_empty(layer.operation, sizes.output(), sizes.compute, sizes.device);
   }
   saved.gates = linear(wide[x_], wide[weight_ih_], joint_bias(layer, sizes, wide));
   const Tensor weight = wide[weight_hh_].contiguous();
@@ -199,8 +198,7 @@ RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerI
 // --------------------------------------------------------------------------------------
 
 void check_saved(const Layer& layer, const Sizes& sizes, const RecurrentSaved& saved) {
-  const auto check = [&](const char* argument, const Tensor& x, bool expected,
-                         const Shape& shape) {
+  const auto check = [&](const char* argument, const Tensor& x, bool expected, const Shape& shape) {
     if (!expected) return;
     if (x.defined() && x.dtype() == sizes.compute && x.shape() == shape && x.is_contiguous()) {
       return;
@@ -232,12 +230,10 @@ Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype) {
 }
 
 LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResults& gradients,
-                         const LayerInputs& in, const RecurrentSaved& saved,
-                         const Wanted& wanted) {
+                         const LayerInputs& in, const RecurrentSaved& saved, const Wanted& wanted) {
   const LayerInputs wide = widened(in, sizes.compute);
-  const Tensor grad_output = gradients[0].defined()
-                                 ? gradients[0].to(sizes.compute).contiguous()
-                                 : zeros(sizes.output(), sizes.compute);
+  const Tensor grad_output = gradients[0].defined() ? gradients[0].to(sizes.compute).contiguous()
+                                                    : zeros(sizes.output(), sizes.compute);
   LayerInputs result;
   result[hidden_] = begun(gradients[1], sizes.state(), sizes.compute);
   if (layer.is_lstm()) result[cell_] = begun(gradients[2], sizes.state(), sizes.compute);
@@ -409,8 +405,7 @@ RecurrentResult forward(const Layer& layer, const LayerInputs& in) {
 RecurrentGradients backward(const Layer& layer, const RecurrentResultGradients& given,
                             const LayerInputs& in, const RecurrentSaved& saved) {
   const Sizes sizes = checked(layer, in);
-  const LayerResults gradients{given.output, given.hidden,
-                               layer.is_lstm() ? given.cell : Tensor()};
+  const LayerResults gradients{given.output, given.hidden, layer.is_lstm() ? given.cell : Tensor()};
   check_gradients(layer, sizes, gradients);
   Wanted wanted;
   for (std::size_t k = 0; k < input_count; ++k) wanted[k] = k >= hidden_ || in[k].defined();

@@ -89,8 +89,8 @@ struct Recurrent {
       T* at = gates + i;
       const V reset = Sigmoid(d, load(at, count));
       const V update = Sigmoid(d, load(at + hidden, count));
-      const V fresh = Tanh(
-          d, hn::MulAdd(reset, load(recurrent + i, count), load(at + 2 * hidden, count)));
+      const V fresh =
+          Tanh(d, hn::MulAdd(reset, load(recurrent + i, count), load(at + 2 * hidden, count)));
       store(reset, at, count);
       store(update, at + hidden, count);
       store(fresh, at + 2 * hidden, count);
@@ -143,8 +143,7 @@ struct Recurrent {
       const V cell = load(at + 2 * hidden, count), output = load(at + 3 * hidden, count);
       const V g = hn::Add(load(grad_output + i, count), load(grad_h + i, count));
       const V seen = Tanh(D(), load(c + i, count));
-      const V of_c =
-          hn::MulAdd(hn::Mul(g, output), tanh_slope(seen), load(grad_c + i, count));
+      const V of_c = hn::MulAdd(hn::Mul(g, output), tanh_slope(seen), load(grad_c + i, count));
       T* to = grad_gates + i;
       store(hn::Mul(hn::Mul(of_c, cell), sigmoid_slope(input)), to, count);
       store(hn::Mul(hn::Mul(of_c, load(c_before + i, count)), sigmoid_slope(forget)), to + hidden,
@@ -157,8 +156,8 @@ struct Recurrent {
   static void lstm_backward(const T* gates, std::size_t hidden, const T* c_before, const T* c,
                             const T* grad_output, const T* grad_h, T* grad_c, T* grad_gates,
                             std::size_t n) {
-    for_vectors(n, LstmBackward{gates, hidden, c_before, c, grad_output, grad_h, grad_c,
-                                grad_gates});
+    for_vectors(n,
+                LstmBackward{gates, hidden, c_before, c, grad_output, grad_h, grad_c, grad_gates});
   }
 
   struct GruBackward {

@@ -121,9 +121,7 @@ class Layer {
 
  private:
   const T* weight() const { return reinterpret_cast<const T*>(call_.weight); }
-  static T* at(std::byte* base, std::int64_t offset) {
-    return reinterpret_cast<T*>(base) + offset;
-  }
+  static T* at(std::byte* base, std::int64_t offset) { return reinterpret_cast<T*>(base) + offset; }
   static const T* at(const std::byte* base, std::int64_t offset) {
     return reinterpret_cast<const T*>(base) + offset;
   }
@@ -189,9 +187,9 @@ class Layer {
         block.sums = at(apart ? call_.cells : call_.gates, offset);
         block.sums_row_stride = apart ? hidden : gates_ * hidden;
         block.accumulate = !apart || p > 0;
-        const Epilogue<T> finish{
-            block.sums, block.sums_row_stride,
-            call_.bias == nullptr ? nullptr : at(call_.bias, part.unit), Activation::none};
+        const Epilogue<T> finish{block.sums, block.sums_row_stride,
+                                 call_.bias == nullptr ? nullptr : at(call_.bias, part.unit),
+                                 Activation::none};
         block.finish = apart && p + terms == hidden ? &finish : nullptr;
         gemm_.block(block);
       }
