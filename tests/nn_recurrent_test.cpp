@@ -370,7 +370,7 @@ TEST(NnRecurrent, SecondGradientWhereInputsDependOnEachOther) {
   EXPECT_TRUE(result) << result.message;
 }
 
-TEST(NnRecurrent, OneNodePerLayerAndDirection) {
+TEST(NnRecurrent, WritingToAnOutputThatWasSavedIsNoticed) {
   const nn::LSTM lstm(3, 4);
   Tensor output = lstm(rand({3, 2, 3})).output;
   output += 1.0;

@@ -17,7 +17,8 @@ using backend::RecurrentBackwardCall;
 using backend::RecurrentCall;
 using backend::RecurrentCell;
 
-constexpr double work_that_pays = 128.0 * 1024;  // multiply-adds of a step for a second thread
+constexpr double work_that_pays = 256.0 * 1024;  // multiply-adds for a second thread
+constexpr double work_that_waits = 64.0 * 1024;  // of a part, for threads to meet after every step
 constexpr std::int64_t rows_of_a_part = 8;       // with fewer, weights are read more than they pay
 constexpr std::int64_t longest_sum = 1024;       // terms of a product that are summed at once
 
@@ -38,6 +39,12 @@ struct Grid {
   }
 };
 
+// Multiply-adds of one step.
+double work_of(const RecurrentCall& call) {
+  const auto hidden = static_cast<double>(call.hidden);
+  return static_cast<double>(call.batch * backend::gates_of(call.cell)) * hidden * hidden;
+}
+
 Grid make_grid(const RecurrentCall& call, int threads, std::int64_t tile_columns) {
   Grid grid;
   grid.batch = call.batch;
@@ -46,8 +53,9 @@ Grid make_grid(const RecurrentCall& call, int threads, std::int64_t tile_columns
   grid.rows = divide_up(call.batch, grid.row_parts);
   grid.row_parts = divide_up(call.batch, grid.rows);
   const std::int64_t tiles = divide_up(call.hidden, tile_columns);
-  grid.unit_parts = std::clamp<std::int64_t>(threads / grid.row_parts, 1, tiles);
-  grid.units = divide_up(tiles, grid.unit_parts) * tile_columns;
+  const double most = work_of(call) / static_cast<double>(grid.row_parts) / work_that_waits;
+  grid.unit_parts = std::min({threads / grid.row_parts, tiles, static_cast<std::int64_t>(most)});
+  grid.units = divide_up(tiles, std::max<std::int64_t>(1, grid.unit_parts)) * tile_columns;
   grid.unit_parts = divide_up(call.hidden, grid.units);
   return grid;
 }
@@ -78,10 +86,10 @@ class Layer {
         gemm_(kernels<T>()),
         cells_(recurrent_kernels<T>()),
         gates_(backend::gates_of(call.cell)),
-        threads_(gemm_threads(static_cast<double>(call.batch * gates_ * call.hidden) *
-                                  static_cast<double>(call.hidden),
-                              work_that_pays)),
-        grid_(make_grid(call, threads_, gemm_.tile_columns)) {}
+        threads_(gemm_threads(work_of(call) * static_cast<double>(call.steps), work_that_pays)),
+        grid_(make_grid(call, threads_, gemm_.tile_columns)) {
+    if (grid_.count() == 1) threads_ = 1;
+  }
 
   void forward() {
     // The gates apart, so that every gate's units begin with a panel.
