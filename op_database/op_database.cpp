@@ -48,6 +48,7 @@ const std::vector<Op>& ops() {
     add_normalization(list);
     add_embedding_and_dropout(list);
     add_attention(list);
+    add_recurrent(list);
     add_optimizer_steps(list);
     add_aliases(list);
     return list;

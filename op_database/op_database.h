@@ -88,6 +88,7 @@ void add_pooling(std::vector<Op>& ops);
 void add_normalization(std::vector<Op>& ops);
 void add_embedding_and_dropout(std::vector<Op>& ops);
 void add_attention(std::vector<Op>& ops);
+void add_recurrent(std::vector<Op>& ops);
 void add_optimizer_steps(std::vector<Op>& ops);
 void add_creation(std::vector<Op>& ops);
 

@@ -31,6 +31,7 @@
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
+#include "extensor/recurrent.h"        // IWYU pragma: export
 #include "extensor/reduction.h"        // IWYU pragma: export
 #include "extensor/second_order.h"     // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export

@@ -6,4 +6,5 @@
 #include "extensor/nn/layers.h"       // IWYU pragma: export
 #include "extensor/nn/losses.h"       // IWYU pragma: export
 #include "extensor/nn/module.h"       // IWYU pragma: export
+#include "extensor/nn/recurrent.h"    // IWYU pragma: export
 #include "extensor/nn/transformer.h"  // IWYU pragma: export

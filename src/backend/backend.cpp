@@ -12,6 +12,7 @@
 #include "backend/cpu/optimizer/optimizer.h"
 #include "backend/cpu/pooling/pooling.h"
 #include "backend/cpu/random.h"
+#include "backend/cpu/recurrent/recurrent.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
 #include "core/check.h"
@@ -42,7 +43,9 @@ const Backend& backend_for(const Device& device) {
                                        .optimizer_step = &cpu::optimizer_step,
                                        .power_sum = &cpu::power_sum,
                                        .convolution = &cpu::convolution,
-                                       .pooling = &cpu::pooling};
+                                       .pooling = &cpu::pooling,
+                                       .recurrent = &cpu::recurrent,
+                                       .recurrent_backward = &cpu::recurrent_backward};
   if (device.type == Device::Type::cpu) return cpu_backend;
   throw DeviceError(detail::message("this build has no backend for device ", device));
 }

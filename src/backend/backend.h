@@ -14,6 +14,7 @@
 #include "backend/normalization_call.h"
 #include "backend/optimizer_call.h"
 #include "backend/pooling_call.h"
+#include "backend/recurrent_call.h"
 #include "extensor/activation.h"
 #include "extensor/device.h"
 #include "extensor/dtype.h"
@@ -130,6 +131,8 @@ struct Backend {
   void (*power_sum)(const PowerSumCall&);
   void (*convolution)(const ConvolutionCall&);
   void (*pooling)(const PoolingCall&);
+  void (*recurrent)(const RecurrentCall&);
+  void (*recurrent_backward)(const RecurrentBackwardCall&);
 };
 
 // DeviceError when the device has no backend in this build.

@@ -1,0 +1,171 @@
+// Recurrent layers and their cells, with PyTorch's parameter names, layouts, gates and initial
+// distribution: U(−1/√hidden, 1/√hidden).
+//
+//   nn::LSTM lstm(64, 128, {.layers = 2, .batch_first = true});
+//   auto [output, hidden, cell] = lstm(x);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "extensor/nn/module.h"
+#include "extensor/recurrent.h"
+
+namespace extensor::nn {
+
+struct RecurrentOptions {
+  std::int64_t layers = 1;
+  bool bias = true;
+  bool batch_first = false;  // x and output are [batch, time, …]; the states stay as they are
+  double dropout = 0;        // of what a layer hands to the next one, while training
+  bool bidirectional = false;
+  DType dtype = default_float;
+};
+struct RNNOptions {
+  std::int64_t layers = 1;
+  RecurrentActivation nonlinearity = RecurrentActivation::tanh;
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;
+  bool bidirectional = false;
+  DType dtype = default_float;
+};
+
+// Of one layer in one direction; see extensor::RecurrentWeights.
+struct RecurrentParameters {
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+};
+
+struct RecurrentOutput {
+  Tensor output;  // [time, batch, directions · hidden]: of the last layer
+  Tensor hidden;  // [layers · directions, batch, hidden]: after the last step
+};
+struct LSTMOutput {
+  Tensor output, hidden, cell;
+};
+
+// What the three share. x: [time, batch, in], or [time, in] without a batch, and then nothing else
+// has one. First states are as the last ones; zeros where left out.
+class RecurrentLayers {
+ public:
+  // Layer after layer, each with its reverse direction behind it: weight_ih_l0, …, bias_hh_l0,
+  // weight_ih_l0_reverse, …
+  std::vector<RecurrentParameters> weights;
+  Training training;
+
+ protected:
+  RecurrentLayers(const char* name, std::int64_t gates, std::int64_t input_size,
+                  std::int64_t hidden_size, const RecurrentOptions& options);
+
+  // One layer in one direction.
+  using Layer = RecurrentResult (*)(const Tensor& x, const RecurrentWeights& weights,
+                                    const Tensor& hidden, const Tensor& cell, bool reverse);
+  LSTMOutput run(const Tensor& x, const Tensor& hidden, const Tensor& cell, Layer layer) const;
+  std::string describe_members() const;
+  void visit_members(Walker& walk);
+
+ private:
+  void check(const Tensor& x, const Tensor& hidden, const Tensor& cell) const;
+  std::int64_t directions() const { return options_.bidirectional ? 2 : 1; }
+
+  const char* name_;
+  std::int64_t in_, hidden_;
+  RecurrentOptions options_;
+};
+
+class RNN : public Module<RNN>, public RecurrentLayers {
+ public:
+  RNN(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options = {});
+  RecurrentOutput forward(const Tensor& x, const Tensor& hidden = {}) const;
+  std::string describe() const;
+  void visit(Walker& walk) { visit_members(walk); }
+
+ private:
+  RecurrentActivation nonlinearity_;
+};
+
+class LSTM : public Module<LSTM>, public RecurrentLayers {
+ public:
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : RecurrentLayers("LSTM", 4, input_size, hidden_size, options) {}
+  LSTMOutput forward(const Tensor& x, const Tensor& hidden = {}, const Tensor& cell = {}) const;
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+
+class GRU : public Module<GRU>, public RecurrentLayers {
+ public:
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : RecurrentLayers("GRU", 3, input_size, hidden_size, options) {}
+  RecurrentOutput forward(const Tensor& x, const Tensor& hidden = {}) const;
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+
+// ---- cells: one step
+// -------------------------------------------------------------------------------
+
+struct RecurrentCellOptions {
+  bool bias = true;
+  DType dtype = default_float;
+};
+struct RNNCellOptions {
+  bool bias = true;
+  RecurrentActivation nonlinearity = RecurrentActivation::tanh;
+  DType dtype = default_float;
+};
+
+struct LSTMState {
+  Tensor hidden, cell;
+};
+
+// What the cells share. x: [batch, in] or [in]; states likewise.
+class RecurrentCells : public RecurrentParameters {
+ protected:
+  RecurrentCells(const char* name, std::int64_t gates, std::int64_t input_size,
+                 std::int64_t hidden_size, const RecurrentCellOptions& options);
+
+  using Layer = RecurrentResult (*)(const Tensor& x, const RecurrentWeights& weights,
+                                    const Tensor& hidden, const Tensor& cell, bool reverse);
+  LSTMState run(const Tensor& x, const Tensor& hidden, const Tensor& cell, Layer layer) const;
+  std::string describe_members() const;
+  void visit_members(Walker& walk) {
+    walk("weight_ih", weight_ih)("weight_hh", weight_hh)("bias_ih", bias_ih)("bias_hh", bias_hh);
+  }
+
+ private:
+  const char* name_;
+};
+
+class RNNCell : public Module<RNNCell>, public RecurrentCells {
+ public:
+  RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RNNCellOptions& options = {});
+  Tensor forward(const Tensor& x, const Tensor& hidden = {}) const;
+  std::string describe() const;
+  void visit(Walker& walk) { visit_members(walk); }
+
+ private:
+  RecurrentActivation nonlinearity_;
+};
+
+class LSTMCell : public Module<LSTMCell>, public RecurrentCells {
+ public:
+  LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
+           const RecurrentCellOptions& options = {})
+      : RecurrentCells("LSTMCell", 4, input_size, hidden_size, options) {}
+  LSTMState forward(const Tensor& x, const Tensor& hidden = {}, const Tensor& cell = {}) const;
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+
+class GRUCell : public Module<GRUCell>, public RecurrentCells {
+ public:
+  GRUCell(std::int64_t input_size, std::int64_t hidden_size,
+          const RecurrentCellOptions& options = {})
+      : RecurrentCells("GRUCell", 3, input_size, hidden_size, options) {}
+  Tensor forward(const Tensor& x, const Tensor& hidden = {}) const;
+  std::string describe() const { return describe_members(); }
+  void visit(Walker& walk) { visit_members(walk); }
+};
+
+}  // namespace extensor::nn

@@ -1,0 +1,78 @@
+// Recurrent layers in one direction, over all time steps at once. nn::RNN, nn::LSTM and nn::GRU are
+// made of them.
+#pragma once
+
+#include <cstdint>
+
+#include "extensor/tensor.h"
+
+namespace extensor {
+
+// Gates one below the other: LSTM input, forget, cell, output; GRU reset, update, new; RNN one.
+struct RecurrentWeights {
+  Tensor weight_ih;     // [gates · hidden, in]
+  Tensor weight_hh;     // [gates · hidden, hidden]
+  Tensor bias_ih = {};  // [gates · hidden], or none
+  Tensor bias_hh = {};
+};
+
+// What the forward computed and the backward reads, in float32 or float64.
+struct RecurrentSaved {
+  Tensor states;  // [time + 1, batch, hidden]: the first state and those of all steps, in time
+  Tensor gates;   // [time, batch, gates · hidden], none of an RNN
+  Tensor cells;   // LSTM: as the states; GRU: [time, batch, hidden], W_hn·h + b_hn
+};
+
+struct RecurrentResult {
+  Tensor output;  // [time, batch, hidden]: the state after each step
+  Tensor hidden;  // [batch, hidden]: after the last step
+  Tensor cell;    // LSTM: likewise
+  RecurrentSaved saved;
+};
+
+// Gradients of the results; an undefined one stands for zeros.
+struct RecurrentResultGradients {
+  Tensor output, hidden = {}, cell = {};
+};
+
+struct RecurrentGradients {
+  Tensor x;
+  RecurrentWeights weights;  // undefined for a bias that is not there
+  Tensor hidden, cell;       // of the first states, whether they were given or not; cell: LSTM
+};
+
+enum class RecurrentActivation : std::uint8_t { tanh, relu };
+
+// x: [time, batch, in]. First states: [batch, hidden], zeros where left out. `reverse` goes from
+// the last step to the first. Floats; dtypes promote, and halves are computed in float32.
+// Errors: ShapeError, DTypeError for integers.
+
+// h' = activation(W_ih·x + b_ih + W_hh·h + b_hh)
+RecurrentResult rnn_layer(const Tensor& x, const RecurrentWeights& weights,
+                          const Tensor& hidden = {},
+                          RecurrentActivation activation = RecurrentActivation::tanh,
+                          bool reverse = false);
+// i, f, o = sigmoid(W_ih·x + b_ih + W_hh·h + b_hh), g = tanh(likewise)
+// c' = f · c + i · g,   h' = o · tanh(c')
+RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights,
+                           const Tensor& hidden = {}, const Tensor& cell = {},
+                           bool reverse = false);
+// r, z = sigmoid(W_ih·x + b_ih + W_hh·h + b_hh), n = tanh(W_in·x + b_in + r · (W_hn·h + b_hn))
+// h' = (1 − z) · n + z · h
+RecurrentResult gru_layer(const Tensor& x, const RecurrentWeights& weights,
+                          const Tensor& hidden = {}, bool reverse = false);
+
+// The arguments of the forward; without what it saved, it runs again.
+RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
+                                      const RecurrentWeights& weights, const Tensor& hidden = {},
+                                      RecurrentActivation activation = RecurrentActivation::tanh,
+                                      bool reverse = false, const RecurrentSaved& saved = {});
+RecurrentGradients lstm_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
+                                       const RecurrentWeights& weights, const Tensor& hidden = {},
+                                       const Tensor& cell = {}, bool reverse = false,
+                                       const RecurrentSaved& saved = {});
+RecurrentGradients gru_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
+                                      const RecurrentWeights& weights, const Tensor& hidden = {},
+                                      bool reverse = false, const RecurrentSaved& saved = {});
+
+}  // namespace extensor
