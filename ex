@@ -73,7 +73,7 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
-                                    by name only: pytorch (optimizers against PyTorch's numbers)
+                                    by name only: pytorch (optimizers, models against PyTorch's)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
   ./ex help                         this text
@@ -484,9 +484,15 @@ check_fuzz() {
 check_pytorch() {
   install "$need_reference" || return 1
   target=pytorch_agreement_test build_preset release
+  target=pytorch_exchange_test build_preset release
   mkdir -p build/pytorch
-  /usr/bin/python3 -W ignore tests/pytorch/reference.py build/pytorch || return 1
-  EXTENSOR_PYTORCH_REFERENCE=build/pytorch build/release/tests/pytorch_agreement_test
+  local python=(/usr/bin/python3 -W ignore)
+  "${python[@]}" tests/pytorch/reference.py build/pytorch || return 1
+  "${python[@]}" tests/pytorch/exchange.py make build/pytorch || return 1
+  export EXTENSOR_PYTORCH_REFERENCE=build/pytorch
+  build/release/tests/pytorch_agreement_test || return 1
+  build/release/tests/pytorch_exchange_test || return 1
+  "${python[@]}" tests/pytorch/exchange.py verify build/pytorch
 }
 
 command_check() {
