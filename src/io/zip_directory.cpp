@@ -209,6 +209,7 @@ std::vector<ZipEntry> read_zip_directory(const ByteSource& source) {
   }
   // The same bytes under many names would unpack to far more than the archive is worth.
   std::vector<const ZipEntry*> sorted;
+  sorted.reserve(entries.size());
   for (const ZipEntry& entry : entries) sorted.push_back(&entry);
   std::ranges::sort(sorted, {}, [](const ZipEntry* entry) { return entry->header_at; });
   for (std::size_t i = 1; i < sorted.size(); ++i) {
