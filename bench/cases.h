@@ -29,6 +29,7 @@ struct Case {
   int rounds = 25;
   // In place of a task: a figure that is measured once, in seconds or bytes.
   std::function<double()> figure = {};
+  std::function<double()> torch_figure = {};  // the same of PyTorch, where there is one
   bool in_bytes = false;
 };
 

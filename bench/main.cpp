@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "peak.h"
 #include "peers.h"
 #include "table.h"
 
@@ -80,6 +81,7 @@ void run_figure(const Case& c, benchmark::State& state) {
     const double amount = c.figure();
     state.SetIterationTime(c.in_bytes ? 1e-9 : amount);
     state.counters["ExTensor"] = amount;
+    if (c.torch_figure) state.counters["PyTorch"] = c.torch_figure();
   }
 }
 
@@ -114,6 +116,7 @@ int thread_count() {
 
 int main(int argc, char** argv) {
   const int threads = thread_count();
+  if (argc == 4 && std::string(argv[1]) == "--peak") return print_peak(argv[2], argv[3], threads);
   set_num_threads(threads);
   const std::vector<Peer*> peers = load_peers();
   std::string whom;

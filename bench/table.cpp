@@ -108,8 +108,11 @@ void Table::print(const Run& run) {
     ++reached_;
   }
 
-  line(out, {name, c.in_bytes ? three_digits(own / 1e6, "MB") : time_text(own), time_text(torch),
-             ratio_text(torch / own), time_text(seconds("oneDNN")), time_text(seconds("OpenBLAS")),
+  const auto amount_text = [&](double amount) {
+    return !c.in_bytes ? time_text(amount) : amount > 0 ? three_digits(amount / 1e6, "MB") : "";
+  };
+  line(out, {name, amount_text(own), amount_text(torch), ratio_text(torch / own),
+             time_text(seconds("oneDNN")), time_text(seconds("OpenBLAS")),
              time_text(seconds("libxsmm")), ratio_text(best_library / own), time_text(floor),
              floor > 0 ? format("%.0f%%", 100 * floor / own) : "", goals});
 }

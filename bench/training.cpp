@@ -2,6 +2,7 @@
 #include <extensor/extensor.h>
 
 #include "cases.h"
+#include "peak.h"
 
 namespace extensor::bench {
 
@@ -45,6 +46,13 @@ void add_training(std::vector<Case>& cases) {
     c.goal.torch = goal;
     c.rounds = rounds;
     cases.push_back(c);
+    Case memory;
+    memory.name = std::string("peak memory/") + name;
+    memory.figure = [op] { return peak_bytes("ExTensor", op); };
+    memory.torch_figure = [op] { return peak_bytes("PyTorch", op); };
+    memory.in_bytes = true;
+    memory.goal.torch = 1;
+    cases.push_back(memory);
   };
   add("MLP 784-512-256-10, batch 128, SGD", "train_mlp", 1.3, 25);
   add("LeNet-5, batch 64, SGD", "train_lenet", 2, 25);

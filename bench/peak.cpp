@@ -1,0 +1,60 @@
+#include "peak.h"
+
+#include <extensor/extensor.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "cases.h"
+#include "peers.h"
+
+namespace extensor::bench {
+
+namespace {
+
+// A line of /proc/self/status, in bytes.
+double status_bytes(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return 1024 * std::stod(line.substr(name.size() + 1));
+  }
+  return 0;
+}
+
+}  // namespace
+
+double peak_bytes(const std::string& who, const std::string& op) {
+  const std::string command = "'" + std::string(EXTENSOR_BENCH_SELF) + "' --peak " + who + " " + op;
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  double bytes = 0;
+  if (output == nullptr || std::fscanf(output.get(), "%lf", &bytes) != 1) return 0;
+  return bytes;
+}
+
+int print_peak(const std::string& who, const std::string& op, int threads) {
+  set_num_threads(threads);
+  Task task;
+  task.op = op;
+  Work (*own)(const Task&) = extensor_work;
+  std::function<Work(const Task&)> make = own;
+  if (who != "ExTensor") {
+    make = {};
+    for (Peer* peer : load_peers()) {
+      if (peer->name != who) continue;
+      peer->set_threads(threads);
+      make = peer->make;
+    }
+    if (!make) return 1;
+  }
+  // Forgets the peak so far, of loading libraries.
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const double before = status_bytes("VmRSS");
+  const Work work = make(task);
+  if (!work) return 1;
+  for (int step = 0; step < 3; ++step) work();
+  std::printf("%.0f\n", status_bytes("VmHWM") - before);
+  return 0;
+}
+
+}  // namespace extensor::bench

@@ -1,0 +1,14 @@
+// The most memory a piece of work takes, measured in a process of its own.
+#pragma once
+
+#include <string>
+
+namespace extensor::bench {
+
+// Runs this program once more, to do `op` as "ExTensor" or as a peer does it; 0 where that fails.
+double peak_bytes(const std::string& who, const std::string& op);
+
+// What that program does: three times the work, then the growth of the resident set on stdout.
+int print_peak(const std::string& who, const std::string& op, int threads);
+
+}  // namespace extensor::bench
