@@ -24,6 +24,8 @@ double status_bytes(const std::string& name) {
 
 }  // namespace
 
+double resident_bytes() { return status_bytes("VmRSS"); }
+
 double peak_bytes(const std::string& who, const std::string& op) {
   const std::string command = "'" + std::string(EXTENSOR_BENCH_SELF) + "' --peak " + who + " " + op;
   const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
@@ -49,7 +51,7 @@ int print_peak(const std::string& who, const std::string& op, int threads) {
   }
   // Forgets the peak so far, of loading libraries.
   std::ofstream("/proc/self/clear_refs") << "5";
-  const double before = status_bytes("VmRSS");
+  const double before = resident_bytes();
   const Work work = make(task);
   if (!work) return 1;
   for (int step = 0; step < 3; ++step) work();

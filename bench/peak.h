@@ -11,4 +11,7 @@ double peak_bytes(const std::string& who, const std::string& op);
 // What that program does: three times the work, then the growth of the resident set on stdout.
 int print_peak(const std::string& who, const std::string& op, int threads);
 
+// Of this process, now.
+double resident_bytes();
+
 }  // namespace extensor::bench

@@ -1,6 +1,8 @@
 // Training steps: the model, autograd and the optimizer as a user has them.
 #include <extensor/extensor.h>
 
+#include <chrono>
+
 #include "cases.h"
 #include "peak.h"
 
@@ -36,6 +38,35 @@ struct Tagger : nn::Module<Tagger> {
   Tensor forward(const Tensor& x) const { return lstm(x).output[-1]; }
 };
 
+// What recording adds to a small op.
+double recording_seconds() {
+  const Tensor a = rand({4}), b = rand({4}), leaf = rand({4}).requires_grad_();
+  const auto seconds = [](const auto& call) {
+    double best = 1;
+    for (int round = 0; round < 50; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < 2000; ++i) call();
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      best = std::min(best, spent.count() / 2000);
+    }
+    return best;
+  };
+  return seconds([&] { return leaf * b; }) - seconds([&] { return a * b; });
+}
+
+// How much memory a million steps gather beyond ten thousand; live tensors must hold none of it.
+double million_steps_growth() {
+  const Work step =
+      training(models::Mlp({4, 16, 2}), SgdOptions{.lr = 0.01}, images({8, 4}), labels(8, 2));
+  const auto run = [&](int steps) {
+    for (int i = 0; i < steps; ++i) step();
+    return std::pair(memory_stats().allocated_bytes, resident_bytes());
+  };
+  const auto early = run(10'000), late = run(990'000);
+  if (late.first != early.first) return 1e12;
+  return std::max(1.0, late.second - early.second);
+}
+
 }  // namespace
 
 void add_training(std::vector<Case>& cases) {
@@ -54,6 +85,17 @@ void add_training(std::vector<Case>& cases) {
     memory.goal.torch = 1;
     cases.push_back(memory);
   };
+  Case recording;
+  recording.name = "recording one op";
+  recording.figure = recording_seconds;
+  recording.goal.amount = 150e-9;
+  cases.push_back(recording);
+  Case million;
+  million.name = "growth of memory/10^6 steps of 4-16-2";
+  million.figure = million_steps_growth;
+  million.in_bytes = true;
+  million.goal.amount = 1 << 20;
+  cases.push_back(million);
   add("MLP 784-512-256-10, batch 128, SGD", "train_mlp", 1.3, 25);
   add("LeNet-5, batch 64, SGD", "train_lenet", 2, 25);
   add("4-16-2, batch 8, SGD", "train_tiny", 15, 25);
