@@ -154,5 +154,15 @@ TEST(RecordedAttention, TheForwardsLogsumexpIsUsed) {
   EXPECT_THROW(grad({result.output}, {q}, {.grad_outputs = {g}}), ValueError);
 }
 
+TEST(AutogradLayers, ThePaddingRowOfAnEmbeddingStays) {
+  const nn::Embedding table(5, 3, {.padding_idx = -1});
+  const Tensor weight = table.weight;
+  EXPECT_EQ(max_reduce(abs(weight[4])).item<float>(), 0);
+  sum(table(tensor({0, 4, 4, 2}))).backward();
+  const Tensor rows = sum(weight.grad(), 1);
+  EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{3, 0, 3, 0, 0}));
+  EXPECT_THROW(nn::Embedding(5, 3, {.padding_idx = 5}), ValueError);
+}
+
 }  // namespace
 }  // namespace extensor

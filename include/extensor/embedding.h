@@ -9,7 +9,9 @@ namespace extensor {
 
 // weight[ids]: weight [rows, width], ids integers of any shape → ids.shape() + [width]. IndexError
 // for an id outside 0 … rows − 1, DTypeError for ids that are not integers.
-Tensor embedding(const Tensor& weight, const Tensor& ids);
+// Row `padding_idx` is read as any other, but has a gradient of 0 in a recorded call.
+Tensor embedding(const Tensor& weight, const Tensor& ids,
+                 std::optional<std::int64_t> padding_idx = {});
 // The gradient of weight [rows, width]: each row the sum of its ids' gradients, always in the same
 // order. The gradient of row `padding_idx` (negative: counted from the end) is 0.
 Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,

@@ -327,7 +327,7 @@ Embedding::Embedding(std::int64_t rows, std::int64_t width, const EmbeddingOptio
   }
   weight = Parameter(values);
 }
-Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids); }
+Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids, padding_idx_); }
 std::string Embedding::describe() const {
   return message(weight.shape()[0], " × ", weight.shape()[1]);
 }

@@ -108,6 +108,7 @@ NamedTensors named(const Walk& walk, bool learned) {
 void replace_elements(Tensor& tensor, const Tensor& elements) {
   extensor::detail::TensorImpl& to = tensor.impl();
   const extensor::detail::TensorImpl& from = elements.impl();
+  from.storage->version = to.storage->version + 1;  // who saved the old ones must not read these
   to.dtype = from.dtype;
   to.data = from.data;
   to.storage = from.storage;

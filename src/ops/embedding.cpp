@@ -29,16 +29,22 @@ EmbeddingCall embedding_call(bool backward, DType dtype, std::int64_t rows, std:
   return call;
 }
 
+void check_padding(const char* operation, std::int64_t padding_idx, std::int64_t rows) {
+  if (padding_idx >= -rows && padding_idx < rows) return;
+  throw IndexError(
+      message(operation, ": padding_idx is ", padding_idx, ", must be one of the ", rows, " rows"));
+}
+
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& ids) {
+Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<std::int64_t> padding_idx) {
   if (detail::records(weight)) {
-    Tensor result = detail::unrecorded([&] { return embedding(weight, ids); });
-    return detail::record(
-        "embedding", {weight}, std::move(result),
-        [ids = detail::Saved(ids), rows = weight.size(0)](const Tensor& g, detail::Node& node) {
-          return embedding_backward(g, ids.get(node), rows);
-        });
+    Tensor result = detail::unrecorded([&] { return embedding(weight, ids, padding_idx); });
+    return detail::record("embedding", {weight}, std::move(result),
+                          [ids = detail::Saved(ids), rows = weight.size(0), padding_idx](
+                              const Tensor& g, detail::Node& node) {
+                            return embedding_backward(g, ids.get(node), rows, padding_idx);
+                          });
   }
   const ops::Source both[] = {weight, ids};
   ops::common_device("embedding", both);
@@ -46,6 +52,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
     throw ShapeError(message("embedding: weight is ", weight.shape(), ", must be [rows, width]"));
   }
   const std::int64_t rows = weight.size(0), width = weight.size(1);
+  if (padding_idx) check_padding("embedding", *padding_idx, rows);
   const Tensor positions = ops::checked_indices("embedding", "ids", ids, rows, "rows");
   Shape shape = ids.shape();
   shape.push_back(width);
@@ -83,10 +90,7 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int
   ops::check_grad_output(operation, grad_output, expected);
   std::int64_t skipped = -1;
   if (padding_idx) {
-    if (*padding_idx < -rows || *padding_idx >= rows) {
-      throw IndexError(message(operation, ": padding_idx is ", *padding_idx,
-                               ", must be one of the ", rows, " rows"));
-    }
+    check_padding(operation, *padding_idx, rows);
     skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   const std::int64_t width = expected[expected.size() - 1];
