@@ -5,7 +5,7 @@
 
 namespace extensor::detail {
 
-thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
+constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
 
 namespace {
 

@@ -128,7 +128,7 @@ class Node {
   Node* next_dead = nullptr;
 
   // The inputs that the walk on this thread wants gradients of, for the node it runs.
-  static thread_local std::uint64_t wanted;
+  static constinit thread_local std::uint64_t wanted;
 
  private:
   friend void retain(Node*) noexcept;
