@@ -107,7 +107,7 @@ consteval std::string_view spelled() {
   return __PRETTY_FUNCTION__;
 }
 
-// Clang spells "… &never_made.object.fc1}]", GCC "… never_made<Net>.Holder<Net>::object.Net::fc1)};".
+// Clang spells "… &never_made.object.fc1}]", GCC "… Holder<Net>::object.Net::fc1)};".
 consteval std::string_view last_word(std::string_view text) {
   const auto is_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
