@@ -33,6 +33,12 @@ double epsilon_of(DType dtype) {
   return std::ldexp(1.0, 1 - format.digits);
 }
 
+// Half of the smallest number: what rounding may cost where a unit is no longer relative.
+Wide least_unit(DType dtype) {
+  const compare::Format format = compare::format_of(dtype);
+  return std::ldexp(Wide{1}, format.min_exponent - format.digits - 1);
+}
+
 bool near(double got, Wide expected, Wide allowed) {
   if (std::isnan(expected)) return std::isnan(got);
   if (std::isinf(expected)) return got == expected;
@@ -245,7 +251,7 @@ void run_reduction(Bytes& bytes) {
       default:
         expected = every ? 1 : 0;
     }
-    if (!near(got[g], expected, allowed)) {
+    if (!near(got[g], expected, allowed + least_unit(dtype))) {
       mismatch("reduction " + std::to_string(kind), x, got[g], expected);
     }
   }
@@ -276,7 +282,7 @@ void run_softmax(Bytes& bytes) {
     const Wide shifted = Wide{x.values[static_cast<std::size_t>(i)]} - largest;
     const Wide expected = logarithm ? shifted - std::log(total) : std::exp(shifted) / total;
     const Wide allowed = 4 * epsilon_of(dtype) * (logarithm ? 1 + std::fabs(expected) : 1);
-    if (!near(got[static_cast<std::size_t>(i)], expected, allowed)) {
+    if (!near(got[static_cast<std::size_t>(i)], expected, allowed + least_unit(dtype))) {
       mismatch(logarithm ? "log_softmax" : "softmax", x, got[static_cast<std::size_t>(i)],
                expected);
     }
@@ -320,7 +326,7 @@ void run_matmul(Bytes& bytes) {
     }
     const Wide float32_sum = dtype == float64 ? 0 : static_cast<double>(k) * 0x1p-24 * magnitude;
     const Wide allowed = epsilon_of(dtype) * (std::fabs(expected) + magnitude) + float32_sum;
-    if (!near(got[static_cast<std::size_t>(i)], expected, allowed)) {
+    if (!near(got[static_cast<std::size_t>(i)], expected, allowed + least_unit(dtype))) {
       mismatch("matmul", a, got[static_cast<std::size_t>(i)], expected);
     }
   }
