@@ -23,6 +23,7 @@ torch::Tensor labels(std::int64_t n, std::int64_t classes) {
 template <class Model, class Optimizer>
 Work training(Model model, std::shared_ptr<Optimizer> optimizer, torch::Tensor x, torch::Tensor y) {
   return [model, optimizer, x, y]() mutable {
+    const c10::InferenceMode recording(false);
     optimizer->zero_grad();
     const torch::Tensor logits = model->forward(x);
     F::cross_entropy(logits.reshape({-1, logits.size(-1)}), y).backward();
@@ -166,6 +167,8 @@ TORCH_MODULE(Tagger);
 }  // namespace
 
 Work torch_training(const Task& task) {
+  // The other families need no gradients, and the peer has them off for good.
+  const c10::InferenceMode recording(false);
   if (task.op == "train_mlp") {
     return sgd_training(mlp({784, 512, 256, 10}), images({128, 784}), labels(128, 10));
   }
