@@ -13,9 +13,19 @@
 #include "extensor/extensor.h"
 #include "support/compare.h"
 
+// Sanitizers have an operator new of their own: there, allocations stays 0.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EXTENSOR_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define EXTENSOR_SANITIZED
+#endif
+#endif
+
 namespace {
 std::atomic<std::size_t> allocations{0};
 }
+#ifndef EXTENSOR_SANITIZED
 // Not inlined, or the compiler sees a free without its malloc.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
@@ -28,6 +38,7 @@ std::atomic<std::size_t> allocations{0};
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
 
 namespace extensor {
 namespace {
