@@ -34,7 +34,7 @@ void release(Node* node) noexcept {
   delete node;
   while (dead != nullptr) {
     Node* next = dead;
-    dead = next->next_dead;
+    dead = next->next_dead;  // NOLINT: nodes in the list are not freed yet
     delete next;
   }
   destroying = false;

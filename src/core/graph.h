@@ -35,7 +35,7 @@ class FixedList {
   explicit FixedList(std::size_t size) : size_(size) {
     if (size > N) heap_ = std::make_unique<T[]>(size);
   }
-  FixedList(FixedList&& other) noexcept = default;
+  FixedList(FixedList&& other) noexcept = default;  // NOLINT: the compiler's own names
   FixedList& operator=(FixedList&& other) noexcept = default;
 
   std::size_t size() const { return size_; }
@@ -244,6 +244,7 @@ class FunctionNode final : public Node {
   FunctionNode(const char* name, std::size_t inputs, std::uint32_t outputs, Function function)
       : Node(name, inputs, outputs), function_(std::move(function)) {}
 
+  // A dropped node is not run. NOLINTBEGIN(bugprone-unchecked-optional-access)
   Gradients backward(Gradients& g) override {
     if constexpr (std::is_invocable_v<Function&, const Tensor&, Node&>) {
       return (*function_)(g[0], *this);
@@ -253,6 +254,7 @@ class FunctionNode final : public Node {
       return (*function_)(g, *this);
     }
   }
+  // NOLINTEND(bugprone-unchecked-optional-access)
   void drop() override { function_.reset(); }
 
  private:

@@ -73,7 +73,7 @@ Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
                              padding.dtype(), ", must be [", key.size(0), ", ", key.size(1),
                              "] of bool"));
   }
-  const Tensor seen = logical_not(padding).reshape({key.size(0), 1, 1, key.size(1)});
+  Tensor seen = logical_not(padding).reshape({key.size(0), 1, 1, key.size(1)});
   if (!masks.mask.defined()) return seen;
   if (masks.mask.dtype() == DType::bool_) return logical_and(masks.mask, seen);
   return where(seen, masks.mask, full({}, -INFINITY, masks.mask.dtype()));

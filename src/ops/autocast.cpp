@@ -24,7 +24,10 @@ std::optional<DType> autocast_dtype() { return current; }
 namespace ops {
 
 bool lowers_one(const Tensor& x) { return current && x.defined() && x.dtype() == DType::float32; }
-Tensor lowered(const Tensor& x) { return lowers_one(x) ? x.to(*current) : x; }
+Tensor lowered(const Tensor& x) {
+  const std::optional<DType> half = current;
+  return half && lowers_one(x) ? x.to(*half) : x;
+}
 
 bool raises(const Tensor& x) { return current && x.defined() && is_half(x.dtype()); }
 Tensor raised(const Tensor& x) { return raises(x) ? x.to(DType::float32) : x; }

@@ -73,7 +73,7 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int
     return detail::record(
         "embedding_backward", {grad_output}, std::move(result),
         [ids = detail::Saved(ids), rows, padding_idx](const Tensor& v, detail::Node& node) {
-          const Tensor gathered = embedding(v, ids.get(node));
+          Tensor gathered = embedding(v, ids.get(node));
           if (!padding_idx) return gathered;
           const std::int64_t skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
           return where(equal(ids.get(node), skipped).unsqueeze(-1), zeros({}, v.dtype()), gathered);

@@ -216,7 +216,7 @@ void check_saved(const Layer& layer, const Sizes& sizes, const RecurrentSaved& s
 
 void check_gradients(const Layer& layer, const Sizes& sizes, const LayerResults& gradients) {
   constexpr const char* names[] = {"gradients.output", "gradients.hidden", "gradients.cell"};
-  for (std::size_t k = 0; k < gradients.size(); ++k) {
+  for (std::size_t k = 0; k < std::size(names) && k < gradients.size(); ++k) {
     if (!gradients[k].defined()) continue;
     ops::check_gradient(layer.operation, names[k], gradients[k],
                         k == 0 ? sizes.output() : sizes.state());

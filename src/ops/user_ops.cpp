@@ -108,6 +108,7 @@ std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
   const DType compute = ops::compute_dtype(promoted(operation.c_str(), all));
   // Summed before it is rounded, where there is something to sum.
   std::vector<DType> dtypes;
+  dtypes.reserve(wanted.size());
   for (std::size_t k : wanted) {
     dtypes.push_back(inputs[k].shape() == shape ? inputs[k].dtype() : compute);
   }
@@ -150,6 +151,7 @@ Tensor detail::record_user_op(const std::string& name, std::span<const Tensor> i
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
   auto backward = [dual = std::move(dual), saved](Gradients& g, Node& node) -> Gradients {
     std::vector<Tensor> read;
+    read.reserve(saved.size());
     for (const Saved& input : saved) read.push_back(input.get(node));
     return differentiated(node.name(), g[0], read, dual, ops::gradient_eps(),
                           [&](std::size_t k) { return node.needs(k); });

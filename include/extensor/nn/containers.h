@@ -53,7 +53,8 @@ class AnyLayer {
   template <class T>
   struct Held final : Base {
     template <class From>
-    explicit Held(From&& from) : layer(std::forward<From>(from)) {}
+    explicit Held(From&& from)  // NOLINT: only make_unique calls it
+        : layer(std::forward<From>(from)) {}
     Tensor forward(const Tensor& x) override { return layer(x); }
     std::unique_ptr<Base> copy() const override { return std::make_unique<Held>(layer); }
     ModuleReference reference() const override {
