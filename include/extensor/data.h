@@ -1,21 +1,8 @@
-// Data to learn from. So far: handwritten-looking digits, drawn by the library itself, so that a
-// first network needs no download.
+// Data to learn from: datasets, transforms, loading, readers of files, the built-in digits.
 #pragma once
 
-#include <cstdint>
-
-#include "extensor/tensor.h"
-
-namespace extensor::data {
-
-struct LabelledImages {
-  Tensor images;  // uint8, [count, 28, 28], 0 is paper, 255 is ink
-  Tensor labels;  // int64, [count], 0 … 9
-};
-
-// `count` digits: strokes under random affine and elastic distortion, pens of different width, and
-// noise. Image i is a function of (seed, first + i), so that a set can be drawn in pieces and two
-// ranges of one seed are disjoint sets. ValueError for a negative count or first.
-LabelledImages digits(std::int64_t count, std::uint64_t seed = 0, std::int64_t first = 0);
-
-}  // namespace extensor::data
+#include "extensor/data/dataset.h"  // IWYU pragma: export
+#include "extensor/data/digits.h"   // IWYU pragma: export
+#include "extensor/data/images.h"   // IWYU pragma: export
+#include "extensor/data/loader.h"   // IWYU pragma: export
+#include "extensor/data/readers.h"  // IWYU pragma: export

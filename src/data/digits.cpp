@@ -7,7 +7,7 @@
 #include "core/make_tensor.h"
 #include "core/philox.h"
 #include "data/digit_strokes.h"
-#include "extensor/data.h"
+#include "extensor/data/digits.h"
 
 namespace extensor::data {
 

@@ -1,0 +1,52 @@
+// Files of data: IDX (the MNIST family), CIFAR, CSV, pictures.
+//
+// Every reader throws FormatError for a file that is damaged, naming it, what was found and what is
+// allowed, and IoError where the system refuses; whatever the bytes, nothing else happens. Sizes
+// are compared with the file before memory is taken.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "extensor/data/images.h"
+#include "extensor/tensor.h"
+
+namespace extensor::data {
+
+// One IDX file, plain or compressed by gzip, whichever its bytes are: uint8, int8, int16, int32,
+// float32 or float64 of any rank.
+Tensor load_idx(const std::filesystem::path& path);
+
+// A directory with the four files of MNIST or Fashion-MNIST, as they are distributed, with or
+// without .gz: {train,t10k}-{images-idx3,labels-idx1}-ubyte. IoError naming what was looked for.
+ImageSplits load_mnist(const std::filesystem::path& directory);
+ImageSplits load_fashion_mnist(const std::filesystem::path& directory);
+
+// A directory with the binary version: data_batch_1.bin … data_batch_5.bin and test_batch.bin, or
+// train.bin and test.bin, there or in cifar-10-batches-bin, cifar-100-binary inside it. The classes
+// of CIFAR-100 are its fine ones.
+ImageSplits load_cifar10(const std::filesystem::path& directory);
+ImageSplits load_cifar100(const std::filesystem::path& directory);
+
+struct CsvOptions {
+  char separator = ',';
+  std::optional<bool> header;  // whether the first line names the columns; nothing: look at it
+};
+struct Table {
+  Tensor values;                     // float64 [rows, columns]; an empty cell is NaN
+  std::vector<std::string> columns;  // their names; empty without a header
+};
+// Numbers in lines. FormatError naming the line and column of what is no number, or of a line that
+// is shorter or longer than the first.
+Table load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+
+// A PNG, PGM or PPM, whichever its bytes are: uint8 [channels, height, width], 1 channel for gray
+// and 3 for colour. Transparency is laid on black, 16 bits are rounded to 8.
+Tensor load_image(const std::filesystem::path& path);
+// As PNG: uint8 [height, width] or [channels, height, width] with 1 or 3 channels.
+void save_png(const std::filesystem::path& path, const Tensor& image);
+
+}  // namespace extensor::data

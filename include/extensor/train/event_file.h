@@ -1,0 +1,28 @@
+// TensorBoard's event files: curves that `tensorboard --logdir DIR` shows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace extensor::train {
+
+// A new file events.out.tfevents.<seconds>.<pid>… in the directory, which is made if need be. Every
+// record is whole in the file when the call returns. IoError.
+class EventFile {
+ public:
+  explicit EventFile(const std::filesystem::path& directory);
+  EventFile(EventFile&&) noexcept;
+  EventFile& operator=(EventFile&&) noexcept;
+  ~EventFile();
+  void add_scalar(std::string_view name, double value, std::int64_t step);
+  void add_text(std::string_view name, std::string_view text, std::int64_t step);
+  const std::filesystem::path& path() const;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace extensor::train
