@@ -125,6 +125,17 @@ Tensor make_view(const Tensor& base, std::byte* data, const Shape& shape, const 
   return make_on_storage(impl.storage, data, impl.dtype, shape, strides);
 }
 
+void replace_elements(Tensor& tensor, const Tensor& elements) {
+  TensorImpl& to = tensor.impl();
+  const TensorImpl& from = elements.impl();
+  from.storage->version = to.storage->version + 1;
+  to.dtype = from.dtype;
+  to.data = from.data;
+  to.storage = from.storage;
+  to.strides = from.strides;
+  to.contiguous = from.contiguous;
+}
+
 Tensor strided_view(const char* operation, const Tensor& base, const Shape& shape,
                     const Strides& strides, std::int64_t offset) {
   const TensorImpl& impl = base.impl();

@@ -27,6 +27,10 @@ Tensor make_on_storage(StoragePointer storage, std::byte* data, DType dtype, con
 Tensor strided_view(const char* operation, const Tensor& base, const Shape& shape,
                     const Strides& strides, std::int64_t offset);
 
+// `tensor` goes on with the elements of another, of its shape: whoever holds it sees them, and who
+// saved the old ones for a gradient is told that they changed.
+void replace_elements(Tensor& tensor, const Tensor& elements);
+
 // Row-major without gaps. A dimension of size 0 counts as 1, so no stride is 0 by accident.
 Strides contiguous_strides(const Shape& shape);
 

@@ -35,6 +35,12 @@ std::string option(const char* name, std::int64_t value, std::int64_t usual) {
   return value == usual ? "" : message(", ", name, " ", value);
 }
 
+template <class Options>
+std::string pooling_text(const Size2d& kernel, const Options& options) {
+  return sizes(kernel) + option("stride", options.stride.value_or(kernel), kernel) +
+         option("padding", options.padding, 0);
+}
+
 void check_groups(const char* layer, std::int64_t in, std::int64_t out, std::int64_t groups) {
   detail::check_positive(layer, "in_channels", in);
   detail::check_positive(layer, "out_channels", out);
@@ -173,19 +179,13 @@ MaxPool2d::MaxPool2d(const Size2d& kernel, const MaxPool2dOptions& options)
     : kernel_(kernel), options_(options) {
   check_kernel("MaxPool2d", kernel);
 }
-std::string MaxPool2d::describe() const {
-  return sizes(kernel_) + option("stride", options_.stride.value_or(kernel_), kernel_) +
-         option("padding", options_.padding, 0);
-}
+std::string MaxPool2d::describe() const { return pooling_text(kernel_, options_); }
 
 AvgPool2d::AvgPool2d(const Size2d& kernel, const AvgPool2dOptions& options)
     : kernel_(kernel), options_(options) {
   check_kernel("AvgPool2d", kernel);
 }
-std::string AvgPool2d::describe() const {
-  return sizes(kernel_) + option("stride", options_.stride.value_or(kernel_), kernel_) +
-         option("padding", options_.padding, 0);
-}
+std::string AvgPool2d::describe() const { return pooling_text(kernel_, options_); }
 
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(const Size2d& output) : output_(output) {
   check_kernel("AdaptiveAvgPool2d", output);

@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "core/check.h"
-#include "core/graph.h"
+#include "core/make_tensor.h"
 #include "extensor/autograd.h"
 
 namespace extensor::nn {
@@ -104,19 +104,6 @@ NamedTensors named(const Walk& walk, bool learned) {
   return list;
 }
 
-// The tensor goes on with other elements: whoever holds it sees them.
-void replace_elements(Tensor& tensor, const Tensor& elements) {
-  extensor::detail::TensorImpl& to = tensor.impl();
-  const extensor::detail::TensorImpl& from = elements.impl();
-  from.storage->version = to.storage->version + 1;  // who saved the old ones must not read these
-  to.dtype = from.dtype;
-  to.data = from.data;
-  to.storage = from.storage;
-  to.strides = from.strides;
-  to.contiguous = from.contiguous;
-  to.recorded_version = 0;
-}
-
 std::string joined(const std::vector<std::string>& names) {
   constexpr std::size_t most = 8;
   std::string text;
@@ -200,7 +187,7 @@ void convert(const Walk& walk, DType dtype) {
     Tensor& tensor = *entry.tensor;
     if (!is_floating_point(tensor.dtype()) || tensor.dtype() == dtype) continue;
     const Tensor grad = tensor.grad();
-    replace_elements(tensor, tensor.detach().to(dtype));
+    extensor::detail::replace_elements(tensor, tensor.detach().to(dtype));
     if (grad.defined()) tensor.set_grad(grad.to(dtype));
   }
 }

@@ -23,21 +23,6 @@ Tensor copied(const char* operation, const Tensor& x, DType dtype) {
   return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs);
 }
 
-// Overwrites x, whose history ends here.
-Tensor& written(const ops::ElementwiseRecord& call, Tensor& x) {
-  detail::check_in_place(call.operation, x);
-  detail::NodePointer node;
-  if (ops::records(call)) node = ops::make_elementwise_node(call, x.shape());
-  ops::launch(call.op, call.dtype, call.inputs, x);
-  detail::wrote(x);
-  if (node.get() != nullptr) {
-    ops::finish_elementwise_node(node, x);
-  } else if (detail::recording_enabled()) {
-    x.impl().node = {};
-  }
-  return x;
-}
-
 }  // namespace
 
 Tensor Tensor::to(DType target) const {
@@ -69,14 +54,16 @@ Tensor& Tensor::copy_from(const Tensor& source) {
   const bool overlaps = ops::overlap(*this, view) == ops::Overlap::partial;
   const Tensor safe = overlaps ? source.clone() : source;
   const Source inputs[] = {safe};
-  return written({ElementwiseOp::copy, "copy_from", dtype(), inputs, {}, {}}, *this);
+  return ops::write_in_place({ElementwiseOp::copy, "copy_from", dtype(), inputs, {}, {}}, dtype(),
+                             *this);
 }
 
 Tensor& Tensor::fill(const Scalar& value) {
   ops::check_scalar_fits("fill", value, dtype());
   ops::check_writable("fill", *this);
   const Source inputs[] = {Source(value, dtype())};
-  return written({ElementwiseOp::copy, "fill", dtype(), inputs, {}, {}}, *this);
+  return ops::write_in_place({ElementwiseOp::copy, "fill", dtype(), inputs, {}, {}}, dtype(),
+                             *this);
 }
 
 }  // namespace extensor

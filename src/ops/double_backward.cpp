@@ -52,13 +52,6 @@ void check_unary(const char* operation, const Tensor& grad_grad_x, const Tensor&
 // ---- two inputs
 // ------------------------------------------------------------------------------------
 
-// To the shape and dtype of its operand; what is summed over repeated dimensions is not rounded
-// before.
-Tensor reduced(const Tensor& full, const Tensor& operand) {
-  if (full.shape() == operand.shape()) return full.to(operand.dtype());
-  return reduce_broadcast_dims(full, operand.shape()).to(operand.dtype());
-}
-
 DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operation,
                                        const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                        const Tensor& grad_output, const Tensor& a, const Tensor& b,
@@ -98,7 +91,8 @@ DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operat
           add(out[2], rows[k](&eps, g, a_only, Dual(in[4], direction)).derivative());
         }
       });
-  return {results[0].to(grad_output.dtype()), reduced(results[1], a), reduced(results[2], b)};
+  return {results[0].to(grad_output.dtype()), ops::fitted_to(results[1], a.shape(), a.dtype()),
+          ops::fitted_to(results[2], b.shape(), b.dtype())};
 }
 
 // Of rows whose backward only scales grad_output.

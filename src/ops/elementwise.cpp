@@ -52,17 +52,6 @@ Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tenso
   return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, first, second);
 }
 
-// The call with its first input as its result, everything else checked.
-Tensor& write_in_place(const ops::ElementwiseRecord& call, DType compute, Tensor& x) {
-  detail::check_in_place(call.operation, x);
-  detail::NodePointer node;
-  if (ops::records(call)) node = ops::make_elementwise_node(call, x.shape());
-  ops::launch(call.op, compute, call.inputs, x, call.first, call.second);
-  detail::wrote(x);
-  if (node.get() != nullptr) ops::finish_elementwise_node(node, x);
-  return x;
-}
-
 Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, Tensor& x,
                        Parameter first = {}, Parameter second = {}) {
   const DType dtype = unary_dtype(operation, domain, x.dtype());
@@ -72,7 +61,8 @@ Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, T
   }
   ops::check_writable(operation, x);
   const Source inputs[] = {x};
-  return write_in_place({op, operation, dtype, inputs, first, second}, compute_dtype(dtype), x);
+  return ops::write_in_place({op, operation, dtype, inputs, first, second}, compute_dtype(dtype),
+                             x);
 }
 
 Tensor unary_backward(ElementwiseOp op, const char* operation, const Tensor& grad_output,
@@ -241,7 +231,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   check_in_place(operation, a, types);
   ops::check_no_partial_overlap(operation, a, b);
   check_integer_operand(op, operation, b, types.compute);
-  return write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
+  return ops::write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
 }
 
 Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
@@ -252,7 +242,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
     check_integer_operand(op, operation, scalar(b, types.result), types.compute);
   }
   const Source inputs[] = {a, Source(b, types.compute)};
-  return write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
+  return ops::write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
 }
 
 // One gradient of a two-input row, reduced to its operand's shape.

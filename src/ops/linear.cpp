@@ -57,29 +57,37 @@ Tensor as_rows(const Tensor& x) {
 
 namespace {
 
-// Of y = x·wᵀ + bias, as far as they are asked for.
-detail::Gradients linear_gradients(const Tensor& g, const Tensor& x, const Tensor& weight,
-                                   std::optional<DType> bias, const detail::Node& node) {
-  const Tensor rows = as_rows(g);
-  detail::Gradients gradients(bias ? std::size_t{3} : 2);
-  if (node.needs(0)) gradients[0] = matmul(rows, weight).reshape(x.shape()).to(x.dtype());
-  if (node.needs(1)) gradients[1] = matmul(rows.transpose(), as_rows(x)).to(weight.dtype());
-  if (bias && node.needs(2)) gradients[2] = sum(rows, 0).to(*bias);
-  return gradients;
+// The gradients of y = x·wᵀ + bias, each from what it needs.
+Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape, DType dtype) {
+  return matmul(as_rows(g), weight).reshape(shape).to(dtype);
+}
+Tensor gradient_of_weight(const Tensor& g, const Tensor& x, DType dtype) {
+  return matmul(as_rows(g).transpose(), as_rows(x)).to(dtype);
+}
+Tensor gradient_of_bias(const Tensor& g, DType dtype) { return sum(as_rows(g), 0).to(dtype); }
+
+bool reads_result(Activation activation) {
+  return activation == Activation::relu || activation == Activation::sigmoid ||
+         activation == Activation::tanh;
 }
 
-// The gradient of z from the result y = activation(z).
-Tensor gradient_through_result(const Tensor& g, const Tensor& y, Activation activation) {
+// The gradient of z for y = activation(z), from y where reads_result, else from z.
+Tensor activation_backward(const Tensor& g, const Tensor& saved, Activation activation) {
   switch (activation) {
-    case Activation::relu:
-      return relu_backward(g, y);  // y > 0 just where z > 0
-    case Activation::sigmoid:
-      return sigmoid_backward(g, y);
-    case Activation::tanh:
-      return tanh_backward(g, y);
-    default:
+    case Activation::none:
       return g;
+    case Activation::relu:
+      return relu_backward(g, saved);  // y > 0 just where z > 0
+    case Activation::sigmoid:
+      return sigmoid_backward(g, saved);
+    case Activation::tanh:
+      return tanh_backward(g, saved);
+    case Activation::gelu:
+      return gelu_backward(g, saved);
+    case Activation::silu:
+      return silu_backward(g, saved);
   }
+  __builtin_unreachable();
 }
 
 Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -88,15 +96,20 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
   if (activation == Activation::silu) return silu(linear(x, weight, bias));
   Tensor result = detail::unrecorded([&] { return linear(x, weight, bias, activation); });
-  const auto y =
-      activation == Activation::none ? detail::SavedResult() : detail::SavedResult(result);
-  const std::optional<DType> bias_dtype =
-      bias.defined() ? std::optional(bias.dtype()) : std::nullopt;
-  auto backward = [x = detail::Saved(x), weight = detail::Saved(weight), y, bias_dtype, activation](
+  auto y = reads_result(activation) ? detail::SavedResult(result) : detail::SavedResult();
+  auto backward = [kept_x = detail::saved_for(weight, x),
+                   kept_weight = detail::saved_for(x, weight), y = std::move(y), activation,
+                   shape = x.shape(), x_dtype = x.dtype(), weight_dtype = weight.dtype(),
+                   has_bias = bias.defined(),
+                   bias_dtype = bias.defined() ? bias.dtype() : DType::float32](
                       const Tensor& g, detail::Node& node) {
     const Tensor gz =
-        activation == Activation::none ? g : gradient_through_result(g, y.get(node), activation);
-    return linear_gradients(gz, x.get(node), weight.get(node), bias_dtype, node);
+        reads_result(activation) ? activation_backward(g, y.get(node), activation) : g;
+    detail::Gradients gradients(has_bias ? std::size_t{3} : 2);
+    if (node.needs(0)) gradients[0] = gradient_of_x(gz, kept_weight.get(node), shape, x_dtype);
+    if (node.needs(1)) gradients[1] = gradient_of_weight(gz, kept_x.get(node), weight_dtype);
+    if (has_bias && node.needs(2)) gradients[2] = gradient_of_bias(gz, bias_dtype);
+    return gradients;
   };
   if (!bias.defined()) return detail::record("linear", {x, weight}, std::move(result), backward);
   return detail::record("linear", {x, weight, bias}, std::move(result), backward);
@@ -138,46 +151,24 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
                                 bool has_bias) {
   constexpr const char* operation = "linear_backward";
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
-  const Tensor g = as_rows(grad_output);
   LinearGradients gradients;
-  gradients.x = matmul(g, weight).reshape(x.shape()).to(x.dtype());
-  gradients.weight = matmul(g.transpose(), as_rows(x)).to(weight.dtype());
-  if (has_bias) gradients.bias = sum(g, 0).to(weight.dtype());
+  gradients.x = gradient_of_x(grad_output, weight, x.shape(), x.dtype());
+  gradients.weight = gradient_of_weight(grad_output, x, weight.dtype());
+  if (has_bias) gradients.bias = gradient_of_bias(grad_output, weight.dtype());
   return gradients;
 }
-
-namespace {
-
-// The gradient of z for y = activation(z).
-Tensor activation_backward(const Tensor& g, const Tensor& z, Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return g;
-    case Activation::relu:
-      return relu_backward(g, z);
-    case Activation::sigmoid:
-      return sigmoid_backward(g, sigmoid(z));
-    case Activation::tanh:
-      return tanh_backward(g, tanh(z));
-    case Activation::gelu:
-      return gelu_backward(g, z);
-    case Activation::silu:
-      return silu_backward(g, z);
-  }
-  __builtin_unreachable();
-}
-
-}  // namespace
 
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation) {
   constexpr const char* operation = "linear_backward";
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
-  const Tensor g =
-      activation == Activation::none
-          ? grad_output
-          : activation_backward(widened(grad_output), linear(widened(x), weight, bias), activation);
+  Tensor g = grad_output;
+  if (activation != Activation::none) {
+    const Activation kept = reads_result(activation) ? activation : Activation::none;
+    g = activation_backward(widened(grad_output), linear(widened(x), weight, bias, kept),
+                            activation);
+  }
   LinearGradients gradients = linear_backward(g, x, weight, bias.defined());
   if (bias.defined()) gradients.bias = gradients.bias.to(bias.dtype());
   return gradients;

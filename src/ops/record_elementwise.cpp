@@ -23,13 +23,6 @@ namespace {
 
 constinit thread_local double current_eps = default_eps;
 
-// To the shape and dtype of an operand; what is summed over repeated dimensions is not rounded
-// before.
-Tensor reduced(const Tensor& full, const Shape& shape, DType dtype) {
-  if (full.shape() == shape) return full.to(dtype);
-  return reduce_broadcast_dims(full, shape).to(dtype);
-}
-
 Value value_of(const Tensor& x, DType compute) { return Value(x.to(compute)); }
 
 Tensor tensor_of(const Value& value, const Shape& shape, DType dtype) {
@@ -209,7 +202,7 @@ class ElementwiseNode final : public Node {
 
   Tensor fitted(const Tensor& full, std::size_t k) {
     const Operand& operand = operands_[k];
-    return reduced(full, operand.stretched ? operand.shape : full.shape(), operand.dtype);
+    return fitted_to(full, operand.stretched ? operand.shape : full.shape(), operand.dtype);
   }
 
   ElementwiseOp op_;
@@ -239,6 +232,25 @@ NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& sh
 void finish_elementwise_node(const NodePointer& node, Tensor& result) {
   static_cast<ElementwiseNode&>(*node).save_result(result);
   result = detail::adopt(node, std::move(result));
+}
+
+Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
+  detail::check_in_place(call.operation, x);
+  NodePointer node;
+  if (records(call)) node = make_elementwise_node(call, x.shape());
+  launch(call.op, compute, call.inputs, x, call.first, call.second);
+  detail::wrote(x);
+  if (node.get() != nullptr) {
+    finish_elementwise_node(node, x);
+  } else if (detail::recording_enabled()) {
+    x.impl().node = {};
+  }
+  return x;
+}
+
+Tensor fitted_to(const Tensor& full, const Shape& shape, DType dtype) {
+  if (full.shape() == shape) return full.to(dtype);
+  return reduce_broadcast_dims(full, shape).to(dtype);
 }
 
 Tensor second_gradient(const UnaryGradient& row, const char* operation, const double* parameters,

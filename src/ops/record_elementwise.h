@@ -25,6 +25,14 @@ detail::NodePointer make_elementwise_node(const ElementwiseRecord& call, const S
 // Makes `result`, written by now, the node's.
 void finish_elementwise_node(const detail::NodePointer& node, Tensor& result);
 
+// The call with x as its result, everything checked but that x may be written while recording. A
+// call that does not read x ends its history.
+Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x);
+
+// A gradient of a broadcast result for an operand of this shape and dtype: summed over repeated
+// dimensions before it is rounded.
+Tensor fitted_to(const Tensor& full, const Shape& shape, DType dtype);
+
 // The gradients that `gradient`, the gradient of some loss with respect to a row's backward, gives
 // what that backward reads. `parameters` are those of the backward.
 Tensor second_gradient(const UnaryGradient& row, const char* operation, const double* parameters,
