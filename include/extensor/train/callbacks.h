@@ -1,0 +1,155 @@
+// What is told of a run while it goes on: to show it, log it, keep its best weights, end it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "extensor/train/checkpoint.h"
+#include "extensor/train/evaluation.h"
+
+namespace extensor::train {
+
+// What is known before the first step, or before the first after a resumption.
+struct RunRecord {
+  ModelReference model;
+  std::int64_t epochs = 0, batches = 0;        // batches in each epoch
+  std::int64_t first_step = 0, last_step = 0;  // steps taken so far, and when all are done
+};
+
+// One step of the optimizer.
+struct StepRecord {
+  std::int64_t step = 0;                           // counted from 1
+  std::int64_t epoch = 0, batch = 0, batches = 0;  // from 1: the last batch that went into it
+  double loss = 0;                                 // mean over its batches
+  double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN where targets are no classes
+  double gradient_norm = 0;                                    // before clipping
+  double learning_rate = 0;
+  std::int64_t examples = 0;
+  double seconds = 0;  // since the run began, without the time between two sessions of it
+};
+
+struct EvaluationRecord {
+  std::int64_t step = 0, epoch = 0;
+  double train_loss = 0;  // mean over the steps since the last evaluation
+  Evaluation evaluation;
+  double seconds = 0;
+};
+
+enum class End { finished, interrupted, stopped_early };
+
+struct Outcome {
+  End end = End::finished;
+  std::int64_t step = 0, epoch = 0;
+  double seconds = 0;
+  Evaluation last;                   // the last evaluation of this session, if any
+  std::filesystem::path checkpoint;  // the last that was written
+};
+
+class Callback {
+ public:
+  Callback() = default;
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+  virtual ~Callback();
+
+  virtual void begin(const RunRecord&) {}
+  virtual void step(const StepRecord&) {}
+  virtual void evaluation(const EvaluationRecord&) {}
+  virtual void end(const Outcome&) {}
+  // Asked after every evaluation.
+  virtual bool wants_to_stop() const { return false; }
+  // What it must remember for a run to go on as if it had never stopped; names of its own. Called
+  // before a checkpoint is written, and before begin().
+  virtual void save(Checkpoint&) const {}
+  virtual void load(const Checkpoint&) {}
+};
+
+// A line on the terminal with loss, accuracy, rate and time left; where there is no terminal, a
+// plain line now and then, and one for every evaluation.
+class ProgressBar final : public Callback {
+ public:
+  explicit ProgressBar(std::string unit = "examples");
+  ~ProgressBar() override;
+  void begin(const RunRecord& run) override;
+  void step(const StepRecord& step) override;
+  void evaluation(const EvaluationRecord& record) override;
+  void end(const Outcome& outcome) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+enum class Watched { loss, accuracy };
+
+struct EarlyStoppingOptions {
+  Watched watched = Watched::loss;
+  std::int64_t patience = 3;  // evaluations without a better value
+  double min_delta = 0;       // how much better counts
+};
+class EarlyStopping final : public Callback {
+ public:
+  explicit EarlyStopping(const EarlyStoppingOptions& options = {});  // ValueError
+  void evaluation(const EvaluationRecord& record) override;
+  bool wants_to_stop() const override { return waited_ >= options_.patience; }
+  void save(Checkpoint& checkpoint) const override;
+  void load(const Checkpoint& checkpoint) override;
+
+ private:
+  EarlyStoppingOptions options_;
+  double best_ = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t waited_ = 0;
+};
+
+// Keeps the weights of the best evaluation in a safetensors file.
+class BestModel final : public Callback {
+ public:
+  explicit BestModel(std::filesystem::path path, Watched watched = Watched::accuracy);
+  void begin(const RunRecord& run) override;
+  void evaluation(const EvaluationRecord& record) override;
+  void save(Checkpoint& checkpoint) const override;
+  void load(const Checkpoint& checkpoint) override;
+  double best() const { return best_; }  // NaN before the first
+
+ private:
+  std::filesystem::path path_;
+  Watched watched_;
+  std::unique_ptr<ModelReference> model_;
+  double best_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+// A line of JSON for every step and evaluation: {"type":"step","step":1,"loss":2.3, …}. A number
+// that is not finite is null. On resumption the lines behind the checkpoint go.
+class JsonLog final : public Callback {
+ public:
+  explicit JsonLog(const std::filesystem::path& path);  // IoError
+  ~JsonLog() override;
+  void begin(const RunRecord& run) override;
+  void step(const StepRecord& step) override;
+  void evaluation(const EvaluationRecord& record) override;
+  void end(const Outcome& outcome) override;
+  void save(Checkpoint& checkpoint) const override;
+  void load(const Checkpoint& checkpoint) override;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+// Curves for TensorBoard in this directory.
+class EventLog final : public Callback {
+ public:
+  explicit EventLog(const std::filesystem::path& directory);
+  ~EventLog() override;
+  void step(const StepRecord& step) override;
+  void evaluation(const EvaluationRecord& record) override;
+
+ private:
+  struct Writer;
+  std::unique_ptr<Writer> writer_;
+};
+
+}  // namespace extensor::train

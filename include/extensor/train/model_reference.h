@@ -1,0 +1,46 @@
+// Any model from a tensor to a tensor, by reference: it must live as long as who uses it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "extensor/nn/containers.h"
+#include "extensor/nn/module.h"
+
+namespace extensor::train {
+
+class ModelReference {
+ public:
+  template <nn::detail::IsModule Model>
+  ModelReference(Model& model)  // NOLINT: implicit, a model is given where one is asked for
+      : forward_([&model](const Tensor& x) -> Tensor { return model(x); }),
+        walk_([&model](nn::Walker& walker) { nn::detail::walk(model, walker); }),
+        root_(nn::detail::reference_to(model)) {}
+  ModelReference(nn::AnyLayer& model)  // NOLINT: implicit
+      : forward_([&model](const Tensor& x) { return model(x); }),
+        walk_([&model](nn::Walker& walker) { model.walk(walker); }),
+        root_(model.reference()) {}
+
+  Tensor operator()(const Tensor& x) const { return forward_(x); }
+  NamedTensors named_parameters() const { return nn::detail::named_parameters(walk_); }
+  std::vector<Tensor> parameters() const {
+    std::vector<Tensor> list;
+    for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
+    return list;
+  }
+  NamedTensors state_dict() const { return nn::detail::state_dict(walk_); }
+  void load_state_dict(const NamedTensors& state) const {
+    nn::detail::load_state_dict(walk_, state, {});
+  }
+  void train(bool on = true) const { nn::detail::set_training(walk_, on); }
+  std::string summary() const { return nn::detail::summary(walk_, root_); }
+
+ private:
+  std::function<Tensor(const Tensor&)> forward_;
+  nn::detail::Walk walk_;
+  nn::ModuleReference root_;
+};
+
+}  // namespace extensor::train

@@ -1,0 +1,16 @@
+// Checkpoints from and to anywhere, for tests that damage them.
+#pragma once
+
+#include <filesystem>
+
+#include "extensor/train/checkpoint.h"
+#include "io/byte_source.h"
+#include "io/file_operations.h"
+
+namespace extensor::train {
+
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
+                      io::FileOperations& files);
+Checkpoint read_checkpoint(const io::ByteSource& source);
+
+}  // namespace extensor::train

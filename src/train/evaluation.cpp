@@ -1,0 +1,95 @@
+#include "extensor/train/evaluation.h"
+
+#include <algorithm>
+
+#include "extensor/autograd.h"
+#include "extensor/losses.h"
+#include "extensor/reduction.h"
+#include "train/classes.h"
+
+namespace extensor::train {
+
+Tensor classification_loss(const Tensor& logits, const Tensor& targets) {
+  if (logits.ndim() <= 2) return cross_entropy(logits, targets);
+  return cross_entropy(logits.reshape({-1, logits.shape().back()}), targets.reshape({-1}));
+}
+
+bool are_classes(const Tensor& outputs, const Tensor& targets) {
+  return is_integer(targets.dtype()) && is_floating_point(outputs.dtype()) &&
+         outputs.ndim() == targets.ndim() + 1;
+}
+
+std::int64_t count_right(const Tensor& outputs, const Tensor& targets) {
+  const NoGrad off;
+  return sum(equal(argmax(outputs, -1), targets)).item<std::int64_t>();
+}
+
+namespace {
+
+void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t most,
+                std::vector<Mistake>& worst) {
+  const Tensor losses =
+      cross_entropy(outputs, batch.targets, {}, Reduction::none).to(DType::float64);
+  const Tensor predictions = argmax(outputs, -1), targets = batch.targets.to(DType::int64);
+  const auto loss = losses.to_vector<double>();
+  const auto prediction = predictions.to_vector<std::int64_t>();
+  const auto target = targets.to_vector<std::int64_t>();
+  for (std::size_t k = 0; k < loss.size(); ++k) {
+    if (prediction[k] == target[k]) continue;
+    worst.push_back({batch.indices[k], target[k], prediction[k], loss[k]});
+  }
+  // NaN is worst of all; of equals the first example is.
+  const auto order = [](const Mistake& mistake) {
+    const bool is_number = mistake.loss == mistake.loss;
+    return std::tuple(is_number, is_number ? -mistake.loss : 0, mistake.index);
+  };
+  std::ranges::sort(worst, {}, order);
+  if (std::ssize(worst) > most) worst.resize(static_cast<std::size_t>(most));
+}
+
+// Evaluation mode for as long as it lives.
+class Evaluating {
+ public:
+  explicit Evaluating(const ModelReference& model) : model_(model) { model_.train(false); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+  ~Evaluating() { model_.train(); }
+
+ private:
+  const ModelReference& model_;
+};
+
+}  // namespace
+
+Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
+                    const EvaluationOptions& options) {
+  constexpr std::int64_t most_classes = 1000;
+  const NoGrad off;
+  const Evaluating evaluating(model);
+  Evaluation result;
+  double loss = 0;
+  std::int64_t right = 0, targets = 0, batches = 0;
+  data::DataLoader::Epoch epoch = loader.epoch(0);
+  while (options.batches == 0 || batches < options.batches) {
+    const std::optional<data::Batch> batch = epoch.next();
+    if (!batch) break;
+    ++batches;
+    const Tensor outputs = model(batch->inputs);
+    const auto size = static_cast<double>(batch->size());
+    loss += options.loss(outputs, batch->targets).item<double>() * size;
+    result.examples += batch->size();
+    if (!are_classes(outputs, batch->targets)) continue;
+    right += count_right(outputs, batch->targets);
+    targets += batch->targets.numel();
+    if (outputs.ndim() != 2) continue;
+    const std::int64_t classes = outputs.shape()[1];
+    if (!result.confusion && classes <= most_classes) result.confusion.emplace(classes);
+    if (result.confusion) result.confusion->add(outputs, batch->targets);
+    if (options.worst > 0) keep_worst(outputs, *batch, options.worst, result.worst);
+  }
+  if (result.examples > 0) result.loss = loss / static_cast<double>(result.examples);
+  if (targets > 0) result.accuracy = static_cast<double>(right) / static_cast<double>(targets);
+  return result;
+}
+
+}  // namespace extensor::train

@@ -1,0 +1,158 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/check.h"
+#include "extensor/train/callbacks.h"
+
+namespace extensor::train {
+
+using detail::message;
+
+namespace {
+
+template <class... Arguments>
+std::string formatted(const char* format, Arguments... arguments) {
+  char text[128];
+  std::snprintf(text, sizeof text, format, arguments...);
+  return text;
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<long long>(std::max(0.0, seconds) + 0.5);
+  if (whole >= 3600) {
+    return formatted("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  return formatted("%lld:%02lld", whole / 60, whole % 60);
+}
+
+// 12,345
+std::string with_commas(double number) {
+  std::string digits = formatted("%.0f", number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string percent(double part) {
+  return std::isnan(part) ? "" : formatted("  accuracy %.2f %%", 100 * part);
+}
+
+int terminal_columns() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+constexpr double smoothing = 0.98;  // of what is shown from step to step
+
+}  // namespace
+
+struct ProgressBar::State {
+  // A line that the next one may replace.
+  void show(const std::string& line) {
+    std::fprintf(stderr, "\r\033[K%s", line.c_str());
+    std::fflush(stderr);
+    is_shown = true;
+  }
+  // A line that stays.
+  void print(const std::string& line) {
+    std::fprintf(stderr, "%s%s\n", is_shown ? "\r\033[K" : "", line.c_str());
+    std::fflush(stderr);
+    is_shown = false;
+  }
+  std::string status(const StepRecord& step) const {
+    const double left = rate > 0 ? static_cast<double>(last_step - step.step) / step_rate : 0;
+    return message(formatted("loss %.4f", loss), percent(accuracy), "  ", with_commas(rate), " ",
+                   unit, "/s  ", clock_text(left), " left");
+  }
+  void follow(const StepRecord& step);
+
+  std::string unit;
+  bool terminal = isatty(STDERR_FILENO) != 0;
+  bool is_shown = false;
+  std::int64_t last_step = 0, epochs = 0;
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
+  double rate = 0, step_rate = 0;               // a second
+  double since = -1, shown = -1;                // in seconds of the run
+  std::int64_t examples = 0, steps = 0;         // since then
+};
+
+// Means that forget, and the rate since training went on.
+void ProgressBar::State::follow(const StepRecord& step) {
+  const auto mean = [](double& value, double next) {
+    if (std::isnan(next)) return;
+    value = std::isnan(value) ? next : smoothing * value + (1 - smoothing) * next;
+  };
+  mean(loss, step.loss);
+  mean(accuracy, step.accuracy);
+  if (since < 0) {
+    since = step.seconds;
+    return;
+  }
+  examples += step.examples;
+  steps += 1;
+  const double passed = step.seconds - since;
+  if (passed <= 0) return;
+  rate = static_cast<double>(examples) / passed;
+  step_rate = static_cast<double>(steps) / passed;
+}
+
+ProgressBar::ProgressBar(std::string unit) : state_(std::make_unique<State>()) {
+  state_->unit = std::move(unit);
+}
+
+ProgressBar::~ProgressBar() {
+  if (state_->is_shown) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressBar::begin(const RunRecord& run) {
+  state_->last_step = run.last_step;
+  state_->epochs = run.epochs;
+}
+
+void ProgressBar::step(const StepRecord& step) {
+  State& state = *state_;
+  state.follow(step);
+  const double wait = state.terminal ? 0.1 : 10;
+  if (state.shown >= 0 && step.seconds - state.shown < wait) return;
+  const bool first = state.shown < 0;
+  state.shown = step.seconds;
+  const std::string place = message("epoch ", step.epoch, "/", std::max(state.epochs, step.epoch));
+  if (!state.terminal) {
+    if (!first) {
+      state.print(message(place, "  step ", step.step, "/", state.last_step, "  ",
+                          state.status(step)));
+    }
+    return;
+  }
+  const std::string status = state.status(step);
+  const int room = terminal_columns() - static_cast<int>(place.size() + status.size()) - 5;
+  const int length = std::clamp(room, 0, 30);
+  const auto filled = static_cast<int>(length * step.batch / std::max<std::int64_t>(1, step.batches));
+  std::string bar;
+  for (int k = 0; k < length; ++k) bar += k < filled ? "█" : "░";
+  state.show(message(place, " ", bar, " ", status));
+}
+
+void ProgressBar::evaluation(const EvaluationRecord& record) {
+  const Evaluation& held_out = record.evaluation;
+  std::string line = message("epoch ", record.epoch, "  step ", record.step,
+                             formatted("  loss %.4f", record.train_loss));
+  if (held_out.examples > 0) {
+    line += formatted("  held out: loss %.4f", held_out.loss) + percent(held_out.accuracy);
+  }
+  state_->print(line + "  " + clock_text(record.seconds));
+  // Evaluating is not training: the rate begins anew.
+  state_->since = -1;
+  state_->examples = state_->steps = 0;
+}
+
+void ProgressBar::end(const Outcome&) {
+  if (state_->is_shown) std::fputs("\r\033[K", stderr);
+  state_->is_shown = false;
+}
+
+}  // namespace extensor::train

@@ -1,0 +1,246 @@
+#include "extensor/train/report.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "data/png.h"
+#include "io/atomic_file.h"
+#include "io/byte_source.h"
+#include "train/chart.h"
+#include "train/report_style.h"
+
+namespace extensor::train {
+
+using detail::message;
+using Points = std::vector<std::pair<double, double>>;
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+namespace {
+
+// ---- the log
+// ---------------------------------------------------------------------------------------
+
+struct Curves {
+  Points loss, accuracy, learning_rate, gradient_norm, rate;  // of training, by step
+  Points held_out_loss, held_out_accuracy;
+};
+
+double value_of(const nlohmann::json& line, const char* name) {
+  const auto found = line.find(name);
+  return found != line.end() && found->is_number() ? found->get<double>()
+                                                   : std::numeric_limits<double>::quiet_NaN();
+}
+
+void add(Points& points, double step, double value) {
+  if (!std::isnan(value)) points.emplace_back(step, value);
+}
+
+// Examples a second, from line to line; what takes long, as an evaluation, is none.
+class Rate {
+ public:
+  void add_step(double step, double examples, double seconds, Points& points) {
+    constexpr double whole = 0.25;
+    examples_ += examples;
+    if (since_ < 0 || seconds < since_) {
+      restart(seconds);
+    } else if (seconds - since_ >= whole) {
+      points.emplace_back(step, examples_ / (seconds - since_));
+      restart(seconds);
+    }
+  }
+  void restart(double seconds) {
+    since_ = seconds;
+    examples_ = 0;
+  }
+
+ private:
+  double since_ = -1, examples_ = 0;
+};
+
+Curves curves_of(const std::string& label, const std::string& text) {
+  Curves curves;
+  Rate rate;
+  std::size_t begin = 0, number = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    ++number;
+    const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            text.begin() + static_cast<std::ptrdiff_t>(end),
+                                            nullptr, false);
+    begin = end + 1;
+    if (!line.is_object()) io::damaged(label, "line ", number, " is no JSON object");
+    const auto type = line.value("type", std::string());
+    const double step = value_of(line, "step");
+    if (std::isnan(step)) io::damaged(label, "line ", number, " has no step");
+    if (type == "step") {
+      add(curves.loss, step, value_of(line, "loss"));
+      add(curves.accuracy, step, 100 * value_of(line, "accuracy"));
+      add(curves.learning_rate, step, value_of(line, "learning_rate"));
+      add(curves.gradient_norm, step, value_of(line, "gradient_norm"));
+      rate.add_step(step, value_of(line, "examples"), value_of(line, "seconds"), curves.rate);
+    } else if (type == "evaluation") {
+      add(curves.held_out_loss, step, value_of(line, "loss"));
+      add(curves.held_out_accuracy, step, 100 * value_of(line, "accuracy"));
+      rate.restart(value_of(line, "seconds"));
+    }
+  }
+  return curves;
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  const io::FileSource source("write_report", path);
+  std::string text(static_cast<std::size_t>(source.size()), '\0');
+  source.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+// ---- the parts
+// -------------------------------------------------------------------------------------
+
+std::string section(const char* title, const std::string& body) {
+  if (body.empty()) return {};
+  return message("<section><h2>", title, "</h2>", body, "</section>\n");
+}
+
+std::string tiles(const Rows& facts) {
+  std::string body;
+  for (const auto& [name, value] : facts) {
+    body += message("<div class=\"tile\"><div class=\"value\">", escaped(value),
+                    "</div><div class=\"name\">", escaped(name), "</div></div>");
+  }
+  return message("<div class=\"tiles\">", body, "</div>\n");
+}
+
+std::string charts(const Curves& curves) {
+  constexpr std::size_t most = 400;
+  const auto pair = [](const Points& train, const Points& held_out) {
+    return std::vector<Series>{{"training", "train", thinned(train, most), false},
+                               {"held out", "held-out", held_out, true}};
+  };
+  const auto single = [](const char* name, const Points& points) {
+    return std::vector<Series>{{name, "train", thinned(points, most), false}};
+  };
+  const Chart all[] = {
+      {"Loss", "", true, pair(curves.loss, curves.held_out_loss)},
+      {"Accuracy", " %", false, pair(curves.accuracy, curves.held_out_accuracy)},
+      {"Learning rate", "", false, single("learning rate", curves.learning_rate)},
+      {"Norm of the gradients", "", true, single("norm", curves.gradient_norm)},
+      {"Examples a second", "", false, single("rate", curves.rate)},
+  };
+  std::string body;
+  for (const Chart& chart : all) {
+    const std::string picture = svg(chart);
+    if (!picture.empty()) body += message("<figure>", picture, "</figure>");
+  }
+  return body.empty() ? "" : message("<div class=\"charts\">", body, "</div>");
+}
+
+std::string class_name(const Report& report, std::int64_t k) {
+  const auto at = static_cast<std::size_t>(k);
+  return at < report.classes.size() ? report.classes[at] : std::to_string(k);
+}
+
+std::string percent(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", 100 * part);
+  return std::isnan(part) ? "–" : text;
+}
+
+// Rows are what it was. The more of a row is in a cell, the darker it is; mistakes are of another
+// colour.
+std::string confusion_table(const Report& report) {
+  if (!report.confusion || report.confusion->classes() > 100) return {};
+  const ConfusionMatrix& matrix = *report.confusion;
+  const std::int64_t classes = matrix.classes();
+  std::string body = "<table class=\"confusion\"><tr><th>was \\ taken for</th>";
+  for (std::int64_t k = 0; k < classes; ++k) {
+    body += message("<th>", escaped(class_name(report, k)), "</th>");
+  }
+  body += "<th class=\"gap\">recall&nbsp;%</th><th>precision&nbsp;%</th><th>F1&nbsp;%</th></tr>\n";
+  for (std::int64_t target = 0; target < classes; ++target) {
+    std::int64_t all = 0;
+    for (std::int64_t k = 0; k < classes; ++k) all += matrix.at(target, k);
+    body += message("<tr><th>", escaped(class_name(report, target)), "</th>");
+    for (std::int64_t k = 0; k < classes; ++k) {
+      const std::int64_t count = matrix.at(target, k);
+      const double part =
+          all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
+      // Mistakes are rare: a root makes them visible.
+      const double shade = k == target ? 0.85 * part : std::min(0.9, 1.5 * std::sqrt(part));
+      char style[64];
+      std::snprintf(style, sizeof style, "style=\"--shade:%.2f\"", shade);
+      body += message("<td class=\"", k == target ? "right" : "wrong", "\" ",
+                      count == 0 ? "" : style, ">", count == 0 ? "" : std::to_string(count),
+                      "</td>");
+    }
+    body += message("<td class=\"gap\">", percent(matrix.recall(target)), "</td><td>",
+                    percent(matrix.precision(target)), "</td><td>", percent(matrix.f1(target)),
+                    "</td></tr>\n");
+  }
+  return body + "</table>";
+}
+
+std::string base64(std::span<const std::byte> bytes) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t k = 0; k < bytes.size(); k += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - k);
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      group = group << 8 | (i < count ? std::to_integer<std::uint32_t>(bytes[k + i]) : 0);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text += i <= count ? digits[group >> (18 - 6 * i) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+std::string gallery(const std::vector<ReportPicture>& pictures) {
+  std::string body;
+  for (const ReportPicture& picture : pictures) {
+    body += message("<figure class=\"picture\"><img alt=\"", escaped(picture.caption),
+                    "\" src=\"data:image/png;base64,", base64(data::encode_png(picture.image)),
+                    "\"><figcaption>", escaped(picture.caption), "</figcaption></figure>");
+  }
+  return body.empty() ? "" : message("<div class=\"gallery\">", body, "</div>");
+}
+
+std::string preformatted(const std::string& text) {
+  return text.empty() ? "" : message("<pre>", escaped(text), "</pre>");
+}
+
+std::string list_of(const Rows& rows) {
+  std::string body;
+  for (const auto& [name, value] : rows) {
+    body += message("<tr><th>", escaped(name), "</th><td>", escaped(value), "</td></tr>");
+  }
+  return body.empty() ? "" : message("<table class=\"list\">", body, "</table>");
+}
+
+}  // namespace
+
+void write_report(const std::filesystem::path& path, const Report& report) {
+  const std::string label = message("write_report: ", report.log.string());
+  const Curves curves = report.log.empty() ? Curves() : curves_of(label, text_of(report.log));
+  const std::string page = message(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>",
+      escaped(report.title), "</title><style>", report_style, "</style></head><body><main>\n<h1>",
+      escaped(report.title), "</h1>\n", tiles(report.facts), section("Curves", charts(curves)),
+      section("Confusion matrix", confusion_table(report)),
+      section("Worst mistakes", gallery(report.mistakes)),
+      section("A sample", preformatted(report.sample)),
+      section("Layers", preformatted(report.model)),
+      section("Configuration", list_of(report.configuration)),
+      section("Timings", list_of(report.timings)), "</main></body></html>\n");
+  io::AtomicFile file("write_report", path);
+  file.write(page);
+  file.commit();
+}
+
+}  // namespace extensor::train

@@ -1,0 +1,252 @@
+#include "extensor/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/check.h"
+#include "extensor/autocast.h"
+#include "extensor/elementwise.h"
+#include "extensor/optim/clipping.h"
+#include "extensor/random.h"
+#include "train/classes.h"
+#include "train/diverged.h"
+#include "train/state.h"
+
+namespace extensor::train {
+
+using detail::message;
+
+namespace {
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void check_options(const TrainerOptions& options) {
+  const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
+    if (value < least) {
+      throw ValueError(message("Trainer: ", name, " is ", value, ", must be at least ", least));
+    }
+  };
+  at_least("epochs", options.epochs, 1);
+  at_least("steps", options.steps, 0);
+  at_least("accumulate", options.accumulate, 1);
+  at_least("evaluate_every", options.evaluate_every, 0);
+  at_least("checkpoint_every", options.checkpoint_every, 0);
+  at_least("keep_checkpoints", options.keep_checkpoints, 1);
+  if (!(options.clip_norm >= 0)) {
+    throw ValueError(message("Trainer: clip_norm is ", options.clip_norm, ", must be 0 or more"));
+  }
+  if (!options.loss) throw ValueError("Trainer: there is no loss");
+}
+
+}  // namespace
+
+Callback::~Callback() = default;
+
+// What the batches of one step add up to.
+struct Trainer::Gathered {
+  double loss = 0;
+  std::int64_t parts = 0, examples = 0, right = 0, targets = 0;
+};
+
+Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
+                 const TrainerOptions& options)
+    : model_(model), optimizer_(optimizer), options_(options), parameters_(model.parameters()) {
+  check_options(options);
+}
+
+Trainer::~Trainer() = default;
+
+double Trainer::seconds_now() const { return steady_seconds() - started_; }
+
+// Without `steps`, the epochs decide: each ends with a step, full or not.
+std::int64_t Trainer::last_step(const data::DataLoader& training) const {
+  const std::int64_t batches = training.batches();
+  const std::int64_t all =
+      options_.epochs * ((batches + options_.accumulate - 1) / options_.accumulate);
+  return options_.steps == 0 ? all : options_.steps;
+}
+
+void Trainer::take(const data::Batch& batch, std::int64_t parts, Gathered& gathered) {
+  Tensor outputs, loss;
+  {
+    const Autocast half(options_.autocast.value_or(DType::bfloat16), options_.autocast.has_value());
+    outputs = model_(batch.inputs);
+    loss = options_.loss(outputs, batch.targets);
+  }
+  const double value = loss.item<double>();
+  if (!std::isfinite(value)) throw_diverged(at_.step + 1, model_, batch, value);
+  (parts == 1 ? loss : loss / static_cast<double>(parts)).backward();
+  gathered.loss += value / static_cast<double>(parts);
+  gathered.parts += 1;
+  gathered.examples += batch.size();
+  if (are_classes(outputs, batch.targets)) {
+    gathered.right += count_right(outputs, batch.targets);
+    gathered.targets += batch.targets.numel();
+  }
+}
+
+StepRecord Trainer::finish_step(const Gathered& gathered, const data::DataLoader& training) {
+  StepRecord record;
+  const double limit = options_.clip_norm > 0 ? options_.clip_norm
+                                              : std::numeric_limits<double>::infinity();
+  record.gradient_norm = optim::clip_grad_norm(parameters_, limit);
+  if (!std::isfinite(record.gradient_norm)) {
+    throw_diverged(at_.step + 1, model_, record.gradient_norm);
+  }
+  record.learning_rate = optimizer_.lr();
+  optimizer_.step();
+  optimizer_.zero_grad();
+  if (options_.schedule != nullptr) options_.schedule->step();
+
+  at_.step += 1;
+  at_.loss_sum += gathered.loss;
+  at_.loss_steps += 1;
+  record.step = at_.step;
+  record.epoch = at_.epoch + 1;
+  record.batch = at_.batch;
+  record.batches = training.batches();
+  record.loss = gathered.loss;
+  if (gathered.targets > 0) {
+    record.accuracy = static_cast<double>(gathered.right) / static_cast<double>(gathered.targets);
+  }
+  record.examples = gathered.examples;
+  record.seconds = seconds_now();
+  return record;
+}
+
+void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
+  if (evaluated_step_ == at_.step) return;
+  evaluated_step_ = at_.step;
+  EvaluationRecord record;
+  record.step = at_.step;
+  record.epoch = at_.batch == 0 ? at_.epoch : at_.epoch + 1;
+  record.train_loss = at_.loss_sum / static_cast<double>(std::max<std::int64_t>(1, at_.loss_steps));
+  at_.loss_sum = 0;
+  at_.loss_steps = 0;
+  if (held_out != nullptr) {
+    EvaluationOptions how = options_.evaluation;
+    how.loss = options_.loss;
+    record.evaluation = evaluate(model_, *held_out, how);
+  }
+  record.seconds = seconds_now();
+  for (const auto& callback : callbacks_) callback->evaluation(record);
+  outcome.last = std::move(record.evaluation);
+}
+
+Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
+  const std::int64_t last = last_step(training);
+  if (training.batches() == 0) throw ValueError("Trainer: there are no batches to learn from");
+  started_ = steady_seconds() - at_.seconds;
+  model_.train();
+  optimizer_.zero_grad();
+  const RunRecord run{model_, options_.epochs, training.batches(), at_.step, last};
+  for (const auto& callback : callbacks_) callback->begin(run);
+
+  Outcome outcome;
+  const auto wants_to_stop = [&] {
+    return std::ranges::any_of(callbacks_, [](const auto& one) { return one->wants_to_stop(); });
+  };
+  bool early = wants_to_stop(), interrupted = false;
+  while (at_.step < last && !early && !interrupted) {
+    data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
+    while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
+      const std::int64_t parts =
+          std::min(options_.accumulate, training.batches() - at_.batch);
+      Gathered gathered;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        take(*epoch.next(), parts, gathered);
+        at_.batch += 1;
+      }
+      const StepRecord record = finish_step(gathered, training);
+      const bool epoch_ends = at_.batch == training.batches();
+      if (epoch_ends) {
+        at_.epoch += 1;
+        at_.batch = 0;
+      }
+      for (const auto& callback : callbacks_) callback->step(record);
+
+      const auto due = [&](std::int64_t every) {
+        return every == 0 ? epoch_ends : at_.step % every == 0;
+      };
+      if (due(options_.evaluate_every) || at_.step == last) {
+        evaluate_now(held_out, outcome);
+        early = wants_to_stop();
+      }
+      interrupted = options_.stop && options_.stop();
+      if (due(options_.checkpoint_every) || interrupted || early || at_.step == last) {
+        save_now(outcome);
+      }
+      if (epoch_ends) break;
+    }
+  }
+  outcome.end = early                  ? End::stopped_early
+                : at_.step < last      ? End::interrupted
+                                       : End::finished;
+  outcome.step = at_.step;
+  outcome.epoch = at_.epoch;
+  outcome.seconds = seconds_now();
+  at_.seconds = outcome.seconds;
+  for (const auto& callback : callbacks_) callback->end(outcome);
+  return outcome;
+}
+
+// ---- checkpoints
+// -----------------------------------------------------------------------------------
+
+Checkpoint Trainer::state() const {
+  Checkpoint state;
+  for (const auto& [name, tensor] : model_.state_dict()) {
+    state.tensors.emplace_back("model." + name, tensor);
+  }
+  put(state, "optimizer.", optimizer_.state_dict());
+  if (options_.schedule != nullptr) put(state, "schedule.", options_.schedule->state_dict());
+  put(state, "random.", default_generator().state());
+  state.numbers["run.step"] = static_cast<double>(at_.step);
+  state.numbers["run.epoch"] = static_cast<double>(at_.epoch);
+  state.numbers["run.batch"] = static_cast<double>(at_.batch);
+  state.numbers["run.seconds"] = seconds_now();
+  state.numbers["run.loss_sum"] = at_.loss_sum;
+  state.numbers["run.loss_steps"] = static_cast<double>(at_.loss_steps);
+  state.texts["configuration"] = options_.configuration;
+  for (const auto& callback : callbacks_) callback->save(state);
+  return state;
+}
+
+void Trainer::save_now(Outcome& outcome) {
+  if (options_.checkpoints.empty() || saved_step_ == at_.step) return;
+  const Checkpoints all(options_.checkpoints, options_.keep_checkpoints);
+  outcome.checkpoint = all.save(at_.step, state());
+  saved_step_ = at_.step;
+}
+
+std::optional<Checkpoints::Found> Trainer::resume() {
+  if (options_.checkpoints.empty()) return {};
+  std::optional<Checkpoints::Found> found =
+      Checkpoints(options_.checkpoints, options_.keep_checkpoints).newest();
+  if (!found) return {};
+  const std::string label = message("Trainer: ", found->path.string());
+  const Checkpoint& state = found->state;
+  Place place;
+  place.step = static_cast<std::int64_t>(number(label, state, "run.step"));
+  place.epoch = static_cast<std::int64_t>(number(label, state, "run.epoch"));
+  place.batch = static_cast<std::int64_t>(number(label, state, "run.batch"));
+  place.seconds = number(label, state, "run.seconds");
+  place.loss_sum = number(label, state, "run.loss_sum");
+  place.loss_steps = static_cast<std::int64_t>(number(label, state, "run.loss_steps"));
+  const RandomState random = random_state(label, state, "random.");
+  model_.load_state_dict(tensors_of(state, "model."));
+  optimizer_.load_state_dict(state_dict_of(state, "optimizer."));
+  if (options_.schedule != nullptr) {
+    options_.schedule->load_state_dict(state_dict_of(state, "schedule."));
+  }
+  default_generator().set_state(random);
+  for (const auto& callback : callbacks_) callback->load(state);
+  at_ = place;
+  saved_step_ = evaluated_step_ = place.step;
+  return found;
+}
+
+}  // namespace extensor::train
