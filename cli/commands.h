@@ -9,5 +9,11 @@ void add_ops_command(CLI::App& app);
 void add_gradcheck_command(CLI::App& app);
 void add_accuracy_command(CLI::App& app);
 void add_devices_command(CLI::App& app);
+void add_train_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_predict_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+void add_compare_command(CLI::App& app);
 
 }  // namespace extensor::cli

@@ -43,12 +43,23 @@ int run(int count, char** words) {
   app.set_help_flag("-h,--help", "Show this text");
   app.footer(
       "Examples:\n"
+      "  extensor train digits              a network that reads digits, in half a minute\n"
+      "  extensor train mnist --data DIR    the same on files of one's own\n"
+      "  extensor train text --data FILE    a network that writes like a text\n"
+      "  extensor predict RUN picture.png   what a trained network sees\n"
+      "  extensor generate RUN --prompt To  what it writes\n"
       "  extensor ops                       every op, its dtypes and gradients\n"
       "  extensor gradcheck softmax matmul  compare gradients with finite differences\n"
       "  extensor accuracy exp --exhaustive the error of exp on all 2^32 floats\n"
       "  extensor devices                   what this machine can compute on");
   app.prefix_command(false);
   app.fallthrough(false);
+  add_train_command(app);
+  add_eval_command(app);
+  add_predict_command(app);
+  add_generate_command(app);
+  add_inspect_command(app);
+  add_compare_command(app);
   add_ops_command(app);
   add_gradcheck_command(app);
   add_accuracy_command(app);

@@ -200,11 +200,17 @@ std::string base64(std::span<const std::byte> bytes) {
   return text;
 }
 
+std::string png_of(const Tensor& image) {
+  io::MemorySink sink;
+  io::write_png(sink, "write_report", image);
+  return base64(sink.bytes);
+}
+
 std::string gallery(const std::vector<ReportPicture>& pictures) {
   std::string body;
   for (const ReportPicture& picture : pictures) {
     body += message("<figure class=\"picture\"><img alt=\"", escaped(picture.caption),
-                    "\" src=\"data:image/png;base64,", base64(data::encode_png(picture.image)),
+                    "\" src=\"data:image/png;base64,", png_of(picture.image),
                     "\"><figcaption>", escaped(picture.caption), "</figcaption></figure>");
   }
   return body.empty() ? "" : message("<div class=\"gallery\">", body, "</div>");

@@ -1,0 +1,93 @@
+// extensor eval: how well a trained network does.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/ingredients.h"
+#include "cli/terminal.h"
+
+namespace extensor::cli {
+
+namespace {
+
+std::string percent(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", 100 * part);
+  return text;
+}
+
+std::string decimals(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", value);
+  return text;
+}
+
+void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> rows{
+      {"class", "precision %", "recall %", "F1 %", "most often taken for"}};
+  for (std::int64_t k = 0; k < matrix.classes(); ++k) {
+    std::int64_t other = -1;
+    for (std::int64_t j = 0; j < matrix.classes(); ++j) {
+      if (j != k && matrix.at(k, j) > (other < 0 ? 0 : matrix.at(k, other))) other = j;
+    }
+    const auto name = [&](std::int64_t at) { return names.at(static_cast<std::size_t>(at)); };
+    rows.push_back({name(k), percent(matrix.precision(k)), percent(matrix.recall(k)),
+                    percent(matrix.f1(k)),
+                    other < 0 ? "" : name(other) + " (" + std::to_string(matrix.at(k, other)) + ")"});
+  }
+  std::cout << table(rows);
+}
+
+void run(const std::string& path, const std::string& data, bool json) {
+  Trained trained = load_trained(path);
+  if (!data.empty()) trained.recipe.data = data;
+  const Data all = load_data(trained.recipe, std::move(trained.tokenizer));
+  const bool is_text = trained.recipe.dataset == "text";
+  const data::DataLoader loader(
+      all.held_out,
+      {.batch_size = is_text ? 32 : 256, .shuffle = false,
+       .workers = static_cast<int>(trained.recipe.workers)});
+  const train::Evaluation result = train::evaluate(trained.model, loader);
+  if (json) {
+    nlohmann::ordered_json object{{"examples", result.examples},
+                                  {"loss", result.loss},
+                                  {"accuracy", result.accuracy}};
+    if (is_text) object["perplexity"] = train::perplexity(result.loss);
+    if (result.confusion) {
+      object["macro_f1"] = result.confusion->macro_f1();
+      for (std::int64_t k = 0; k < result.confusion->classes(); ++k) {
+        nlohmann::ordered_json row;
+        for (std::int64_t j = 0; j < result.confusion->classes(); ++j) {
+          row.push_back(result.confusion->at(k, j));
+        }
+        object["confusion"].push_back(row);
+      }
+    }
+    std::cout << object.dump(2) << '\n';
+    return;
+  }
+  std::cout << result.examples << " held-out examples: loss " << decimals(result.loss)
+            << ", accuracy " << percent(result.accuracy) << " %";
+  if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss));
+  std::cout << '\n';
+  if (result.confusion) {
+    std::cout << '\n';
+    print_classes(*result.confusion, all.classes);
+  }
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("eval", "Evaluate a trained network on what it did not learn from");
+  static std::string path, data;
+  static bool json;
+  command->add_option("run", path, "The run's directory")->required();
+  command->add_option("--data", data, "Other files of the same kind");
+  command->add_flag("--json", json, "As JSON");
+  command->footer("Example:\n  extensor eval runs/digits-lenet");
+  command->callback([] { run(path, data, json); });
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,23 @@
+// Text that a network writes, token by token.
+#pragma once
+
+#include <extensor/extensor.h>
+
+#include <cstdint>
+#include <string>
+
+namespace extensor::cli {
+
+struct GenerateOptions {
+  std::string prompt;
+  std::int64_t tokens = 300;
+  double temperature = 0.8;
+  std::int64_t top_k = 0;
+  std::uint64_t seed = 0;
+};
+
+// The prompt and what follows. ValueError for a prompt that has no tokens for a character.
+std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer,
+                     std::int64_t block, const GenerateOptions& options);
+
+}  // namespace extensor::cli

@@ -1,0 +1,119 @@
+// The model, optimizer and schedule of a recipe, and models of runs that there are.
+#include <algorithm>
+
+#include "cli/ingredients.h"
+
+namespace extensor::cli {
+
+nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t vocabulary) {
+  if (recipe.model == "transformer") {
+    return models::Gpt({.vocabulary = vocabulary,
+                        .block = recipe.block,
+                        .layers = recipe.layers,
+                        .heads = recipe.heads,
+                        .width = recipe.width,
+                        .dropout = recipe.dropout});
+  }
+  const Preparation pictures = preparation_of(recipe);
+  if (recipe.model == "mlp") {
+    const std::int64_t inputs = pictures.channels * pictures.height * pictures.width;
+    return models::Mlp({inputs, recipe.width, recipe.width / 2 + 1, classes});
+  }
+  if (recipe.model == "lenet") {
+    if (pictures.channels != 1 || pictures.height != 28 || classes != 10) {
+      throw ValueError("lenet reads 28 × 28 pictures of one channel in 10 classes, " +
+                       recipe.dataset + " has others; try --model resnet18");
+    }
+    return models::LeNet();
+  }
+  if (recipe.model == "vgg16") {
+    return models::Vgg16({.classes = classes, .channels = pictures.channels});
+  }
+  return models::ResNet18({.classes = classes, .channels = pictures.channels});
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& r,
+                                                 const std::vector<Tensor>& parameters) {
+  const std::pair<double, double> betas{r.momentum, r.beta2};
+  if (r.optimizer == "adam") {
+    return std::make_unique<optim::Adam>(
+        parameters, AdamOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
+  }
+  if (r.optimizer == "sgd") {
+    return std::make_unique<optim::SGD>(
+        parameters,
+        SgdOptions{.lr = r.lr, .momentum = r.momentum, .weight_decay = r.weight_decay});
+  }
+  if (r.optimizer == "rmsprop") {
+    return std::make_unique<optim::RMSprop>(
+        parameters,
+        RmspropOptions{.lr = r.lr, .weight_decay = r.weight_decay, .momentum = r.momentum});
+  }
+  if (r.optimizer == "lion") {
+    return std::make_unique<optim::Lion>(
+        parameters, LionOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
+  }
+  return std::make_unique<optim::AdamW>(
+      parameters, AdamWOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
+}
+
+Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_t steps) {
+  Schedule schedule;
+  const auto add = [&](auto part) {
+    schedule.whole = part.get();
+    schedule.parts.push_back(std::move(part));
+  };
+  if (r.schedule == "one-cycle") {
+    add(std::make_unique<optim::OneCycleLR>(
+        optimizer, optim::OneCycleLROptions{
+                       .max_lr = r.lr, .total_steps = steps + 1, .cycle_momentum = false}));
+    return schedule;
+  }
+  const std::int64_t warmup = std::min(r.warmup, std::max<std::int64_t>(0, steps - 1));
+  if (warmup > 0) {
+    add(std::make_unique<optim::LinearLR>(
+        optimizer, optim::LinearLROptions{.start_factor = 1.0 / static_cast<double>(warmup),
+                                          .total_iters = warmup}));
+  }
+  if (r.schedule == "cosine") {
+    add(std::make_unique<optim::CosineAnnealingLR>(
+        optimizer,
+        optim::CosineAnnealingLROptions{.t_max = std::max<std::int64_t>(1, steps - warmup),
+                                        .eta_min = r.lr / 10}));
+  }
+  if (schedule.parts.size() == 2) {
+    add(std::make_unique<optim::SequentialLR>(
+        optimizer,
+        std::vector<std::reference_wrapper<optim::LRScheduler>>{*schedule.parts[0],
+                                                                *schedule.parts[1]},
+        std::vector<std::int64_t>{warmup}));
+  }
+  return schedule;
+}
+
+Trained load_trained(const std::filesystem::path& path) {
+  RunDirectory directory{path};
+  if (!std::filesystem::exists(directory.config())) {
+    throw IoError("'" + path.string() + "' is no run's directory: it has no config.json");
+  }
+  const Recipe recipe = make_recipe(read_fields(directory.config()), {});
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  if (recipe.dataset == "text") tokenizer = data::load_tokenizer(directory.tokenizer());
+  const std::filesystem::path weights =
+      std::filesystem::exists(directory.best()) ? directory.best() : directory.weights();
+  if (!std::filesystem::exists(weights)) {
+    throw IoError("'" + path.string() +
+                  "' has no weights yet: the run was not evaluated so far (extensor train --resume " +
+                  path.string() + ")");
+  }
+  nn::AnyLayer model =
+      make_model(recipe, class_count(recipe.dataset), tokenizer ? tokenizer->size() : 0);
+  const train::ModelReference reference(model);
+  reference.load_state_dict(load_safetensors(weights).tensors);
+  reference.train(false);
+  std::vector<std::string> classes = class_names(recipe.dataset);
+  return {recipe, std::move(directory), std::move(model), std::move(classes), std::move(tokenizer),
+          weights};
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,122 @@
+// extensor predict: what a trained network makes of pictures, or of the beginning of a text.
+#include <algorithm>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "cli/ingredients.h"
+#include "cli/terminal.h"
+
+namespace extensor::cli {
+
+namespace {
+
+struct Request {
+  std::string run;
+  std::vector<std::string> inputs;
+  std::int64_t top = 3;
+  bool invert = false;
+};
+
+bool is_picture(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return ending == ".png" || ending == ".pgm" || ending == ".ppm" || ending == ".pnm";
+}
+
+// Pictures by name; of a directory, those that are in it.
+std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& inputs) {
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& input : inputs) {
+    if (!std::filesystem::is_directory(input)) {
+      paths.emplace_back(input);
+      continue;
+    }
+    std::vector<std::filesystem::path> inside;
+    for (const auto& entry : std::filesystem::directory_iterator(input)) {
+      if (is_picture(entry.path())) inside.push_back(entry.path());
+    }
+    if (inside.empty()) {
+      throw ValueError("'" + input + "' has no pictures (allowed: .png, .pgm, .ppm)");
+    }
+    std::ranges::sort(inside);
+    paths.insert(paths.end(), inside.begin(), inside.end());
+  }
+  return paths;
+}
+
+// The picture as the network read its like.
+Tensor prepared(const std::filesystem::path& path, const Preparation& how, bool invert) {
+  Tensor picture = data::load_image(path);
+  if (invert) picture = (255 - picture.to(int32)).to(uint8);
+  if (how.channels == 3 && picture.shape()[0] == 1) {
+    picture = concatenate({picture, picture, picture}, 0);
+  }
+  std::vector<data::Transform> steps;
+  if (how.channels == 1) steps.push_back(data::grayscale());
+  for (const data::Transform& step : steps_of(how)) steps.push_back(step);
+  const data::ImageDataset one({picture.unsqueeze(0).contiguous(), zeros({1}, int64), {}}, steps);
+  const std::int64_t first[] = {0};
+  return one.batch({first}).inputs;
+}
+
+std::string likeliest(const Tensor& logits, const std::vector<std::string>& classes,
+                      std::int64_t top) {
+  const auto parts = softmax(logits.to(float64), -1).to_vector<double>();
+  std::vector<std::size_t> order(parts.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
+  std::string text;
+  for (std::size_t k = 0; k < std::min(order.size(), static_cast<std::size_t>(top)); ++k) {
+    char part[32];
+    std::snprintf(part, sizeof part, " %.1f %%", 100 * parts[order[k]]);
+    text += (k == 0 ? "" : "   ") + classes.at(order[k]) + part;
+  }
+  return text;
+}
+
+void run(const Request& request) {
+  const Trained trained = load_trained(request.run);
+  const NoGrad off;
+  if (trained.tokenizer) {
+    for (const std::string& prompt : request.inputs) {
+      GenerateOptions options;
+      options.prompt = prompt;
+      options.temperature = 0;
+      options.tokens = 100;
+      std::cout << generate(trained.model, *trained.tokenizer, trained.recipe.block, options)
+                << '\n';
+    }
+    return;
+  }
+  const Preparation how = preparation_of(trained.recipe);
+  for (const std::filesystem::path& path : pictures_of(request.inputs)) {
+    const Tensor logits = trained.model(prepared(path, how, request.invert));
+    std::cout << path.string() << "  " << likeliest(logits[{0}], trained.classes, request.top)
+              << '\n';
+  }
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "predict", "Show what a network sees in pictures, or how it continues a text");
+  static Request request;
+  command->add_option("run", request.run, "The run's directory")->required();
+  command
+      ->add_option("input", request.inputs,
+                   "Pictures (PNG, PGM, PPM) or directories of them; texts to continue")
+      ->required();
+  command->add_option("--top", request.top, "How many classes are shown")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--invert", request.invert, "Dark on light, where the network knows light on dark");
+  command->footer(
+      "Examples:\n  extensor predict runs/digits-lenet three.png scans/ --invert\n"
+      "  extensor predict runs/text-transformer \"To be\"");
+  command->callback([] { run(request); });
+}
+
+}  // namespace extensor::cli

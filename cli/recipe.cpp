@@ -1,0 +1,224 @@
+#include "cli/recipe.h"
+
+#include <extensor/extensor.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/terminal.h"
+
+namespace extensor::cli {
+
+namespace {
+
+// ---- values as text
+// --------------------------------------------------------------------------------
+
+std::string flag_of(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return "--" + name;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& text,
+                         const std::string& allowed) {
+  throw ValueError(flag_of(name) + " is '" + text + "' (allowed: " + allowed + ")");
+}
+
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+template <class Number>
+std::string text_of(Number value) {
+  char digits[32];
+  return {digits, std::to_chars(std::begin(digits), std::end(digits), value).ptr};
+}
+
+template <class Number>
+bool read_number(const std::string& text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end && !text.empty();
+}
+
+void read(const std::string&, const std::string& text, std::string& value) { value = text; }
+void read(const std::string& name, const std::string& text, bool& value) {
+  if (text == "true" || text == "on" || text == "1") {
+    value = true;
+  } else if (text == "false" || text == "off" || text == "0") {
+    value = false;
+  } else {
+    refuse(name, text, "true or false");
+  }
+}
+void read(const std::string& name, const std::string& text, std::int64_t& value) {
+  if (!read_number(text, value) || value < 0) refuse(name, text, "a whole number, 0 or more");
+}
+void read(const std::string& name, const std::string& text, std::uint64_t& value) {
+  if (!read_number(text, value)) refuse(name, text, "a whole number below 2^64");
+}
+void read(const std::string& name, const std::string& text, double& value) {
+  if (!read_number(text, value) || !(value >= 0) || value > 1e300) {
+    refuse(name, text, "a number, 0 or more");
+  }
+}
+
+void apply(const GivenFields& given, Recipe& recipe) {
+  std::vector<std::string> names;
+  visit_fields(recipe, [&](const char* name, auto& field, const char*) {
+    names.emplace_back(name);
+    if (const auto found = given.find(name); found != given.end()) {
+      read(name, found->second, field);
+    }
+  });
+  for (const auto& [name, text] : given) {
+    if (std::ranges::find(names, name) == names.end()) {
+      throw ValueError("there is no '" + name + "'; did you mean '" + nearest(name, names) + "'?");
+    }
+  }
+}
+
+// ---- what may be chosen, and what is usual
+// ---------------------------------------------------------
+
+void check_word(const std::string& name, const std::string& word,
+                const std::vector<std::string>& words) {
+  if (std::ranges::find(words, word) != words.end()) return;
+  std::string all;
+  for (const std::string& one : words) all += (all.empty() ? "" : ", ") + one;
+  const std::string what = name == "dataset" ? "dataset" : flag_of(name);
+  if (word.empty()) throw ValueError("which " + what + "? (" + all + ")");
+  throw ValueError(what + " is '" + word + "'; did you mean '" + nearest(word, words) + "'? (" +
+                   all + ")");
+}
+
+void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
+  if (value < least) {
+    refuse(name, std::to_string(value), "a whole number, at least " + std::to_string(least));
+  }
+}
+
+void check(const Recipe& r) {
+  check_word("optimizer", r.optimizer, {"adamw", "adam", "sgd", "rmsprop", "lion"});
+  check_word("schedule", r.schedule, {"constant", "cosine", "one-cycle"});
+  check_word("precision", r.precision, {"float32", "bfloat16"});
+  check_word("tokenizer", r.tokenizer, {"characters", "byte-pairs"});
+  check_at_least("epochs", r.epochs, 1);
+  check_at_least("batch_size", r.batch_size, 1);
+  check_at_least("accumulate", r.accumulate, 1);
+  check_at_least("block", r.block, 1);
+  check_at_least("layers", r.layers, 1);
+  check_at_least("heads", r.heads, 1);
+  check_at_least("width", r.width, 1);
+  check_at_least("vocabulary", r.vocabulary, 256);
+  check_at_least("keep_checkpoints", r.keep_checkpoints, 1);
+  if (!(r.lr > 0)) refuse("lr", text_of(r.lr), "a number above 0");
+  if (!(r.dropout < 1)) refuse("dropout", text_of(r.dropout), "0 or more, below 1");
+  if (r.model == "transformer" && r.width % r.heads != 0) {
+    throw ValueError("--width is " + std::to_string(r.width) + " and --heads " +
+                     std::to_string(r.heads) + " (allowed: a width that the heads divide)");
+  }
+}
+
+Recipe usual(const std::string& dataset, const std::string& model) {
+  Recipe r;
+  r.dataset = dataset;
+  r.model = model;
+  if (dataset == "digits") {
+    r.examples = 20'000;
+    r.epochs = 4;
+  } else if (dataset == "cifar10" || dataset == "cifar100") {
+    r.epochs = 20;
+    r.weight_decay = 0.05;
+    r.batch_size = 128;
+  } else if (dataset == "text") {
+    r.epochs = 1;
+    r.steps = 2000;
+    r.batch_size = 12;
+    r.lr = 1e-3;
+    r.schedule = "cosine";
+    r.warmup = 100;
+    r.beta2 = 0.99;
+    r.weight_decay = 0.1;
+    r.clip_norm = 1;
+    r.evaluate_every = 250;
+    r.checkpoint_every = 250;
+  }
+  if (model == "mlp") r.width = 256;
+  return r;
+}
+
+const std::vector<std::string> datasets = {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100",
+                                           "text"};
+
+std::string usual_model(const std::string& dataset) {
+  if (dataset == "text") return "transformer";
+  return dataset.starts_with("cifar") ? "resnet18" : "lenet";
+}
+
+}  // namespace
+
+Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
+  const auto given = [&](const char* name) -> std::string {
+    for (const GivenFields* fields : {&command_line, &file}) {
+      if (const auto found = fields->find(name); found != fields->end()) return found->second;
+    }
+    return {};
+  };
+  const std::string dataset = given("dataset");
+  check_word("dataset", dataset, datasets);
+  std::string model = given("model");
+  if (model.empty()) model = usual_model(dataset);
+  const bool reads_text = dataset == "text";
+  check_word("model", model,
+             reads_text ? std::vector<std::string>{"transformer"}
+                        : std::vector<std::string>{"mlp", "lenet", "resnet18", "vgg16"});
+  Recipe recipe = usual(dataset, model);
+  apply(file, recipe);
+  apply(command_line, recipe);
+  recipe.model = model;
+  check(recipe);
+  return recipe;
+}
+
+GivenFields read_fields(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path)) {
+    throw IoError("'" + path.string() + "' cannot be read");
+  }
+  constexpr std::streamsize most = 1 << 20;
+  std::string text(static_cast<std::size_t>(most), '\0');
+  stream.read(text.data(), most);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  const auto file = nlohmann::json::parse(text, nullptr, false);
+  if (!file.is_object()) throw FormatError("'" + path.string() + "' is no JSON object");
+  GivenFields fields;
+  for (const auto& [name, value] : file.items()) {
+    if (value.is_structured() || value.is_null()) {
+      throw FormatError("'" + path.string() + "': '" + name + "' is " + value.dump().substr(0, 40) +
+                        " (allowed: a number, a string, true or false)");
+    }
+    fields[name] = value.is_string()         ? value.get<std::string>()
+                   : value.is_number_float() ? text_of(value.get<double>())
+                                             : value.dump();
+  }
+  return fields;
+}
+
+std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  visit_fields(recipe, [&](const char* name, const auto& field, const char*) {
+    fields.emplace_back(name, text_of(field));
+  });
+  return fields;
+}
+
+std::string to_json(const Recipe& recipe) {
+  nlohmann::ordered_json json;
+  visit_fields(recipe,
+               [&](const char* name, const auto& field, const char*) { json[name] = field; });
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace extensor::cli

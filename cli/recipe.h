@@ -1,0 +1,83 @@
+// All that a run is decided by. It is written into the run's directory, and a run can be repeated
+// from it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace extensor::cli {
+
+struct Recipe {
+  std::string dataset, data, model;
+  std::int64_t examples = 0;
+  std::int64_t epochs = 5, steps = 0, batch_size = 64, accumulate = 1;
+  std::string optimizer = "adamw", schedule = "one-cycle";
+  double lr = 2e-3, weight_decay = 0.01, momentum = 0.9, beta2 = 0.999;
+  std::int64_t warmup = 0;
+  double clip_norm = 0, dropout = 0;
+  bool augment = true;
+  std::string precision = "float32", tokenizer = "characters";
+  std::int64_t vocabulary = 512, block = 64, layers = 4, heads = 4, width = 128;
+  std::int64_t evaluate_every = 0, checkpoint_every = 0, keep_checkpoints = 2, patience = 0;
+  std::int64_t workers = 2, threads = 0;
+  std::uint64_t seed = 0;
+};
+
+// Every field: its name in files (on the command line with dashes), itself, and what it means. The
+// one list that options, files and pages are made of.
+template <class AnyRecipe, class Visit>
+void visit_fields(AnyRecipe& r, Visit&& visit) {
+  visit("dataset", r.dataset, "what is learned");
+  visit("data", r.data, "the directory or file that the data is in");
+  visit("model", r.model, "mlp, lenet, resnet18, vgg16 or transformer");
+  visit("examples", r.examples, "how many to learn from; 0: all there are");
+  visit("epochs", r.epochs, "how often each example is seen");
+  visit("steps", r.steps, "end after so many steps; 0: with the epochs");
+  visit("batch_size", r.batch_size, "examples in a batch");
+  visit("accumulate", r.accumulate, "batches whose gradients make one step");
+  visit("optimizer", r.optimizer, "adamw, adam, sgd, rmsprop or lion");
+  visit("lr", r.lr, "learning rate, the highest of the schedule");
+  visit("schedule", r.schedule, "constant, cosine or one-cycle");
+  visit("warmup", r.warmup, "steps in which the rate grows to its height (cosine, constant)");
+  visit("weight_decay", r.weight_decay, "how much weights shrink by themselves");
+  visit("momentum", r.momentum, "of sgd and rmsprop; the first beta of the others");
+  visit("beta2", r.beta2, "the second beta of adam, adamw and lion");
+  visit("clip_norm", r.clip_norm, "gradients are scaled to this norm at most; 0: they are not");
+  visit("dropout", r.dropout, "part of the activations left out (transformer)");
+  visit("augment", r.augment, "move and mirror the pictures: true or false");
+  visit("precision", r.precision, "float32, or bfloat16 for products in half the bits");
+  visit("tokenizer", r.tokenizer, "characters or byte-pairs (text)");
+  visit("vocabulary", r.vocabulary, "how many byte pair tokens are learned");
+  visit("block", r.block, "tokens that are read at once (transformer)");
+  visit("layers", r.layers, "blocks of the transformer");
+  visit("heads", r.heads, "heads of its attention");
+  visit("width", r.width, "its width; of the mlp, the hidden one");
+  visit("evaluate_every", r.evaluate_every, "steps between evaluations; 0: every epoch");
+  visit("checkpoint_every", r.checkpoint_every, "steps between checkpoints; 0: every epoch");
+  visit("keep_checkpoints", r.keep_checkpoints, "how many checkpoints stay");
+  visit("patience", r.patience, "end after so many evaluations without a better one; 0: do not");
+  visit("workers", r.workers, "threads that prepare batches");
+  visit("threads", r.threads, "threads that compute; 0: one for each core");
+  visit("seed", r.seed, "of the weights, the order and all that is random");
+}
+
+// Values by the names of fields, as text.
+using GivenFields = std::map<std::string, std::string>;
+
+// What is usual for the dataset and model that are named, then the values of the file, then those
+// of the command line. ValueError naming the field, the value and what is allowed, with the nearest
+// word for one that is mistyped.
+Recipe make_recipe(const GivenFields& file, const GivenFields& command_line);
+
+// The fields of a JSON object in a file. FormatError, IoError.
+GivenFields read_fields(const std::filesystem::path& path);
+
+// Every field, in the order of the list.
+std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe);
+std::string to_json(const Recipe& recipe);
+
+}  // namespace extensor::cli

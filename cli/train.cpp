@@ -1,0 +1,329 @@
+// extensor train: from a recipe to a run's directory.
+#include <extensor/extensor.h>
+
+#include <cmath>
+#include <fstream>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "cli/ingredients.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
+
+namespace extensor::cli {
+
+namespace {
+
+struct Request {
+  GivenFields fields;  // of the command line
+  std::string config, out, resume;
+  bool overwrite = false;
+};
+
+void make_directory(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError("'" + path.string() + "' cannot be made: " + error.message());
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+  stream << text;
+  stream.close();
+  if (!stream) throw IoError("'" + path.string() + "' cannot be written");
+}
+
+// runs/digits-lenet, or the first runs/digits-lenet-2 … that is free.
+std::filesystem::path free_directory(const Recipe& recipe) {
+  const std::string name = recipe.dataset + "-" + recipe.model;
+  std::filesystem::path path = std::filesystem::path("runs") / name;
+  for (int k = 2; std::filesystem::exists(path); ++k) {
+    path = std::filesystem::path("runs") / (name + "-" + std::to_string(k));
+  }
+  return path;
+}
+
+// What a new run needs of its directory.
+RunDirectory prepare(const Request& request, const Recipe& recipe) {
+  RunDirectory directory{request.out.empty() ? free_directory(recipe)
+                                             : std::filesystem::path(request.out)};
+  make_directory(directory.path);
+  if (std::filesystem::exists(directory.config())) {
+    if (!request.overwrite) {
+      throw ValueError("'" + directory.path.string() +
+                       "' has a run already: go on with it (extensor train --resume " +
+                       directory.path.string() + "), or begin anew (--overwrite)");
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(directory.checkpoints(), ignored);
+    for (const auto& path : {directory.weights(), directory.best(), directory.report()}) {
+      std::filesystem::remove(path, ignored);
+    }
+  }
+  write_text(directory.config(), to_json(recipe));
+  return directory;
+}
+
+std::string percent(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * part);
+  return text;
+}
+
+std::string decimals(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+// A run in progress, its parts in the order in which they need each other.
+class Training {
+ public:
+  Training(Recipe recipe, RunDirectory directory, bool resumes)
+      : recipe_(std::move(recipe)),
+        directory_(std::move(directory)),
+        data_(load_data(recipe_, saved_tokenizer(resumes))),
+        loader_(data_.training, loader_options(true)),
+        held_out_(data_.held_out, loader_options(false)),
+        model_(seeded_model()),
+        reference_(model_),
+        optimizer_(make_optimizer(recipe_, reference_.parameters())),
+        schedule_(make_schedule(recipe_, *optimizer_, step_count())),
+        trainer_(reference_, *optimizer_, options()) {
+    trainer_.add<train::ProgressBar>(recipe_.dataset == "text" ? "windows" : "pictures");
+    trainer_.add<train::JsonLog>(directory_.log());
+    trainer_.add<train::EventLog>(directory_.path);
+    trainer_.add<train::BestModel>(directory_.best(), watched());
+    if (recipe_.patience > 0) {
+      trainer_.add<train::EarlyStopping>(
+          train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
+    }
+    if (data_.tokenizer && !resumes) data_.tokenizer->save(directory_.tokenizer());
+  }
+
+  void resume() {
+    const auto found = trainer_.resume();
+    if (!found) {
+      std::cerr << "extensor: no checkpoint yet, the run begins anew\n";
+      return;
+    }
+    for (const std::string& text : found->damaged) {
+      std::cerr << "extensor: passed over: " << text << '\n';
+    }
+    std::cerr << "extensor: going on at step " << found->step << '\n';
+  }
+
+  void run() {
+    std::cerr << reference_.summary() << '\n';
+    const InterruptWatch watch;
+    const train::Outcome outcome = trainer_.fit(loader_, &held_out_);
+    if (outcome.end == train::End::interrupted) {
+      std::cerr << "extensor: ended at step " << outcome.step << ", all of it kept. To go on:\n"
+                << "  extensor train --resume " << directory_.path.string() << '\n';
+      throw CLI::RuntimeError(130);
+    }
+    finish(outcome);
+  }
+
+ private:
+  std::unique_ptr<data::Tokenizer> saved_tokenizer(bool resumes) const {
+    if (!resumes || recipe_.dataset != "text") return nullptr;
+    return data::load_tokenizer(directory_.tokenizer());
+  }
+
+  data::DataLoaderOptions loader_options(bool training) const {
+    constexpr std::int64_t evaluated_together = 256;
+    return {.batch_size = training ? recipe_.batch_size
+                                   : std::max(recipe_.batch_size,
+                                              data_.tokenizer ? 32 : evaluated_together),
+            .shuffle = training,
+            .drop_last = training && data_.training->size() >= recipe_.batch_size,
+            .workers = static_cast<int>(recipe_.workers),
+            .seed = recipe_.seed};
+  }
+
+  nn::AnyLayer seeded_model() const {
+    manual_seed(recipe_.seed);
+    return make_model(recipe_, class_count(recipe_.dataset),
+                      data_.tokenizer ? data_.tokenizer->size() : 0);
+  }
+
+  std::int64_t step_count() const {
+    if (recipe_.steps > 0) return recipe_.steps;
+    return recipe_.epochs * ((loader_.batches() + recipe_.accumulate - 1) / recipe_.accumulate);
+  }
+
+  train::Watched watched() const {
+    return recipe_.dataset == "text" ? train::Watched::loss : train::Watched::accuracy;
+  }
+
+  train::TrainerOptions options() const {
+    train::TrainerOptions options;
+    options.epochs = recipe_.epochs;
+    options.steps = recipe_.steps;
+    options.accumulate = recipe_.accumulate;
+    options.clip_norm = recipe_.clip_norm;
+    options.evaluate_every = recipe_.evaluate_every;
+    options.schedule = schedule_.whole;
+    if (recipe_.precision == "bfloat16") options.autocast = bfloat16;
+    options.checkpoints = directory_.checkpoints();
+    options.checkpoint_every = recipe_.checkpoint_every;
+    options.keep_checkpoints = recipe_.keep_checkpoints;
+    options.configuration = to_json(recipe_);
+    options.stop = InterruptWatch::requested;
+    return options;
+  }
+
+  void finish(const train::Outcome& outcome);
+  train::Report report(const train::Outcome& outcome, const train::Evaluation& evaluation) const;
+
+  Recipe recipe_;
+  RunDirectory directory_;
+  Data data_;
+  data::DataLoader loader_, held_out_;
+  nn::AnyLayer model_;
+  train::ModelReference reference_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Schedule schedule_;
+  train::Trainer trainer_;
+};
+
+std::vector<train::ReportPicture> pictures_of(const Data& data,
+                                              const std::vector<train::Mistake>& mistakes) {
+  std::vector<train::ReportPicture> pictures;
+  pictures.reserve(mistakes.size());
+  for (const train::Mistake& mistake : mistakes) {
+    pictures.push_back({data.pictures.images[{mistake.index}].contiguous(),
+                        data.classes.at(static_cast<std::size_t>(mistake.target)) + ", taken for " +
+                            data.classes.at(static_cast<std::size_t>(mistake.prediction))});
+  }
+  return pictures;
+}
+
+train::Report Training::report(const train::Outcome& outcome,
+                               const train::Evaluation& evaluation) const {
+  std::int64_t parameters = 0;
+  for (const auto& [name, tensor] : reference_.named_parameters()) parameters += tensor.numel();
+  const double examples = static_cast<double>(outcome.step) *
+                          static_cast<double>(recipe_.batch_size * recipe_.accumulate);
+  train::Report report;
+  report.title = recipe_.model + " on " + recipe_.dataset;
+  if (!data_.tokenizer) report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
+  report.facts.emplace_back("held-out loss", decimals(evaluation.loss, 4));
+  if (data_.tokenizer) {
+    report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
+  }
+  report.facts.emplace_back("parameters", with_commas(parameters));
+  report.facts.emplace_back("steps", with_commas(outcome.step));
+  report.facts.emplace_back("time", decimals(outcome.seconds, 1) + " s");
+  report.log = directory_.log();
+  report.confusion = evaluation.confusion;
+  report.classes = data_.classes;
+  report.mistakes = pictures_of(data_, evaluation.worst);
+  report.model = reference_.summary();
+  report.configuration = fields_of(recipe_);
+  report.timings = {{"all", decimals(outcome.seconds, 2) + " s"},
+                    {"a step, with evaluations and checkpoints",
+                     decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
+                    {"examples a second, the same", with_commas(std::llround(
+                                                        examples / outcome.seconds))},
+                    {"threads", std::to_string(get_num_threads())},
+                    {"version", version()}};
+  return report;
+}
+
+void Training::finish(const train::Outcome& outcome) {
+  save_safetensors(directory_.weights(), reference_.state_dict());
+  constexpr std::int64_t shown = 24;
+  const train::Evaluation evaluation =
+      train::evaluate(reference_, held_out_, {.worst = data_.tokenizer ? 0 : shown});
+  train::Report page = report(outcome, evaluation);
+  if (data_.tokenizer) page.sample = generate(model_, *data_.tokenizer, recipe_.block, {});
+  train::write_report(directory_.report(), page);
+
+  if (outcome.end == train::End::stopped_early) {
+    std::cout << "ended early, after " << recipe_.patience
+              << " evaluations without a better one\n";
+  }
+  if (data_.tokenizer) {
+    std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
+              << decimals(train::perplexity(evaluation.loss), 2);
+  } else {
+    std::cout << percent(evaluation.accuracy) << " of " << with_commas(evaluation.examples)
+              << " held-out pictures read correctly";
+  }
+  const std::string path = directory_.path.string();
+  std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
+            << "report    " << directory_.report().string() << "\nweights   "
+            << directory_.weights().string() << "\nand next  "
+            << (data_.tokenizer ? "extensor generate " + path + " --prompt \"Once\""
+                                : "extensor predict " + path + " PICTURE.png")
+            << '\n';
+}
+
+void run(const Request& request) {
+  if (!request.resume.empty()) {
+    if (!request.fields.empty() || !request.config.empty() || !request.out.empty()) {
+      throw ValueError("--resume goes on with a run as it began: no other option beside it");
+    }
+    const RunDirectory directory{request.resume};
+    if (!std::filesystem::exists(directory.config())) {
+      throw IoError("'" + request.resume + "' is no run's directory: it has no config.json");
+    }
+    const Recipe recipe = make_recipe(read_fields(directory.config()), {});
+    if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
+    Training training(recipe, directory, true);
+    training.resume();
+    training.run();
+    return;
+  }
+  const GivenFields file = request.config.empty() ? GivenFields() : read_fields(request.config);
+  const Recipe recipe = make_recipe(file, request.fields);
+  if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
+  Training training(recipe, prepare(request, recipe), false);
+  training.run();
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train a network, watch it, keep all of it");
+  static Request request;
+  static std::map<std::string, std::string> words;
+  command->add_option("dataset", words["dataset"],
+                      "digits, mnist, fashion-mnist, cifar10, cifar100 or text");
+  const Recipe usual;
+  visit_fields(usual, [&](const std::string& name, const auto&, const char* help) {
+    if (name == "dataset") return;
+    std::string flag = name;
+    std::ranges::replace(flag, '_', '-');
+    command->add_option("--" + flag, words[name], help);
+  });
+  command->add_option("--config", request.config, "a JSON file with any of these options");
+  command->add_option("--out", request.out, "the run's directory; runs/DATASET-MODEL without it");
+  command->add_option("--resume", request.resume, "go on with the run in this directory");
+  command->add_flag("--overwrite", request.overwrite, "begin anew where there is a run already");
+  command->footer(
+      "Without options, what is usual for the dataset. All that was decided is in config.json of\n"
+      "the run's directory: --config with that file repeats the run.\n\n"
+      "Examples:\n"
+      "  extensor train digits\n"
+      "  extensor train mnist --data ~/mnist --model resnet18 --epochs 2 --out runs/big\n"
+      "  extensor train text --data story.txt --steps 500\n"
+      "  extensor train --resume runs/big");
+  command->callback([] {
+    for (const auto& [name, text] : words) {
+      if (!text.empty()) request.fields[name] = text;
+    }
+    run(request);
+  });
+}
+
+}  // namespace extensor::cli
