@@ -17,9 +17,9 @@ constexpr int side = 28;
 constexpr float box = 20;  // pixels that a digit's unit square covers before it is distorted
 
 // The random numbers of one image, one after the other.
-class Draws {
+class DigitDraws {
  public:
-  Draws(std::uint64_t seed, std::uint64_t image) : seed_(seed), image_(image) {}
+  DigitDraws(std::uint64_t seed, std::uint64_t image) : seed_(seed), image_(image) {}
 
   float between(float lo, float hi) {
     const auto word = detail::draw<detail::Uniform32>(seed_, image_, uniforms_++);
@@ -35,7 +35,7 @@ class Draws {
 // A smooth random displacement: normal draws on a coarse grid, interpolated.
 class Elastic {
  public:
-  Elastic(Draws& draws, float strength) {
+  Elastic(DigitDraws& draws, float strength) {
     for (Point& node : nodes_) node = {strength * draws.normal(), strength * draws.normal()};
   }
   Point at(Point p) const {
@@ -60,7 +60,7 @@ class Elastic {
 // Rotation, scale, slant and shift, from the unit square to pixels.
 class Affine {
  public:
-  explicit Affine(Draws& draws) {
+  explicit Affine(DigitDraws& draws) {
     const float angle = draws.between(-.22f, .22f), slant = draws.between(-.2f, .3f);
     const float width = box * draws.between(.72f, 1.05f), height = box * draws.between(.85f, 1.1f);
     const float cosine = std::cos(angle), sine = std::sin(angle);
@@ -134,7 +134,7 @@ void draw_segment(const Segment& s, float radius, float* ink) {
 
 void draw_digit(std::uint64_t seed, std::uint64_t image, std::uint8_t* pixels, std::int64_t* label,
                 std::vector<Segment>& segments) {
-  Draws draws(seed, image);
+  DigitDraws draws(seed, image);
   const int digit = draws.below(10);
   *label = digit;
   const auto& ways = glyphs_of(digit);
@@ -161,7 +161,8 @@ LabelledImages digits(std::int64_t count, std::uint64_t seed, std::int64_t first
                                      ", must be 0 or more"));
   }
   LabelledImages set{detail::make_empty("digits", {count, side, side}, DType::uint8),
-                     detail::make_empty("digits", {count}, DType::int64)};
+                     detail::make_empty("digits", {count}, DType::int64),
+                     {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
   auto* pixels = set.images.data<std::uint8_t>();
   auto* labels = set.labels.data<std::int64_t>();
   constexpr std::int64_t together = 64;

@@ -7,6 +7,7 @@
 #include "core/make_tensor.h"
 #include "extensor/io.h"
 #include "io/atomic_file.h"
+#include "io/byte_order.h"
 #include "io/given.h"
 #include "io/text.h"
 
@@ -21,20 +22,6 @@ namespace {
 constexpr std::string_view magic("\x93NUMPY", 6);
 // All that 1.0 can hold, and far more than a shape needs.
 constexpr std::uint32_t longest_header = 65535;
-
-template <class Word>
-void reverse_words(std::span<std::byte> bytes) {
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Word)) {
-    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                 bytes.begin() + static_cast<std::ptrdiff_t>(at + sizeof(Word)));
-  }
-}
-
-void reverse_bytes(std::span<std::byte> bytes, std::size_t item) {
-  if (item == 2) reverse_words<std::uint16_t>(bytes);
-  if (item == 4) reverse_words<std::uint32_t>(bytes);
-  if (item == 8) reverse_words<std::uint64_t>(bytes);
-}
 
 NpyHeader read_header(ByteStream& stream) {
   std::array<char, 8> start{};

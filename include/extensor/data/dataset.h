@@ -22,19 +22,25 @@
 namespace extensor::data {
 
 // The random numbers of one example: a function of (seed, epoch, index) alone, so that it does not
-// matter which thread asks, in which order, or in which process.
+// matter which thread asks, in which order, or in which process. They are none of those that
+// tensors are drawn from, whatever the seeds. ValueError for an epoch outside [0, 2⁴⁰) and an index
+// outside [0, 2⁴⁸).
 class Draws {
  public:
   Draws(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
 
-  double uniform();                         // in [0, 1)
-  double uniform(double low, double high);  // in [low, high)
-  std::int64_t below(std::int64_t count);   // 0 … count − 1, all equally likely
-  bool chance(double probability);          // true with this probability
+  double uniform();  // in [0, 1)
+  // In [low, high), low where they are the same. ValueError unless low ≤ high.
+  double uniform(double low, double high);
+  // 0 … count − 1, all equally likely. ValueError below 1.
+  std::int64_t below(std::int64_t count);
+  // True with this probability. ValueError outside [0, 1].
+  bool chance(double probability);
 
  private:
   std::uint64_t bits();
-  std::uint64_t seed_, stream_, next_ = 0;
+  std::uint64_t seed_, epoch_, index_;
+  std::uint64_t next_ = 0, spare_ = 0;  // bits are made two at a time
 };
 
 struct Example {
@@ -69,7 +75,7 @@ class Dataset {
 };
 
 // Rows of tensors, as they are: example k is inputs[k] and targets[k]. ShapeError where the first
-// dimensions differ.
+// dimensions differ or there is none.
 class TensorDataset final : public Dataset {
  public:
   TensorDataset(Tensor inputs, Tensor targets);
@@ -80,7 +86,8 @@ class TensorDataset final : public Dataset {
   Tensor inputs_, targets_;
 };
 
-// One example at a time, stacked to batches.
+// One example at a time, stacked to batches. Every example has the shapes and dtypes of the first
+// one in its batch: ShapeError, DTypeError otherwise.
 class FunctionDataset final : public Dataset {
  public:
   using Function = std::function<Example(std::int64_t index, Draws& draws)>;

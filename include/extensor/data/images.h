@@ -33,7 +33,8 @@ struct Image {
 // One step of the way. Called by several threads at once.
 using Transform = std::function<void(Image& image, Draws& draws)>;
 
-// (x − mean) / deviation, one number for all channels or one for each.
+// (x − mean) / deviation, one number for all channels or one for each. ValueError unless all are
+// finite and the deviations more than 0.
 Transform normalize(std::vector<double> mean, std::vector<double> deviation);
 // Moved by up to `padding` pixels either way; what comes in from outside is 0. As PyTorch's
 // RandomCrop(size, padding) with the picture's own size.
@@ -49,13 +50,13 @@ struct AffineOptions {
 };
 // Turned, moved, scaled and sheared about its middle, read between pixels (bilinear); outside is 0.
 Transform random_affine(const AffineOptions& options);
-// Another size, bilinear.
+// Another size, bilinear between the middles of pixels, as PyTorch's interpolate.
 Transform resize(std::int64_t height, std::int64_t width);
 // One channel of three: 0.299 R + 0.587 G + 0.114 B; one channel stays as it is.
 Transform grayscale();
 
 // Inputs float32 [n, channels, height, width], targets int64 [n]. ShapeError, DTypeError unless the
-// images are as above.
+// images are as above, ValueError for a label that is no class.
 class ImageDataset final : public Dataset {
  public:
   explicit ImageDataset(LabelledImages images, std::vector<Transform> transforms = {});

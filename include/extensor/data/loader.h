@@ -43,7 +43,8 @@ class DataLoader {
   const Dataset& dataset() const { return *dataset_; }
   const DataLoaderOptions& options() const { return options_; }
   std::int64_t batches() const;  // in one epoch
-  // The examples of an epoch, in their order. ValueError for a negative epoch.
+  // The examples of an epoch in their order, with those at the end that drop_last leaves out.
+  // ValueError for a negative epoch.
   std::vector<std::int64_t> order(std::int64_t epoch) const;
 
   class Epoch;

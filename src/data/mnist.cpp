@@ -1,0 +1,92 @@
+#include <array>
+#include <string_view>
+
+#include "core/make_tensor.h"
+#include "data/idx.h"
+#include "extensor/data/readers.h"
+#include "io/text.h"
+
+namespace extensor::data {
+
+using detail::message;
+
+namespace {
+
+constexpr std::int64_t class_count = 10;
+
+// The file of this name, or the compressed one. IoError.
+std::filesystem::path find_file(const char* operation, const std::filesystem::path& directory,
+                                const std::string& name) {
+  for (const std::string& candidate : {name, name + ".gz"}) {
+    std::error_code ignored;
+    const std::filesystem::path path = directory / candidate;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  throw IoError(message(operation, ": ", io::in_quotes(directory.native()), " has neither '", name,
+                        "' nor '", name, ".gz'"));
+}
+
+Tensor read_bytes(const io::ByteSource& source, std::int64_t rank) {
+  const Tensor tensor = io::read_idx(source);
+  bool right = tensor.dtype() == DType::uint8 && tensor.ndim() == rank;
+  for (std::int64_t axis = 1; right && axis < rank; ++axis) right = tensor.size(axis) > 0;
+  if (!right) {
+    io::damaged(source.label(), "holds ", tensor.dtype(), " of shape ", tensor.shape(),
+                " (allowed: uint8 of ", rank == 1 ? "[count])" : "[count, height, width])");
+  }
+  return tensor;
+}
+
+Tensor read_labels(const io::ByteSource& source) {
+  const Tensor bytes = read_bytes(source, 1);
+  Tensor labels = detail::make_empty(source.label().c_str(), bytes.shape(), DType::int64);
+  const auto* from = bytes.data<std::uint8_t>();
+  auto* to = labels.data<std::int64_t>();
+  for (std::int64_t i = 0; i < bytes.numel(); ++i) {
+    if (from[i] >= class_count) {
+      io::damaged(source.label(), "label ", i, " is ", from[i], " (allowed: 0 … ", class_count - 1,
+                  ")");
+    }
+    to[i] = from[i];
+  }
+  return labels;
+}
+
+ImageSplits load(const char* operation, const std::filesystem::path& directory,
+                 const std::array<const char*, class_count>& classes) {
+  // All four are looked for before any is read.
+  std::array<std::filesystem::path, 4> paths;
+  const std::array<const char*, 4> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    paths[i] = find_file(operation, directory, names[i]);
+  }
+  const auto part = [&](const std::filesystem::path& pictures,
+                        const std::filesystem::path& labels) {
+    LabelledImages set;
+    const io::FileSource source(operation, labels);
+    set.labels = read_labels(source);
+    set.images = read_bytes(io::FileSource(operation, pictures), 3);
+    if (set.images.size(0) != set.labels.size(0)) {
+      io::damaged(source.label(), "has ", set.labels.size(0), " labels for the ",
+                  set.images.size(0), " images of ", io::in_quotes(pictures.native()));
+    }
+    set.classes.assign(classes.begin(), classes.end());
+    return set;
+  };
+  return {part(paths[0], paths[1]), part(paths[2], paths[3])};
+}
+
+}  // namespace
+
+ImageSplits load_mnist(const std::filesystem::path& directory) {
+  return load("load_mnist", directory, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+}
+
+ImageSplits load_fashion_mnist(const std::filesystem::path& directory) {
+  return load("load_fashion_mnist", directory,
+              {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
+               "Bag", "Ankle boot"});
+}
+
+}  // namespace extensor::data
