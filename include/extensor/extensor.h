@@ -38,5 +38,6 @@
 #include "extensor/sorting.h"          // IWYU pragma: export
 #include "extensor/tensor.h"           // IWYU pragma: export
 #include "extensor/threads.h"          // IWYU pragma: export
+#include "extensor/train.h"            // IWYU pragma: export
 #include "extensor/user_ops.h"         // IWYU pragma: export
 #include "extensor/version.h"          // IWYU pragma: export
