@@ -4,10 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_set>
 
+#include "io/json.h"
 #include "io/safetensors.h"
 #include "io/text.h"
 
@@ -38,20 +38,17 @@ std::string all_names() {
 }
 
 // Called by the parser with one token after the other.
-class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
+class HeaderHandler final : public JsonHandler {
  public:
   HeaderHandler(const std::string& label, SafetensorsHeader& header)
-      : label_(label), header_(header) {}
+      : JsonHandler(label, "the header"), header_(header) {}
 
-  bool null() override { unexpected("null"); }
-  bool boolean(bool) override { unexpected("a boolean"); }
   bool number_integer(number_integer_t value) override {
     unexpected(message("the number ", value, " (allowed: whole numbers from 0)"));
   }
   bool number_float(number_float_t, const string_t& text) override {
     unexpected(message("the number ", in_quotes(text), " (allowed: whole numbers from 0)"));
   }
-  bool binary(binary_t&) override { unexpected("binary data"); }
 
   bool number_unsigned(number_unsigned_t value) override {
     if (state_ == State::shape) {
@@ -161,33 +158,29 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    damaged(label_, "the header is no JSON at its byte ", position, ": ", in_quotes(error.what()));
-  }
-
  private:
   enum class State { before, names, metadata, tensor, shape, offsets, after };
 
-  std::string place() const { return message(label_, ": tensor ", in_quotes(entry_.name)); }
+  std::string tensor() const { return message("tensor ", in_quotes(entry_.name)); }
+  std::string place() const { return message(label_, ": ", tensor()); }
 
-  [[noreturn]] void unexpected(const std::string& what) const {
+  std::string fault(const std::string& found) const override {
     switch (state_) {
       case State::before:
       case State::after:
-        damaged(label_, "the header is ", what, " (allowed: an object)");
+        return message("the header is ", found, " (allowed: an object)");
       case State::names:
-        damaged(label_, in_quotes(key_), " is ", what, " (allowed: an object)");
+        return message(in_quotes(key_), " is ", found, " (allowed: an object)");
       case State::metadata:
-        damaged(label_, metadata_name, ": ", in_quotes(key_), " is ", what, " (allowed: a string)");
+        return message(metadata_name, ": ", in_quotes(key_), " is ", found, " (allowed: a string)");
       case State::tensor:
-        damaged(place(), key_, " is ", what,
-                " (allowed: ", key_ == "dtype" ? "a string)" : "an array)");
+        return message(tensor(), ": ", key_, " is ", found,
+                       " (allowed: ", key_ == "dtype" ? "a string)" : "an array)");
       case State::shape:
       case State::offsets:
-        damaged(place(), key_, " holds ", what, " (allowed: whole numbers from 0)");
+        return message(tensor(), ": ", key_, " holds ", found, " (allowed: whole numbers from 0)");
     }
-    damaged(label_, what);
+    return found;
   }
 
   void check_span() const {
@@ -201,7 +194,6 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
     }
   }
 
-  const std::string& label_;
   SafetensorsHeader& header_;
   State state_ = State::before;
   std::string key_;
@@ -252,16 +244,10 @@ SafetensorsHeader read_safetensors_header(const ByteSource& source) {
   }
   std::string text(static_cast<std::size_t>(length), '\0');
   source.read(8, std::as_writable_bytes(std::span(text)));
-  // The parser takes NUL for the end, and a byte order mark for nothing.
-  if (text.empty() || text.front() != '{' || text.find('\0') != std::string::npos) {
-    damaged(
-        label, "the header begins with ", in_quotes(text.substr(0, 16)),
-        text.empty() || text.front() != '{' ? " (allowed: an object, '{')" : " and has a NUL byte");
-  }
   SafetensorsHeader header;
   header.data_begin = 8 + length;
   HeaderHandler handler(label, header);
-  nlohmann::json::sax_parse(text, &handler);
+  parse_json(text, handler);
   check_layout(label, header, size - header.data_begin);
   return header;
 }

@@ -5,9 +5,6 @@
 
 namespace extensor::io {
 
-namespace {
-
-// The length of the character at the beginning of `text`, 0 where there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -25,15 +22,40 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-}  // namespace
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
+std::size_t utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
   }
-  return true;
+  return at;
+}
+
+char32_t code_point(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character.front());
+  if (character.size() == 1) return first;
+  char32_t value = first & (0xffU >> (character.size() + 1));
+  for (const char next : character.substr(1)) {
+    value = value << 6 | (static_cast<unsigned char>(next) & 0x3fU);
+  }
+  return value;
+}
+
+void append_utf8(std::string& text, char32_t code_point) {
+  const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
+  if (code_point < 0x80) return put(code_point);
+  if (code_point < 0x800) {
+    put(0xc0 | code_point >> 6);
+  } else if (code_point < 0x10000) {
+    put(0xe0 | code_point >> 12);
+    put(0x80 | (code_point >> 6 & 0x3f));
+  } else {
+    put(0xf0 | code_point >> 18);
+    put(0x80 | (code_point >> 12 & 0x3f));
+    put(0x80 | (code_point >> 6 & 0x3f));
+  }
+  put(0x80 | (code_point & 0x3f));
 }
 
 std::string in_quotes(std::string_view text) {

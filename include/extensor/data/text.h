@@ -7,11 +7,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "extensor/data/dataset.h"
@@ -40,7 +38,7 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = default;
 };
 
-// A token for each character (code point) of a text, in their order.
+// A token for each character (code point) of a text, ascending.
 class CharacterTokenizer final : public Tokenizer {
  public:
   explicit CharacterTokenizer(std::string_view text);  // ValueError unless it is UTF-8
@@ -50,38 +48,47 @@ class CharacterTokenizer final : public Tokenizer {
   std::string to_json() const override;
 
  private:
-  std::vector<std::string> characters_;
-  std::map<std::string, std::int64_t, std::less<>> tokens_;
+  std::vector<char32_t> characters_;  // ascending
 };
 
+class BytePairs;
+
 // Bytes, and pairs that were often side by side, joined again and again. Any bytes have tokens.
+//
+// A text is first cut into words, as GPT-2 does it: letters, numbers, and what is neither, each
+// with the space before it; English endings ('s, 'll, …); white space. Letters and numbers are
+// Unicode's categories L and N. Pairs are joined only inside a word.
 class BytePairTokenizer final : public Tokenizer {
  public:
-  // Learns pairs of a text until there are `size` tokens or none is there twice. ValueError below
-  // 256.
+  // Learns pairs of a text until there are `size` tokens or none is there twice: always the one
+  // that is there most often, of equals the lowest. The first 256 tokens are the bytes; none has
+  // more than 1024. ValueError below 256.
   static BytePairTokenizer train(std::string_view text, std::int64_t size);
-  // GPT-2's files: vocab.json (encoder.json) and merges.txt (vocab.bpe). FormatError where they do
-  // not fit together.
+  // GPT-2's files: vocab.json (encoder.json) and merges.txt (vocab.bpe). FormatError, naming the
+  // file and the line or the token, where they do not fit together. A token that no pair becomes,
+  // such as <|endoftext|>, is decoded but never encoded.
   static BytePairTokenizer load_gpt2(const std::filesystem::path& vocabulary,
                                      const std::filesystem::path& merges);
+  explicit BytePairTokenizer(std::shared_ptr<const BytePairs> pairs);  // what readers made
+
   std::int64_t size() const override;
   Tokens encode(std::string_view text) const override;
   std::string decode(const Tokens& tokens) const override;
   std::string to_json() const override;
 
  private:
-  // Left to whoever writes text.cpp.
+  std::shared_ptr<const BytePairs> pairs_;
 };
 
 // What Tokenizer::save wrote. FormatError, naming the file and what is wrong.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
-// A whole file. FormatError unless it is UTF-8.
+// A whole file. FormatError unless it is UTF-8, naming the byte.
 std::string load_text(const std::filesystem::path& path);
 
 // Windows of `block` tokens, with the tokens that follow each: example k is tokens k … k + block −
-// 1 and its targets k + 1 … k + block, both int64 [block]. ValueError for fewer than block + 1
-// tokens.
+// 1 and its targets k + 1 … k + block, both int64 [block]. ValueError for a block below 1 or fewer
+// than block + 1 tokens, ShapeError, DTypeError.
 class TextDataset final : public Dataset {
  public:
   TextDataset(const Tensor& tokens, std::int64_t block);  // int64 [count]

@@ -1,0 +1,13 @@
+// What kind of character a code point is, as Unicode has it.
+#pragma once
+
+#include <cstdint>
+
+namespace extensor::data {
+
+enum class CharacterClass : std::uint8_t { letter, number, space, other };
+
+// Letters and numbers by general category (all of L and N), spaces by White_Space.
+CharacterClass character_class(char32_t code_point);
+
+}  // namespace extensor::data
