@@ -15,7 +15,7 @@ namespace {
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.nbytes() == 0 || std::memcmp(x.data(), y.data(), x.nbytes()) == 0;
+  return x.nbytes() == 0 || std::memcmp(x.impl().data, y.impl().data, x.nbytes()) == 0;
 }
 
 struct Difference {

@@ -140,6 +140,12 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   file.commit();
 }
 
+std::vector<std::byte> checkpoint_bytes(const Checkpoint& checkpoint) {
+  io::MemorySink sink;
+  io::write_safetensors(sink, checkpoint.tensors, metadata_of(checkpoint));
+  return std::move(sink.bytes);
+}
+
 Checkpoint read_checkpoint(const io::ByteSource& source) {
   Safetensors file = io::read_safetensors(source);
   check_sums(source.label(), file);

@@ -1,7 +1,9 @@
 // Checkpoints from and to anywhere, for tests that damage them.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <vector>
 
 #include "extensor/train/checkpoint.h"
 #include "io/byte_source.h"
@@ -11,6 +13,7 @@ namespace extensor::train {
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint,
                       io::FileOperations& files);
+std::vector<std::byte> checkpoint_bytes(const Checkpoint& checkpoint);
 Checkpoint read_checkpoint(const io::ByteSource& source);
 
 }  // namespace extensor::train
