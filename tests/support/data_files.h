@@ -86,10 +86,10 @@ struct PngFile {
   std::uint32_t width = 0, height = 0;
   int depth = 8, colour = 0;
   bool interlaced = false;
-  std::vector<int> samples;  // by line, pixel, sample
-  std::string before;        // chunks before the pixels
-  int filters = 5;           // lines take turns with so many
-  std::size_t chunk = 1000;  // the most in an IDAT
+  std::vector<int> samples = {};  // by line, pixel, sample
+  std::string before = {};        // chunks before the pixels
+  int filters = 5;                // lines take turns with so many
+  std::size_t chunk = 1000;       // the most in an IDAT
 
   int per_pixel() const { return std::array<int, 7>{1, 0, 3, 1, 2, 0, 4}.at(colour); }
 
