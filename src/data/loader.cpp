@@ -39,28 +39,21 @@ std::vector<std::int64_t> numbers(std::int64_t size) {
   }
 }
 
-// The random bits that an epoch's order is made of, several blocks at once.
+// The random bits that an epoch's order is made of, two at a time.
 class OrderBits {
  public:
   OrderBits(std::uint64_t seed, std::int64_t epoch)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)) {}
 
   std::uint64_t operator()() {
-    if (next_ == 2 * together) {
-      detail::draw_blocks(seed_, epoch_, order_kind, block_, blocks_);
-      block_ += together;
-      next_ = 0;
-    }
-    const int half = next_ % 2 * 2, block = next_ / 2;
-    ++next_;
-    return detail::join_words(blocks_.word[half][block], blocks_.word[half + 1][block]);
+    if (next_++ % 2 != 0) return spare_;
+    const detail::PhiloxBlock block = detail::draw_block(seed_, epoch_, order_kind, next_ / 2);
+    spare_ = detail::join_words(block.word[2], block.word[3]);
+    return detail::join_words(block.word[0], block.word[1]);
   }
 
  private:
-  static constexpr int together = 16;
-  std::uint64_t seed_, epoch_, block_ = 0;
-  int next_ = 2 * together;
-  detail::PhiloxBlocks<together> blocks_;
+  std::uint64_t seed_, epoch_, next_ = 0, spare_ = 0;
 };
 
 }  // namespace

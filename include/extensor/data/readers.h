@@ -33,14 +33,16 @@ ImageSplits load_cifar100(const std::filesystem::path& directory);
 
 struct CsvOptions {
   char separator = ',';
-  std::optional<bool> header;  // whether the first line names the columns; nothing: look at it
+  // Whether the first line names the columns; nothing: it does where it has what is no number.
+  std::optional<bool> header = std::nullopt;
 };
 struct Table {
   Tensor values;                     // float64 [rows, columns]; an empty cell is NaN
   std::vector<std::string> columns;  // their names; empty without a header
 };
-// Numbers in lines. FormatError naming the line and column of what is no number, or of a line that
-// is shorter or longer than the first.
+// Numbers in lines; cells may be in quotes. FormatError naming the line and column of what is no
+// number, or of a line that is empty, shorter or longer than the first. ValueError for a separator
+// that may be part of a number.
 Table load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
 // A PNG, PGM or PPM, whichever its bytes are: uint8 [channels, height, width], 1 channel for gray

@@ -1,0 +1,46 @@
+// What the fuzzers of data files share: any bytes are a value or an Error.
+#pragma once
+
+#include <zlib.h>
+
+#include <string>
+
+#include "fuzz/reader.h"
+
+namespace extensor::fuzz {
+
+// Reads; whether there is a value.
+template <class Read>
+bool reads(const std::uint8_t* data, std::size_t size, Read&& read) {
+  try {
+    read(io::MemorySource("fuzz", std::as_bytes(std::span(data, size))));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+inline File file_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// The bytes in gzip's wrapper, or in zlib's.
+inline File compressed(std::span<const std::byte> bytes, bool gzip) {
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + (gzip ? 16 : 0), 8,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
+    std::abort();
+  }
+  File file(deflateBound(&stream, bytes.size()) + 64);
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(file.data());
+  stream.avail_out = static_cast<uInt>(file.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) std::abort();
+  file.resize(stream.total_out);
+  deflateEnd(&stream);
+  return file;
+}
+
+}  // namespace extensor::fuzz
