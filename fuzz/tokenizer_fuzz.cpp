@@ -3,6 +3,8 @@
 // byte pairs needs and few mutations would hold; the byte 2 is between GPT-2's files.
 #include "fuzz/reader.h"
 
+#include <numeric>
+
 #include "data/byte_symbols.h"
 #include "data/tokenizer_files.h"
 
@@ -13,39 +15,41 @@ using namespace extensor;
 constexpr char every_byte = 1, between_files = 2;
 
 // "Ā","ā",… or, with numbers, "Ā":0,"ā":1,…
-std::string expanded(std::string_view file, bool numbers) {
+std::string list_of_bytes(bool numbers) {
   std::string text;
-  for (const char character : file) {
-    if (character != every_byte) {
-      text += character;
-      continue;
-    }
-    if (text.size() > 100'000) continue;
-    for (int byte = 0; byte < 256; ++byte) {
-      const std::string symbol = data::symbols_of(std::string(1, static_cast<char>(byte)));
-      text += byte == 0 ? "\"" : ",\"";
-      if (symbol == "\"" || symbol == "\\") text += '\\';
-      text += symbol + '"';
-      if (numbers) text += ':' + std::to_string(byte);
-    }
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string symbol = data::symbols_of(std::string(1, static_cast<char>(byte)));
+    text += byte == 0 ? "\"" : ",\"";
+    if (symbol == "\"" || symbol == "\\") text += '\\';
+    text += symbol + '"';
+    if (numbers) text += ':' + std::to_string(byte);
   }
   return text;
+}
+
+// Once: a second time only makes it long.
+std::string expanded(std::string_view file, bool numbers) {
+  static const std::string lists[] = {list_of_bytes(false), list_of_bytes(true)};
+  std::string text(file);
+  const std::size_t at = text.find(every_byte);
+  return at == std::string::npos ? text : text.replace(at, 1, lists[numbers ? 1 : 0]);
 }
 
 io::MemorySource source(const char* label, std::string_view text) {
   return {label, std::as_bytes(std::span(text))};
 }
 
-// decode is the inverse of encode, and a file of it is the same tokenizer.
-void check(const data::Tokenizer& tokenizer, std::string_view text) {
+// decode is the inverse of encode; and, where it is asked for, a file of it is the same tokenizer.
+void check(const data::Tokenizer& tokenizer, std::string_view text, bool file_too) {
   try {
     if (tokenizer.decode(tokenizer.encode(text)) != text) std::abort();
   } catch (const ValueError&) {
     if (dynamic_cast<const data::BytePairTokenizer*>(&tokenizer) != nullptr) std::abort();
   }
-  for (std::int64_t token = 0; token < tokenizer.size(); ++token) {
-    if (tokenizer.decode({token}).empty()) std::abort();
-  }
+  data::Tokens all(static_cast<std::size_t>(tokenizer.size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (tokenizer.decode(all).size() < all.size()) std::abort();
+  if (!file_too) return;
   const std::string file = tokenizer.to_json();
   if (data::read_tokenizer(source("again", file))->to_json() != file) std::abort();
 }
@@ -81,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   } catch (const Error&) {
     return 0;
   }
-  check(*tokenizer, rest);
+  check(*tokenizer, rest, bytes[0] >= 224);
   return 0;
 }
 

@@ -146,8 +146,10 @@ CHILD_TEST(BadInputTokenizers, Item82NestedDeeply) {
 }
 
 CHILD_TEST(BadInputTokenizers, Item83DuplicateKeys) {
-  expect_json_error(json("\"kind\":\"character\",\"tokens\":[],\"tokens\":[]"), {"'tokens'", "twice"});
-  expect_json_error(json("\"version\":1,\"kind\":\"character\",\"tokens\":[]"), {"'version'", "twice"});
+  expect_json_error(json("\"kind\":\"character\",\"tokens\":[],\"tokens\":[]"),
+                    {"'tokens'", "twice"});
+  expect_json_error(json("\"version\":1,\"kind\":\"character\",\"tokens\":[]"),
+                    {"'version'", "twice"});
   expect_json_error(characters("[\"a\",\"a\"]"), {"token 1", "'a'", "ascend"});
   expect_json_error(characters("[\"b\",\"a\"]"), {"token 1", "'a'", "ascend"});
   expect_json_error(byte_pairs(",\"ab\",\"ab\"", "[]"), {"256 and 257", "'ab'", "once"});
@@ -263,7 +265,8 @@ CHILD_TEST(BadInputTokenizers, TakesNoMoreMemoryThanTheFileIsWorth) {
   std::string many_tokens, many_pairs = "[[0,0]", many_names = "{\"\xc4\x80\":0";
   for (int i = 0; i < 400'000; ++i) {
     many_tokens += ",\"";
-    for (const int shift : {0, 5, 10, 15}) many_tokens += static_cast<char>('0' + (i >> shift) % 32);
+    for (const int shift : {0, 5, 10, 15})
+      many_tokens += static_cast<char>('0' + (i >> shift) % 32);
     many_tokens += '"';
     many_pairs += ",[0,0]";
     many_names += ",\"" + std::to_string(i) + "\":0";
@@ -275,10 +278,10 @@ CHILD_TEST(BadInputTokenizers, TakesNoMoreMemoryThanTheFileIsWorth) {
   };
   const std::string tokens = byte_pairs(many_tokens, "[]");
   check(tokens.size(), [&] { EXPECT_EQ(read_json(tokens)->size(), 400'256); });
-  for (const std::string& file : {byte_pairs("", many_pairs + "]"), byte_pairs("", many_pairs),
-                                  characters("[\"" + std::string(3 << 20, 'a') + "\"]"),
-                                  "{\"" + std::string(3 << 20, 'a'),
-                                  characters("[" + std::string(3 << 20, ' ') + "]") + "x"}) {
+  for (const std::string& file :
+       {byte_pairs("", many_pairs + "]"), byte_pairs("", many_pairs),
+        characters("[\"" + std::string(3 << 20, 'a') + "\"]"), "{\"" + std::string(3 << 20, 'a'),
+        characters("[" + std::string(3 << 20, ' ') + "]") + "x"}) {
     check(file.size(), [&] { EXPECT_THROW(read_json(file), FormatError); });
   }
   for (const std::string& file : {many_names + "}", many_names, std::string(3 << 20, '{')}) {
