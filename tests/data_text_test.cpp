@@ -51,8 +51,11 @@ TEST(CharacterTokenizer, SaysWhatItDoesNotKnow) {
   expect_error<ValueError>([&] { tokenizer.encode("abc\xff"); }, {"'\\xff'", "byte 3", "UTF-8"});
   expect_error<ValueError>([] { CharacterTokenizer("a\xc3"); },
                            {"CharacterTokenizer", "byte 1", "UTF-8"});
-  expect_error<IndexError>([&] { tokenizer.decode({0, 3}); },
-                           {"CharacterTokenizer::decode", "3 at position 1", "below 3"});
+  expect_error<IndexError>(
+      [&] {
+        tokenizer.decode({0, 3});
+      },
+      {"CharacterTokenizer::decode", "3 at position 1", "below 3"});
   expect_error<IndexError>([&] { tokenizer.decode({-1}); }, {"-1 at position 0"});
 }
 
@@ -76,9 +79,9 @@ TEST(LoadText, NamesTheByteThatIsNotUtf8) {
                               {"load_text", path.string(), "at byte " + at + " ", "UTF-8"});
   };
   refused("abc\xff", "3");
-  refused("€\xe2\x82", "3");          // cut short
-  refused("a\xc0\x80", "1");          // longer than it need be
-  refused("\xed\xa0\x80", "0");       // half of a pair
+  refused("€\xe2\x82", "3");           // cut short
+  refused("a\xc0\x80", "1");           // longer than it need be
+  refused("\xed\xa0\x80", "0");        // half of a pair
   refused("ab\xf4\x90\x80\x80", "2");  // beyond U+10FFFF
 }
 
@@ -109,8 +112,8 @@ TEST(TextDataset, TakesStridedTokensAndNoExamples) {
 
 TEST(TextDataset, RefusesWhatHasNoWindows) {
   const Tensor tokens = arange(4);
-  expect_error<ValueError>([&] { TextDataset(tokens, 4); }, {"TextDataset", "block is 4", "4 tokens"},
-                           {tokens});
+  expect_error<ValueError>([&] { TextDataset(tokens, 4); },
+                           {"TextDataset", "block is 4", "4 tokens"}, {tokens});
   expect_error<ValueError>([&] { TextDataset(tokens, 0); }, {"block is 0"});
   expect_error<ValueError>([&] { TextDataset(tokens, INT64_MIN); }, {"block is"});
   expect_error<ValueError>([&] { TextDataset(tokens, INT64_MAX); }, {"block is"});

@@ -73,14 +73,17 @@ TEST(Words, KnowUnicode) {
             (Parts{"Größe", " naïve", " Ωmega", " Привет", ",", " мир", "!"}));
   EXPECT_EQ(words_of("東京タワー、２０２４年"), (Parts{"東京タワー", "、", "２０２４", "年"}));
   EXPECT_EQ(words_of("½ ² Ⅷ x²"), (Parts{"½", " ²", " Ⅷ", " x", "²"}));
-  EXPECT_EQ(words_of("a\u00a0b\u3000\u2003c"), (Parts{"a", "\u00a0", "b", "\u3000", "\u2003", "c"}));
+  EXPECT_EQ(words_of("a\u00a0b\u3000\u2003c"),
+            (Parts{"a", "\u00a0", "b", "\u3000", "\u2003", "c"}));
   EXPECT_EQ(words_of("😀 😀x"), (Parts{"😀", " 😀", "x"}));
   EXPECT_EQ(words_of("हिन्दी"), (Parts{"ह", "ि", "न", "्", "द", "ी"}));  // marks are no letters
   EXPECT_EQ(words_of("it's I'LL  end  "), (Parts{"it", "'s", " I", "'", "LL", " ", " end", "  "}));
 }
 
 TEST(Words, TakeBytesThatAreNotUtf8ForOtherCharacters) {
-  EXPECT_EQ(words_of("a\xff\xfe" "b \xc3"), (Parts{"a", "\xff\xfe", "b", " \xc3"}));
+  EXPECT_EQ(words_of("a\xff\xfe"
+                     "b \xc3"),
+            (Parts{"a", "\xff\xfe", "b", " \xc3"}));
   EXPECT_EQ(words_of(std::string("a\0b", 3)), (Parts{"a", std::string(1, '\0'), "b"}));
 }
 
@@ -265,8 +268,9 @@ TEST(TokenizerFiles, AreTheseBytes) {
             "{\"format\":\"extensor.tokenizer\",\"version\":1,\"kind\":\"character\","
             "\"tokens\":[\"\\n\",\"a\",\"b\",\"ä\"]}\n");
   const std::string json = BytePairTokenizer::train("abab", 300).to_json();
-  EXPECT_TRUE(json.starts_with("{\"format\":\"extensor.tokenizer\",\"version\":1,"
-                               "\"kind\":\"byte_pair\",\"tokens\":[\"Ā\",\"ā\","));
+  EXPECT_TRUE(
+      json.starts_with("{\"format\":\"extensor.tokenizer\",\"version\":1,"
+                       "\"kind\":\"byte_pair\",\"tokens\":[\"Ā\",\"ā\","));
   EXPECT_TRUE(json.ends_with(",\"þ\",\"ÿ\",\"ab\"],\"merges\":[[97,98]]}"));
 }
 

@@ -170,7 +170,7 @@ TEST(EventFile, HoldsTexts) {
   const Fields value = fields_of(fields_of(event.bytes.at(5)).bytes.at(1));
   EXPECT_EQ(value.bytes.at(1), "configuration");
   const Fields tensor = fields_of(value.bytes.at(8));
-  EXPECT_EQ(tensor.numbers.at(1), 7U);  // DT_STRING
+  EXPECT_EQ(tensor.numbers.at(1), 7U);                                                // DT_STRING
   EXPECT_EQ(fields_of(fields_of(tensor.bytes.at(2)).bytes.at(2)).numbers.at(1), 1U);  // [1]
   EXPECT_EQ(tensor.bytes.at(8), text);
   const Fields metadata = fields_of(value.bytes.at(9));

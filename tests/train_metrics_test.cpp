@@ -143,8 +143,8 @@ TEST(ConfusionMatrix, RefusesAndCountsNothing) {
 TEST(TopKAccuracy, ByHand) {
   // The ranks of the targets, from 0: 1, 0, 3, 2.
   for (const DType dtype : floats) {
-    const Tensor logits = tensor({{1., 4., 2., 3.}, {9., 1., 2., 3.}, {4., 3., 2., 1.}, {1., 2., 3., 4.}})
-                              .to(dtype);
+    const Tensor logits =
+        tensor({{1., 4., 2., 3.}, {9., 1., 2., 3.}, {4., 3., 2., 1.}, {1., 2., 3., 4.}}).to(dtype);
     for (const DType integer : {DType::uint8, DType::int32, DType::int64}) {
       const Tensor targets = tensor({3, 0, 3, 1}, int64).to(integer);
       EXPECT_EQ(top_k_accuracy(logits, targets, 1), 0.25);
@@ -183,7 +183,8 @@ TEST(TopKAccuracy, OfOneIsAccuracy) {
 TEST(TopKAccuracy, Refuses) {
   const Tensor logits = ones({2, 3}), targets = tensor({0, 2}, int64);
   EXPECT_TRUE(std::isnan(top_k_accuracy(ones({0, 3}), zeros({0}, int64), 1)));
-  expect_error<ValueError>([&] { top_k_accuracy(logits, targets, 0); }, {"top_k_accuracy", "k is 0"});
+  expect_error<ValueError>([&] { top_k_accuracy(logits, targets, 0); },
+                           {"top_k_accuracy", "k is 0"});
   expect_error<ValueError>([&] { top_k_accuracy(logits, targets, 4); }, {"k is 4", "1 to 3"});
   expect_error<ShapeError>([&] { top_k_accuracy(logits, ones({3}, int64), 1); }, {"[2, 3]", "[3]"});
   expect_error<ShapeError>([&] { top_k_accuracy(targets, targets, 1); }, {"[2]"});

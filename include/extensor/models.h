@@ -59,6 +59,26 @@ class ResNet18 : public nn::Module<ResNet18> {
   bool small_images_;
 };
 
+struct VggOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 3;
+  bool small_images = true;  // 32 × 32: one linear layer behind the convolutions
+};
+// VGG-16 with batch norm. Small images have "classifier.weight", others torchvision's three linear
+// layers with dropout, "classifier.0.weight" and so on.
+class Vgg16 : public nn::Module<Vgg16> {
+ public:
+  explicit Vgg16(const VggOptions& options = {});
+  Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
+  void visit(nn::Walker& walk);
+
+  nn::Sequential features;
+  nn::AnyLayer classifier;
+
+ private:
+  bool small_images_;
+};
+
 struct GptOptions {
   std::int64_t vocabulary = 65;
   std::int64_t block = 64;  // the longest sequence

@@ -36,16 +36,12 @@ std::string utf8(char32_t code_point) {
 
 CharacterTokenizer::CharacterTokenizer(std::string_view text) {
   constexpr std::size_t code_point_count = 0x110000;
-  std::vector<bool> there(code_point_count);
-  std::size_t count = 0;
+  std::vector<bool> seen(code_point_count);
   each_character("CharacterTokenizer", text, [&](char32_t character, std::size_t) {
-    if (!there[character]) ++count;
-    there[character] = true;
+    if (!seen[character]) characters_.push_back(character);
+    seen[character] = true;
   });
-  characters_.reserve(count);
-  for (char32_t character = 0; character < code_point_count; ++character) {
-    if (there[character]) characters_.push_back(character);
-  }
+  std::ranges::sort(characters_);
 }
 
 std::int64_t CharacterTokenizer::size() const {

@@ -90,6 +90,50 @@ void ResNet18::visit(nn::Walker& walk) {
       "layer4", layer4)("fc", fc);
 }
 
+// ---- VGG
+// -------------------------------------------------------------------------------------------
+
+namespace {
+
+nn::AnyLayer vgg_classifier(const VggOptions& options) {
+  if (options.small_images) return nn::Linear(512, options.classes);
+  return nn::Sequential{nn::Linear(512 * 7 * 7, 4096),    nn::ReLU(), nn::Dropout(),
+                        nn::Linear(4096, 4096),           nn::ReLU(), nn::Dropout(),
+                        nn::Linear(4096, options.classes)};
+}
+
+}  // namespace
+
+Vgg16::Vgg16(const VggOptions& options)
+    : classifier(vgg_classifier(options)), small_images_(options.small_images) {
+  struct Stage {
+    std::int64_t channels;
+    int convolutions;
+  };
+  std::int64_t channels = options.channels;
+  for (const Stage& stage : {Stage{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}}) {
+    for (int k = 0; k < stage.convolutions; ++k) {
+      features.push_back(nn::Conv2d(channels, stage.channels, 3, {.padding = 1}));
+      features.push_back(nn::BatchNorm2d(stage.channels));
+      features.push_back(nn::ReLU());
+      channels = stage.channels;
+    }
+    features.push_back(nn::MaxPool2d(2));
+  }
+}
+
+Tensor Vgg16::forward(const Tensor& x) const {
+  const Tensor y = adaptive_avg_pool2d(features(x), small_images_ ? 1 : 7);
+  return classifier(y.reshape({y.size(0), -1}));
+}
+
+void Vgg16::visit(nn::Walker& walk) {
+  walk("features", features);
+  walk.enter("classifier", classifier.reference());
+  classifier.walk(walk);
+  walk.leave();
+}
+
 // ---- GPT
 // -------------------------------------------------------------------------------------------
 

@@ -137,7 +137,8 @@ inline std::string gpt2_vocabulary(const Parts& tokens) {
 
 inline std::string gpt2_merges(const std::vector<StringPair>& merges) {
   std::string file = "#version: 0.2\n";
-  for (const auto& [left, right] : merges) file += in_symbols(left) + " " + in_symbols(right) + "\n";
+  for (const auto& [left, right] : merges)
+    file += in_symbols(left) + " " + in_symbols(right) + "\n";
   return file;
 }
 

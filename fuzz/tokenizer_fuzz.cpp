@@ -1,0 +1,109 @@
+// The first byte says what the others are: a tokenizer's file, GPT-2's two files, or text to learn
+// and to encode. In a file, the byte 1 stands for all 256 bytes as tokens, which every tokenizer of
+// byte pairs needs and few mutations would hold; the byte 2 is between GPT-2's files.
+#include "fuzz/reader.h"
+
+#include <numeric>
+
+#include "data/byte_symbols.h"
+#include "data/tokenizer_files.h"
+
+namespace {
+
+using namespace extensor;
+
+constexpr char every_byte = 1, between_files = 2;
+
+// "Ā","ā",… or, with numbers, "Ā":0,"ā":1,…
+std::string list_of_bytes(bool numbers) {
+  std::string text;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string symbol = data::symbols_of(std::string(1, static_cast<char>(byte)));
+    text += byte == 0 ? "\"" : ",\"";
+    if (symbol == "\"" || symbol == "\\") text += '\\';
+    text += symbol + '"';
+    if (numbers) text += ':' + std::to_string(byte);
+  }
+  return text;
+}
+
+// Once: a second time only makes it long.
+std::string expanded(std::string_view file, bool numbers) {
+  static const std::string lists[] = {list_of_bytes(false), list_of_bytes(true)};
+  std::string text(file);
+  const std::size_t at = text.find(every_byte);
+  return at == std::string::npos ? text : text.replace(at, 1, lists[numbers ? 1 : 0]);
+}
+
+io::MemorySource source(const char* label, std::string_view text) {
+  return {label, std::as_bytes(std::span(text))};
+}
+
+// decode is the inverse of encode; and, where it is asked for, a file of it is the same tokenizer.
+void check(const data::Tokenizer& tokenizer, std::string_view text, bool file_too) {
+  try {
+    if (tokenizer.decode(tokenizer.encode(text)) != text) std::abort();
+  } catch (const ValueError&) {
+    if (dynamic_cast<const data::BytePairTokenizer*>(&tokenizer) != nullptr) std::abort();
+  }
+  data::Tokens all(static_cast<std::size_t>(tokenizer.size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (tokenizer.decode(all).size() < all.size()) std::abort();
+  if (!file_too) return;
+  const std::string file = tokenizer.to_json();
+  if (data::read_tokenizer(source("again", file))->to_json() != file) std::abort();
+}
+
+// What the bytes say. An Error where they say nothing.
+std::unique_ptr<data::Tokenizer> made_of(std::uint8_t kind, std::string_view rest) {
+  switch (kind % 4) {
+    case 0:
+      return data::read_tokenizer(source("fuzz", expanded(rest, false)));
+    case 1: {
+      const std::size_t cut = std::min(rest.find(between_files), rest.size());
+      const std::string vocabulary = expanded(rest.substr(0, cut), true);
+      const std::string_view merges = rest.substr(std::min(cut + 1, rest.size()));
+      return std::make_unique<data::BytePairTokenizer>(
+          data::read_gpt2(source("vocabulary", vocabulary), source("merges", merges)));
+    }
+    case 2:
+      return std::make_unique<data::BytePairTokenizer>(
+          data::BytePairTokenizer::train(rest.substr(0, rest.size() / 2), 256 + kind));
+    default:
+      return std::make_unique<data::CharacterTokenizer>(rest.substr(0, rest.size() / 2));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(bytes) + 1, size - 1);
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  try {
+    tokenizer = made_of(bytes[0], rest);
+  } catch (const Error&) {
+    return 0;
+  }
+  check(*tokenizer, rest, bytes[0] >= 224);
+  return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  static const std::vector<fuzz::File> files = [] {
+    const std::string head = "{\"format\":\"extensor.tokenizer\",\"version\":1,\"kind\":";
+    std::vector<fuzz::File> list;
+    for (const std::string& text :
+         {'\0' + head +
+              "\"byte_pair\",\"tokens\":[\1,\"ab\",\"abc\"],\"merges\":[[97,98],[256,99]]}",
+          '\0' + head + "\"character\",\"tokens\":[\"\\n\",\"a\",\"ä\"]}",
+          std::string("\1{\1,\"ab\":256,\"abab\":257}\2#version: 0.2\na b\nab ab\n"),
+          std::string("\2the theme of the thesis that they thought of"), std::string("\3Größe")}) {
+      const auto bytes = std::as_bytes(std::span(text));
+      list.emplace_back(bytes.begin(), bytes.end());
+    }
+    return list;
+  }();
+  return fuzz::mutate(data, size, most, seed, files);
+}

@@ -1,0 +1,30 @@
+// The largest piece of memory that was asked for at once. To be included by one file of a program:
+// it replaces operator new. Sanitizers have one of their own; there it stays 0.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EXTENSOR_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define EXTENSOR_SANITIZED
+#endif
+#endif
+
+namespace test_support {
+inline std::atomic<std::size_t> largest_allocation{0};
+}
+
+#ifndef EXTENSOR_SANITIZED
+// Not inlined, or the compiler sees a free without its malloc.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (size > test_support::largest_allocation) test_support::largest_allocation = size;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
