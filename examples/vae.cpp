@@ -34,7 +34,7 @@ Tensor description_length(const Vae::Result& result, const Tensor& x) {
 void draw(const Tensor& image) {
   for (std::int64_t row = 0; row < 28; row += 2) {
     for (std::int64_t column = 0; column < 28; ++column) {
-      const float ink = image[{row * 28 + column}].item<float>();
+      const float ink = image[row * 28 + column].item<float>();
       std::printf("%s", ink > 0.66F ? "█" : ink > 0.33F ? "▒" : " ");
     }
     std::printf("\n");

@@ -114,7 +114,7 @@ TEST(AutogradOrders, PositionsAndOrder) {
   expect_cubed("sort", [](const Tensor& x) { return sort(x); }, {2, 4});
   expect_cubed("topk", [](const Tensor& x) { return topk(x, 2).values; }, {2, 4});
   expect_cubed("pad", [](const Tensor& x) { return pad(x, {{2, 1}}, PadMode::reflect); }, {4});
-  expect_cubed("roll", [](const Tensor& x) { return roll(x, {1}) * x; }, {2, 3});
+  expect_cubed("roll", [](const Tensor& x) { return roll(x, 1) * x; }, {2, 3});
   expect_cubed("tile", [](const Tensor& x) { return tile(x, {2, 2}); }, {2, 2});
   expect_cubed("tril", [](const Tensor& x) { return tril(x); }, {3, 3});
 }

@@ -33,7 +33,7 @@ TEST(Autocast, ProductsAreHalvesAndLossesAreNot) {
   EXPECT_EQ(layer(x).dtype(), float32);
   loss.backward();
   EXPECT_EQ(layer.weight.tensor().grad().dtype(), float32);
-  EXPECT_THROW(Autocast{float32}, DTypeError);
+  EXPECT_THROW(const Autocast half(float32), DTypeError);
 }
 
 // The gradient through halves is that of float32, as well as halves can tell.

@@ -11,6 +11,7 @@
 // made of other ops needs nothing.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -35,12 +36,12 @@ class FixedList {
   explicit FixedList(std::size_t size) : size_(size) {
     if (size > N) heap_ = std::make_unique<T[]>(size);
   }
-  FixedList(FixedList&& other) noexcept = default;  // NOLINT: the compiler's own names
+  FixedList(FixedList&& other) noexcept = default;
   FixedList& operator=(FixedList&& other) noexcept = default;
 
   std::size_t size() const { return size_; }
-  T* data() { return size_ > N ? heap_.get() : inline_; }
-  const T* data() const { return size_ > N ? heap_.get() : inline_; }
+  T* data() { return size_ > N ? heap_.get() : inline_.data(); }
+  const T* data() const { return size_ > N ? heap_.get() : inline_.data(); }
   T& operator[](std::size_t k) { return data()[k]; }
   const T& operator[](std::size_t k) const { return data()[k]; }
   T* begin() { return data(); }
@@ -49,7 +50,7 @@ class FixedList {
   const T* end() const { return data() + size_; }
 
  private:
-  T inline_[N];
+  std::array<T, N> inline_;
   std::unique_ptr<T[]> heap_;
   std::size_t size_ = 0;
 };
