@@ -53,7 +53,7 @@ need_torch='
 hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
 '
 
-commands='train build test bench check format docs help'
+commands='train build test bench figures check format docs help'
 presets='release ci dev asan tsan fuzz bench'
 
 # ---- talking --------------------------------------------------------------------------------------
@@ -68,12 +68,15 @@ usage() {
   cat <<'TEXT'
 ExTensor. Each command installs what is missing, builds, and runs.
 
-  ./ex train                        train a network on handwritten digits and report its accuracy
+  ./ex train [OPTIONS]              train a network on handwritten digits, with a report to look at;
+                                    with options, what `extensor train` is told by them
   ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
+  ./ex figures DIR                  the figures that take minutes, on MNIST and tiny Shakespeare in DIR
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
-                                    by name only: pytorch (optimizers, models against PyTorch's)
+                                    by name only: pytorch (optimizers, models against PyTorch's),
+                                    kill (a run killed 200 times and resumed)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
   ./ex help                         this text
@@ -372,10 +375,37 @@ read_preset() {
   one_of preset "$preset" "$presets"
 }
 
+# The digits that the library draws, or what the tool's `train` is told.
 command_train() {
-  (($# == 0)) || fail "train takes no '$1'; see ./ex help"
-  target=manual_backprop build_preset release
-  build/release/examples/manual_backprop
+  target=extensor_tool build_preset release
+  build/release/cli/extensor train "${@:-digits}"
+}
+
+# figures DIR: what takes minutes. DIR/mnist has MNIST's files, DIR/text/tinyshakespeare.txt a text.
+command_figures() {
+  (($# == 1)) || fail "figures wants the directory of the data: mnist/ and text/tinyshakespeare.txt in it"
+  local data=$1 tool=build/release/cli/extensor out
+  [[ -d $data/mnist && -e $data/text/tinyshakespeare.txt ]] ||
+    fail "'$data' has no mnist/ or no text/tinyshakespeare.txt"
+  target=extensor_tool build_preset release
+  ready_to_build "$need_bench"
+  target=extensor_long configure_and_build bench
+  out=$(mktemp -d)
+  say "LeNet on MNIST, 5 epochs"
+  "$tool" train mnist --data "$data/mnist" --epochs 5 --out "$out/mnist"
+  sed -n 's/.*"type":"step".*"examples":\([0-9]*\),"seconds":\([0-9.e-]*\).*/\1 \2/p' "$out/mnist/log.jsonl" |
+    awk '$2 > last && $2 - last < 0.5 { n += $1; t += $2 - last } { last = $2 }
+         END { printf "ExTensor: %.0f images/s in training\n", n / t }'
+  if install "$need_reference"; then
+    /usr/bin/python3 -W ignore bench/mnist_torch.py "$data/mnist" 2
+  fi
+  say "a character GPT on tiny Shakespeare, 2000 steps"
+  "$tool" train text --data "$data/text/tinyshakespeare.txt" --out "$out/text"
+  say "loading beside one cached batch"
+  build/bench/bench/extensor_long pipeline "$data/mnist"
+  say "files"
+  build/bench/bench/extensor_long files "$out"
+  rm -rf "$out"
 }
 
 command_docs() {
@@ -495,9 +525,15 @@ check_pytorch() {
   "${python[@]}" tests/pytorch/exchange.py verify build/pytorch
 }
 
+# A training run, killed at random moments and resumed, ends with the weights of one that was not.
+check_kill() {
+  target=extensor_tool build_preset release
+  tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
+}
+
 command_check() {
   local all='format lint asan tsan fuzz' step failed=''
-  for step in "$@"; do one_of step "$step" "$all pytorch"; done
+  for step in "$@"; do one_of step "$step" "$all pytorch kill"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

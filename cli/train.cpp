@@ -27,11 +27,15 @@ void make_directory(const std::filesystem::path& path) {
   if (error) throw IoError("'" + path.string() + "' cannot be made: " + error.message());
 }
 
+// As a whole or not at all, since a directory with this file is a run.
 void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+  const std::filesystem::path temporary = path.string() + ".tmp";
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
   stream << text;
   stream.close();
-  if (!stream) throw IoError("'" + path.string() + "' cannot be written");
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, path, error);
+  if (!stream || error) throw IoError("'" + path.string() + "' cannot be written");
 }
 
 // runs/digits-lenet, or the first runs/digits-lenet-2 … that is free.
@@ -57,11 +61,11 @@ RunDirectory prepare(const Request& request, const Recipe& recipe) {
     }
     std::error_code ignored;
     std::filesystem::remove_all(directory.checkpoints(), ignored);
-    for (const auto& path : {directory.weights(), directory.best(), directory.report()}) {
+    for (const auto& path :
+         {directory.config(), directory.weights(), directory.best(), directory.report()}) {
       std::filesystem::remove(path, ignored);
     }
   }
-  write_text(directory.config(), to_json(recipe));
   return directory;
 }
 
@@ -105,7 +109,9 @@ class Training {
       trainer_.add<train::EarlyStopping>(
           train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
     }
-    if (data_.tokenizer && !resumes) data_.tokenizer->save(directory_.tokenizer());
+    if (resumes) return;
+    if (data_.tokenizer) data_.tokenizer->save(directory_.tokenizer());
+    write_text(directory_.config(), to_json(recipe_));
   }
 
   void resume() {

@@ -1,0 +1,141 @@
+// Figures that take minutes, each beside its yardstick in the same run:
+//   extensor_long pipeline MNIST_DIRECTORY    loading and augmenting beside one batch in memory
+//   extensor_long files DIRECTORY             safetensors of 1 GB beside dd
+#include <extensor/extensor.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace extensor;
+
+namespace {
+
+double seconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> list) {
+  std::ranges::sort(list);
+  return list[list.size() / 2];
+}
+
+// ---- the pipeline
+// ----------------------------------------------------------------------------------
+
+// The same trainer for all: what differs is where batches come from.
+class Runner {
+ public:
+  explicit Runner(std::int64_t steps) : steps_(steps) {}
+  // Steps a second.
+  double rate(const data::DataLoader& loader) {
+    models::LeNet model;
+    optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
+    train::Trainer trainer(model, optimizer, {.epochs = 1000, .steps = steps_});
+    const double seconds = seconds_of([&] { trainer.fit(loader); });
+    return static_cast<double>(steps_) / seconds;
+  }
+
+ private:
+  std::int64_t steps_;
+};
+
+// Always the same batch.
+class OneBatch final : public data::Dataset {
+ public:
+  OneBatch(data::Batch batch, std::int64_t size) : batch_(std::move(batch)), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  data::Batch batch(const data::Request&) const override { return batch_; }
+
+ private:
+  data::Batch batch_;
+  std::int64_t size_;
+};
+
+void pipeline(const char* directory) {
+  const data::LabelledImages images = data::load_mnist(directory).train;
+  const std::vector<data::Transform> plain{data::normalize({0.1307}, {0.3081})};
+  const std::vector<data::Transform> moved{data::random_crop(2), plain[0]};
+  const data::DataLoaderOptions options{.batch_size = 64, .drop_last = true, .workers = 2};
+  const data::DataLoader loaded(data::ImageDataset(images, plain), options);
+  const data::DataLoader augmented(data::ImageDataset(images, moved), options);
+  const data::DataLoader cached(
+      OneBatch(*loaded.epoch(0).next(), images.labels.numel()),
+      {.batch_size = 64, .shuffle = false, .drop_last = true, .workers = 0});
+  Runner runner(600);
+  runner.rate(cached);
+  std::vector<double> of_cached, of_loaded, of_augmented, loaded_part, augmented_part;
+  for (int round = 0; round < 9; ++round) {
+    of_cached.push_back(runner.rate(cached));
+    of_loaded.push_back(runner.rate(loaded));
+    of_augmented.push_back(runner.rate(augmented));
+    loaded_part.push_back(of_loaded.back() / of_cached.back());
+    augmented_part.push_back(of_augmented.back() / of_cached.back());
+  }
+  std::printf("LeNet on MNIST, batches of 64, steps a second (medians of 9 rounds):\n"
+              "  one cached batch     %8.1f\n"
+              "  loaded by 2 workers  %8.1f  %5.1f %% of it\n"
+              "  and augmented        %8.1f  %5.1f %% of it\n",
+              median(of_cached), median(of_loaded), 100 * median(loaded_part),
+              median(of_augmented), 100 * median(augmented_part));
+}
+
+// ---- files
+// -----------------------------------------------------------------------------------------
+
+double dd_seconds(const std::string& arguments) {
+  const std::string command = "dd " + arguments + " bs=4M status=none";
+  return seconds_of([&] {
+    if (std::system(command.c_str()) != 0) std::exit(1);
+  });
+}
+
+void files(const std::string& directory) {
+  const std::string ours = directory + "/extensor_long.safetensors", theirs = directory + "/extensor_long.dd";
+  constexpr std::int64_t part = std::int64_t{64} << 20;
+  NamedTensors tensors;
+  for (int k = 0; k < 4; ++k) {
+    tensors.emplace_back("part." + std::to_string(k), rand({part}));
+  }
+  const double bytes = 4.0 * 4.0 * static_cast<double>(part);
+  std::vector<double> write, read, dd_write, dd_read, open;
+  save_safetensors(ours, tensors);
+  for (int round = 0; round < 5; ++round) {
+    // From memory that is as warm as ours: a file in the page cache.
+    dd_write.push_back(dd_seconds("if=" + ours + " of=" + theirs + " conv=fsync"));
+    write.push_back(seconds_of([&] { save_safetensors(ours, tensors); }));
+    dd_read.push_back(dd_seconds("if=" + ours + " of=/dev/null"));
+    read.push_back(seconds_of([&] { load_safetensors(ours); }));
+    open.push_back(seconds_of([&] { load_safetensors(ours, {.mmap = true}); }));
+  }
+  std::remove(ours.c_str());
+  std::remove(theirs.c_str());
+  const auto line = [&](const char* what, const std::vector<double>& own,
+                        const std::vector<double>& dd) {
+    std::printf("  %-6s %6.2f GB/s, dd %6.2f GB/s: %5.1f %%\n", what, bytes / median(own) / 1e9,
+                bytes / median(dd) / 1e9, 100 * median(dd) / median(own));
+  };
+  std::printf("safetensors of %.2f GB (medians of 5 rounds):\n", bytes / 1e9);
+  line("write", write, dd_write);
+  line("read", read, dd_read);
+  std::printf("  mmap   opened in %.2f ms\n", 1e3 * median(open));
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count == 3 && std::strcmp(words[1], "pipeline") == 0) {
+    pipeline(words[2]);
+  } else if (count == 3 && std::strcmp(words[1], "files") == 0) {
+    files(words[2]);
+  } else {
+    std::fputs("extensor_long pipeline MNIST_DIRECTORY | files DIRECTORY\n", stderr);
+    return 2;
+  }
+}
