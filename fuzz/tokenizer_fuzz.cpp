@@ -68,7 +68,7 @@ std::unique_ptr<data::Tokenizer> made_of(std::uint8_t kind, std::string_view res
     }
     case 2:
       return std::make_unique<data::BytePairTokenizer>(
-          data::BytePairTokenizer::train(rest.substr(0, rest.size() / 2), 256 + kind));
+          data::BytePairTokenizer::train(rest.substr(0, rest.size() / 2), 256 + kind / 8));
     default:
       return std::make_unique<data::CharacterTokenizer>(rest.substr(0, rest.size() / 2));
   }

@@ -14,28 +14,31 @@ namespace extensor::data {
 using detail::message;
 
 BytePairs::BytePairs(const std::string& label, TokenTable tokens) : tokens_(std::move(tokens)) {
+  constexpr std::uint32_t none = UINT32_MAX;
+  byte_tokens_.fill(none);
   for (std::size_t k = 0; k < tokens_.size(); ++k) {
-    if (tokens_[k].empty() || tokens_[k].size() > longest_token) {
-      io::damaged(label, "token ", k, " has ", tokens_[k].size(), " bytes (allowed: 1 to ",
+    const std::string_view token = tokens_[k];
+    if (token.empty() || token.size() > longest_token) {
+      io::damaged(label, "token ", k, " has ", token.size(), " bytes (allowed: 1 to ",
                   longest_token, ")");
     }
+    if (token.size() > 1) continue;
+    byte_tokens_[static_cast<unsigned char>(token.front())] = static_cast<std::uint32_t>(k);
+  }
+  if (const auto* missing = std::ranges::find(byte_tokens_, none); missing != byte_tokens_.end()) {
+    const auto byte = missing - byte_tokens_.begin();
+    io::damaged(label, "no token is byte ", byte, ", written ",
+                io::in_quotes(symbols_of(std::string(1, static_cast<char>(byte)))),
+                " (allowed: every byte is one)");
   }
   sorted_.resize(tokens_.size());
   std::iota(sorted_.begin(), sorted_.end(), 0U);
-  std::ranges::sort(sorted_, {}, [&](std::uint32_t k) { return std::pair(tokens_[k], k); });
-  const auto same = [&](std::uint32_t a, std::uint32_t b) { return tokens_[a] == tokens_[b]; };
-  if (const auto twice = std::ranges::adjacent_find(sorted_, same); twice != sorted_.end()) {
+  const auto bytes = [&](std::uint32_t k) { return tokens_[k]; };
+  std::ranges::stable_sort(sorted_, {}, bytes);
+  const auto twice = std::ranges::adjacent_find(sorted_, {}, bytes);
+  if (twice != sorted_.end()) {
     io::damaged(label, "the tokens ", twice[0], " and ", twice[1], " are both ",
-                io::in_quotes(symbols_of(tokens_[*twice])), " (allowed: every token once)");
-  }
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const char character = static_cast<char>(byte);
-    const std::optional<std::uint32_t> token = find(std::string_view(&character, 1));
-    if (!token) {
-      io::damaged(label, "no token is byte ", byte, ", written ",
-                  io::in_quotes(symbols_of({&character, 1})), " (allowed: every byte is one)");
-    }
-    byte_tokens_[byte] = *token;
+                io::in_quotes(symbols_of(bytes(*twice))), " (allowed: every token once)");
   }
 }
 
