@@ -17,7 +17,7 @@ namespace extensor::data {
 struct LabelledImages {
   Tensor images;  // uint8, [count, height, width] or [count, channels, height, width]
   Tensor labels;  // int64, [count], 0 … classes − 1
-  std::vector<std::string> classes;  // what they are called; may be empty
+  std::vector<std::string> classes = {};  // what they are called; may be empty
 };
 
 struct ImageSplits {
