@@ -29,22 +29,14 @@ double median(std::vector<double> list) {
 // ---- the pipeline
 // ----------------------------------------------------------------------------------
 
-// The same trainer for all: what differs is where batches come from.
-class Runner {
- public:
-  explicit Runner(std::int64_t steps) : steps_(steps) {}
-  // Steps a second.
-  double rate(const data::DataLoader& loader) {
-    models::LeNet model;
-    optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
-    train::Trainer trainer(model, optimizer, {.epochs = 1000, .steps = steps_});
-    const double seconds = seconds_of([&] { trainer.fit(loader); });
-    return static_cast<double>(steps_) / seconds;
-  }
-
- private:
-  std::int64_t steps_;
-};
+// Steps a second of the same trainer: what differs is where batches come from.
+double rate(const data::DataLoader& loader) {
+  constexpr std::int64_t steps = 600;
+  models::LeNet model;
+  optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
+  train::Trainer trainer(model, optimizer, {.epochs = 1000, .steps = steps});
+  return steps / seconds_of([&] { trainer.fit(loader); });
+}
 
 // Always the same batch.
 class OneBatch final : public data::Dataset {
@@ -68,22 +60,22 @@ void pipeline(const char* directory) {
   const data::DataLoader cached(
       OneBatch(*loaded.epoch(0).next(), images.labels.numel()),
       {.batch_size = 64, .shuffle = false, .drop_last = true, .workers = 0});
-  Runner runner(600);
-  runner.rate(cached);
+  rate(cached);
   std::vector<double> of_cached, of_loaded, of_augmented, loaded_part, augmented_part;
   for (int round = 0; round < 9; ++round) {
-    of_cached.push_back(runner.rate(cached));
-    of_loaded.push_back(runner.rate(loaded));
-    of_augmented.push_back(runner.rate(augmented));
+    of_cached.push_back(rate(cached));
+    of_loaded.push_back(rate(loaded));
+    of_augmented.push_back(rate(augmented));
     loaded_part.push_back(of_loaded.back() / of_cached.back());
     augmented_part.push_back(of_augmented.back() / of_cached.back());
   }
-  std::printf("LeNet on MNIST, batches of 64, steps a second (medians of 9 rounds):\n"
-              "  one cached batch     %8.1f\n"
-              "  loaded by 2 workers  %8.1f  %5.1f %% of it\n"
-              "  and augmented        %8.1f  %5.1f %% of it\n",
-              median(of_cached), median(of_loaded), 100 * median(loaded_part),
-              median(of_augmented), 100 * median(augmented_part));
+  std::printf(
+      "LeNet on MNIST, batches of 64, steps a second (medians of 9 rounds):\n"
+      "  one cached batch     %8.1f\n"
+      "  loaded by 2 workers  %8.1f  %5.1f %% of it\n"
+      "  and augmented        %8.1f  %5.1f %% of it\n",
+      median(of_cached), median(of_loaded), 100 * median(loaded_part), median(of_augmented),
+      100 * median(augmented_part));
 }
 
 // ---- files
@@ -97,7 +89,8 @@ double dd_seconds(const std::string& arguments) {
 }
 
 void files(const std::string& directory) {
-  const std::string ours = directory + "/extensor_long.safetensors", theirs = directory + "/extensor_long.dd";
+  const std::string ours = directory + "/extensor_long.safetensors",
+                    theirs = directory + "/extensor_long.dd";
   constexpr std::int64_t part = std::int64_t{64} << 20;
   NamedTensors tensors;
   for (int k = 0; k < 4; ++k) {

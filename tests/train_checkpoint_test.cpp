@@ -35,12 +35,7 @@ Checkpoint sample(double mark = 1) {
 }
 
 void expect_same(const Checkpoint& a, const Checkpoint& b) {
-  ASSERT_EQ(a.tensors.size(), b.tensors.size());
-  for (std::size_t k = 0; k < a.tensors.size(); ++k) {
-    EXPECT_EQ(a.tensors[k].first, b.tensors[k].first);
-    EXPECT_TRUE(array_equal(a.tensors[k].second, b.tensors[k].second)) << a.tensors[k].first;
-    EXPECT_EQ(a.tensors[k].second.dtype(), b.tensors[k].second.dtype());
-  }
+  test_support::expect_same(a.tensors, b.tensors);
   ASSERT_EQ(a.numbers.size(), b.numbers.size());
   for (const auto& [name, value] : a.numbers) {
     const double other = b.numbers.at(name);
@@ -94,8 +89,7 @@ TEST(Checkpoint, NoticesEveryTruncation) {
   save_checkpoint(directory / "a", sample());
   const std::string whole = read_file(directory / "a");
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    const io::MemorySource source("cut",
-                                  std::as_bytes(std::span(whole).first(length)));
+    const io::MemorySource source("cut", std::as_bytes(std::span(whole).first(length)));
     EXPECT_THROW(read_checkpoint(source), FormatError) << length;
   }
 }
@@ -106,8 +100,7 @@ TEST(Checkpoint, SaysWhichTensorIsDamaged) {
   std::string bytes = read_file(directory / "a");
   bytes[bytes.size() - 3] ^= 4;  // in "model.count", the last but for what is smaller
   write_file(directory / "a", bytes);
-  const std::string text =
-      message_of<FormatError>([&] { load_checkpoint(directory / "a"); });
+  const std::string text = message_of<FormatError>([&] { load_checkpoint(directory / "a"); });
   EXPECT_NE(text.find("is damaged: its checksum is"), std::string::npos) << text;
   EXPECT_NE(text.find("tensor '"), std::string::npos) << text;
 }
@@ -115,8 +108,7 @@ TEST(Checkpoint, SaysWhichTensorIsDamaged) {
 TEST(Checkpoint, IsNoOtherFile) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "a", {{"x", ones({2})}});
-  const std::string text =
-      message_of<FormatError>([&] { load_checkpoint(directory / "a"); });
+  const std::string text = message_of<FormatError>([&] { load_checkpoint(directory / "a"); });
   EXPECT_NE(text.find("is no checkpoint"), std::string::npos) << text;
 }
 
@@ -150,7 +142,7 @@ TEST(Checkpoint, EveryFaultLeavesAWholeOne) {
 
 TEST(Checkpoints, KeepTheNewest) {
   const TemporaryDirectory directory;
-  const Checkpoints all(directory / "deep" , 2);
+  const Checkpoints all(directory / "deep", 2);
   EXPECT_FALSE(all.newest().has_value());
   for (int step : {5, 10, 99'999'999, 100'000'000}) all.save(step, sample(step));
   ASSERT_EQ(all.list().size(), 2U);
