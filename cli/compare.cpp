@@ -93,11 +93,13 @@ void add_compare_command(CLI::App& app) {
   command->add_option("first", first, "A .safetensors, .npy or .npz file, or a run's directory")
       ->required();
   command->add_option("second", second, "Another")->required();
-  command->add_option("--tolerance", tolerance,
-                      "Differences up to this part of a tensor's largest element do not count")
+  command
+      ->add_option("--tolerance", tolerance,
+                   "Differences up to this part of a tensor's largest element do not count")
       ->check(CLI::NonNegativeNumber);
-  command->footer("Exit code 1 where they differ.\n\nExample:\n"
-                  "  extensor compare runs/a/model.safetensors runs/b/model.safetensors");
+  command->footer(
+      "Exit code 1 where they differ.\n\nExample:\n"
+      "  extensor compare runs/a/model.safetensors runs/b/model.safetensors");
   command->callback([] {
     if (!run(first, second, tolerance)) throw CLI::RuntimeError(1);
   });

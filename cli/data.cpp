@@ -118,7 +118,8 @@ Preparation preparation_of(const Recipe& recipe) {
                           pictures.deviation};
   // VGG halves its pictures five times.
   constexpr std::int64_t least = 32;
-  if (recipe.model == "vgg16" && pictures.side < least) preparation.height = preparation.width = least;
+  if (recipe.model == "vgg16" && pictures.side < least)
+    preparation.height = preparation.width = least;
   return preparation;
 }
 
@@ -128,8 +129,7 @@ std::vector<data::Transform> steps_of(const Preparation& preparation) {
 }
 
 Data load_data(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer) {
-  return recipe.dataset == "text" ? load_text(recipe, std::move(tokenizer))
-                                  : load_pictures(recipe);
+  return recipe.dataset == "text" ? load_text(recipe, std::move(tokenizer)) : load_pictures(recipe);
 }
 
 std::int64_t class_count(const std::string& dataset) {

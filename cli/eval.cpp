@@ -31,9 +31,9 @@ void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::
       if (j != k && matrix.at(k, j) > (other < 0 ? 0 : matrix.at(k, other))) other = j;
     }
     const auto name = [&](std::int64_t at) { return names.at(static_cast<std::size_t>(at)); };
-    rows.push_back({name(k), percent(matrix.precision(k)), percent(matrix.recall(k)),
-                    percent(matrix.f1(k)),
-                    other < 0 ? "" : name(other) + " (" + std::to_string(matrix.at(k, other)) + ")"});
+    rows.push_back(
+        {name(k), percent(matrix.precision(k)), percent(matrix.recall(k)), percent(matrix.f1(k)),
+         other < 0 ? "" : name(other) + " (" + std::to_string(matrix.at(k, other)) + ")"});
   }
   std::cout << table(rows);
 }
@@ -43,15 +43,14 @@ void run(const std::string& path, const std::string& data, bool json) {
   if (!data.empty()) trained.recipe.data = data;
   const Data all = load_data(trained.recipe, std::move(trained.tokenizer));
   const bool is_text = trained.recipe.dataset == "text";
-  const data::DataLoader loader(
-      all.held_out,
-      {.batch_size = is_text ? 32 : 256, .shuffle = false,
-       .workers = static_cast<int>(trained.recipe.workers)});
+  const data::DataLoader loader(all.held_out,
+                                {.batch_size = is_text ? 32 : 256,
+                                 .shuffle = false,
+                                 .workers = static_cast<int>(trained.recipe.workers)});
   const train::Evaluation result = train::evaluate(trained.model, loader);
   if (json) {
-    nlohmann::ordered_json object{{"examples", result.examples},
-                                  {"loss", result.loss},
-                                  {"accuracy", result.accuracy}};
+    nlohmann::ordered_json object{
+        {"examples", result.examples}, {"loss", result.loss}, {"accuracy", result.accuracy}};
     if (is_text) object["perplexity"] = train::perplexity(result.loss);
     if (result.confusion) {
       object["macro_f1"] = result.confusion->macro_f1();

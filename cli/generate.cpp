@@ -58,12 +58,14 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--prompt", options.prompt, "How it begins");
   command->add_option("--tokens", options.tokens, "How many tokens are written")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
-  command->add_option("--temperature", options.temperature, "0: always the likeliest; 1: as learned")
+  command
+      ->add_option("--temperature", options.temperature, "0: always the likeliest; 1: as learned")
       ->check(CLI::Range(0.0, 100.0));
   command->add_option("--top-k", options.top_k, "Only the k likeliest; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
   command->add_option("--seed", options.seed, "Another seed, another text");
-  command->footer("Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
+  command->footer(
+      "Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
   command->callback([] {
     const Trained trained = load_trained(run);
     if (!trained.tokenizer) {

@@ -20,9 +20,9 @@ struct Preparation {
 
 struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
-  std::vector<std::string> classes;               // of pictures
-  data::LabelledImages pictures;                  // held out, as they are
-  std::unique_ptr<data::Tokenizer> tokenizer;     // of text
+  std::vector<std::string> classes;            // of pictures
+  data::LabelledImages pictures;               // held out, as they are
+  std::unique_ptr<data::Tokenizer> tokenizer;  // of text
 };
 
 // Where a run's directory has its parts.

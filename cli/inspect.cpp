@@ -103,7 +103,8 @@ void print_histogram(const Statistics& of) {
 
 std::string shape_text(const Tensor& tensor) {
   std::string text;
-  for (const std::int64_t size : tensor.shape()) text += (text.empty() ? "" : " × ") + std::to_string(size);
+  for (const std::int64_t size : tensor.shape())
+    text += (text.empty() ? "" : " × ") + std::to_string(size);
   return text.empty() ? "scalar" : text;
 }
 

@@ -41,8 +41,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& r,
   }
   if (r.optimizer == "sgd") {
     return std::make_unique<optim::SGD>(
-        parameters,
-        SgdOptions{.lr = r.lr, .momentum = r.momentum, .weight_decay = r.weight_decay});
+        parameters, SgdOptions{.lr = r.lr, .momentum = r.momentum, .weight_decay = r.weight_decay});
   }
   if (r.optimizer == "rmsprop") {
     return std::make_unique<optim::RMSprop>(
@@ -77,9 +76,8 @@ Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_
   }
   if (r.schedule == "cosine") {
     add(std::make_unique<optim::CosineAnnealingLR>(
-        optimizer,
-        optim::CosineAnnealingLROptions{.t_max = std::max<std::int64_t>(1, steps - warmup),
-                                        .eta_min = r.lr / 10}));
+        optimizer, optim::CosineAnnealingLROptions{
+                       .t_max = std::max<std::int64_t>(1, steps - warmup), .eta_min = r.lr / 10}));
   }
   if (schedule.parts.size() == 2) {
     add(std::make_unique<optim::SequentialLR>(
@@ -102,9 +100,10 @@ Trained load_trained(const std::filesystem::path& path) {
   const std::filesystem::path weights =
       std::filesystem::exists(directory.best()) ? directory.best() : directory.weights();
   if (!std::filesystem::exists(weights)) {
-    throw IoError("'" + path.string() +
-                  "' has no weights yet: the run was not evaluated so far (extensor train --resume " +
-                  path.string() + ")");
+    throw IoError(
+        "'" + path.string() +
+        "' has no weights yet: the run was not evaluated so far (extensor train --resume " +
+        path.string() + ")");
   }
   nn::AnyLayer model =
       make_model(recipe, class_count(recipe.dataset), tokenizer ? tokenizer->size() : 0);

@@ -67,7 +67,8 @@ std::string likeliest(const Tensor& logits, const std::vector<std::string>& clas
   const auto parts = softmax(logits.to(float64), -1).to_vector<double>();
   std::vector<std::size_t> order(parts.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
   std::string text;
   for (std::size_t k = 0; k < std::min(order.size(), static_cast<std::size_t>(top)); ++k) {
     char part[32];
@@ -112,7 +113,8 @@ void add_predict_command(CLI::App& app) {
       ->required();
   command->add_option("--top", request.top, "How many classes are shown")
       ->check(CLI::Range(1, 1000));
-  command->add_flag("--invert", request.invert, "Dark on light, where the network knows light on dark");
+  command->add_flag("--invert", request.invert,
+                    "Dark on light, where the network knows light on dark");
   command->footer(
       "Examples:\n  extensor predict runs/digits-lenet three.png scans/ --invert\n"
       "  extensor predict runs/text-transformer \"To be\"");

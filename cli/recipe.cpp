@@ -149,8 +149,8 @@ Recipe usual(const std::string& dataset, const std::string& model) {
   return r;
 }
 
-const std::vector<std::string> datasets = {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100",
-                                           "text"};
+const std::vector<std::string> datasets = {"digits",  "mnist",    "fashion-mnist",
+                                           "cifar10", "cifar100", "text"};
 
 std::string usual_model(const std::string& dataset) {
   if (dataset == "text") return "transformer";

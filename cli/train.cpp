@@ -146,9 +146,9 @@ class Training {
 
   data::DataLoaderOptions loader_options(bool training) const {
     constexpr std::int64_t evaluated_together = 256;
-    return {.batch_size = training ? recipe_.batch_size
-                                   : std::max(recipe_.batch_size,
-                                              data_.tokenizer ? 32 : evaluated_together),
+    return {.batch_size =
+                training ? recipe_.batch_size
+                         : std::max(recipe_.batch_size, data_.tokenizer ? 32 : evaluated_together),
             .shuffle = training,
             .drop_last = training && data_.training->size() >= recipe_.batch_size,
             .workers = static_cast<int>(recipe_.workers),
@@ -221,7 +221,8 @@ train::Report Training::report(const train::Outcome& outcome,
                           static_cast<double>(recipe_.batch_size * recipe_.accumulate);
   train::Report report;
   report.title = recipe_.model + " on " + recipe_.dataset;
-  if (!data_.tokenizer) report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
+  if (!data_.tokenizer)
+    report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
   report.facts.emplace_back("held-out loss", decimals(evaluation.loss, 4));
   if (data_.tokenizer) {
     report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
@@ -235,13 +236,13 @@ train::Report Training::report(const train::Outcome& outcome,
   report.mistakes = pictures_of(data_, evaluation.worst);
   report.model = reference_.summary();
   report.configuration = fields_of(recipe_);
-  report.timings = {{"all", decimals(outcome.seconds, 2) + " s"},
-                    {"a step, with evaluations and checkpoints",
-                     decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
-                    {"examples a second, the same", with_commas(std::llround(
-                                                        examples / outcome.seconds))},
-                    {"threads", std::to_string(get_num_threads())},
-                    {"version", version()}};
+  report.timings = {
+      {"all", decimals(outcome.seconds, 2) + " s"},
+      {"a step, with evaluations and checkpoints",
+       decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
+      {"examples a second, the same", with_commas(std::llround(examples / outcome.seconds))},
+      {"threads", std::to_string(get_num_threads())},
+      {"version", version()}};
   return report;
 }
 
@@ -255,8 +256,7 @@ void Training::finish(const train::Outcome& outcome) {
   train::write_report(directory_.report(), page);
 
   if (outcome.end == train::End::stopped_early) {
-    std::cout << "ended early, after " << recipe_.patience
-              << " evaluations without a better one\n";
+    std::cout << "ended early, after " << recipe_.patience << " evaluations without a better one\n";
   }
   if (data_.tokenizer) {
     std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "

@@ -179,5 +179,21 @@ TEST(NnModule, SequentialOfFunctions) {
   EXPECT_THROW(model[2], IndexError);
 }
 
+// A member whose constructor is explicit, left to its default, hides none of the others.
+struct WithDefaults : nn::Module<WithDefaults> {
+  nn::Linear first{2, 3};
+  nn::Flatten flat;
+  nn::Dropout dropout;
+  nn::Linear second{3, 1};
+};
+
+TEST(NnModule, FindsMembersBesideExplicitDefaults) {
+  WithDefaults model;
+  const auto parameters = model.named_parameters();
+  ASSERT_EQ(parameters.size(), 4U);
+  EXPECT_EQ(parameters[0].first, "first.weight");
+  EXPECT_EQ(parameters[3].first, "second.bias");
+}
+
 }  // namespace
 }  // namespace extensor

@@ -498,8 +498,8 @@ LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const 
   const Tensor nonzero = where(is_zero, s.one(), miss);
   // factor · miss^exponent, 0 where miss is.
   const auto term = [&](double factor, double exponent) {
-    if (factor == 0) return nothing;
-    return where(is_zero, nothing, multiply(power(nonzero, exponent), factor));
+    return factor == 0 ? nothing
+                       : where(is_zero, nothing, multiply(power(nonzero, exponent), factor));
   };
   const Tensor m = power(miss, gamma), m1 = term(gamma, gamma - 1),
                m2 = term(gamma * (gamma - 1), gamma - 2);

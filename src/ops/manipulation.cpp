@@ -68,6 +68,7 @@ namespace {
 
 std::vector<DType> dtypes_of(const std::vector<Tensor>& tensors) {
   std::vector<DType> dtypes;
+  dtypes.reserve(tensors.size());
   for (const Tensor& tensor : tensors) dtypes.push_back(tensor.dtype());
   return dtypes;
 }
@@ -86,6 +87,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
   if (tensors.empty()) throw ValueError("concatenate: needs one tensor at least, got none");
   if (detail::records(tensors)) {
     std::vector<Shape> shapes;
+    shapes.reserve(tensors.size());
     for (const Tensor& tensor : tensors) shapes.push_back(tensor.shape());
     return detail::record("concatenate", std::span(tensors),
                           detail::unrecorded([&] { return concatenate(tensors, axis); }),

@@ -16,7 +16,7 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string unit;       // behind the numbers: " %"
+  std::string unit;         // behind the numbers: " %"
   bool may_be_log = false;  // where the values range widely, their logarithms are drawn
   std::vector<Series> series;
 };

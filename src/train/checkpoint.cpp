@@ -105,8 +105,8 @@ void check_sums(const std::string& label, const Safetensors& file) {
   const std::string* format = find(file.metadata, format_key);
   if (format == nullptr || *format != format_name) {
     io::damaged(label, "is no checkpoint: its format is ",
-                format == nullptr ? "not said" : in_quotes(*format), " (allowed: ",
-                in_quotes(format_name), ")");
+                format == nullptr ? "not said" : in_quotes(*format),
+                " (allowed: ", in_quotes(format_name), ")");
   }
   const std::string* sum = find(file.metadata, sum_key);
   if (sum == nullptr || *sum != checksum_of(file.metadata)) {

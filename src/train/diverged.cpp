@@ -61,18 +61,18 @@ void throw_diverged(std::int64_t step, const ModelReference& model, const data::
   } else {
     reason = "weights and inputs are finite, so it overflows between them";
   }
-  throw DivergedError(message("Trainer: the loss of step ", step, " is ", loss, ": ", reason,
-                              advice));
+  throw DivergedError(
+      message("Trainer: the loss of step ", step, " is ", loss, ": ", reason, advice));
 }
 
 void throw_diverged(std::int64_t step, const ModelReference& model, double gradient_norm) {
   const NoGrad off;
   const std::string gradients =
       not_finite(model, [](const Tensor& parameter) { return parameter.grad(); });
-  throw DivergedError(message("Trainer: the norm of the gradients of step ", step, " is ",
-                              gradient_norm, ": not finite are those of ",
-                              gradients.empty() ? "none, their sum of squares overflows" : gradients,
-                              advice));
+  throw DivergedError(
+      message("Trainer: the norm of the gradients of step ", step, " is ", gradient_norm,
+              ": not finite are those of ",
+              gradients.empty() ? "none, their sum of squares overflows" : gradients, advice));
 }
 
 }  // namespace extensor::train

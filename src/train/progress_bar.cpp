@@ -75,9 +75,9 @@ struct ProgressBar::State {
   std::int64_t last_step = 0, epochs = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();
   double accuracy = std::numeric_limits<double>::quiet_NaN();
-  double rate = 0, step_rate = 0;               // a second
-  double since = -1, shown = -1;                // in seconds of the run
-  std::int64_t examples = 0, steps = 0;         // since then
+  double rate = 0, step_rate = 0;        // a second
+  double since = -1, shown = -1;         // in seconds of the run
+  std::int64_t examples = 0, steps = 0;  // since then
 };
 
 // Means that forget, and the rate since training went on.
@@ -123,15 +123,16 @@ void ProgressBar::step(const StepRecord& step) {
   const std::string place = message("epoch ", step.epoch, "/", std::max(state.epochs, step.epoch));
   if (!state.terminal) {
     if (!first) {
-      state.print(message(place, "  step ", step.step, "/", state.last_step, "  ",
-                          state.status(step)));
+      state.print(
+          message(place, "  step ", step.step, "/", state.last_step, "  ", state.status(step)));
     }
     return;
   }
   const std::string status = state.status(step);
   const int room = terminal_columns() - static_cast<int>(place.size() + status.size()) - 5;
   const int length = std::clamp(room, 0, 30);
-  const auto filled = static_cast<int>(length * step.batch / std::max<std::int64_t>(1, step.batches));
+  const auto filled =
+      static_cast<int>(length * step.batch / std::max<std::int64_t>(1, step.batches));
   std::string bar;
   for (int k = 0; k < length; ++k) bar += k < filled ? "█" : "░";
   state.show(message(place, " ", bar, " ", status));

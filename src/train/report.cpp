@@ -66,9 +66,9 @@ Curves curves_of(const std::string& label, const std::string& text) {
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     ++number;
-    const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            text.begin() + static_cast<std::ptrdiff_t>(end),
-                                            nullptr, false);
+    const auto line =
+        nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     begin = end + 1;
     if (!line.is_object()) io::damaged(label, "line ", number, " is no JSON object");
     const auto type = line.value("type", std::string());
@@ -165,15 +165,14 @@ std::string confusion_table(const Report& report) {
     body += message("<tr><th>", escaped(class_name(report, target)), "</th>");
     for (std::int64_t k = 0; k < classes; ++k) {
       const std::int64_t count = matrix.at(target, k);
-      const double part =
-          all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
+      const double part = all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
       // Mistakes are rare: a root makes them visible.
       const double shade = k == target ? 0.85 * part : std::min(0.9, 1.5 * std::sqrt(part));
       char style[64];
       std::snprintf(style, sizeof style, "style=\"--shade:%.2f\"", shade);
-      body += message("<td class=\"", k == target ? "right" : "wrong", "\" ",
-                      count == 0 ? "" : style, ">", count == 0 ? "" : std::to_string(count),
-                      "</td>");
+      body +=
+          message("<td class=\"", k == target ? "right" : "wrong", "\" ", count == 0 ? "" : style,
+                  ">", count == 0 ? "" : std::to_string(count), "</td>");
     }
     body += message("<td class=\"gap\">", percent(matrix.recall(target)), "</td><td>",
                     percent(matrix.precision(target)), "</td><td>", percent(matrix.f1(target)),
@@ -210,8 +209,8 @@ std::string gallery(const std::vector<ReportPicture>& pictures) {
   std::string body;
   for (const ReportPicture& picture : pictures) {
     body += message("<figure class=\"picture\"><img alt=\"", escaped(picture.caption),
-                    "\" src=\"data:image/png;base64,", png_of(picture.image),
-                    "\"><figcaption>", escaped(picture.caption), "</figcaption></figure>");
+                    "\" src=\"data:image/png;base64,", png_of(picture.image), "\"><figcaption>",
+                    escaped(picture.caption), "</figcaption></figure>");
   }
   return body.empty() ? "" : message("<div class=\"gallery\">", body, "</div>");
 }

@@ -90,8 +90,8 @@ void Trainer::take(const data::Batch& batch, std::int64_t parts, Gathered& gathe
 
 StepRecord Trainer::finish_step(const Gathered& gathered, const data::DataLoader& training) {
   StepRecord record;
-  const double limit = options_.clip_norm > 0 ? options_.clip_norm
-                                              : std::numeric_limits<double>::infinity();
+  const double limit =
+      options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
   record.gradient_norm = optim::clip_grad_norm(parameters_, limit);
   if (!std::isfinite(record.gradient_norm)) {
     throw_diverged(at_.step + 1, model_, record.gradient_norm);
@@ -153,8 +153,7 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
   while (at_.step < last && !early && !interrupted) {
     data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
     while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
-      const std::int64_t parts =
-          std::min(options_.accumulate, training.batches() - at_.batch);
+      const std::int64_t parts = std::min(options_.accumulate, training.batches() - at_.batch);
       Gathered gathered;
       for (std::int64_t part = 0; part < parts; ++part) {
         take(*epoch.next(), parts, gathered);
@@ -182,9 +181,7 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
       if (epoch_ends) break;
     }
   }
-  outcome.end = early                  ? End::stopped_early
-                : at_.step < last      ? End::interrupted
-                                       : End::finished;
+  outcome.end = early ? End::stopped_early : at_.step < last ? End::interrupted : End::finished;
   outcome.step = at_.step;
   outcome.epoch = at_.epoch;
   outcome.seconds = seconds_now();

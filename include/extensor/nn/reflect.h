@@ -23,16 +23,18 @@ constexpr bool is_made_from(std::index_sequence<k...>) {
   return requires { T{{}, (static_cast<void>(k), Anything{})...}; };
 }
 
-template <class T, std::size_t count = 0>
+inline constexpr std::size_t most_members = 24;
+
+// The most that it can be made from: fewer may not do, where a member that is left out has an
+// explicit constructor.
+template <class T, std::size_t count = most_members + 1>
 consteval std::size_t member_count() {
-  if constexpr (is_made_from<T>(std::make_index_sequence<count + 1>())) {
-    return member_count<T, count + 1>();
-  } else {
+  if constexpr (count == 0 || is_made_from<T>(std::make_index_sequence<count>())) {
     return count;
+  } else {
+    return member_count<T, count - 1>();
   }
 }
-
-inline constexpr std::size_t most_members = 24;
 
 // function(member…) of all members of `object`.
 template <class T, class Function>
@@ -40,6 +42,9 @@ constexpr auto with_members(T& object, const Function& function) {
   constexpr std::size_t n = member_count<std::remove_const_t<T>>();
   static_assert(n <= most_members,
                 "a module of this many members has to name them itself: give it a member function "
+                "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
+  static_assert(n > 0 || std::is_empty_v<T>,
+                "the members of this module cannot be found: give it a member function "
                 "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
   // clang-format off
   if constexpr (n == 0) { return function(); }

@@ -43,7 +43,7 @@ struct TrainerOptions {
   std::filesystem::path checkpoints = {};  // their directory; empty: none are written
   std::int64_t checkpoint_every = 0;       // steps; 0: after every epoch
   std::int64_t keep_checkpoints = 2;
-  std::string configuration = {};  // UTF-8, kept in every checkpoint
+  std::string configuration = {};   // UTF-8, kept in every checkpoint
   std::function<bool()> stop = {};  // asked after every step: true ends the run, to be resumed
 };
 
@@ -87,7 +87,7 @@ class Trainer {
   struct Place {
     std::int64_t step = 0, epoch = 0, batch = 0;
     double seconds = 0;
-    double loss_sum = 0;         // over the steps since the last evaluation
+    double loss_sum = 0;  // over the steps since the last evaluation
     std::int64_t loss_steps = 0;
   };
   struct Gathered;
