@@ -202,13 +202,15 @@ class Training {
 };
 
 std::vector<train::ReportPicture> pictures_of(const Data& data,
-                                              const std::vector<train::Mistake>& mistakes) {
+                                              const std::vector<train::Judged>& worst) {
   std::vector<train::ReportPicture> pictures;
-  pictures.reserve(mistakes.size());
-  for (const train::Mistake& mistake : mistakes) {
-    pictures.push_back({data.pictures.images[{mistake.index}].contiguous(),
-                        data.classes.at(static_cast<std::size_t>(mistake.target)) + ", taken for " +
-                            data.classes.at(static_cast<std::size_t>(mistake.prediction))});
+  pictures.reserve(worst.size());
+  const auto name = [&](std::int64_t k) { return data.classes.at(static_cast<std::size_t>(k)); };
+  for (const train::Judged& one : worst) {
+    const std::string certainty = percent(std::exp(-one.loss));
+    pictures.push_back({data.pictures.images[{one.index}].contiguous(),
+                        one.is_right() ? name(one.target) + ", with " + certainty
+                                       : name(one.target) + ", taken for " + name(one.prediction)});
   }
   return pictures;
 }
@@ -233,7 +235,9 @@ train::Report Training::report(const train::Outcome& outcome,
   report.log = directory_.log();
   report.confusion = evaluation.confusion;
   report.classes = data_.classes;
-  report.mistakes = pictures_of(data_, evaluation.worst);
+  report.pictures = pictures_of(data_, evaluation.worst);
+  const bool all_right = !evaluation.worst.empty() && evaluation.worst.front().is_right();
+  report.pictures_title = all_right ? "No mistakes; least certain of" : "Worst mistakes";
   report.model = reference_.summary();
   report.configuration = fields_of(recipe_);
   report.timings = {

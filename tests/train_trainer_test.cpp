@@ -296,7 +296,10 @@ TEST(Evaluate, CountsWhatIsRight) {
   ASSERT_TRUE(result.confusion.has_value());
   EXPECT_EQ(result.confusion->at(1, 2), 1);
   EXPECT_EQ(result.confusion->at(2, 0), 1);
-  ASSERT_EQ(result.worst.size(), 2U);
+  ASSERT_EQ(result.worst.size(), 4U);  // the mistakes, then what was right but less certain
+  EXPECT_EQ(result.worst[2].index, 0);
+  EXPECT_EQ(result.worst[3].index, 1);
+  EXPECT_TRUE(result.worst[2].is_right() && !result.worst[1].is_right());
   EXPECT_EQ(result.worst[0].index, 3);
   EXPECT_EQ(result.worst[0].prediction, 0);
   EXPECT_EQ(result.worst[1].index, 2);

@@ -27,21 +27,21 @@ std::int64_t count_right(const Tensor& outputs, const Tensor& targets) {
 namespace {
 
 void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t most,
-                std::vector<Mistake>& worst) {
+                std::vector<Judged>& worst) {
   const Tensor losses =
       cross_entropy(outputs, batch.targets, {}, Reduction::none).to(DType::float64);
   const Tensor predictions = argmax(outputs, -1), targets = batch.targets.to(DType::int64);
   const auto loss = losses.to_vector<double>();
   const auto prediction = predictions.to_vector<std::int64_t>();
   const auto target = targets.to_vector<std::int64_t>();
+  worst.reserve(worst.size() + loss.size());
   for (std::size_t k = 0; k < loss.size(); ++k) {
-    if (prediction[k] == target[k]) continue;
     worst.push_back({batch.indices[k], target[k], prediction[k], loss[k]});
   }
-  // NaN is worst of all; of equals the first example is.
-  const auto order = [](const Mistake& mistake) {
-    const bool is_number = mistake.loss == mistake.loss;
-    return std::tuple(is_number, is_number ? -mistake.loss : 0, mistake.index);
+  // Mistakes first. NaN is worst of all; of equals the first example is.
+  const auto order = [](const Judged& one) {
+    const bool is_number = one.loss == one.loss;
+    return std::tuple(one.is_right(), is_number, is_number ? -one.loss : 0, one.index);
   };
   std::ranges::sort(worst, {}, order);
   if (std::ssize(worst) > most) worst.resize(static_cast<std::size_t>(most));

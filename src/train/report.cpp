@@ -99,9 +99,9 @@ std::string text_of(const std::filesystem::path& path) {
 // ---- the parts
 // -------------------------------------------------------------------------------------
 
-std::string section(const char* title, const std::string& body) {
+std::string section(const std::string& title, const std::string& body) {
   if (body.empty()) return {};
-  return message("<section><h2>", title, "</h2>", body, "</section>\n");
+  return message("<section><h2>", escaped(title), "</h2>", body, "</section>\n");
 }
 
 std::string tiles(const Rows& facts) {
@@ -222,9 +222,10 @@ std::string preformatted(const std::string& text) {
 std::string list_of(const Rows& rows) {
   std::string body;
   for (const auto& [name, value] : rows) {
-    body += message("<tr><th>", escaped(name), "</th><td>", escaped(value), "</td></tr>");
+    if (value.empty()) continue;
+    body += message("<div><dt>", escaped(name), "</dt><dd>", escaped(value), "</dd></div>");
   }
-  return body.empty() ? "" : message("<table class=\"list\">", body, "</table>");
+  return body.empty() ? "" : message("<dl>", body, "</dl>");
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ void write_report(const std::filesystem::path& path, const Report& report) {
       escaped(report.title), "</title><style>", report_style, "</style></head><body><main>\n<h1>",
       escaped(report.title), "</h1>\n", tiles(report.facts), section("Curves", charts(curves)),
       section("Confusion matrix", confusion_table(report)),
-      section("Worst mistakes", gallery(report.mistakes)),
+      section(report.pictures_title, gallery(report.pictures)),
       section("A sample", preformatted(report.sample)),
       section("Layers", preformatted(report.model)),
       section("Configuration", list_of(report.configuration)),

@@ -46,8 +46,11 @@ th{font-weight:600;color:var(--soft)}
 background:#000;display:block}
 figcaption{font-size:12px;color:var(--soft);margin-top:4px}
 pre{margin:0;font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-x:auto}
-.list th{text-align:left;padding:3px 24px 3px 0;vertical-align:top;white-space:nowrap}
-.list td{padding:3px 0;word-break:break-word}
+dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:2px 28px;margin:0}
+dl div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--line);
+padding:3px 0}
+dt{color:var(--soft)}
+dd{margin:0;text-align:right;word-break:break-word;font-variant-numeric:tabular-nums}
 )css";
 
 }  // namespace extensor::train

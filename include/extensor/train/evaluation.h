@@ -23,11 +23,12 @@ using Loss = std::function<Tensor(const Tensor& outputs, const Tensor& targets)>
 // [n, length] …
 Tensor classification_loss(const Tensor& logits, const Tensor& targets);
 
-// Where the model was most wrong.
-struct Mistake {
+// What a model made of one example.
+struct Judged {
   std::int64_t index = 0;  // of the example
   std::int64_t target = 0, prediction = 0;
   double loss = 0;
+  bool is_right() const { return target == prediction; }
 };
 
 struct Evaluation {
@@ -35,12 +36,12 @@ struct Evaluation {
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN where targets are no classes
   std::int64_t examples = 0;
   std::optional<ConfusionMatrix> confusion;  // where outputs are [n, classes], at most 1000 of them
-  std::vector<Mistake> worst;                // the highest loss first
+  std::vector<Judged> worst;                 // mistakes first, then by loss, the highest first
 };
 
 struct EvaluationOptions {
   Loss loss = classification_loss;
-  std::int64_t worst = 0;    // how many mistakes are kept
+  std::int64_t worst = 0;    // how many of the worst are kept
   std::int64_t batches = 0;  // the first so many; 0: all
 };
 

@@ -24,7 +24,8 @@ struct Report {
   std::filesystem::path log;                               // what JsonLog wrote
   std::optional<ConfusionMatrix> confusion = {};
   std::vector<std::string> classes = {};  // what they are called; numbers without
-  std::vector<ReportPicture> mistakes = {};
+  std::string pictures_title = "Worst mistakes";
+  std::vector<ReportPicture> pictures = {};
   std::string sample = {};  // text that the model wrote
   std::string model = {};   // its table of layers
   std::vector<std::pair<std::string, std::string>> configuration = {};
