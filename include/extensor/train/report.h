@@ -20,8 +20,9 @@ struct ReportPicture {
 
 struct Report {
   std::string title;
-  std::vector<std::pair<std::string, std::string>> facts;  // {"accuracy", "99.31 %"}, shown large
-  std::filesystem::path log;                               // what JsonLog wrote
+  std::vector<std::pair<std::string, std::string>> facts =
+      {};                          // {"accuracy", "99.31 %"}, shown large
+  std::filesystem::path log = {};  // what JsonLog wrote
   std::optional<ConfusionMatrix> confusion = {};
   std::vector<std::string> classes = {};  // what they are called; numbers without
   std::string pictures_title = "Worst mistakes";
