@@ -45,7 +45,7 @@ std::vector<data::Transform> steps_of(const Preparation& preparation);
 // IoError, FormatError.
 Data load_data(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer = nullptr);
 
-// `classes`: pictures'; `vocabulary`: text's tokens. ValueError.
+// `classes`: pictures'; `vocabulary`: text's tokens.
 nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t vocabulary);
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,

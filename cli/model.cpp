@@ -19,13 +19,7 @@ nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t
     const std::int64_t inputs = pictures.channels * pictures.height * pictures.width;
     return models::Mlp({inputs, recipe.width, recipe.width / 2 + 1, classes});
   }
-  if (recipe.model == "lenet") {
-    if (pictures.channels != 1 || pictures.height != 28 || classes != 10) {
-      throw ValueError("lenet reads 28 × 28 pictures of one channel in 10 classes, " +
-                       recipe.dataset + " has others; try --model resnet18");
-    }
-    return models::LeNet();
-  }
+  if (recipe.model == "lenet") return models::LeNet();
   if (recipe.model == "vgg16") {
     return models::Vgg16({.classes = classes, .channels = pictures.channels});
   }

@@ -98,7 +98,7 @@ expect 1 "is no run's directory" train --resume pictures
 expect 1 'no other option' train --resume run --lr 1
 expect 1 "is no run's directory" eval pictures
 expect 1 'black.pgm' inspect black.pgm
-expect 1 "did you mean 'conv1.weight'" inspect run conv1.weigth
+expect 2 "did you mean 'conv1.weight'" inspect run conv1.weigth
 printf '{"dataset": "digits", "epocs": 3}' >bad.json
 expect 1 "did you mean 'epochs'" train --config bad.json
 printf '{"dataset": "digits", "epochs": [3]}' >bad.json
