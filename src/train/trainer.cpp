@@ -33,6 +33,7 @@ void check_options(const TrainerOptions& options) {
   at_least("steps", options.steps, 0);
   at_least("accumulate", options.accumulate, 1);
   at_least("evaluate_every", options.evaluate_every, 0);
+  at_least("evaluation_batches", options.evaluation_batches, 0);
   at_least("checkpoint_every", options.checkpoint_every, 0);
   at_least("keep_checkpoints", options.keep_checkpoints, 1);
   if (!(options.clip_norm >= 0)) {
@@ -127,9 +128,8 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   at_.loss_sum = 0;
   at_.loss_steps = 0;
   if (held_out != nullptr) {
-    EvaluationOptions how = options_.evaluation;
-    how.loss = options_.loss;
-    record.evaluation = evaluate(model_, *held_out, how);
+    record.evaluation = evaluate(model_, *held_out,
+                                 {.loss = options_.loss, .batches = options_.evaluation_batches});
   }
   record.seconds = seconds_now();
   for (const auto& callback : callbacks_) callback->evaluation(record);

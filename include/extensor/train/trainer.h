@@ -31,11 +31,11 @@ namespace extensor::train {
 
 struct TrainerOptions {
   std::int64_t epochs = 1;
-  std::int64_t steps = 0;           // the run ends after so many; 0: with the epochs
-  std::int64_t accumulate = 1;      // batches whose gradients make one step
-  double clip_norm = 0;             // 0: gradients are not clipped
-  std::int64_t evaluate_every = 0;  // steps; 0: after every epoch. Also when the run ends
-  EvaluationOptions evaluation = {};
+  std::int64_t steps = 0;               // the run ends after so many; 0: with the epochs
+  std::int64_t accumulate = 1;          // batches whose gradients make one step
+  double clip_norm = 0;                 // 0: gradients are not clipped
+  std::int64_t evaluate_every = 0;      // steps; 0: after every epoch. Also when the run ends
+  std::int64_t evaluation_batches = 0;  // only the first so many; 0: all
   Loss loss = classification_loss;
   optim::LRScheduler* schedule = nullptr;  // goes on after every step
   std::optional<DType> autocast = {};      // the half that products are computed in
