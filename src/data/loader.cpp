@@ -149,9 +149,10 @@ struct DataLoader::Epoch::Work {
     std::unique_lock lock(mutex);
     for (;;) {
       const auto ahead = static_cast<std::int64_t>(places.size());
-      room.wait(lock, [&] { return taken >= end || taken - given < ahead; });
+      room.wait(lock, [&] { return taken >= end || (filling && taken - given < ahead); });
       if (taken >= end) return;
       const std::int64_t number = taken++;
+      filling = taken - given < ahead;
       lock.unlock();
       Place made;
       try {
@@ -191,8 +192,10 @@ struct DataLoader::Epoch::Work {
     filled.wait(lock, [&] { return place(given).filled(); });
     Place made = std::exchange(place(given), {});
     ++given;
+    filling = filling || taken - given <= static_cast<std::int64_t>(places.size()) / 2;
+    const bool wake = filling;
     lock.unlock();
-    room.notify_one();
+    if (wake) room.notify_one();
     if (made.error == nullptr) return std::move(made.batch);
     stop();
     std::rethrow_exception(made.error);
@@ -206,6 +209,9 @@ struct DataLoader::Epoch::Work {
   std::mutex mutex;  // of all below but the list of threads
   std::condition_variable room, filled;
   std::int64_t taken, given, end;  // numbers of batches
+  // Off once all places are taken, on again when half are free: a thread that is woken makes
+  // several, since it takes the place of one that computes.
+  bool filling = true;
   std::vector<Place> places;
   std::vector<std::jthread> threads;
 };

@@ -60,6 +60,8 @@ class FileSource final : public ByteSource {
   int descriptor() const { return descriptor_; }
 
  private:
+  void read_in_order(std::uint64_t offset, std::span<std::byte> into) const;
+
   FileOperations& files_;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;

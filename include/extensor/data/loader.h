@@ -27,7 +27,7 @@ struct DataLoaderOptions {
   bool shuffle = true;
   bool drop_last = false;     // leave out a last batch that is not full
   int workers = 2;            // threads that make batches ahead; 0: they are made when asked for
-  std::int64_t prefetch = 4;  // how many are made ahead, by all workers together
+  std::int64_t prefetch = 8;  // how many are made ahead, by all workers together
   std::uint64_t seed = 0;
 };
 
