@@ -8,8 +8,8 @@ tool=$1 kills=${2:-200}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Augmented, accumulated, with workers: all that a resumption must get right. The MLP is small, so
-# that much of the time goes into checkpoints.
+# Augmented, accumulated, with workers: all that a resumption must get right; with a checkpoint every
+# second step, so that much of the time goes into writing them.
 options=(digits --model lenet --examples 2048 --epochs 2 --batch-size 16 --accumulate 2 --workers 2
   --checkpoint-every 2 --evaluate-every 16 --threads 1)
 
