@@ -10,21 +10,9 @@ namespace extensor::cli {
 
 namespace {
 
-std::string percent(double part) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", 100 * part);
-  return text;
-}
-
-std::string decimals(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", value);
-  return text;
-}
-
 void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   std::vector<std::vector<std::string>> rows{
-      {"class", "precision %", "recall %", "F1 %", "most often taken for"}};
+      {"class", "precision", "recall", "F1", "most often taken for"}};
   for (std::int64_t k = 0; k < matrix.classes(); ++k) {
     std::int64_t other = -1;
     for (std::int64_t j = 0; j < matrix.classes(); ++j) {
@@ -65,9 +53,9 @@ void run(const std::string& path, const std::string& data, bool json) {
     std::cout << object.dump(2) << '\n';
     return;
   }
-  std::cout << result.examples << " held-out examples: loss " << decimals(result.loss)
-            << ", accuracy " << percent(result.accuracy) << " %";
-  if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss));
+  std::cout << result.examples << " held-out examples: loss " << decimals(result.loss, 4)
+            << ", accuracy " << percent(result.accuracy);
+  if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss), 2);
   std::cout << '\n';
   if (result.confusion) {
     std::cout << '\n';

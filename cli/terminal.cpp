@@ -99,6 +99,20 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
+std::string decimals(double x, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  return text;
+}
+
+std::string percent(double part) { return decimals(100 * part, 2) + " %"; }
+
+std::string with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
 std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", x);

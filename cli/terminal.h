@@ -32,8 +32,11 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 // The candidate closest to `word`.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
-// 3 significant digits.
+// 3 significant digits; so many behind the point; "99.31 %" of 0.9931; 61,706.
 std::string short_number(double x);
+std::string decimals(double x, int digits);
+std::string percent(double part);
+std::string with_commas(std::int64_t number);
 
 // The names of all ops in the database that `words` ask for; all without words.
 // CLI::ValidationError with the nearest name for one that does not exist.

@@ -69,24 +69,6 @@ RunDirectory prepare(const Request& request, const Recipe& recipe) {
   return directory;
 }
 
-std::string percent(double part) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * part);
-  return text;
-}
-
-std::string decimals(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
-std::string with_commas(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 // A run in progress, its parts in the order in which they need each other.
 class Training {
  public:
