@@ -38,6 +38,38 @@ Image transformed(const Transform& transform, Image image, std::int64_t index = 
   return image;
 }
 
+TEST(Transforms, ReadEveryByteAsItsPartOf255) {
+  constexpr std::int64_t count = 259;
+  const Tensor bytes = arange(count).to(uint8).reshape({1, 1, count});
+  const data::ImageDataset dataset({bytes, zeros({1}, int64), {}});
+  const std::int64_t first[] = {0};
+  const auto pixels = dataset.batch({first}).inputs.to_vector<float>();
+  for (std::size_t k = 0; k < pixels.size(); ++k) {
+    EXPECT_EQ(pixels[k], static_cast<float>(k % 256) / 255.F) << k;
+  }
+}
+
+// To the last bit a division, also where it is computed otherwise.
+TEST(Transforms, NormalizeDividesExactly) {
+  Image image{1, 1, 4096, std::vector<float>(4096)};
+  for (std::size_t k = 0; k < image.pixels.size(); ++k) {
+    image.pixels[k] = static_cast<float>(k) * 1.37e-3F - 2;
+  }
+  image.pixels[5] = std::numeric_limits<float>::infinity();
+  image.pixels[6] = -std::numeric_limits<float>::infinity();
+  image.pixels[7] = std::nanf("");
+  for (const auto& [mean, deviation] :
+       {std::pair(.1307F, .3081F), std::pair(.4914F, .2470F), std::pair(0.F, 3e-5F)}) {
+    const Image after = transformed(data::normalize({mean}, {deviation}), image);
+    for (std::size_t k = 0; k < image.pixels.size(); ++k) {
+      const float expected = (image.pixels[k] - mean) / deviation;
+      EXPECT_TRUE(after.pixels[k] == expected ||
+                  (std::isnan(after.pixels[k]) && std::isnan(expected)))
+          << image.pixels[k] << ": " << after.pixels[k] << " and " << expected;
+    }
+  }
+}
+
 TEST(Transforms, NormalizeTakesOneNumberOrOneForEachChannel) {
   const Image image = image_of(2, 3, 4);
   const Image one = transformed(data::normalize({.25}, {.5}), image);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/cpu/pixels.h"
 #include "core/check.h"
 #include "extensor/data/images.h"
 
@@ -60,7 +61,7 @@ struct Normalize {
     for (std::size_t c = 0; c < channels; ++c, pixel += plane) {
       const auto less = static_cast<float>(mean[mean.size() == 1 ? 0 : c]);
       const auto part = static_cast<float>(deviation[deviation.size() == 1 ? 0 : c]);
-      for (std::size_t i = 0; i < plane; ++i) pixel[i] = (pixel[i] - less) / part;
+      cpu::pixel_kernels().normalize(pixel, plane, less, part);
     }
   }
 };
