@@ -424,9 +424,10 @@ TEST(DataLoader, MakesNoMoreAheadThanItMay) {
                           {.batch_size = 1, .workers = 2, .prefetch = 3});
   DataLoader::Epoch epoch = loader.epoch(0);
   for (int given = 0; given < 5; ++given) {
-    EXPECT_TRUE(eventually([&] { return made == given + 3; })) << made << " for " << given;
+    // They begin again when half of the places are free, and stop when none is.
+    EXPECT_TRUE(eventually([&] { return made >= given + 2; })) << made << " for " << given;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_EQ(made, given + 3);
+    EXPECT_LE(made, given + 3);
     EXPECT_TRUE(epoch.next().has_value());
   }
 }
