@@ -64,15 +64,16 @@ class Stack {
 
 }  // namespace
 
-TensorDataset::TensorDataset(Tensor inputs, Tensor targets) {
-  io::check_given("TensorDataset: inputs", inputs);
-  io::check_given("TensorDataset: targets", targets);
-  if (inputs.ndim() == 0 || targets.ndim() == 0 || inputs.size(0) != targets.size(0)) {
-    throw ShapeError(message("TensorDataset: inputs have shape ", inputs.shape(), ", targets ",
-                             targets.shape(), " (allowed: the same first dimension)"));
+TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
+    : inputs_(std::move(inputs)), targets_(std::move(targets)) {
+  io::check_given("TensorDataset: inputs", inputs_);
+  io::check_given("TensorDataset: targets", targets_);
+  if (inputs_.ndim() == 0 || targets_.ndim() == 0 || inputs_.size(0) != targets_.size(0)) {
+    throw ShapeError(message("TensorDataset: inputs have shape ", inputs_.shape(), ", targets ",
+                             targets_.shape(), " (allowed: the same first dimension)"));
   }
-  inputs_ = io::dense(inputs);
-  targets_ = io::dense(targets);
+  inputs_ = io::dense(inputs_);
+  targets_ = io::dense(targets_);
 }
 
 std::int64_t TensorDataset::size() const { return inputs_.size(0); }
