@@ -19,7 +19,7 @@ std::filesystem::path find_file(const char* operation, const std::filesystem::pa
                                 const std::string& name) {
   for (const std::string& candidate : {name, name + ".gz"}) {
     std::error_code ignored;
-    const std::filesystem::path path = directory / candidate;
+    std::filesystem::path path = directory / candidate;
     if (std::filesystem::exists(path, ignored)) return path;
   }
   throw IoError(message(operation, ": ", io::in_quotes(directory.native()), " has neither '", name,
@@ -27,7 +27,7 @@ std::filesystem::path find_file(const char* operation, const std::filesystem::pa
 }
 
 Tensor read_bytes(const io::ByteSource& source, std::int64_t rank) {
-  const Tensor tensor = io::read_idx(source);
+  Tensor tensor = io::read_idx(source);
   bool right = tensor.dtype() == DType::uint8 && tensor.ndim() == rank;
   for (std::int64_t axis = 1; right && axis < rank; ++axis) right = tensor.size(axis) > 0;
   if (!right) {

@@ -71,8 +71,8 @@ class DataLoader::Epoch {
    public:
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
-    const Batch& operator*() const { return *batch_; }
-    const Batch* operator->() const { return &*batch_; }
+    const Batch& operator*() const { return batch_.value(); }
+    const Batch* operator->() const { return &batch_.value(); }
     Iterator& operator++() {
       batch_ = epoch_->next();
       return *this;
