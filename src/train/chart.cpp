@@ -14,7 +14,8 @@ constexpr double left = 58, right = 14, top = 34, bottom = 34;
 
 std::string number(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
+  std::snprintf(text, sizeof text,
+                std::abs(value) >= 1e4 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
   return text;
 }
 
