@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 
@@ -37,7 +38,8 @@ struct Axis {
   std::vector<double> ticks() const {
     std::vector<double> list;
     if (is_log) {
-      for (double power = std::floor(scaled(low)); power <= std::ceil(scaled(high)); ++power) {
+      const auto last = static_cast<int>(std::ceil(scaled(high)));
+      for (auto power = static_cast<int>(std::floor(scaled(low))); power <= last; ++power) {
         for (double digit : {1.0, 2.0, 5.0}) {
           const double value = digit * std::pow(10, power);
           if (value >= low && value <= high) list.push_back(value);
@@ -51,8 +53,9 @@ struct Axis {
     for (double digit : {5.0, 2.0, 1.0}) {
       if (digit * power >= rough) step = digit * power;
     }
-    for (double k = std::ceil(low / step); k * step <= high * (1 + 1e-12); ++k) {
-      list.push_back(k == 0 ? 0 : k * step);
+    const auto last = static_cast<std::int64_t>(std::floor(high / step * (1 + 1e-12)));
+    for (auto k = static_cast<std::int64_t>(std::ceil(low / step)); k <= last; ++k) {
+      list.push_back(static_cast<double>(k) * step);
     }
     return list;
   }

@@ -233,7 +233,7 @@ std::filesystem::path Checkpoints::save(std::int64_t step, const Checkpoint& che
     throw IoError(message("Checkpoints: ", in_quotes(directory_.native()),
                           " cannot be made: ", error.message()));
   }
-  const std::filesystem::path path = directory_ / file_name(step);
+  std::filesystem::path path = directory_ / file_name(step);
   save_checkpoint(path, checkpoint);
 
   // What cannot be removed now is tried again next time.
@@ -257,7 +257,7 @@ std::optional<Checkpoints::Found> Checkpoints::newest() const {
     try {
       found.state = load_checkpoint(paths[k]);
       found.path = paths[k];
-      found.step = *step_of(paths[k]);
+      found.step = step_of(paths[k]).value_or(0);
       return found;
     } catch (const Error& error) {
       found.damaged.emplace_back(error.what());

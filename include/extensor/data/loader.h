@@ -71,20 +71,23 @@ class DataLoader::Epoch {
    public:
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
-    const Batch& operator*() const { return batch_.value(); }
-    const Batch* operator->() const { return &batch_.value(); }
+    const Batch& operator*() const { return batch_; }  // at the end, an empty one
+    const Batch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      batch_ = epoch_->next();
+      std::optional<Batch> next = epoch_->next();
+      is_end_ = !next.has_value();
+      batch_ = next ? *std::move(next) : Batch();
       return *this;
     }
     void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
+    bool operator==(std::default_sentinel_t) const { return is_end_; }
 
    private:
     friend class Epoch;
-    explicit Iterator(Epoch* epoch) : epoch_(epoch), batch_(epoch->next()) {}
+    explicit Iterator(Epoch* epoch) : epoch_(epoch) { ++*this; }
     Epoch* epoch_;
-    std::optional<Batch> batch_;
+    Batch batch_;
+    bool is_end_ = false;
   };
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
