@@ -33,6 +33,7 @@ struct RunDirectory {
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path weights() const { return path / "model.safetensors"; }
   std::filesystem::path best() const { return path / "best.safetensors"; }
+  std::filesystem::path classes() const { return path / "classes.txt"; }
   std::filesystem::path tokenizer() const { return path / "tokenizer.json"; }
   std::filesystem::path report() const { return path / "report.html"; }
 };
@@ -45,8 +46,8 @@ std::vector<data::Transform> steps_of(const Preparation& preparation);
 // IoError, FormatError.
 Data load_data(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer = nullptr);
 
-// `classes`: pictures'; `vocabulary`: text's tokens.
-nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t vocabulary);
+// `outputs`: the classes of pictures, or the tokens of a text.
+nn::AnyLayer make_model(const Recipe& recipe, std::int64_t outputs);
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,
                                                  const std::vector<Tensor>& parameters);
@@ -68,8 +69,5 @@ struct Trained {
   std::filesystem::path weights;
 };
 Trained load_trained(const std::filesystem::path& path);
-
-std::int64_t class_count(const std::string& dataset);
-std::vector<std::string> class_names(const std::string& dataset);
 
 }  // namespace extensor::cli

@@ -63,15 +63,23 @@ Statistics statistics_of(const Tensor& tensor) {
 
 constexpr const char* heights[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-// One line of blocks from the least to the most.
-std::string small_histogram(const Statistics& of, std::size_t bins) {
-  if (of.finite.empty()) return "";
+// How many numbers are in each of equal ranges from the least to the most.
+std::vector<std::size_t> histogram(const Statistics& of, std::size_t bins) {
   std::vector<std::size_t> counts(bins);
   const double range = of.most - of.least;
   for (const double value : of.finite) {
     const double at = range > 0 ? (value - of.least) / range : 0.5;
     ++counts[std::min(bins - 1, static_cast<std::size_t>(at * static_cast<double>(bins)))];
   }
+  return counts;
+}
+
+constexpr std::size_t bins = 16;
+
+// One line of blocks.
+std::string small_histogram(const Statistics& of) {
+  if (of.finite.empty()) return "";
+  const std::vector<std::size_t> counts = histogram(of, bins);
   const std::size_t highest = *std::ranges::max_element(counts);
   std::string text;
   for (const std::size_t count : counts) {
@@ -82,21 +90,16 @@ std::string small_histogram(const Statistics& of, std::size_t bins) {
 }
 
 void print_histogram(const Statistics& of) {
-  constexpr std::size_t bins = 16, width = 50;
+  constexpr std::size_t width = 50;
   if (of.finite.empty()) return;
-  std::vector<std::size_t> counts(bins);
-  const double range = of.most > of.least ? of.most - of.least : 1;
-  for (const double value : of.finite) {
-    ++counts[std::min(bins - 1, static_cast<std::size_t>((value - of.least) / range *
-                                                         static_cast<double>(bins)))];
-  }
+  const std::vector<std::size_t> counts = histogram(of, bins);
   const std::size_t highest = *std::ranges::max_element(counts);
   for (std::size_t k = 0; k < bins; ++k) {
     std::string bar;
     for (std::size_t i = 0; i < counts[k] * width / highest; ++i) bar += "█";
     char line[64];
     std::snprintf(line, sizeof line, "%12.4g  ",
-                  of.least + range * static_cast<double>(k) / static_cast<double>(bins));
+                  of.least + (of.most - of.least) * static_cast<double>(k) / bins);
     std::cout << line << bar << (bar.empty() ? "" : " ") << counts[k] << '\n';
   }
 }
@@ -128,7 +131,7 @@ void run(const std::string& path, const std::vector<std::string>& words) {
     const Statistics of = statistics_of(tensor);
     const auto text = [&](double value) { return of.finite.empty() ? "" : short_number(value); };
     rows.push_back({name, extensor::name(tensor.dtype()), shape_text(tensor), text(of.least),
-                    text(of.most), text(of.mean), text(of.deviation), small_histogram(of, 16),
+                    text(of.most), text(of.mean), text(of.deviation), small_histogram(of),
                     of.not_finite == 0 ? "" : std::to_string(of.not_finite)});
   }
   std::cout << table(rows) << wanted.size() << " tensors, " << elements << " elements, "

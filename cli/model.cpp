@@ -1,13 +1,14 @@
 // The model, optimizer and schedule of a recipe, and models of runs that there are.
 #include <algorithm>
+#include <fstream>
 
 #include "cli/ingredients.h"
 
 namespace extensor::cli {
 
-nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t vocabulary) {
+nn::AnyLayer make_model(const Recipe& recipe, std::int64_t outputs) {
   if (recipe.model == "transformer") {
-    return models::Gpt({.vocabulary = vocabulary,
+    return models::Gpt({.vocabulary = outputs,
                         .block = recipe.block,
                         .layers = recipe.layers,
                         .heads = recipe.heads,
@@ -17,13 +18,13 @@ nn::AnyLayer make_model(const Recipe& recipe, std::int64_t classes, std::int64_t
   const Preparation pictures = preparation_of(recipe);
   if (recipe.model == "mlp") {
     const std::int64_t inputs = pictures.channels * pictures.height * pictures.width;
-    return models::Mlp({inputs, recipe.width, recipe.width / 2 + 1, classes});
+    return models::Mlp({inputs, recipe.width, recipe.width / 2 + 1, outputs});
   }
   if (recipe.model == "lenet") return models::LeNet();
   if (recipe.model == "vgg16") {
-    return models::Vgg16({.classes = classes, .channels = pictures.channels});
+    return models::Vgg16({.classes = outputs, .channels = pictures.channels});
   }
-  return models::ResNet18({.classes = classes, .channels = pictures.channels});
+  return models::ResNet18({.classes = outputs, .channels = pictures.channels});
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& r,
@@ -83,6 +84,18 @@ Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_
   return schedule;
 }
 
+namespace {
+
+std::vector<std::string> read_lines(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (lines.empty()) throw IoError("'" + path.string() + "' cannot be read, or is empty");
+  return lines;
+}
+
+}  // namespace
+
 Trained load_trained(const std::filesystem::path& path) {
   RunDirectory directory{path};
   if (!std::filesystem::exists(directory.config())) {
@@ -90,7 +103,12 @@ Trained load_trained(const std::filesystem::path& path) {
   }
   const Recipe recipe = make_recipe(read_fields(directory.config()), {});
   std::unique_ptr<data::Tokenizer> tokenizer;
-  if (recipe.dataset == "text") tokenizer = data::load_tokenizer(directory.tokenizer());
+  std::vector<std::string> classes;
+  if (recipe.dataset == "text") {
+    tokenizer = data::load_tokenizer(directory.tokenizer());
+  } else {
+    classes = read_lines(directory.classes());
+  }
   const std::filesystem::path weights =
       std::filesystem::exists(directory.best()) ? directory.best() : directory.weights();
   if (!std::filesystem::exists(weights)) {
@@ -99,12 +117,10 @@ Trained load_trained(const std::filesystem::path& path) {
         "' has no weights yet: the run was not evaluated so far (extensor train --resume " +
         path.string() + ")");
   }
-  nn::AnyLayer model =
-      make_model(recipe, class_count(recipe.dataset), tokenizer ? tokenizer->size() : 0);
+  nn::AnyLayer model = make_model(recipe, tokenizer ? tokenizer->size() : std::ssize(classes));
   const train::ModelReference reference(model);
   reference.load_state_dict(load_safetensors(weights).tensors);
   reference.train(false);
-  std::vector<std::string> classes = class_names(recipe.dataset);
   return {recipe, std::move(directory), std::move(model), std::move(classes), std::move(tokenizer),
           weights};
 }

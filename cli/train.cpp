@@ -92,7 +92,13 @@ class Training {
           train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
     }
     if (resumes) return;
-    if (data_.tokenizer) data_.tokenizer->save(directory_.tokenizer());
+    if (data_.tokenizer) {
+      data_.tokenizer->save(directory_.tokenizer());
+    } else {
+      std::string names;
+      for (const std::string& name : data_.classes) names += name + "\n";
+      write_text(directory_.classes(), names);
+    }
     write_text(directory_.config(), to_json(recipe_));
   }
 
@@ -139,8 +145,8 @@ class Training {
 
   nn::AnyLayer seeded_model() const {
     manual_seed(recipe_.seed);
-    return make_model(recipe_, class_count(recipe_.dataset),
-                      data_.tokenizer ? data_.tokenizer->size() : 0);
+    return make_model(recipe_,
+                      data_.tokenizer ? data_.tokenizer->size() : std::ssize(data_.classes));
   }
 
   std::int64_t step_count() const {

@@ -2,11 +2,11 @@
 #include <sys/stat.h>
 
 #include "data/tokenizer_files.h"
+#include "support/allocations.h"
 #include "support/byte_pair_reference.h"
 #include "support/child_process.h"
 #include "support/faulty_files.h"
 #include "support/files.h"
-#include "support/largest_allocation.h"
 
 namespace {
 

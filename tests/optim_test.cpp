@@ -4,41 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
-#include <new>
 
 #include "extensor/extensor.h"
+#include "support/allocations.h"
 #include "support/compare.h"
-
-// Sanitizers have an operator new of their own: there, allocations stays 0.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EXTENSOR_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define EXTENSOR_SANITIZED
-#endif
-#endif
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-}
-#ifndef EXTENSOR_SANITIZED
-// Not inlined, or the compiler sees a free without its malloc.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-#endif
 
 namespace extensor {
 namespace {
@@ -282,12 +253,12 @@ TEST(Optim, AStepAllocatesNothing) {
   optim::SGD sgd(params, {.momentum = 0.9});
   adamw.step();
   sgd.step();
-  const std::size_t before = allocations, tensors = memory_stats().allocations;
+  const std::size_t before = test_support::allocations, tensors = memory_stats().allocations;
   for (int step = 0; step < 10; ++step) {
     adamw.step();
     sgd.step();
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(test_support::allocations, before);
   EXPECT_EQ(memory_stats().allocations, tensors);
 }
 

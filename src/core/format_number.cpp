@@ -332,4 +332,11 @@ std::string format_scalar(const TensorImpl& tensor) {
   });
 }
 
+std::string with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t sign = number < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > sign + 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
 }  // namespace extensor::detail

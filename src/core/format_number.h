@@ -16,4 +16,7 @@ std::vector<std::string> format_elements(const TensorImpl& tensor,
 // The element of a 0-d tensor: as NumPy prints a scalar.
 std::string format_scalar(const TensorImpl& tensor);
 
+// 61,706
+std::string with_commas(std::int64_t number);
+
 }  // namespace extensor::detail

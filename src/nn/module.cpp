@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "core/check.h"
+#include "core/format_number.h"
 #include "core/make_tensor.h"
 #include "extensor/autograd.h"
 
@@ -245,12 +246,6 @@ void apply(const Walk& walk, const ModuleReference& root,
 
 namespace {
 
-std::string with_commas(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 struct Line {
   std::string text, shapes;
   std::int64_t count = 0;
@@ -281,11 +276,11 @@ class Table final : public Walker {
     std::size_t width = 0, numbers = 0;
     for (const Line& line : lines_) {
       width = std::max(width, columns(line.text));
-      numbers = std::max(numbers, with_commas(line.count).size());
+      numbers = std::max(numbers, extensor::detail::with_commas(line.count).size());
     }
     std::string result;
     for (const Line& line : lines_) {
-      const std::string count = line.count == 0 ? "" : with_commas(line.count);
+      const std::string count = line.count == 0 ? "" : extensor::detail::with_commas(line.count);
       std::string row = line.text + std::string(width - columns(line.text) + 2, ' ') +
                         std::string(numbers - count.size(), ' ') + count;
       if (!line.shapes.empty()) row += "  " + line.shapes;

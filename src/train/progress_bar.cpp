@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/check.h"
+#include "core/format_number.h"
 #include "extensor/train/callbacks.h"
 
 namespace extensor::train {
@@ -27,13 +28,6 @@ std::string clock_text(double seconds) {
     return formatted("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
   }
   return formatted("%lld:%02lld", whole / 60, whole % 60);
-}
-
-// 12,345
-std::string with_commas(double number) {
-  std::string digits = formatted("%.0f", number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
 }
 
 std::string percent(double part) {
@@ -64,8 +58,9 @@ struct ProgressBar::State {
   }
   std::string status(const StepRecord& step) const {
     const double left = rate > 0 ? static_cast<double>(last_step - step.step) / step_rate : 0;
-    return message(formatted("loss %.4f", loss), percent(accuracy), "  ", with_commas(rate), " ",
-                   unit, "/s  ", clock_text(left), " left");
+    return message(formatted("loss %.4f", loss), percent(accuracy), "  ",
+                   detail::with_commas(std::llround(rate)), " ", unit, "/s  ", clock_text(left),
+                   " left");
   }
   void follow(const StepRecord& step);
 

@@ -28,7 +28,7 @@ struct StepRecord {
   double gradient_norm = 0;                                    // before clipping
   double learning_rate = 0;
   std::int64_t examples = 0;
-  double seconds = 0;  // since the run began, without the time between two sessions of it
+  double seconds = 0;  // since the run began, without the time it stood still
 };
 
 struct EvaluationRecord {
@@ -44,7 +44,7 @@ struct Outcome {
   End end = End::finished;
   std::int64_t step = 0, epoch = 0;
   double seconds = 0;
-  Evaluation last;                   // the last evaluation of this session, if any
+  Evaluation last;                   // the last evaluation since it began or went on, if any
   std::filesystem::path checkpoint;  // the last that was written
 };
 

@@ -107,7 +107,7 @@ class Trainer {
   std::vector<Tensor> parameters_;
   Place at_;
   std::int64_t saved_step_ = -1, evaluated_step_ = -1;
-  double started_ = 0;  // on a steady clock, less what earlier sessions took
+  double started_ = 0;  // on a steady clock, less what was spent before it was resumed
 };
 
 }  // namespace extensor::train

@@ -1,5 +1,5 @@
-// The largest piece of memory that was asked for at once. To be included by one file of a program:
-// it replaces operator new. Sanitizers have one of their own; there it stays 0.
+// How often memory was asked for, and the largest piece at once. To be included by one file of a
+// program: it replaces operator new. Sanitizers have one of their own; there both stay 0.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,24 @@
 #endif
 
 namespace test_support {
-inline std::atomic<std::size_t> largest_allocation{0};
+inline std::atomic<std::size_t> allocations{0}, largest_allocation{0};
+
+inline void count_allocation(std::size_t size) {
+  ++allocations;
+  if (size > largest_allocation) largest_allocation = size;
 }
+}  // namespace test_support
 
 #ifndef EXTENSOR_SANITIZED
 // Not inlined, or the compiler sees a free without its malloc.
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  if (size > test_support::largest_allocation) test_support::largest_allocation = size;
+  test_support::count_allocation(size);
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  test_support::count_allocation(size);
+  return std::malloc(size);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
