@@ -20,6 +20,7 @@ fuzz::File sample_file() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   train::Checkpoint checkpoint;
   try {
+    const fuzz::AllocationLimit limit(size);
     checkpoint =
         train::read_checkpoint(io::MemorySource("fuzz", std::as_bytes(std::span(data, size))));
   } catch (const Error&) {

@@ -32,7 +32,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const io::MemorySource source("fuzz", std::as_bytes(bytes));
   const io::ByteSource* only = &source;
   try {
-    const auto set = io::read_cifar({&only, 1}, hundred ? io::cifar100 : io::cifar10);
+    data::LabelledImages set;
+    {
+      const fuzz::AllocationLimit limit(size);
+      set = io::read_cifar({&only, 1}, hundred ? io::cifar100 : io::cifar10);
+    }
     if (!is_what_was_read(set, bytes, hundred ? 2 : 1)) std::abort();
   } catch (const Error&) {
   }

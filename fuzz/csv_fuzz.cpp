@@ -48,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   data::CsvOptions options = options_of(data[0]);
   data::Table table;
   try {
+    const fuzz::AllocationLimit limit(size);
     table = io::read_csv(io::MemorySource("fuzz", std::as_bytes(std::span(data + 1, size - 1))),
                          options);
   } catch (const Error&) {

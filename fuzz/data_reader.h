@@ -3,8 +3,6 @@
 
 #include <zlib.h>
 
-#include <string>
-
 #include "fuzz/reader.h"
 
 namespace extensor::fuzz {
@@ -13,6 +11,7 @@ namespace extensor::fuzz {
 template <class Read>
 bool reads(const std::uint8_t* data, std::size_t size, Read&& read) {
   try {
+    const AllocationLimit limit(size);
     read(io::MemorySource("fuzz", std::as_bytes(std::span(data, size))));
     return true;
   } catch (const Error&) {
@@ -20,15 +19,12 @@ bool reads(const std::uint8_t* data, std::size_t size, Read&& read) {
   }
 }
 
-inline File file_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
 // The bytes in gzip's wrapper, or in zlib's.
 inline File compressed(std::span<const std::byte> bytes, bool gzip) {
   z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + (gzip ? 16 : 0), 8,
+  // Little memory, which takes time to set up: the inputs are short.
+  constexpr int window_bits = 9, memory_level = 1;
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, window_bits + (gzip ? 16 : 0), memory_level,
                    Z_DEFAULT_STRATEGY) != Z_OK) {
     std::abort();
   }

@@ -14,7 +14,10 @@ fuzz::File inflated(std::span<const std::byte> bytes, std::size_t piece) {
   fuzz::File all, buffer(piece);
   // A bomb of the fuzzer's is only looked at from outside.
   for (std::size_t count = piece; count == piece && all.size() < (1 << 20);) {
-    count = stream.read(buffer);
+    {
+      const fuzz::AllocationLimit limit(bytes.size());
+      count = stream.read(buffer);
+    }
     all.insert(all.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
   }
   return all;

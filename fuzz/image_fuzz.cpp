@@ -65,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       data[0] % 2 == 1 ? wrapped(bytes) : fuzz::File(bytes.begin(), bytes.end());
   Tensor image;
   try {
+    const fuzz::AllocationLimit limit(file.size());
     image = io::read_image(io::MemorySource("fuzz", file));
   } catch (const Error&) {
     return 0;

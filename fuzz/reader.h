@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "extensor/extensor.h"
+#include "fuzz/allocation_limit.h"
 #include "io/byte_sink.h"
 #include "io/byte_source.h"
 
@@ -18,6 +20,11 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 namespace extensor::fuzz {
 
 using File = std::vector<std::byte>;
+
+inline File file_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
 
 // A few tensors that every format can hold.
 inline NamedTensors sample_tensors() {
@@ -42,6 +49,7 @@ template <class Read, class Write>
 int check_reader(const std::uint8_t* data, std::size_t size, Read&& read, Write&& write) {
   NamedTensors tensors;
   try {
+    const AllocationLimit limit(size);
     tensors = read(io::MemorySource("fuzz", std::as_bytes(std::span(data, size))));
   } catch (const Error&) {
     return 0;
