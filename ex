@@ -505,7 +505,7 @@ check_fuzz() {
     # What is used after its function has returned is looked for by the tests; here it takes a third of
     # the time.
     # shellcheck disable=SC2046
-    ASAN_OPTIONS=detect_stack_use_after_return=0 OMP_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=20 \
+    ASAN_OPTIONS=detect_stack_use_after_return=0 OMP_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
       $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
       -artifact_prefix="$crashes/" -print_final_stats=1 2>"$crashes/log" || {
       tail -n 40 "$crashes/log" >&2

@@ -330,6 +330,55 @@ TEST(ImageDataset, RefusesWhatIsNoSetOfPictures) {
   expect_error<ShapeError>([&] { ImageDataset(good, {lies}).batch({all}); }, {"9 pixels"});
 }
 
+// Enough pictures for several threads.
+TEST(ImageDataset, IsTheSameForAnyNumberOfThreads) {
+  const int threads = get_num_threads();
+  const LabelledImages set = data::digits(100, 3);
+  const data::ImageDataset pictures(set, {data::random_affine({.degrees = 20}),
+                                          data::random_crop(2), data::normalize({.1}, {.3})});
+  Numbers indices;
+  for (std::int64_t k = 0; k < 100; ++k) indices.push_back(k * 37 % 100);
+  set_num_threads(1);
+  const Batch expected = pictures.batch({indices, 7, 3});
+  for (const int count : {2, 3, 16}) {
+    set_num_threads(count);
+    const Batch batch = pictures.batch({indices, 7, 3});
+    EXPECT_EQ(batch.inputs.to_vector<float>(), expected.inputs.to_vector<float>()) << count;
+    EXPECT_EQ(batch.targets.to_vector<std::int64_t>(), expected.targets.to_vector<std::int64_t>());
+  }
+  set_num_threads(threads);
+}
+
+TEST(ImageDataset, ThrowsWhatTheFirstPictureDid) {
+  const int threads = get_num_threads();
+  // The first pixel is the number of the picture.
+  LabelledImages set{zeros({100, 28, 28}, uint8), zeros({100}, int64), {}};
+  for (std::int64_t k = 0; k < 100; ++k) {
+    set.images.data<std::uint8_t>()[k * 28 * 28] = static_cast<std::uint8_t>(k);
+  }
+  const auto refuse = [](Image& image, Draws&) {
+    const auto number = static_cast<int>(std::lround(image.pixels[0] * 255));
+    if (number % 10 == 9) throw std::out_of_range(std::to_string(number));
+  };
+  const auto shrink = [](Image& image, Draws&) {
+    if (std::lround(image.pixels[0] * 255) % 10 == 8) image = {1, 1, 1, {0}};
+  };
+  Numbers indices;
+  for (std::int64_t k = 0; k < 100; ++k) indices.push_back(99 - k);
+  for (const int count : {1, 2, 5}) {
+    set_num_threads(count);
+    try {
+      data::ImageDataset(set, {refuse}).batch({std::span(indices).subspan(1)});
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::out_of_range& error) {
+      EXPECT_STREQ(error.what(), "89");
+    }
+    expect_error<ShapeError>([&] { data::ImageDataset(set, {shrink}).batch({indices}); },
+                             {"ImageDataset", "image 98", "[1, 1, 1]", "[1, 28, 28]"});
+  }
+  set_num_threads(threads);
+}
+
 TEST(ImageDataset, TakesTheDigits) {
   const LabelledImages set = data::digits(20);
   EXPECT_EQ(set.classes,

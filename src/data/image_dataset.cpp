@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cpu/parallel.h"
 #include "backend/cpu/pixels.h"
 #include "core/make_tensor.h"
 #include "data/request.h"
@@ -70,50 +71,95 @@ ImageDataset::ImageDataset(LabelledImages images, std::vector<Transform> transfo
 
 std::int64_t ImageDataset::size() const { return images_.labels.size(0); }
 
+namespace {
+
+// One batch in the making.
+class BatchOfImages {
+ public:
+  BatchOfImages(const LabelledImages& images, const std::vector<Transform>& transforms,
+                const Request& request)
+      : request_(request),
+        transforms_(transforms),
+        source_(images.images.data<std::uint8_t>()),
+        channels_(images.images.ndim() == 4 ? images.images.size(1) : 1),
+        height_(images.images.size(-2)),
+        width_(images.images.size(-1)),
+        bytes_(channels_ * height_ * width_) {}
+
+  std::int64_t bytes() const { return bytes_; }  // of a picture
+
+  // The transforms decide on the size: the first picture has it, and is in its place already.
+  Tensor begin() {
+    const auto count = static_cast<std::int64_t>(request_.indices.size());
+    Image first{channels_, height_, width_, {}};
+    const bool transforms = !transforms_.empty() && count != 0;
+    if (transforms) transform(0, first);
+    Tensor inputs = detail::make_empty(
+        "ImageDataset", {count, first.channels, first.height, first.width}, DType::float32);
+    if (transforms) place(0, first, inputs);
+    made_ = transforms ? 1 : 0;
+    return inputs;
+  }
+
+  // Pictures first … end − 1 of the batch, those that are not there yet.
+  void fill(std::int64_t first, std::int64_t end, Tensor& inputs) const {
+    Image image;
+    for (std::int64_t k = std::max(first, made_); k < end; ++k) {
+      constexpr std::int64_t ahead = 2;
+      if (k + ahead < end) fetch_early(source_ + index(k + ahead) * bytes_, bytes_);
+      if (transforms_.empty()) {
+        convert(index(k), inputs.data<float>() + k * bytes_);
+      } else {
+        transform(k, image);
+        place(k, image, inputs);
+      }
+    }
+  }
+
+ private:
+  std::int64_t index(std::int64_t k) const { return request_.indices[static_cast<std::size_t>(k)]; }
+  void convert(std::int64_t index, float* to) const {
+    cpu::pixel_kernels().parts(source_ + index * bytes_, to, static_cast<std::size_t>(bytes_));
+  }
+  void transform(std::int64_t k, Image& image) const {
+    image.channels = channels_;
+    image.height = height_;
+    image.width = width_;
+    image.pixels.resize(static_cast<std::size_t>(bytes_));
+    convert(index(k), image.pixels.data());
+    Draws draws(request_.seed, request_.epoch, index(k));
+    for (const Transform& transform : transforms_) transform(image, draws);
+  }
+  void place(std::int64_t k, const Image& image, Tensor& inputs) const {
+    check_size(index(k), image, inputs.shape());
+    std::ranges::copy(image.pixels,
+                      inputs.data<float>() + k * static_cast<std::int64_t>(image.pixels.size()));
+  }
+
+  const Request& request_;
+  const std::vector<Transform>& transforms_;
+  const std::uint8_t* source_;
+  std::int64_t channels_, height_, width_, bytes_;
+  std::int64_t made_ = 0;
+};
+
+}  // namespace
+
 Batch ImageDataset::batch(const Request& request) const {
   check_request("ImageDataset", request, size());
-  const Tensor& pictures = images_.images;
   const auto count = static_cast<std::int64_t>(request.indices.size());
-  const std::int64_t channels = pictures.ndim() == 4 ? pictures.size(1) : 1;
-  const std::int64_t height = pictures.size(-2), width = pictures.size(-1);
-  const std::int64_t bytes = channels * height * width;
-  const auto* source = pictures.data<std::uint8_t>();
+  BatchOfImages pictures(images_, transforms_, request);
+  Batch batch{pictures.begin(), detail::make_empty("ImageDataset", {count}, DType::int64),
+              indices_of(request)};
   const auto* labels = images_.labels.data<std::int64_t>();
-  const cpu::PixelKernels& kernels = cpu::pixel_kernels();
-  const auto convert = [&](std::int64_t index, float* to) {
-    kernels.parts(source + index * bytes, to, static_cast<std::size_t>(bytes));
-  };
-
-  Batch batch{{}, detail::make_empty("ImageDataset", {count}, DType::int64), indices_of(request)};
-  const auto make_inputs = [&](std::int64_t c, std::int64_t h, std::int64_t w) {
-    return detail::make_empty("ImageDataset", {count, c, h, w}, DType::float32);
-  };
-  if (transforms_.empty() || count == 0) batch.inputs = make_inputs(channels, height, width);
   auto* target = batch.targets.data<std::int64_t>();
-  Image image;
-  constexpr std::int64_t ahead = 2;
-  for (std::int64_t k = 0; k < count; ++k) {
-    const std::int64_t index = request.indices[static_cast<std::size_t>(k)];
-    target[k] = labels[index];
-    if (k + ahead < count) {
-      fetch_early(source + request.indices[static_cast<std::size_t>(k + ahead)] * bytes, bytes);
-    }
-    if (transforms_.empty()) {
-      convert(index, batch.inputs.data<float>() + k * bytes);
-      continue;
-    }
-    image.channels = channels;
-    image.height = height;
-    image.width = width;
-    image.pixels.resize(static_cast<std::size_t>(bytes));
-    convert(index, image.pixels.data());
-    Draws draws(request.seed, request.epoch, index);
-    for (const Transform& transform : transforms_) transform(image, draws);
-    if (k == 0) batch.inputs = make_inputs(image.channels, image.height, image.width);
-    check_size(index, image, batch.inputs.shape());
-    std::ranges::copy(image.pixels, batch.inputs.data<float>() +
-                                        k * static_cast<std::int64_t>(image.pixels.size()));
-  }
+  for (const std::int64_t index : request.indices) *target++ = labels[index];
+
+  constexpr std::int64_t enough_bytes = 1 << 13;  // for a thread
+  const std::int64_t grain = (enough_bytes + pictures.bytes() - 1) / pictures.bytes();
+  cpu::parallel_for_throwing(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    pictures.fill(begin, end, batch.inputs);
+  });
   return batch;
 }
 

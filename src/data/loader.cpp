@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "backend/cpu/parallel.h"
 #include "core/check.h"
 #include "data/draw_blocks.h"
 #include "extensor/autocast.h"
@@ -161,6 +162,7 @@ struct DataLoader::Epoch::Work {
 
   void work() {
     step_back();
+    cpu::compute_alone();
     std::unique_lock lock(mutex);
     for (;;) {
       const auto ahead = static_cast<std::int64_t>(places.size());
@@ -187,33 +189,50 @@ struct DataLoader::Epoch::Work {
   }
 
   std::optional<Batch> next() {
-    if (threads.empty()) {
-      if (given >= end) return std::nullopt;
-      try {
-        Batch batch = make(given);
-        ++given;
-        return batch;
-      } catch (...) {
-        end = given;
-        throw;
-      }
-    }
     std::unique_lock lock(mutex);
     if (given >= end) {
       lock.unlock();
       stop();
       return std::nullopt;
     }
+    // What no thread has begun is made here, by all threads of this one's kernels: where every core
+    // computes, that holds them up for less time than to wait for one.
+    if (taken == given) {
+      const std::int64_t number = taken++;
+      lock.unlock();
+      return make_here(number);
+    }
     filled.wait(lock, [&] { return place(given).filled(); });
     Place made = std::exchange(place(given), {});
-    ++given;
-    filling = filling || taken - given <= static_cast<std::int64_t>(places.size()) / 2;
-    const bool wake = filling;
+    const bool wake = give();
     lock.unlock();
     if (wake) room.notify_one();
     if (made.error == nullptr) return std::move(made.batch);
     stop();
     std::rethrow_exception(made.error);
+  }
+
+  Batch make_here(std::int64_t number) {
+    try {
+      Batch batch = make(number);
+      bool wake = false;
+      {
+        const std::lock_guard lock(mutex);
+        wake = give();
+      }
+      if (wake) room.notify_one();
+      return batch;
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+
+  // The next batch is given; whether others are to be made.
+  bool give() {
+    ++given;
+    filling = filling || taken - given <= static_cast<std::int64_t>(places.size()) / 2;
+    return filling;
   }
 
   const std::shared_ptr<const Dataset> dataset;

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <vector>
 
 #include "backend/cpu/parallel.h"
 #include "io/system_error.h"
@@ -49,21 +47,11 @@ FileSource::~FileSource() { files_.close(descriptor_); }
 void FileSource::read(std::uint64_t offset, std::span<std::byte> into) const {
   constexpr std::int64_t piece = std::int64_t{16} << 20;
   const auto size = static_cast<std::int64_t>(into.size());
-  const int threads = cpu::threads_for(size, piece);
-  if (threads == 1) return read_in_order(offset, into);
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
-  cpu::parallel_for(threads, size, piece, [&](std::int64_t begin, std::int64_t end) {
+  cpu::parallel_for_throwing(size, piece, [&](std::int64_t begin, std::int64_t end) {
     const auto from = static_cast<std::size_t>(begin),
                count = static_cast<std::size_t>(end - begin);
-    try {
-      read_in_order(offset + from, into.subspan(from, count));
-    } catch (...) {
-      errors[static_cast<std::size_t>(omp_get_thread_num())] = std::current_exception();
-    }
+    read_in_order(offset + from, into.subspan(from, count));
   });
-  for (const std::exception_ptr& error : errors) {
-    if (error != nullptr) std::rethrow_exception(error);
-  }
 }
 
 void FileSource::read_in_order(std::uint64_t offset, std::span<std::byte> into) const {

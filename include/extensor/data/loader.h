@@ -1,6 +1,6 @@
-// Batches of a dataset, in an order, made ahead by threads.
+// Batches of a dataset, in an order, made when they are asked for or ahead by threads.
 //
-//   data::DataLoader loader(dataset, {.batch_size = 64, .workers = 2});
+//   data::DataLoader loader(dataset, {.batch_size = 64});
 //   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
 //     for (const data::Batch& batch : loader.epoch(epoch)) step(batch.inputs, batch.targets);
 //   }
@@ -26,7 +26,10 @@ struct DataLoaderOptions {
   std::int64_t batch_size = 64;
   bool shuffle = true;
   bool drop_last = false;     // leave out a last batch that is not full
-  int workers = 2;            // threads that make batches ahead; 0: they are made when asked for
+  // Threads that make batches ahead, for datasets that wait for files or compute on one thread.
+  // Without them batches are made when asked for, those of pictures by all threads of the kernels:
+  // the better choice for data in memory, since no core is taken from those that compute.
+  int workers = 0;
   std::int64_t prefetch = 8;  // how many are made ahead, by all workers together
   std::uint64_t seed = 0;
 };

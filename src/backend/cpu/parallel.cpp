@@ -13,12 +13,17 @@ namespace {
 // One number for the whole program: OpenMP's own holds only in the thread that sets it.
 std::atomic<int> threads_asked{0};  // 0: none was set
 
+constinit thread_local bool alone = false;
+
 }  // namespace
 
 int cpu::max_threads() {
+  if (alone) return 1;
   const int asked = threads_asked.load(std::memory_order_relaxed);
   return asked != 0 ? asked : omp_get_max_threads();
 }
+
+void cpu::compute_alone() { alone = true; }
 
 void set_num_threads(int count) {
   if (count < 1) {

@@ -5,11 +5,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <vector>
 
 namespace extensor::cpu {
 
-// The number of threads that was set, whichever thread set it; without one, what OpenMP decides.
+// The number of threads that was set, whichever thread set it; without one, what OpenMP decides. 1
+// for a thread that computes alone.
 int max_threads();
+
+// From now on, this thread computes without others: it is one of several that work side by side.
+void compute_alone();
 
 // Threads a loop over `count` units may use when one thread should get `grain` units at least.
 inline int threads_for(std::int64_t count, std::int64_t grain) {
@@ -40,6 +46,24 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain, Body&& bo
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
   parallel_for(threads_for(count, grain), count, grain, body);
+}
+
+// The same with a body that may throw: what the first range threw that did is thrown.
+template <class Body>
+void parallel_for_throwing(std::int64_t count, std::int64_t grain, Body&& body) {
+  const int threads = threads_for(count, grain);
+  if (threads <= 1) return parallel_for(threads, count, grain, body);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
+  parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      errors[static_cast<std::size_t>(omp_get_thread_num())] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
 }
 
 }  // namespace extensor::cpu
