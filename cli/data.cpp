@@ -1,35 +1,17 @@
 // The data of a recipe.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "cli/ingredients.h"
 
 namespace extensor::cli {
 
 namespace {
 
-struct Known {
-  const char* dataset;
-  std::int64_t channels, side;
-  std::vector<double> mean, deviation;  // of the training pictures
-  std::int64_t crop;                    // pixels that a picture is moved by at most
-  bool mirrored;                        // whether its mirror image is of the same class
-};
-
-const Known& known(const std::string& dataset) {
-  static const Known all[] = {
-      {"digits", 1, 28, {0.1379}, {0.2819}, 2, false},
-      {"mnist", 1, 28, {0.1307}, {0.3081}, 2, false},
-      {"fashion-mnist", 1, 28, {0.2860}, {0.3530}, 2, true},
-      {"cifar10", 3, 32, {0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}, 4, true},
-      {"cifar100", 3, 32, {0.5071, 0.4866, 0.4409}, {0.2673, 0.2564, 0.2762}, 4, true},
-  };
-  for (const Known& one : all) {
-    if (dataset == one.dataset) return one;
-  }
-  throw ValueError("'" + dataset + "' has no pictures");
-}
-
 constexpr std::int64_t held_out_digits = 5000;
 
-data::ImageSplits splits_of(const Recipe& recipe) {
+data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known) {
   if (recipe.dataset == "digits") {
     const std::int64_t count = recipe.examples == 0 ? 60'000 : recipe.examples;
     return {data::digits(count, 1), data::digits(held_out_digits, 1, count)};
@@ -41,28 +23,82 @@ data::ImageSplits splits_of(const Recipe& recipe) {
   if (recipe.dataset == "mnist") return data::load_mnist(recipe.data);
   if (recipe.dataset == "fashion-mnist") return data::load_fashion_mnist(recipe.data);
   if (recipe.dataset == "cifar10") return data::load_cifar10(recipe.data);
-  return data::load_cifar100(recipe.data);
+  if (recipe.dataset == "cifar100") return data::load_cifar100(recipe.data);
+  data::PictureOptions options{.height = recipe.side, .width = recipe.side, .most = usual_side};
+  if (known != nullptr) {
+    options = {known->height, known->width, 0, known->channels, known->classes};
+  }
+  return data::load_pictures(recipe.data, options);
 }
 
-Data load_pictures(const Recipe& recipe) {
-  data::ImageSplits splits = splits_of(recipe);
+// Over all pictures: every byte counted, so exact.
+void measure(const Tensor& images, Pictures& pictures) {
+  const std::int64_t plane = images.size(-2) * images.size(-1);
+  std::vector<std::array<std::int64_t, 256>> counts(static_cast<std::size_t>(pictures.channels));
+  const auto* byte = images.data<std::uint8_t>();
+  for (std::int64_t k = 0; k < images.size(0); ++k) {
+    for (auto& of_channel : counts) {
+      for (std::int64_t i = 0; i < plane; ++i) ++of_channel[*byte++];
+    }
+  }
+  const auto all = static_cast<double>(images.size(0) * plane);
+  for (const auto& of_channel : counts) {
+    double mean = 0, variance = 0;
+    for (std::size_t value = 0; value < 256; ++value) {
+      mean += static_cast<double>(of_channel[value]) / all * static_cast<double>(value) / 255;
+    }
+    for (std::size_t value = 0; value < 256; ++value) {
+      const double from_mean = static_cast<double>(value) / 255 - mean;
+      variance += static_cast<double>(of_channel[value]) / all * from_mean * from_mean;
+    }
+    pictures.mean.push_back(mean);
+    pictures.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1);
+  }
+}
+
+Pictures pictures_of(const Recipe& recipe, const data::LabelledImages& training) {
+  const Tensor& images = training.images;
+  Pictures pictures{.channels = images.ndim() == 4 ? images.size(1) : 1,
+                    .height = images.size(-2),
+                    .width = images.size(-1),
+                    .mean = {},
+                    .deviation = {},
+                    .classes = training.classes};
+  measure(images, pictures);
+  // VGG halves its pictures five times, LeNet its own twice behind a frame.
+  const std::int64_t least = recipe.model == "vgg16" ? 32 : recipe.model == "lenet" ? 12 : 1;
+  pictures.height = std::max(pictures.height, least);
+  pictures.width = std::max(pictures.width, least);
+  return pictures;
+}
+
+Data load_pictures(const Recipe& recipe, std::optional<Language> language) {
+  const Pictures* known = language ? &*language->pictures : nullptr;
+  data::ImageSplits splits = splits_of(recipe, known);
   if (recipe.examples > 0 && recipe.examples < splits.train.labels.numel()) {
     splits.train.images = splits.train.images.slice(0, 0, recipe.examples).contiguous();
     splits.train.labels = splits.train.labels.slice(0, 0, recipe.examples).contiguous();
   }
-  const Known& pictures = known(recipe.dataset);
-  std::vector<data::Transform> steps = steps_of(preparation_of(recipe));
+  Data all;
+  if (language) {
+    all.language = *std::move(language);
+  } else {
+    all.language.pictures = pictures_of(recipe, splits.train);
+  }
+  std::vector<data::Transform> steps = steps_of(*all.language.pictures);
   std::vector<data::Transform> training_steps;
   if (recipe.augment) {
-    training_steps.push_back(data::random_crop(pictures.crop));
-    if (pictures.mirrored) training_steps.push_back(data::random_horizontal_flip());
+    const std::int64_t part = recipe.dataset.starts_with("cifar") ? 8 : 14;  // of a side
+    const std::int64_t side = std::min(splits.train.images.size(-1), splits.train.images.size(-2));
+    training_steps.push_back(data::random_crop(std::max<std::int64_t>(1, side / part)));
+    // Where a mirror image is surely of the same class; letters are not.
+    const bool mirrored = recipe.dataset.starts_with("cifar") || recipe.dataset == "fashion-mnist";
+    if (mirrored) training_steps.push_back(data::random_horizontal_flip());
   }
   training_steps.insert(training_steps.end(), steps.begin(), steps.end());
-  Data all;
-  all.classes = splits.test.classes;
   all.training = std::make_shared<data::ImageDataset>(splits.train, std::move(training_steps));
   all.held_out = std::make_shared<data::ImageDataset>(splits.test, std::move(steps));
-  all.pictures = splits.test;
+  all.shown = splits.test;
   return all;
 }
 
@@ -91,12 +127,16 @@ std::unique_ptr<data::Tokenizer> make_tokenizer(const Recipe& recipe, const std:
       data::BytePairTokenizer::train(text, recipe.vocabulary));
 }
 
-Data load_text(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer) {
+Data load_text(const Recipe& recipe, std::optional<Language> language) {
   if (recipe.data.empty()) throw ValueError("which text? Name its file with --data");
   const std::string text = data::load_text(recipe.data);
   Data all;
-  all.tokenizer = tokenizer ? std::move(tokenizer) : make_tokenizer(recipe, text);
-  const Tensor tokens = from_data(all.tokenizer->encode(text));
+  if (language) {
+    all.language = *std::move(language);
+  } else {
+    all.language.tokenizer = make_tokenizer(recipe, text);
+  }
+  const Tensor tokens = from_data(all.language.tokenizer->encode(text));
   // The last tenth is held out.
   const std::int64_t first = tokens.numel() - tokens.numel() / 10;
   if (tokens.numel() - first <= recipe.block || first <= recipe.block) {
@@ -112,24 +152,14 @@ Data load_text(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer)
 
 }  // namespace
 
-Preparation preparation_of(const Recipe& recipe) {
-  const Known& pictures = known(recipe.dataset);
-  Preparation preparation{pictures.channels, pictures.side, pictures.side, pictures.mean,
-                          pictures.deviation};
-  // VGG halves its pictures five times.
-  constexpr std::int64_t least = 32;
-  if (recipe.model == "vgg16" && pictures.side < least)
-    preparation.height = preparation.width = least;
-  return preparation;
+std::vector<data::Transform> steps_of(const Pictures& pictures) {
+  return {data::resize(pictures.height, pictures.width),
+          data::normalize(pictures.mean, pictures.deviation)};
 }
 
-std::vector<data::Transform> steps_of(const Preparation& preparation) {
-  return {data::resize(preparation.height, preparation.width),
-          data::normalize(preparation.mean, preparation.deviation)};
-}
-
-Data load_data(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer) {
-  return recipe.dataset == "text" ? load_text(recipe, std::move(tokenizer)) : load_pictures(recipe);
+Data load_data(const Recipe& recipe, std::optional<Language> language) {
+  return recipe.dataset == "text" ? load_text(recipe, std::move(language))
+                                  : load_pictures(recipe, std::move(language));
 }
 
 }  // namespace extensor::cli

@@ -29,7 +29,7 @@ void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::
 void run(const std::string& path, const std::string& data, bool json) {
   Trained trained = load_trained(path);
   if (!data.empty()) trained.recipe.data = data;
-  const Data all = load_data(trained.recipe, std::move(trained.tokenizer));
+  const Data all = load_data(trained.recipe, std::move(trained.language));
   const bool is_text = trained.recipe.dataset == "text";
   const data::DataLoader loader(all.held_out,
                                 {.batch_size = is_text ? 32 : 256,
@@ -59,7 +59,7 @@ void run(const std::string& path, const std::string& data, bool json) {
   std::cout << '\n';
   if (result.confusion) {
     std::cout << '\n';
-    print_classes(*result.confusion, all.classes);
+    print_classes(*result.confusion, all.language.pictures->classes);
   }
 }
 

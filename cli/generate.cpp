@@ -68,11 +68,12 @@ void add_generate_command(CLI::App& app) {
       "Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
   command->callback([] {
     const Trained trained = load_trained(run);
-    if (!trained.tokenizer) {
+    if (!trained.language.tokenizer) {
       throw ValueError("'" + run + "' learned " + trained.recipe.dataset +
                        ", not a text; 'extensor predict' shows what it sees");
     }
-    std::cout << generate(trained.model, *trained.tokenizer, trained.recipe.block, options) << '\n';
+    std::cout << generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options)
+              << '\n';
   });
 }
 

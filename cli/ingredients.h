@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,17 +13,25 @@
 
 namespace extensor::cli {
 
-// Pictures of any size, made into what a model reads.
-struct Preparation {
+// What pictures become before a model reads them, and what it may call them.
+struct Pictures {
   std::int64_t channels = 1, height = 28, width = 28;
-  std::vector<double> mean, deviation;
+  std::vector<double> mean, deviation;  // of every channel, over the training pictures
+  std::vector<std::string> classes;
+};
+
+// What a model reads and writes: found in the data when a run begins, and kept with it.
+struct Language {
+  std::optional<Pictures> pictures;
+  std::unique_ptr<data::Tokenizer> tokenizer;  // of text
+
+  std::int64_t outputs() const;
 };
 
 struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
-  std::vector<std::string> classes;            // of pictures
-  data::LabelledImages pictures;               // held out, as they are
-  std::unique_ptr<data::Tokenizer> tokenizer;  // of text
+  data::LabelledImages shown;  // pictures that are held out, as they are
+  Language language;
 };
 
 // Where a run's directory has its parts.
@@ -33,21 +42,25 @@ struct RunDirectory {
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path weights() const { return path / "model.safetensors"; }
   std::filesystem::path best() const { return path / "best.safetensors"; }
-  std::filesystem::path classes() const { return path / "classes.txt"; }
+  std::filesystem::path pictures() const { return path / "pictures.json"; }
   std::filesystem::path tokenizer() const { return path / "tokenizer.json"; }
   std::filesystem::path report() const { return path / "report.html"; }
 };
 
-// What the pictures of a dataset become for a model.
-Preparation preparation_of(const Recipe& recipe);
-std::vector<data::Transform> steps_of(const Preparation& preparation);
+// As a whole or not at all.
+void write_text(const std::filesystem::path& path, const std::string& text);
 
-// `tokenizer`: of a run that there is already, else null and it is made of the text. ValueError,
+void save_language(const Language& language, const RunDirectory& directory);
+// FormatError, IoError.
+Language load_language(const Recipe& recipe, const RunDirectory& directory);
+
+std::vector<data::Transform> steps_of(const Pictures& pictures);
+
+// `language`: of a run that there is already; without one it is found in the data. ValueError,
 // IoError, FormatError.
-Data load_data(const Recipe& recipe, std::unique_ptr<data::Tokenizer> tokenizer = nullptr);
+Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt);
 
-// `outputs`: the classes of pictures, or the tokens of a text.
-nn::AnyLayer make_model(const Recipe& recipe, std::int64_t outputs);
+nn::AnyLayer make_model(const Recipe& recipe, const Language& language);
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,
                                                  const std::vector<Tensor>& parameters);
@@ -64,8 +77,7 @@ struct Trained {
   Recipe recipe;
   RunDirectory directory;
   nn::AnyLayer model;
-  std::vector<std::string> classes;
-  std::unique_ptr<data::Tokenizer> tokenizer;
+  Language language;
   std::filesystem::path weights;
 };
 Trained load_trained(const std::filesystem::path& path);

@@ -1,12 +1,13 @@
 // The model, optimizer and schedule of a recipe, and models of runs that there are.
 #include <algorithm>
-#include <fstream>
+#include <tuple>
 
 #include "cli/ingredients.h"
 
 namespace extensor::cli {
 
-nn::AnyLayer make_model(const Recipe& recipe, std::int64_t outputs) {
+nn::AnyLayer make_model(const Recipe& recipe, const Language& language) {
+  const std::int64_t outputs = language.outputs();
   if (recipe.model == "transformer") {
     return models::Gpt({.vocabulary = outputs,
                         .block = recipe.block,
@@ -15,16 +16,16 @@ nn::AnyLayer make_model(const Recipe& recipe, std::int64_t outputs) {
                         .width = recipe.width,
                         .dropout = recipe.dropout});
   }
-  const Preparation pictures = preparation_of(recipe);
+  const Pictures& pictures = *language.pictures;
+  const auto [channels, height, width] =
+      std::tuple(pictures.channels, pictures.height, pictures.width);
   if (recipe.model == "mlp") {
-    const std::int64_t inputs = pictures.channels * pictures.height * pictures.width;
-    return models::Mlp({inputs, recipe.width, recipe.width / 2 + 1, outputs});
+    return models::Mlp({channels * height * width, recipe.width, recipe.width / 2 + 1, outputs});
   }
-  if (recipe.model == "lenet") return models::LeNet();
-  if (recipe.model == "vgg16") {
-    return models::Vgg16({.classes = outputs, .channels = pictures.channels});
-  }
-  return models::ResNet18({.classes = outputs, .channels = pictures.channels});
+  if (recipe.model == "lenet") return models::LeNet({outputs, channels, height, width});
+  const bool small = std::max(height, width) <= usual_side;
+  if (recipe.model == "vgg16") return models::Vgg16({outputs, channels, small});
+  return models::ResNet18({outputs, channels, small});
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& r,
@@ -84,31 +85,13 @@ Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_
   return schedule;
 }
 
-namespace {
-
-std::vector<std::string> read_lines(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  if (lines.empty()) throw IoError("'" + path.string() + "' cannot be read, or is empty");
-  return lines;
-}
-
-}  // namespace
-
 Trained load_trained(const std::filesystem::path& path) {
   RunDirectory directory{path};
   if (!std::filesystem::exists(directory.config())) {
     throw IoError("'" + path.string() + "' is no run's directory: it has no config.json");
   }
   const Recipe recipe = make_recipe(read_fields(directory.config()), {});
-  std::unique_ptr<data::Tokenizer> tokenizer;
-  std::vector<std::string> classes;
-  if (recipe.dataset == "text") {
-    tokenizer = data::load_tokenizer(directory.tokenizer());
-  } else {
-    classes = read_lines(directory.classes());
-  }
+  Language language = load_language(recipe, directory);
   const std::filesystem::path weights =
       std::filesystem::exists(directory.best()) ? directory.best() : directory.weights();
   if (!std::filesystem::exists(weights)) {
@@ -117,12 +100,11 @@ Trained load_trained(const std::filesystem::path& path) {
         "' has no weights yet: the run was not evaluated so far (extensor train --resume " +
         path.string() + ")");
   }
-  nn::AnyLayer model = make_model(recipe, tokenizer ? tokenizer->size() : std::ssize(classes));
+  nn::AnyLayer model = make_model(recipe, language);
   const train::ModelReference reference(model);
   reference.load_state_dict(load_safetensors(weights).tensors);
   reference.train(false);
-  return {recipe, std::move(directory), std::move(model), std::move(classes), std::move(tokenizer),
-          weights};
+  return {recipe, std::move(directory), std::move(model), std::move(language), weights};
 }
 
 }  // namespace extensor::cli

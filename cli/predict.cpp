@@ -18,14 +18,6 @@ struct Request {
   bool invert = false;
 };
 
-bool is_picture(const std::filesystem::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return ending == ".png" || ending == ".pgm" || ending == ".ppm" || ending == ".pnm";
-}
-
 // Pictures by name; of a directory, those that are in it.
 std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& inputs) {
   std::vector<std::filesystem::path> paths;
@@ -34,21 +26,17 @@ std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& i
       paths.emplace_back(input);
       continue;
     }
-    std::vector<std::filesystem::path> inside;
-    for (const auto& entry : std::filesystem::directory_iterator(input)) {
-      if (is_picture(entry.path())) inside.push_back(entry.path());
-    }
+    const std::vector<std::filesystem::path> inside = data::picture_files(input);
     if (inside.empty()) {
       throw ValueError("'" + input + "' has no pictures (allowed: .png, .pgm, .ppm)");
     }
-    std::ranges::sort(inside);
     paths.insert(paths.end(), inside.begin(), inside.end());
   }
   return paths;
 }
 
 // The picture as the network read its like.
-Tensor prepared(const std::filesystem::path& path, const Preparation& how, bool invert) {
+Tensor prepared(const std::filesystem::path& path, const Pictures& how, bool invert) {
   Tensor picture = data::load_image(path);
   if (invert) picture = (255 - picture.to(int32)).to(uint8);
   if (how.channels == 3 && picture.shape()[0] == 1) {
@@ -81,22 +69,22 @@ std::string likeliest(const Tensor& logits, const std::vector<std::string>& clas
 void run(const Request& request) {
   const Trained trained = load_trained(request.run);
   const NoGrad off;
-  if (trained.tokenizer) {
+  if (trained.language.tokenizer) {
     for (const std::string& prompt : request.inputs) {
       GenerateOptions options;
       options.prompt = prompt;
       options.temperature = 0;
       options.tokens = 100;
-      std::cout << generate(trained.model, *trained.tokenizer, trained.recipe.block, options)
+      std::cout << generate(trained.model, *trained.language.tokenizer, trained.recipe.block,
+                            options)
                 << '\n';
     }
     return;
   }
-  const Preparation how = preparation_of(trained.recipe);
+  const Pictures& how = *trained.language.pictures;
   for (const std::filesystem::path& path : pictures_of(request.inputs)) {
     const Tensor logits = trained.model(prepared(path, how, request.invert));
-    std::cout << path.string() << "  " << likeliest(logits[{0}], trained.classes, request.top)
-              << '\n';
+    std::cout << path.string() << "  " << likeliest(logits[{0}], how.classes, request.top) << '\n';
   }
 }
 

@@ -115,10 +115,6 @@ void check(const Recipe& r) {
   check_at_least("keep_checkpoints", r.keep_checkpoints, 1);
   if (!(r.lr > 0)) refuse("lr", text_of(r.lr), "a number above 0");
   if (!(r.dropout < 1)) refuse("dropout", text_of(r.dropout), "0 or more, below 1");
-  if (r.model == "lenet" && r.dataset.starts_with("cifar")) {
-    throw ValueError("lenet reads 28 × 28 pictures of one channel in 10 classes, " + r.dataset +
-                     " has others; try --model resnet18");
-  }
   if (r.model == "transformer" && r.width % r.heads != 0) {
     throw ValueError("--width is " + std::to_string(r.width) + " and --heads " +
                      std::to_string(r.heads) + " (allowed: a width that the heads divide)");
@@ -136,6 +132,8 @@ Recipe usual(const std::string& dataset, const std::string& model) {
     r.epochs = 20;
     r.weight_decay = 0.05;
     r.batch_size = 128;
+  } else if (dataset == "pictures") {
+    r.epochs = 10;
   } else if (dataset == "text") {
     r.epochs = 1;
     r.steps = 2000;
@@ -153,8 +151,8 @@ Recipe usual(const std::string& dataset, const std::string& model) {
   return r;
 }
 
-const std::vector<std::string> datasets = {"digits",  "mnist",    "fashion-mnist",
-                                           "cifar10", "cifar100", "text"};
+const std::vector<std::string> datasets = {"digits",   "mnist",    "fashion-mnist", "cifar10",
+                                           "cifar100", "pictures", "text"};
 
 std::string usual_model(const std::string& dataset) {
   if (dataset == "text") return "transformer";

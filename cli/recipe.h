@@ -11,9 +11,12 @@
 
 namespace extensor::cli {
 
+// Pictures of one's own are made this large at most, unless told otherwise.
+inline constexpr std::int64_t usual_side = 64;
+
 struct Recipe {
   std::string dataset, data, model;
-  std::int64_t examples = 0;
+  std::int64_t examples = 0, side = 0;
   std::int64_t epochs = 5, steps = 0, batch_size = 64, accumulate = 1;
   std::string optimizer = "adamw", schedule = "one-cycle";
   double lr = 2e-3, weight_decay = 0.01, momentum = 0.9, beta2 = 0.999;
@@ -35,6 +38,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("data", r.data, "the directory or file that the data is in");
   visit("model", r.model, "mlp, lenet, resnet18, vgg16 or transformer");
   visit("examples", r.examples, "how many to learn from; 0: all there are");
+  visit("side", r.side, "height and width of pictures; 0: as the first, 64 at most (pictures)");
   visit("epochs", r.epochs, "how often each example is seen");
   visit("steps", r.steps, "end after so many steps; 0: with the epochs");
   visit("batch_size", r.batch_size, "examples in a batch");

@@ -27,17 +27,6 @@ void make_directory(const std::filesystem::path& path) {
   if (error) throw IoError("'" + path.string() + "' cannot be made: " + error.message());
 }
 
-// As a whole or not at all, since a directory with this file is a run.
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  std::error_code error;
-  if (stream) std::filesystem::rename(temporary, path, error);
-  if (!stream || error) throw IoError("'" + path.string() + "' cannot be written");
-}
-
 // runs/digits-lenet, or the first runs/digits-lenet-2 … that is free.
 std::filesystem::path free_directory(const Recipe& recipe) {
   const std::string name = recipe.dataset + "-" + recipe.model;
@@ -75,7 +64,7 @@ class Training {
   Training(Recipe recipe, RunDirectory directory, bool resumes)
       : recipe_(std::move(recipe)),
         directory_(std::move(directory)),
-        data_(load_data(recipe_, saved_tokenizer(resumes))),
+        data_(load_data(recipe_, saved_language(resumes))),
         loader_(data_.training, loader_options(true)),
         held_out_(data_.held_out, loader_options(false)),
         model_(seeded_model()),
@@ -83,7 +72,7 @@ class Training {
         optimizer_(make_optimizer(recipe_, reference_.parameters())),
         schedule_(make_schedule(recipe_, *optimizer_, step_count())),
         trainer_(reference_, *optimizer_, options()) {
-    trainer_.add<train::ProgressBar>(recipe_.dataset == "text" ? "windows" : "pictures");
+    trainer_.add<train::ProgressBar>(reads_text() ? "windows" : "pictures");
     trainer_.add<train::JsonLog>(directory_.log());
     trainer_.add<train::EventLog>(directory_.path);
     trainer_.add<train::BestModel>(directory_.best(), watched());
@@ -92,13 +81,8 @@ class Training {
           train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
     }
     if (resumes) return;
-    if (data_.tokenizer) {
-      data_.tokenizer->save(directory_.tokenizer());
-    } else {
-      std::string names;
-      for (const std::string& name : data_.classes) names += name + "\n";
-      write_text(directory_.classes(), names);
-    }
+    save_language(data_.language, directory_);
+    // The last, since a directory with this file is a run.
     write_text(directory_.config(), to_json(recipe_));
   }
 
@@ -127,16 +111,16 @@ class Training {
   }
 
  private:
-  std::unique_ptr<data::Tokenizer> saved_tokenizer(bool resumes) const {
-    if (!resumes || recipe_.dataset != "text") return nullptr;
-    return data::load_tokenizer(directory_.tokenizer());
+  std::optional<Language> saved_language(bool resumes) const {
+    if (!resumes) return std::nullopt;
+    return load_language(recipe_, directory_);
   }
 
   data::DataLoaderOptions loader_options(bool training) const {
     constexpr std::int64_t evaluated_together = 256;
     return {.batch_size =
                 training ? recipe_.batch_size
-                         : std::max(recipe_.batch_size, data_.tokenizer ? 32 : evaluated_together),
+                         : std::max(recipe_.batch_size, reads_text() ? 32 : evaluated_together),
             .shuffle = training,
             .drop_last = training && data_.training->size() >= recipe_.batch_size,
             .workers = static_cast<int>(recipe_.workers),
@@ -145,8 +129,7 @@ class Training {
 
   nn::AnyLayer seeded_model() const {
     manual_seed(recipe_.seed);
-    return make_model(recipe_,
-                      data_.tokenizer ? data_.tokenizer->size() : std::ssize(data_.classes));
+    return make_model(recipe_, data_.language);
   }
 
   std::int64_t step_count() const {
@@ -154,8 +137,10 @@ class Training {
     return recipe_.epochs * ((loader_.batches() + recipe_.accumulate - 1) / recipe_.accumulate);
   }
 
+  bool reads_text() const { return recipe_.dataset == "text"; }
+
   train::Watched watched() const {
-    return recipe_.dataset == "text" ? train::Watched::loss : train::Watched::accuracy;
+    return reads_text() ? train::Watched::loss : train::Watched::accuracy;
   }
 
   train::TrainerOptions options() const {
@@ -193,10 +178,12 @@ std::vector<train::ReportPicture> pictures_of(const Data& data,
                                               const std::vector<train::Judged>& worst) {
   std::vector<train::ReportPicture> pictures;
   pictures.reserve(worst.size());
-  const auto name = [&](std::int64_t k) { return data.classes.at(static_cast<std::size_t>(k)); };
+  const auto name = [&](std::int64_t k) {
+    return data.language.pictures->classes.at(static_cast<std::size_t>(k));
+  };
   for (const train::Judged& one : worst) {
     const std::string certainty = percent(std::exp(-one.loss));
-    pictures.push_back({data.pictures.images[{one.index}].contiguous(),
+    pictures.push_back({data.shown.images[{one.index}].contiguous(),
                         one.is_right() ? name(one.target) + ", with " + certainty
                                        : name(one.target) + ", taken for " + name(one.prediction)});
   }
@@ -211,10 +198,9 @@ train::Report Training::report(const train::Outcome& outcome,
                           static_cast<double>(recipe_.batch_size * recipe_.accumulate);
   train::Report report;
   report.title = recipe_.model + " on " + recipe_.dataset;
-  if (!data_.tokenizer)
-    report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
+  if (!reads_text()) report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
   report.facts.emplace_back("held-out loss", decimals(evaluation.loss, 4));
-  if (data_.tokenizer) {
+  if (reads_text()) {
     report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
   }
   report.facts.emplace_back("parameters", with_commas(parameters));
@@ -222,7 +208,7 @@ train::Report Training::report(const train::Outcome& outcome,
   report.facts.emplace_back("time", decimals(outcome.seconds, 1) + " s");
   report.log = directory_.log();
   report.confusion = evaluation.confusion;
-  report.classes = data_.classes;
+  if (!reads_text()) report.classes = data_.language.pictures->classes;
   report.pictures = pictures_of(data_, evaluation.worst);
   const bool all_right = !evaluation.worst.empty() && evaluation.worst.front().is_right();
   report.pictures_title = all_right ? "No mistakes; least certain of" : "Worst mistakes";
@@ -242,15 +228,15 @@ void Training::finish(const train::Outcome& outcome) {
   save_safetensors(directory_.weights(), reference_.state_dict());
   constexpr std::int64_t shown = 24;
   const train::Evaluation evaluation =
-      train::evaluate(reference_, held_out_, {.worst = data_.tokenizer ? 0 : shown});
+      train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
   train::Report page = report(outcome, evaluation);
-  if (data_.tokenizer) page.sample = generate(model_, *data_.tokenizer, recipe_.block, {});
+  if (reads_text()) page.sample = generate(model_, *data_.language.tokenizer, recipe_.block, {});
   train::write_report(directory_.report(), page);
 
   if (outcome.end == train::End::stopped_early) {
     std::cout << "ended early, after " << recipe_.patience << " evaluations without a better one\n";
   }
-  if (data_.tokenizer) {
+  if (reads_text()) {
     std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
               << decimals(train::perplexity(evaluation.loss), 2);
   } else {
@@ -261,8 +247,8 @@ void Training::finish(const train::Outcome& outcome) {
   std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
             << "report    " << directory_.report().string() << "\nweights   "
             << directory_.weights().string() << "\nand next  "
-            << (data_.tokenizer ? "extensor generate " + path + " --prompt \"Once\""
-                                : "extensor predict " + path + " PICTURE.png")
+            << (reads_text() ? "extensor generate " + path + " --prompt \"Once\""
+                             : "extensor predict " + path + " PICTURE.png")
             << '\n';
 }
 
@@ -295,8 +281,9 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a network, watch it, keep all of it");
   static Request request;
   static std::map<std::string, std::string> words;
-  command->add_option("dataset", words["dataset"],
-                      "digits, mnist, fashion-mnist, cifar10, cifar100 or text");
+  command->add_option(
+      "dataset", words["dataset"],
+      "digits, mnist, fashion-mnist, cifar10, cifar100, pictures (your own) or text");
   const Recipe usual;
   visit_fields(usual, [&](const std::string& name, const auto&, const char* help) {
     if (name == "dataset") return;
@@ -314,6 +301,7 @@ void add_train_command(CLI::App& app) {
       "Examples:\n"
       "  extensor train digits\n"
       "  extensor train mnist --data ~/mnist --model resnet18 --epochs 2 --out runs/big\n"
+      "  extensor train pictures --data photos         one directory in it for each class\n"
       "  extensor train text --data story.txt --steps 500\n"
       "  extensor train --resume runs/big");
   command->callback([] {

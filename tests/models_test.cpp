@@ -1,5 +1,5 @@
-// VGG-16: names, shapes, numbers of parameters, a step of training. The other networks beside
-// PyTorch's: pytorch_exchange_test.
+// LeNet of any size; VGG-16: names, shapes, numbers of parameters, a step of training. The other
+// networks beside PyTorch's: pytorch_exchange_test.
 #include "extensor/models.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,16 @@ std::vector<std::string> names(const nn::NamedTensors& list) {
   std::vector<std::string> result;
   for (const auto& [name, tensor] : list) result.push_back(name);
   return result;
+}
+
+TEST(LeNet, ReadsPicturesOfAnySize) {
+  EXPECT_EQ(models::LeNet().parameter_count(), 61'706);
+  EXPECT_EQ(models::LeNet()(zeros({2, 1, 28, 28})).shape(), (Shape{2, 10}));
+  const models::LeNet other({.classes = 3, .channels = 3, .height = 12, .width = 41});
+  EXPECT_EQ(other.fc1.weight.tensor().shape(), (Shape{120, 16 * 1 * 8}));
+  EXPECT_EQ(other(zeros({2, 3, 12, 41})).shape(), (Shape{2, 3}));
+  EXPECT_THROW(models::LeNet({.height = 11}), ValueError);
+  EXPECT_THROW(models::LeNet({.width = 0}), ValueError);
 }
 
 TEST(Vgg16, HasTorchvisionsNames) {

@@ -49,6 +49,26 @@ test_pictures() {
   expect 0 'bit for bit' compare run/model.safetensors run/model.safetensors
 }
 
+# One's own, of several sizes: a directory for each class.
+test_own_pictures() {
+  local k height
+  mkdir -p own/dark own/light
+  for k in $(seq 20); do
+    height=$((14 + k % 3))
+    { printf 'P5\n16 %d\n255\n' $height && head -c $((16 * height)) /dev/zero; } >own/dark/$k.pgm
+    { printf 'P5\n16 %d\n255\n' $height && head -c $((16 * height)) /dev/zero | tr '\0' '\377'; } >own/light/$k.pgm
+  done
+  expect 0 'held-out pictures read correctly' train pictures --data own --epochs 3 --batch-size 4 --out mine
+  grep -q '"light"' mine/pictures.json || fail 'no classes'
+  expect 0 'dark' eval mine
+  expect 0 'light' predict mine own/light/1.pgm
+  expect 0 'held-out' train pictures --data own --side 12 --model mlp --epochs 1 --batch-size 4 --out small
+  grep -q '"height": 12' small/pictures.json || fail 'not of the size'
+  mkdir own/gray && cp own/dark/1.pgm own/gray
+  expect 1 'is none of the classes (dark, light)' eval mine
+  expect 1 'a directory for each class' train pictures --data mine
+}
+
 # The same again, from what was written.
 test_repeated() {
   small_run run
@@ -133,7 +153,7 @@ test_mistakes() {
   expect 1 'which dataset' train
   expect 1 '--data' train mnist
   expect 1 'mnist-that-is-not' train mnist --data mnist-that-is-not
-  expect 1 'lenet reads 28' train cifar10 --model lenet --data pictures
+  expect 1 'cifar-10-batches-bin' train cifar10 --model lenet --data pictures
   small_run run
   expect 1 'has a run already' train digits "${small[@]}" --out run
   small_run run --overwrite
@@ -149,7 +169,9 @@ test_mistakes() {
 
 (($# > 0)) || mapfile -t parts < <(compgen -A function test_)
 for part in "${@:-${parts[@]#test_}}"; do
-  mkdir "$work/$part" && cd "$work/$part" && "test_$part"
+  declare -F "test_$part" >/dev/null || { echo "there is no part '$part'" >&2 && exit 2; }
+  mkdir "$work/$part" && cd "$work/$part" || exit 2
+  "test_$part"
 done
 if ((failures > 0)); then
   echo "$failures failures" >&2

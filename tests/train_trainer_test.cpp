@@ -234,6 +234,38 @@ TEST(Trainer, KeepsTheBestWeights) {
   EXPECT_EQ(evaluate(kept, loader, {.loss = squares}).loss, best.best());
 }
 
+// Once nothing is read wrongly any more, the surer network is the better one.
+TEST(Trainer, KeepsTheLowerLossOfTheSameAccuracy) {
+  const TemporaryDirectory directory;
+  nn::Linear model(1, 1);
+  BestModel best(directory / "best.safetensors");
+  best.begin({.model = model});
+  const auto evaluated = [&](double accuracy, double loss) {
+    {
+      const NoGrad off;
+      model.bias.tensor().fill(loss);
+    }
+    EvaluationRecord record;
+    record.evaluation.accuracy = accuracy;
+    record.evaluation.loss = loss;
+    best.evaluation(record);
+    nn::Linear kept(1, 1);
+    kept.load_state_dict(load_safetensors(directory / "best.safetensors").tensors);
+    return kept.bias.tensor().item<float>();
+  };
+  EXPECT_EQ(evaluated(.5, 2), 2);
+  EXPECT_EQ(evaluated(1, 3), 3);
+  EXPECT_EQ(evaluated(1, 4), 3);
+  EXPECT_EQ(evaluated(1, 1), 1);
+  EXPECT_EQ(evaluated(.5, .25), 1);
+  Checkpoint checkpoint;
+  best.save(checkpoint);
+  BestModel resumed(directory / "other.safetensors");
+  resumed.load(checkpoint);
+  EXPECT_EQ(resumed.best(), 1);
+  EXPECT_EQ(checkpoint.numbers.at("best_model.loss"), 1);
+}
+
 TEST(Trainer, NamesWhatIsNotFinite) {
   nn::Linear model(1, 1);
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});

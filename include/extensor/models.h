@@ -15,14 +15,20 @@ class Mlp : public nn::Module<Mlp> {
   nn::ModuleList<nn::Linear> layers;
 };
 
-// LeNet-5 for 28 × 28 images of one channel, with ReLU and max pooling.
-struct LeNet : nn::Module<LeNet> {
-  nn::Conv2d conv1{1, 6, 5, {.padding = 2}};
-  nn::Conv2d conv2{6, 16, 5};
-  nn::Linear fc1{400, 120};
-  nn::Linear fc2{120, 84};
-  nn::Linear fc3{84, 10};
-  Tensor forward(const Tensor& x) const;  // [n, 1, 28, 28] → [n, 10]
+struct LeNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 1;
+  std::int64_t height = 28, width = 28;
+};
+// LeNet-5 with ReLU and max pooling. ValueError for images of less than 12 × 12.
+class LeNet : public nn::Module<LeNet> {
+ public:
+  explicit LeNet(const LeNetOptions& options = {});
+  Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1, conv2;
+  nn::Linear fc1, fc2, fc3;
 };
 
 // Two convolutions and a way around them.

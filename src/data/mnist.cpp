@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "data/mnist.h"
 
 #include "core/make_tensor.h"
 #include "data/idx.h"
@@ -12,7 +15,8 @@ using detail::message;
 
 namespace {
 
-constexpr std::int64_t class_count = 10;
+constexpr std::array<const char*, 4> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                              "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
 // The file of this name, or the compressed one. IoError.
 std::filesystem::path find_file(const char* operation, const std::filesystem::path& directory,
@@ -37,13 +41,13 @@ Tensor read_bytes(const io::ByteSource& source, std::int64_t rank) {
   return tensor;
 }
 
-Tensor read_labels(const io::ByteSource& source) {
+Tensor read_labels(const io::ByteSource& source, std::size_t class_count) {
   const Tensor bytes = read_bytes(source, 1);
   Tensor labels = detail::make_empty(source.label().c_str(), bytes.shape(), DType::int64);
   const auto* from = bytes.data<std::uint8_t>();
   auto* to = labels.data<std::int64_t>();
   for (std::int64_t i = 0; i < bytes.numel(); ++i) {
-    if (from[i] >= class_count) {
+    if (class_count != 0 && from[i] >= class_count) {
       io::damaged(source.label(), "label ", i, " is ", from[i], " (allowed: 0 … ", class_count - 1,
                   ")");
     }
@@ -52,12 +56,20 @@ Tensor read_labels(const io::ByteSource& source) {
   return labels;
 }
 
-ImageSplits load(const char* operation, const std::filesystem::path& directory,
-                 const std::array<const char*, class_count>& classes) {
+}  // namespace
+
+bool has_idx_splits(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return std::filesystem::exists(directory / name, ignored) ||
+           std::filesystem::exists(directory / (name + ".gz"), ignored);
+  });
+}
+
+ImageSplits load_idx_splits(const char* operation, const std::filesystem::path& directory,
+                            const std::vector<std::string>& classes) {
   // All four are looked for before any is read.
   std::array<std::filesystem::path, 4> paths;
-  const std::array<const char*, 4> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     paths[i] = find_file(operation, directory, names[i]);
   }
@@ -65,28 +77,27 @@ ImageSplits load(const char* operation, const std::filesystem::path& directory,
                         const std::filesystem::path& labels) {
     LabelledImages set;
     const io::FileSource source(operation, labels);
-    set.labels = read_labels(source);
+    set.labels = read_labels(source, classes.size());
     set.images = read_bytes(io::FileSource(operation, pictures), 3);
     if (set.images.size(0) != set.labels.size(0)) {
       io::damaged(source.label(), "has ", set.labels.size(0), " labels for the ",
                   set.images.size(0), " images of ", io::in_quotes(pictures.native()));
     }
-    set.classes.assign(classes.begin(), classes.end());
+    set.classes = classes;
     return set;
   };
   return {part(paths[0], paths[1]), part(paths[2], paths[3])};
 }
 
-}  // namespace
-
 ImageSplits load_mnist(const std::filesystem::path& directory) {
-  return load("load_mnist", directory, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+  return load_idx_splits("load_mnist", directory,
+                         {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
 }
 
 ImageSplits load_fashion_mnist(const std::filesystem::path& directory) {
-  return load("load_fashion_mnist", directory,
-              {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
-               "Bag", "Ankle boot"});
+  return load_idx_splits("load_fashion_mnist", directory,
+                         {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt",
+                          "Sneaker", "Bag", "Ankle boot"});
 }
 
 }  // namespace extensor::data

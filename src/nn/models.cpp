@@ -31,6 +31,32 @@ Tensor Mlp::forward(const Tensor& x) const {
   return y;
 }
 
+namespace {
+
+// What is left of a height and width behind the second pooling.
+std::int64_t lenet_features(const LeNetOptions& options) {
+  constexpr std::int64_t least = 12, channels = 16;
+  if (options.height < least || options.width < least) {
+    throw ValueError(message("LeNet: images are ", options.height, " × ", options.width,
+                             " (allowed: ", least, " or more each)"));
+  }
+  const auto left = [](std::int64_t size) { return (size / 2 - 4) / 2; };
+  return channels * left(options.height) * left(options.width);
+}
+
+}  // namespace
+
+LeNet::LeNet(const LeNetOptions& options)
+    : conv1(options.channels, 6, 5, {.padding = 2}),
+      conv2(6, 16, 5),
+      fc1(lenet_features(options), 120),
+      fc2(120, 84),
+      fc3(84, options.classes) {}
+
+void LeNet::visit(nn::Walker& walk) {
+  walk("conv1", conv1)("conv2", conv2)("fc1", fc1)("fc2", fc2)("fc3", fc3);
+}
+
 Tensor LeNet::forward(const Tensor& x) const {
   Tensor y = max_pool2d(relu(conv1(x)), 2);
   y = max_pool2d(relu(conv2(y)), 2);

@@ -71,8 +71,12 @@ void BestModel::begin(const RunRecord& run) {
 
 void BestModel::evaluation(const EvaluationRecord& record) {
   const double value = watched_of(watched_, record.evaluation);
-  if (!is_better(watched_, value, best_, 0)) return;
+  const double loss = record.evaluation.loss;
+  const bool better = is_better(watched_, value, best_, 0) ||
+                      (value == best_ && is_better(Watched::loss, loss, loss_, 0));
+  if (!better) return;
   best_ = value;
+  loss_ = loss;
   save_safetensors(path_, model_->state_dict(),
                    {{"step", std::to_string(record.step)},
                     {watched_ == Watched::loss ? "loss" : "accuracy", message(value)}});
@@ -80,10 +84,12 @@ void BestModel::evaluation(const EvaluationRecord& record) {
 
 void BestModel::save(Checkpoint& checkpoint) const {
   checkpoint.numbers["best_model.best"] = best_;
+  checkpoint.numbers["best_model.loss"] = loss_;
 }
 
 void BestModel::load(const Checkpoint& checkpoint) {
   best_ = saved(checkpoint, "best_model.best", none);
+  loss_ = saved(checkpoint, "best_model.loss", none);
 }
 
 }  // namespace extensor::train

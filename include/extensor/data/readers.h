@@ -25,6 +25,23 @@ Tensor load_idx(const std::filesystem::path& path);
 ImageSplits load_mnist(const std::filesystem::path& directory);
 ImageSplits load_fashion_mnist(const std::filesystem::path& directory);
 
+struct PictureOptions {
+  std::int64_t height = 0, width = 0;     // that all become; 0: as the first picture is,
+  std::int64_t most = 0;                  // and made smaller where a side is longer (0: never)
+  std::int64_t channels = 0;              // 1 or 3; 0: as the first picture has
+  std::vector<std::string> classes = {};  // empty: all that are found
+};
+// Pictures of one's own, of any sizes, in a directory of one of three kinds:
+//   CLASS/*.png …                        every tenth picture of a class is held out as .test
+//   train/CLASS/*.png …, test/CLASS/…    the same classes in both
+//   the four files of MNIST, of any size and with any labels
+// IoError for a directory that has none of these, ValueError for a class that is not among those
+// asked for.
+ImageSplits load_pictures(const std::filesystem::path& directory,
+                          const PictureOptions& options = {});
+// The pictures in a directory by their names: .png, .pgm, .ppm, .pnm.
+std::vector<std::filesystem::path> picture_files(const std::filesystem::path& directory);
+
 // A directory with the binary version: data_batch_1.bin … data_batch_5.bin and test_batch.bin, or
 // train.bin and test.bin, there or in cifar-10-batches-bin, cifar-100-binary inside it. The classes
 // of CIFAR-100 are its fine ones.

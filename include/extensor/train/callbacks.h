@@ -104,7 +104,8 @@ class EarlyStopping final : public Callback {
   std::int64_t waited_ = 0;
 };
 
-// Keeps the weights of the best evaluation in a safetensors file.
+// Keeps the weights of the best evaluation in a safetensors file: of the same accuracy, that of the
+// lower loss.
 class BestModel final : public Callback {
  public:
   explicit BestModel(std::filesystem::path path, Watched watched = Watched::accuracy);
@@ -119,6 +120,7 @@ class BestModel final : public Callback {
   Watched watched_;
   std::unique_ptr<ModelReference> model_;
   double best_ = std::numeric_limits<double>::quiet_NaN();
+  double loss_ = std::numeric_limits<double>::quiet_NaN();  // of the same evaluation
 };
 
 // A line of JSON for every step and evaluation: {"type":"step","step":1,"loss":2.3, …}. A number

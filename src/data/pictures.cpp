@@ -1,0 +1,258 @@
+// Pictures of one's own: directories of them.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+
+#include "backend/cpu/parallel.h"
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "data/mnist.h"
+#include "extensor/creation.h"
+#include "extensor/data/readers.h"
+#include "io/text.h"
+
+namespace extensor::data {
+
+using detail::message;
+using Path = std::filesystem::path;
+
+namespace {
+
+constexpr const char* operation = "load_pictures";
+
+bool is_folder(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+bool is_picture(const Path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return ending == ".png" || ending == ".pgm" || ending == ".ppm" || ending == ".pnm";
+}
+
+// What is in a directory and wanted, by name; hidden files are not.
+std::vector<Path> entries(const Path& directory, const std::function<bool(const Path&)>& wanted) {
+  std::vector<Path> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    const Path& path = at->path();
+    if (!path.filename().native().starts_with('.') && wanted(path)) paths.push_back(path);
+  }
+  if (error) {
+    throw IoError(message(operation, ": ", io::in_quotes(directory.native()),
+                          " cannot be read: ", error.message()));
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+// ---- which pictures -----------------------------------------------------------------------------
+
+struct Listed {
+  std::vector<Path> files;
+  std::vector<std::int64_t> labels;
+
+  // The first of every class, then the second, …: any beginning of it has all classes alike.
+  explicit Listed(const std::vector<std::vector<Path>>& of_classes) {
+    std::size_t most = 0;
+    for (const std::vector<Path>& list : of_classes) most = std::max(most, list.size());
+    for (std::size_t k = 0; k < most; ++k) {
+      for (std::size_t label = 0; label < of_classes.size(); ++label) {
+        if (k >= of_classes[label].size()) continue;
+        files.push_back(of_classes[label][k]);
+        labels.push_back(static_cast<std::int64_t>(label));
+      }
+    }
+  }
+};
+
+// The directories that are classes: those with pictures in them.
+std::vector<Path> class_directories(const Path& directory) {
+  return entries(directory,
+                 [](const Path& path) { return is_folder(path) && !picture_files(path).empty(); });
+}
+
+std::size_t label_of(const Path& directory, const std::vector<std::string>& classes) {
+  const auto found = std::ranges::find(classes, directory.filename().string());
+  if (found == classes.end()) {
+    std::string all;
+    for (const std::string& name : classes) all += (all.empty() ? "" : ", ") + name;
+    throw ValueError(message(operation, ": ", io::in_quotes(directory.native()),
+                             " is none of the classes (", all, ")"));
+  }
+  return static_cast<std::size_t>(found - classes.begin());
+}
+
+std::vector<std::string> names_of(const std::vector<Path>& directories) {
+  std::vector<std::string> names;
+  for (const Path& path : directories) names.push_back(path.filename().string());
+  return names;
+}
+
+// Whether picture k of a class is held out: every tenth, and one of fewer.
+bool is_held_out(std::size_t k, std::size_t count) {
+  return k % 10 == 9 || (count < 10 && count > 1 && k + 1 == count);
+}
+
+[[noreturn]] void refuse(const Path& directory, const char* what) {
+  throw IoError(message(operation, ": ", io::in_quotes(directory.native()), " has ", what,
+                        " (allowed: a directory for each class with .png, .pgm or .ppm files in "
+                        "it, train and test with such directories, or the four IDX files)"));
+}
+
+// Both parts, and the classes where none were asked for.
+std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& classes) {
+  const bool is_split = is_folder(directory / "train") && is_folder(directory / "test");
+  const std::vector<Path> found = class_directories(is_split ? directory / "train" : directory);
+  if (classes.empty()) classes = names_of(found);
+  std::vector<std::vector<Path>> training(classes.size()), held_out(classes.size());
+  for (const Path& path : found) {
+    const std::size_t label = label_of(path, classes);
+    const std::vector<Path> files = picture_files(path);
+    for (std::size_t k = 0; k < files.size(); ++k) {
+      const bool apart = !is_split && is_held_out(k, files.size());
+      (apart ? held_out : training)[label].push_back(files[k]);
+    }
+  }
+  if (is_split) {
+    for (const Path& path : class_directories(directory / "test")) {
+      held_out[label_of(path, classes)] = picture_files(path);
+    }
+  }
+  std::pair<Listed, Listed> parts{Listed(training), Listed(held_out)};
+  if (parts.first.files.empty()) refuse(directory, "no pictures");
+  if (parts.second.files.empty()) refuse(directory, "no pictures that could be held out");
+  return parts;
+}
+
+// ---- of one size --------------------------------------------------------------------------------
+
+struct Size {
+  std::int64_t channels, height, width;
+
+  // Of a picture, [channels, height, width] or [height, width].
+  explicit Size(const Tensor& picture)
+      : channels(picture.ndim() == 3 ? picture.size(0) : 1),
+        height(picture.size(-2)),
+        width(picture.size(-1)) {}
+  bool operator==(const Size&) const = default;
+};
+
+Size wanted_size(const Tensor& first, const PictureOptions& options) {
+  Size size(first);
+  const std::int64_t longest = std::max(size.height, size.width);
+  if (options.most > 0 && longest > options.most) {
+    const double part = static_cast<double>(options.most) / static_cast<double>(longest);
+    for (std::int64_t* side : {&size.height, &size.width}) {
+      *side = std::max<std::int64_t>(1, std::llround(part * static_cast<double>(*side)));
+    }
+  }
+  if (options.height > 0) size.height = options.height;
+  if (options.width > 0) size.width = options.width;
+  if (options.channels > 0) size.channels = options.channels;
+  return size;
+}
+
+// The picture with the size and channels, its bytes into `to`.
+void fit(const Tensor& picture, const Size& wanted, std::uint8_t* to) {
+  const Size size(picture);
+  const auto* from = picture.data<std::uint8_t>();
+  if (size == wanted) {
+    std::copy_n(from, picture.numel(), to);
+    return;
+  }
+  Image image{size.channels, size.height, size.width, {}};
+  image.pixels.assign(from, from + picture.numel());
+  Draws none(0, 0, 0);
+  if (wanted.channels == 1) grayscale()(image, none);
+  resize(wanted.height, wanted.width)(image, none);
+  const auto plane = static_cast<std::size_t>(wanted.height * wanted.width);
+  for (std::int64_t c = 0; c < wanted.channels; ++c) {
+    const auto source = static_cast<std::size_t>(std::min(c, image.channels - 1)) * plane;
+    for (std::size_t i = 0; i < plane; ++i) {
+      *to++ =
+          static_cast<std::uint8_t>(std::clamp(std::lround(image.pixels[source + i]), 0L, 255L));
+    }
+  }
+}
+
+// `picture(k)` of `count`, all of the size.
+Tensor fitted(std::int64_t count, const Size& size,
+              const std::function<Tensor(std::int64_t)>& picture) {
+  Tensor all =
+      detail::make_empty(operation, {count, size.channels, size.height, size.width}, DType::uint8);
+  auto* to = all.data<std::uint8_t>();
+  const std::int64_t bytes = size.channels * size.height * size.width;
+  constexpr std::int64_t grain = 4;
+  cpu::parallel_for_throwing(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) fit(picture(k), size, to + k * bytes);
+  });
+  return all;
+}
+
+LabelledImages loaded(const Listed& listed, const Size& size,
+                      const std::vector<std::string>& classes) {
+  const auto picture = [&](std::int64_t k) {
+    return load_image(listed.files[static_cast<std::size_t>(k)]);
+  };
+  return {fitted(std::ssize(listed.files), size, picture), from_data(listed.labels), classes};
+}
+
+// As many as the highest label says, called by their numbers.
+std::vector<std::string> numbered_classes(const ImageSplits& splits) {
+  std::int64_t most = -1;
+  for (const Tensor& labels : {splits.train.labels, splits.test.labels}) {
+    const auto* label = labels.data<std::int64_t>();
+    for (std::int64_t k = 0; k < labels.numel(); ++k) most = std::max(most, label[k]);
+  }
+  std::vector<std::string> names;
+  for (std::int64_t k = 0; k <= most; ++k) names.push_back(std::to_string(k));
+  return names;
+}
+
+ImageSplits load_idx_pictures(const Path& directory, const PictureOptions& options) {
+  ImageSplits splits = load_idx_splits(operation, directory, options.classes);
+  if (splits.train.labels.numel() == 0 || splits.test.labels.numel() == 0) {
+    refuse(directory, "IDX files without pictures");
+  }
+  const std::vector<std::string> classes =
+      options.classes.empty() ? numbered_classes(splits) : options.classes;
+  const Size size = wanted_size(splits.train.images[0], options);
+  for (LabelledImages* part : {&splits.train, &splits.test}) {
+    const Tensor images = part->images;
+    part->classes = classes;
+    if (Size(images[0]) == size) continue;
+    part->images =
+        fitted(images.size(0), size, [&](std::int64_t k) { return images[k].contiguous(); });
+  }
+  return splits;
+}
+
+}  // namespace
+
+std::vector<Path> picture_files(const Path& directory) {
+  return entries(directory, [](const Path& path) { return is_picture(path) && !is_folder(path); });
+}
+
+ImageSplits load_pictures(const Path& directory, const PictureOptions& options) {
+  for (const std::int64_t value : {options.height, options.width, options.most}) {
+    if (value < 0) {
+      throw ValueError(message(operation, ": a size is ", value, " (allowed: 0 or more)"));
+    }
+  }
+  if (options.channels != 0 && options.channels != 1 && options.channels != 3) {
+    throw ValueError(message(operation, ": channels is ", options.channels, " (allowed: 0, 1, 3)"));
+  }
+  if (has_idx_splits(directory)) return load_idx_pictures(directory, options);
+  std::vector<std::string> classes = options.classes;
+  const auto [train, test] = list(directory, classes);
+  const Size size = wanted_size(load_image(train.files.front()), options);
+  return {loaded(train, size, classes), loaded(test, size, classes)};
+}
+
+}  // namespace extensor::data
