@@ -25,7 +25,7 @@ namespace extensor::data {
 struct DataLoaderOptions {
   std::int64_t batch_size = 64;
   bool shuffle = true;
-  bool drop_last = false;     // leave out a last batch that is not full
+  bool drop_last = false;  // leave out a last batch that is not full
   // Threads that make batches ahead, for datasets that wait for files or compute on one thread.
   // Without them batches are made when asked for, those of pictures by all threads of the kernels:
   // the better choice for data in memory, since no core is taken from those that compute.
