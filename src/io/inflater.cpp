@@ -10,8 +10,24 @@ namespace extensor::io {
 
 using detail::message;
 
+namespace {
+
+// zlib's number for it.
+int window_bits(Inflater::Wrapper wrapper) {
+  switch (wrapper) {
+    case Inflater::Wrapper::none:
+      return -MAX_WBITS;
+    case Inflater::Wrapper::gzip:
+      return MAX_WBITS + 16;
+    default:
+      return MAX_WBITS;
+  }
+}
+
+}  // namespace
+
 Inflater::Inflater(std::string label, Wrapper wrapper) : label_(std::move(label)) {
-  if (inflateInit2(&stream_, MAX_WBITS + (wrapper == Wrapper::gzip ? 16 : 0)) != Z_OK) {
+  if (inflateInit2(&stream_, window_bits(wrapper)) != Z_OK) {
     throw OutOfMemoryError(message(label_, ": no memory to inflate it"));
   }
 }

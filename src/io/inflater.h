@@ -15,7 +15,8 @@ inline constexpr std::uint64_t most_inflated = 1032;
 
 class Inflater {
  public:
-  enum class Wrapper : std::uint8_t { zlib, gzip };  // what stands around the compressed data
+  // What stands around the compressed data.
+  enum class Wrapper : std::uint8_t { none, zlib, gzip };
 
   // The label is named in errors. OutOfMemoryError.
   Inflater(std::string label, Wrapper wrapper);

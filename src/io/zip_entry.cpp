@@ -3,9 +3,9 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <vector>
 
+#include "io/inflater.h"
 #include "io/text.h"
 #include "io/zip.h"
 
@@ -68,68 +68,51 @@ class StoredStream final : public EntryStream {
 class InflatedStream final : public EntryStream {
  public:
   InflatedStream(const ByteSource& source, const ZipEntry& entry, bool check_crc)
-      : EntryStream(source, entry, check_crc), buffer_(1 << 16) {
-    // Without a header of zlib's or gzip's.
-    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) {
-      throw OutOfMemoryError(message(label(), ": no memory to inflate it"));
-    }
-  }
-  ~InflatedStream() override { inflateEnd(&stream_); }
+      : EntryStream(source, entry, check_crc),
+        inflater_(label(), Inflater::Wrapper::none),
+        buffer_(1 << 16) {}
 
  private:
   void contents(std::span<std::byte> into) override {
     while (!into.empty()) {
-      const std::size_t made = inflate_some(into);
-      if (made == 0 && ended_) {
+      if (ended_) {
         damaged(label(), "its compressed data ends ", into.size() + left(), " bytes too early");
       }
-      into = into.subspan(made);
+      inflate_some(into);
     }
   }
 
   void end() override {
     std::byte more{};
     while (!ended_) {
-      if (inflate_some({&more, 1}) != 0) damaged(label(), "has more data than it is said to have");
+      std::span<std::byte> into(&more, 1);
+      inflate_some(into);
+      if (into.empty()) damaged(label(), "has more data than it is said to have");
     }
-    if (archive_left() != 0 || stream_.avail_in != 0) {
-      damaged(label(), "has ", archive_left() + stream_.avail_in,
+    if (archive_left() != 0 || !waiting_.empty()) {
+      damaged(label(), "has ", archive_left() + waiting_.size(),
               " bytes behind its compressed data");
     }
   }
 
-  // How many bytes came out.
-  std::size_t inflate_some(std::span<std::byte> into) {
-    if (ended_) return 0;
-    if (stream_.avail_in == 0 && archive_left() != 0) {
+  // Moves past what came out, which is nothing now and then.
+  void inflate_some(std::span<std::byte>& into) {
+    if (waiting_.empty() && archive_left() != 0) {
       const auto count =
           static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), archive_left()));
       read_archive(std::span(buffer_).first(count));
-      stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
-      stream_.avail_in = static_cast<uInt>(count);
+      waiting_ = std::span(buffer_).first(count);
     }
-    const std::size_t room = std::min<std::size_t>(into.size(), std::numeric_limits<uInt>::max());
-    stream_.next_out = reinterpret_cast<Bytef*>(into.data());
-    stream_.avail_out = static_cast<uInt>(room);
-    const uInt before = stream_.avail_in;
-    const int result = inflate(&stream_, Z_NO_FLUSH);
-    const std::size_t made = room - stream_.avail_out;
-    if (result == Z_MEM_ERROR) {
-      throw OutOfMemoryError(message(label(), ": no memory to inflate it"));
-    }
-    if (result == Z_STREAM_END) {
-      ended_ = true;
-    } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      damaged(label(), "its compressed data is wrong: ",
-              stream_.msg != nullptr ? stream_.msg : "not deflate");
-    } else if (made == 0 && stream_.avail_in == before && archive_left() == 0) {
+    const std::size_t room = into.size(), given = waiting_.size();
+    ended_ = inflater_.inflate(waiting_, into);
+    if (!ended_ && into.size() == room && waiting_.size() == given && archive_left() == 0) {
       damaged(label(), "its compressed data is cut off");
     }
-    return made;
   }
 
-  z_stream stream_{};
+  Inflater inflater_;
   std::vector<std::byte> buffer_;
+  std::span<const std::byte> waiting_;  // of the buffer
   bool ended_ = false;
 };
 
