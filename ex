@@ -68,8 +68,8 @@ usage() {
   cat <<'TEXT'
 ExTensor. Each command installs what is missing, builds, and runs.
 
-  ./ex train [OPTIONS]              train a network on handwritten digits, with a report to look at;
-                                    with options, what `extensor train` is told by them
+  ./ex train [DATASET] [OPTIONS]    train a network on handwritten digits, with a report to look at,
+                                    or on what is named, as `extensor train`
   ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
@@ -375,10 +375,14 @@ read_preset() {
   one_of preset "$preset" "$presets"
 }
 
-# The digits that the library draws, or what the tool's `train` is told.
+# The digits that the library draws, unless the tool's `train` is told otherwise.
 command_train() {
   target=extensor_tool build_preset release
-  build/release/cli/extensor train "${@:-digits}"
+  local dataset=(digits)
+  case " $* " in
+    " "[! -]* | *" --resume"* | *" --config"* | *" --help "* | *" -h "*) dataset=() ;;
+  esac
+  build/release/cli/extensor train "${dataset[@]}" "$@"
 }
 
 # figures DIR: what takes minutes. DIR/mnist has MNIST's files, DIR/text/tinyshakespeare.txt a text.
