@@ -378,10 +378,11 @@ read_preset() {
 # The digits that the library draws, unless the tool's `train` is told otherwise.
 command_train() {
   target=extensor_tool build_preset release
-  local dataset=(digits)
-  case " $* " in
-    " "[! -]* | *" --resume"* | *" --config"* | *" --help "* | *" -h "*) dataset=() ;;
-  esac
+  local dataset=(digits) word
+  [[ ${1:--} == -* ]] || dataset=()
+  for word in "$@"; do
+    [[ $word =~ ^(--resume|--config|--help|-h)(=|$) ]] && dataset=()
+  done
   build/release/cli/extensor train "${dataset[@]}" "$@"
 }
 
