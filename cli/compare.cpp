@@ -79,8 +79,8 @@ bool run(const std::string& first, const std::string& second, double tolerance) 
     ++different;
   }
   if (rows.size() > 1) std::cout << table(rows);
-  std::cout << same << " tensors agree" << (tolerance > 0 ? "" : " bit for bit") << ", "
-            << different << " do not\n";
+  std::cout << counted(same, "tensor") << (same == 1 ? " agrees" : " agree")
+            << (tolerance > 0 ? "" : " bit for bit") << ", " << different << " do not\n";
   return different == 0;
 }
 
@@ -96,7 +96,9 @@ void add_compare_command(CLI::App& app) {
   command
       ->add_option("--tolerance", tolerance,
                    "Differences up to this part of a tensor's largest element do not count")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? "--tolerance is " + text + " (allowed: 0 or more)" : "";
+      });
   command->footer(
       "Exit code 1 where they differ.\n\nExample:\n"
       "  extensor compare runs/a/model.safetensors runs/b/model.safetensors");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/ingredients.h"
+#include "cli/terminal.h"
 
 namespace extensor::cli {
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::int64_t held_out_digits = 5000;
 
-data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known) {
+data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool all_held_out) {
   if (recipe.dataset == "digits") {
     const std::int64_t count = recipe.examples == 0 ? 60'000 : recipe.examples;
     return {data::digits(count, 1), data::digits(held_out_digits, 1, count)};
@@ -28,6 +29,7 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known) {
   if (known != nullptr) {
     options = {known->height, known->width, 0, known->channels, known->classes};
   }
+  options.hold_out = !all_held_out;
   return data::load_pictures(recipe.data, options);
 }
 
@@ -72,9 +74,13 @@ Pictures pictures_of(const Recipe& recipe, const data::LabelledImages& training)
   return pictures;
 }
 
-Data load_pictures(const Recipe& recipe, std::optional<Language> language) {
+Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
   const Pictures* known = language ? &*language->pictures : nullptr;
-  data::ImageSplits splits = splits_of(recipe, known);
+  data::ImageSplits splits = splits_of(recipe, known, all_held_out);
+  if (splits.train.classes.size() < 2) {
+    throw ValueError("'" + recipe.data + "' has one class, '" + splits.train.classes.at(0) +
+                     "' (allowed: 2 or more)");
+  }
   if (recipe.examples > 0 && recipe.examples < splits.train.labels.numel()) {
     splits.train.images = splits.train.images.slice(0, 0, recipe.examples).contiguous();
     splits.train.labels = splits.train.labels.slice(0, 0, recipe.examples).contiguous();
@@ -127,9 +133,10 @@ std::unique_ptr<data::Tokenizer> make_tokenizer(const Recipe& recipe, const std:
       data::BytePairTokenizer::train(text, recipe.vocabulary));
 }
 
-Data load_text(const Recipe& recipe, std::optional<Language> language) {
+Data load_text(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
   if (recipe.data.empty()) throw ValueError("which text? Name its file with --data");
   const std::string text = data::load_text(recipe.data);
+  if (text.empty()) throw ValueError("'" + recipe.data + "' is empty");
   Data all;
   if (language) {
     all.language = *std::move(language);
@@ -138,15 +145,19 @@ Data load_text(const Recipe& recipe, std::optional<Language> language) {
   }
   const Tensor tokens = from_data(all.language.tokenizer->encode(text));
   // The last tenth is held out.
-  const std::int64_t first = tokens.numel() - tokens.numel() / 10;
-  if (tokens.numel() - first <= recipe.block || first <= recipe.block) {
-    throw ValueError("'" + recipe.data + "' has " + std::to_string(tokens.numel()) +
+  const std::int64_t count = tokens.numel();
+  const std::int64_t first = all_held_out ? 0 : count - count / 10;
+  if (count - first <= recipe.block || (first <= recipe.block && !all_held_out)) {
+    const std::int64_t least = (recipe.block + 1) * (all_held_out ? 1 : 10);
+    throw ValueError("'" + recipe.data + "' has " + std::to_string(count) +
                      " tokens, too few for --block " + std::to_string(recipe.block) +
-                     " (a tenth of them is held out, which must be longer than a block)");
+                     " (allowed: " + std::to_string(least) + " or more" +
+                     (all_held_out ? ")" : ", for a tenth is held out; or a smaller --block)"));
   }
-  all.training = std::make_shared<data::TextDataset>(tokens.slice(0, 0, first), recipe.block);
+  all.training = std::make_shared<data::TextDataset>(
+      tokens.slice(0, 0, all_held_out ? count : first), recipe.block);
   all.held_out = std::make_shared<Windows>(
-      data::TextDataset(tokens.slice(0, first, tokens.numel()), recipe.block), recipe.block);
+      data::TextDataset(tokens.slice(0, first, count), recipe.block), recipe.block);
   return all;
 }
 
@@ -157,9 +168,27 @@ std::vector<data::Transform> steps_of(const Pictures& pictures) {
           data::normalize(pictures.mean, pictures.deviation)};
 }
 
-Data load_data(const Recipe& recipe, std::optional<Language> language) {
-  return recipe.dataset == "text" ? load_text(recipe, std::move(language))
-                                  : load_pictures(recipe, std::move(language));
+Data load_data(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
+  return recipe.dataset == "text" ? load_text(recipe, std::move(language), all_held_out)
+                                  : load_pictures(recipe, std::move(language), all_held_out);
+}
+
+std::string described(const Data& data) {
+  const std::string parts = " to learn from, " + with_commas(data.held_out->size()) + " held out; ";
+  if (data.language.tokenizer) {
+    return counted(data.training->size(), "window") + parts +
+           counted(data.language.tokenizer->size(), "token");
+  }
+  const Pictures& pictures = *data.language.pictures;
+  std::string names;
+  constexpr std::size_t most = 12;
+  for (std::size_t k = 0; k < pictures.classes.size(); ++k) {
+    if (k < most) names += (k == 0 ? ": " : ", ") + pictures.classes[k];
+    if (k == most) names += ", …";
+  }
+  return counted(data.training->size(), "picture") + parts + std::to_string(pictures.height) +
+         " × " + std::to_string(pictures.width) + (pictures.channels == 3 ? " in colour, " : ", ") +
+         std::to_string(pictures.classes.size()) + " classes" + names;
 }
 
 }  // namespace extensor::cli

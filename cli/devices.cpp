@@ -9,6 +9,7 @@ namespace extensor::cli {
 
 void add_devices_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("devices", "What this machine can compute on");
+  command->footer("Example:\n  extensor devices");
   command->callback([] {
     std::vector<std::vector<std::string>> rows = {
         {"device", "name", "kernels", "threads", "memory"}};

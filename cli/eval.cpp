@@ -29,7 +29,7 @@ void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::
 void run(const std::string& path, const std::string& data, bool json) {
   Trained trained = load_trained(path);
   if (!data.empty()) trained.recipe.data = data;
-  const Data all = load_data(trained.recipe, std::move(trained.language));
+  const Data all = load_data(trained.recipe, std::move(trained.language), !data.empty());
   const bool is_text = trained.recipe.dataset == "text";
   const data::DataLoader loader(all.held_out,
                                 {.batch_size = is_text ? 32 : 256,
@@ -37,11 +37,14 @@ void run(const std::string& path, const std::string& data, bool json) {
                                  .workers = static_cast<int>(trained.recipe.workers)});
   const train::Evaluation result = train::evaluate(trained.model, loader);
   if (json) {
-    nlohmann::ordered_json object{
-        {"examples", result.examples}, {"loss", result.loss}, {"accuracy", result.accuracy}};
+    nlohmann::ordered_json object{{"weights", trained.weights.string()},
+                                  {"examples", result.examples},
+                                  {"loss", result.loss},
+                                  {"accuracy", result.accuracy}};
     if (is_text) object["perplexity"] = train::perplexity(result.loss);
     if (result.confusion) {
       object["macro_f1"] = result.confusion->macro_f1();
+      object["classes"] = all.language.pictures->classes;
       for (std::int64_t k = 0; k < result.confusion->classes(); ++k) {
         nlohmann::ordered_json row;
         for (std::int64_t j = 0; j < result.confusion->classes(); ++j) {
@@ -50,11 +53,12 @@ void run(const std::string& path, const std::string& data, bool json) {
         object["confusion"].push_back(row);
       }
     }
-    std::cout << object.dump(2) << '\n';
+    std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     return;
   }
-  std::cout << result.examples << " held-out examples: loss " << decimals(result.loss, 4)
-            << ", accuracy " << percent(result.accuracy);
+  std::cout << trained.weights.string() << " on "
+            << counted(result.examples, data.empty() ? "held-out example" : "example") << ": loss "
+            << decimals(result.loss, 4) << ", accuracy " << percent(result.accuracy);
   if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss), 2);
   std::cout << '\n';
   if (result.confusion) {
@@ -66,14 +70,18 @@ void run(const std::string& path, const std::string& data, bool json) {
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("eval", "Evaluate a trained network on what it did not learn from");
+  CLI::App* command = app.add_subcommand(
+      "eval", "Evaluate a trained network on what it did not learn from, or on other data");
   static std::string path, data;
   static bool json;
   command->add_option("run", path, "The run's directory")->required();
-  command->add_option("--data", data, "Other files of the same kind");
+  command->add_option("--data", data,
+                      "Other data of the same kind: all of it, or what DIR/test has");
   command->add_flag("--json", json, "As JSON");
-  command->footer("Example:\n  extensor eval runs/digits-lenet");
+  command->footer(
+      "With the best weights of the run (best.safetensors).\n\n"
+      "Examples:\n  extensor eval runs/digits-lenet\n  extensor eval runs/pictures-lenet --data "
+      "new");
   command->callback([] { run(path, data, json); });
 }
 

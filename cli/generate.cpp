@@ -63,7 +63,10 @@ void add_generate_command(CLI::App& app) {
       ->check(CLI::Range(0.0, 100.0));
   command->add_option("--top-k", options.top_k, "Only the k likeliest; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
-  command->add_option("--seed", options.seed, "Another seed, another text");
+  command->add_option("--seed", options.seed, "Another seed, another text")
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? "--seed is " + text + " (allowed: 0 or more)" : "";
+      });
   command->footer(
       "Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
   command->callback([] {

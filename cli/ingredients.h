@@ -56,9 +56,12 @@ Language load_language(const Recipe& recipe, const RunDirectory& directory);
 
 std::vector<data::Transform> steps_of(const Pictures& pictures);
 
-// `language`: of a run that there is already; without one it is found in the data. ValueError,
-// IoError, FormatError.
-Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt);
+// `language`: of a run that there is already; without one it is found in the data. With
+// `all_held_out` nothing is to be learned from it. ValueError, IoError, FormatError.
+Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt,
+               bool all_held_out = false);
+// "3,000 pictures to learn from, 500 held out; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
+std::string described(const Data& data);
 
 nn::AnyLayer make_model(const Recipe& recipe, const Language& language);
 
@@ -72,7 +75,12 @@ struct Schedule {
 };
 Schedule make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps);
 
-// A model of a run that there is, with its best weights (the last, where none were the best).
+// IoError unless it is the directory of a run.
+void check_run(const RunDirectory& directory);
+// The best weights; the last, where none were evaluated. IoError where there are none.
+std::filesystem::path trained_weights(const RunDirectory& directory);
+
+// A model of a run that there is, with those weights.
 struct Trained {
   Recipe recipe;
   RunDirectory directory;

@@ -11,11 +11,11 @@
 namespace extensor::cli {
 
 TensorFile load_tensors(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) throw IoError("there is no file '" + path.string() + "'");
   if (std::filesystem::is_directory(path)) {
     const RunDirectory run{path};
-    if (std::filesystem::exists(run.best())) return load_tensors(run.best());
-    if (std::filesystem::exists(run.weights())) return load_tensors(run.weights());
-    throw IoError("'" + path.string() + "' is a directory without a run's weights");
+    check_run(run);
+    return load_tensors(trained_weights(run));
   }
   const std::string ending = path.extension().string();
   if (ending == ".npy") return {{{path.stem().string(), load_npy(path)}}, {}};
@@ -121,7 +121,7 @@ void run(const std::string& path, const std::vector<std::string>& words) {
     std::cout << key << ": " << value.substr(0, 100) << (value.size() > 100 ? " …" : "") << '\n';
   }
   std::vector<std::vector<std::string>> rows{
-      {"name", "dtype", "shape", "least", "most", "mean", "deviation", "", "not finite"}};
+      {"name", "dtype", "shape", "least", "most", "mean", "deviation", "histogram"}};
   std::int64_t elements = 0;
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : file.tensors) {
@@ -131,11 +131,12 @@ void run(const std::string& path, const std::vector<std::string>& words) {
     const Statistics of = statistics_of(tensor);
     const auto text = [&](double value) { return of.finite.empty() ? "" : short_number(value); };
     rows.push_back({name, extensor::name(tensor.dtype()), shape_text(tensor), text(of.least),
-                    text(of.most), text(of.mean), text(of.deviation), small_histogram(of),
-                    of.not_finite == 0 ? "" : std::to_string(of.not_finite)});
+                    text(of.most), text(of.mean), text(of.deviation), small_histogram(of)});
+    if (of.not_finite != 0) rows.back().push_back(std::to_string(of.not_finite) + " not finite");
   }
-  std::cout << table(rows) << wanted.size() << " tensors, " << elements << " elements, "
-            << short_number(static_cast<double>(bytes) / 1e6) << " MB\n";
+  std::cout << table(rows) << counted(std::ssize(wanted), "tensor") << ", "
+            << counted(elements, "element") << ", "
+            << counted(static_cast<std::int64_t>(bytes), "byte") << '\n';
   if (words.size() == 1) {
     for (const auto& [name, tensor] : file.tensors) {
       if (name == wanted.front()) {

@@ -8,32 +8,35 @@
 namespace extensor::cli {
 namespace {
 
-// Names of subcommands and long options of the app and of the command that was chosen.
-std::vector<std::string> known_words(const CLI::App& app) {
+// The command that was chosen, or the whole.
+const CLI::App& chosen_command(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : *chosen.front();
+}
+
+// Commands and long options that could stand there.
+std::vector<std::string> known_words(const CLI::App& command) {
   std::vector<std::string> words;
-  for (const CLI::App* command : app.get_subcommands({})) words.push_back(command->get_name());
-  const auto add_options = [&](const CLI::App& from) {
-    for (const CLI::Option* option : from.get_options()) {
-      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-    }
-  };
-  add_options(app);
-  for (const CLI::App* command : app.get_subcommands()) add_options(*command);
+  for (const CLI::App* one : command.get_subcommands({})) words.push_back(one->get_name());
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
   return words;
 }
 
 // What CLI11 did not understand, with the word that was probably meant.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-  std::string hint;
+  const CLI::App& command = chosen_command(app);
   const std::vector<std::string> rest = app.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
-    std::cerr << "extensor: unknown '" << rest.front() << "'; did you mean '"
-              << nearest(rest.front(), known_words(app)) << "'?\n";
+    std::cerr << "extensor: unknown '" << rest.front() << "'"
+              << did_you_mean(rest.front(), known_words(command)) << '\n';
   } else {
     std::cerr << "extensor: " << error.what() << '\n';
   }
-  std::cerr << "'extensor --help' shows what there is.\n";
+  std::cerr << "'extensor" << (&command == &app ? "" : " " + command.get_name())
+            << " --help' shows what there is.\n";
   return 2;
 }
 

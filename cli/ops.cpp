@@ -44,6 +44,7 @@ void add_ops_command(CLI::App& app) {
   static bool as_json, as_page;
   command->add_flag("--json", as_json, "As JSON");
   command->add_flag("--markdown", as_page, "The reference page, docs/ops.md");
+  command->footer("Example:\n  extensor ops --json");
   command->callback([] {
     if (as_page) {
       std::cout << op_database::reference_page();

@@ -18,21 +18,31 @@ struct Request {
   bool invert = false;
 };
 
-// Pictures by name; of a directory, those that are in it.
+// Pictures by name; of a directory, those in it and in directories in it.
+void add_pictures(const std::filesystem::path& path, std::vector<std::filesystem::path>& list) {
+  if (!std::filesystem::is_directory(path)) {
+    list.push_back(path);
+    return;
+  }
+  for (const auto& file : data::picture_files(path)) list.push_back(file);
+  std::vector<std::filesystem::path> inside;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.is_directory() && !entry.is_symlink()) inside.push_back(entry.path());
+  }
+  std::ranges::sort(inside);
+  for (const auto& directory : inside) add_pictures(directory, list);
+}
+
 std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& inputs) {
-  std::vector<std::filesystem::path> paths;
+  std::vector<std::filesystem::path> list;
   for (const std::string& input : inputs) {
-    if (!std::filesystem::is_directory(input)) {
-      paths.emplace_back(input);
-      continue;
-    }
-    const std::vector<std::filesystem::path> inside = data::picture_files(input);
-    if (inside.empty()) {
+    const std::size_t before = list.size();
+    add_pictures(input, list);
+    if (list.size() == before) {
       throw ValueError("'" + input + "' has no pictures (allowed: .png, .pgm, .ppm)");
     }
-    paths.insert(paths.end(), inside.begin(), inside.end());
   }
-  return paths;
+  return list;
 }
 
 // The picture as the network read its like.
@@ -82,7 +92,10 @@ void run(const Request& request) {
     return;
   }
   const Pictures& how = *trained.language.pictures;
-  for (const std::filesystem::path& path : pictures_of(request.inputs)) {
+  const std::vector<std::filesystem::path> paths = pictures_of(request.inputs);
+  std::size_t longest = 0;
+  for (const std::filesystem::path& path : paths) longest = std::max(longest, path.string().size());
+  for (const std::filesystem::path& path : paths) {
     const Tensor logits = trained.model(prepared(path, how, request.invert));
     std::cout << path.string() << "  " << likeliest(logits[{0}], how.classes, request.top) << '\n';
   }
@@ -104,6 +117,7 @@ void add_predict_command(CLI::App& app) {
   command->add_flag("--invert", request.invert,
                     "Dark on light, where the network knows light on dark");
   command->footer(
+      "A text goes on with what is likeliest, 100 tokens; 'extensor generate' has more choices.\n\n"
       "Examples:\n  extensor predict runs/digits-lenet three.png scans/ --invert\n"
       "  extensor predict runs/text-transformer \"To be\"");
   command->callback([] { run(request); });

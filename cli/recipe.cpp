@@ -36,9 +36,10 @@ std::string text_of(Number value) {
 }
 
 template <class Number>
-bool read_number(const std::string& text, Number& value) {
+bool read_number(const std::string& name, const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec == std::errc::result_out_of_range) refuse(name, text, "a smaller number");
   return result.ec == std::errc() && result.ptr == end && !text.empty();
 }
 
@@ -53,13 +54,13 @@ void read(const std::string& name, const std::string& text, bool& value) {
   }
 }
 void read(const std::string& name, const std::string& text, std::int64_t& value) {
-  if (!read_number(text, value) || value < 0) refuse(name, text, "a whole number, 0 or more");
+  if (!read_number(name, text, value) || value < 0) refuse(name, text, "a whole number, 0 or more");
 }
 void read(const std::string& name, const std::string& text, std::uint64_t& value) {
-  if (!read_number(text, value)) refuse(name, text, "a whole number below 2^64");
+  if (!read_number(name, text, value)) refuse(name, text, "a whole number below 2^64");
 }
 void read(const std::string& name, const std::string& text, double& value) {
-  if (!read_number(text, value) || !(value >= 0) || value > 1e300) {
+  if (!read_number(name, text, value) || !(value >= 0) || value > 1e300) {
     refuse(name, text, "a number, 0 or more");
   }
 }
@@ -74,7 +75,7 @@ void apply(const GivenFields& given, Recipe& recipe) {
   });
   for (const auto& [name, text] : given) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw ValueError("there is no '" + name + "'; did you mean '" + nearest(name, names) + "'?");
+      throw ValueError("there is no '" + name + "'" + did_you_mean(name, names));
     }
   }
 }
@@ -89,14 +90,17 @@ void check_word(const std::string& name, const std::string& word,
   for (const std::string& one : words) all += (all.empty() ? "" : ", ") + one;
   const std::string what = name == "dataset" ? "dataset" : flag_of(name);
   if (word.empty()) throw ValueError("which " + what + "? (" + all + ")");
-  throw ValueError(what + " is '" + word + "'; did you mean '" + nearest(word, words) + "'? (" +
-                   all + ")");
+  throw ValueError(what + " is '" + word + "'" + did_you_mean(word, words) + " (allowed: " + all +
+                   ")");
 }
 
 void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
   if (value < least) {
     refuse(name, std::to_string(value), "a whole number, at least " + std::to_string(least));
   }
+}
+void check_at_most(const char* name, std::int64_t value, std::int64_t most) {
+  if (value > most) refuse(name, std::to_string(value), "at most " + std::to_string(most));
 }
 
 void check(const Recipe& r) {
@@ -113,6 +117,9 @@ void check(const Recipe& r) {
   check_at_least("width", r.width, 1);
   check_at_least("vocabulary", r.vocabulary, 256);
   check_at_least("keep_checkpoints", r.keep_checkpoints, 1);
+  check_at_most("threads", r.threads, 1024);
+  check_at_most("workers", r.workers, 1024);
+  check_at_most("side", r.side, 4096);
   if (!(r.lr > 0)) refuse("lr", text_of(r.lr), "a number above 0");
   if (!(r.dropout < 1)) refuse("dropout", text_of(r.dropout), "0 or more, below 1");
   if (r.model == "transformer" && r.width % r.heads != 0) {
@@ -173,9 +180,12 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
   std::string model = given("model");
   if (model.empty()) model = usual_model(dataset);
   const bool reads_text = dataset == "text";
-  check_word("model", model,
-             reads_text ? std::vector<std::string>{"transformer"}
-                        : std::vector<std::string>{"mlp", "lenet", "resnet18", "vgg16"});
+  check_word("model", model, {"mlp", "lenet", "resnet18", "vgg16", "transformer"});
+  if (reads_text != (model == "transformer")) {
+    throw ValueError("--model is '" + model + "', which does not read " +
+                     (reads_text ? "text (allowed: transformer)"
+                                 : "pictures (allowed: mlp, lenet, resnet18, vgg16)"));
+  }
   Recipe recipe = usual(dataset, model);
   apply(file, recipe);
   apply(command_line, recipe);
@@ -186,6 +196,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
 
 GivenFields read_fields(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
+  if (!std::filesystem::exists(path)) throw IoError("there is no file '" + path.string() + "'");
   if (!stream || std::filesystem::is_directory(path)) {
     throw IoError("'" + path.string() + "' cannot be read");
   }
@@ -193,7 +204,12 @@ GivenFields read_fields(const std::filesystem::path& path) {
   std::string text(static_cast<std::size_t>(most), '\0');
   stream.read(text.data(), most);
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  const auto file = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json file;
+  try {
+    file = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw FormatError("'" + path.string() + "' is no JSON object: " + error.what());
+  }
   if (!file.is_object()) throw FormatError("'" + path.string() + "' is no JSON object");
   GivenFields fields;
   for (const auto& [name, value] : file.items()) {

@@ -37,8 +37,9 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("dataset", r.dataset, "what is learned");
   visit("data", r.data, "the directory or file that the data is in");
   visit("model", r.model, "mlp, lenet, resnet18, vgg16 or transformer");
-  visit("examples", r.examples, "how many to learn from; 0: all there are");
-  visit("side", r.side, "height and width of pictures; 0: as the first, 64 at most (pictures)");
+  visit("examples", r.examples, "how many to learn from; 0: all that are not held out");
+  visit("side", r.side,
+        "height and width of your own pictures; 0: as the first is, or 64 where it is larger");
   visit("epochs", r.epochs, "how often each example is seen");
   visit("steps", r.steps, "end after so many steps; 0: with the epochs");
   visit("batch_size", r.batch_size, "examples in a batch");
@@ -59,7 +60,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("block", r.block, "tokens that are read at once (transformer)");
   visit("layers", r.layers, "blocks of the transformer");
   visit("heads", r.heads, "heads of its attention");
-  visit("width", r.width, "its width; of the mlp, the hidden one");
+  visit("width", r.width, "width of the transformer, or of the hidden layers of the mlp");
   visit("evaluate_every", r.evaluate_every, "steps between evaluations; 0: every epoch");
   visit("checkpoint_every", r.checkpoint_every, "steps between checkpoints; 0: every epoch");
   visit("keep_checkpoints", r.keep_checkpoints, "how many checkpoints stay");

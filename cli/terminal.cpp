@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <limits>
 #include <numeric>
 
 namespace extensor::cli {
@@ -86,17 +85,22 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  std::string best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string* best = nullptr;
+  std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may be wrong
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const bool begins = word.size() >= 3 && candidate.starts_with(word);
+    const std::size_t distance = begins ? 1 : edit_distance(word, candidate);
     if (distance < best_distance) {
-      best = candidate;
+      best = &candidate;
       best_distance = distance;
     }
   }
-  return best;
+  return best == nullptr ? "" : "; did you mean '" + *best + "'?";
+}
+
+std::string counted(std::int64_t count, const std::string& what) {
+  return with_commas(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 std::string decimals(double x, int digits) {
@@ -124,8 +128,8 @@ std::vector<std::string> chosen(const std::vector<std::string>& words,
   if (words.empty()) return names;
   for (const std::string& word : words) {
     if (std::ranges::find(names, word) != names.end()) continue;
-    throw CLI::ValidationError("there is no " + kind + " '" + word + "'; did you mean '" +
-                               nearest(word, names) + "'?");
+    throw CLI::ValidationError("there is no " + kind + " '" + word + "'" +
+                               did_you_mean(word, names));
   }
   return words;
 }

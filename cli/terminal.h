@@ -1,5 +1,5 @@
-// What is shown to a person: progress while they wait, tables, and the nearest word to a mistyped
-// one.
+// What is shown to a person: progress while they wait, tables, and the word that a mistyped one
+// was meant to be.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,11 @@ class Progress {
 // Rows of cells in columns as wide as they need to be; the first row is the heading.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
-// The candidate closest to `word`.
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+// "; did you mean 'epochs'?" where one of the candidates is close to the word, else nothing.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
+
+// "1 tensor", "2,000 tensors".
+std::string counted(std::int64_t count, const std::string& what);
 
 // 3 significant digits; so many behind the point; "99.31 %" of 0.9931; 61,706.
 std::string short_number(double x);

@@ -1,8 +1,9 @@
 // extensor train: from a recipe to a run's directory.
 #include <extensor/extensor.h>
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <concepts>
 #include <iostream>
 
 #include "cli/commands.h"
@@ -95,13 +96,17 @@ class Training {
     for (const std::string& text : found->damaged) {
       std::cerr << "extensor: passed over: " << text << '\n';
     }
-    std::cerr << "extensor: going on at step " << found->step << '\n';
+    if (found->step >= step_count()) {
+      std::cerr << "extensor: all " << found->step << " steps are done; the report is made anew\n";
+    } else {
+      std::cerr << "extensor: going on at step " << found->step << '\n';
+    }
   }
 
   void run() {
-    std::cerr << reference_.summary() << '\n';
-    const InterruptWatch watch;
-    const train::Outcome outcome = trainer_.fit(loader_, &held_out_);
+    std::cerr << described(data_) << "\n\n" << reference_.summary() << '\n';
+    const train::Outcome outcome = fit();
+    save_safetensors(directory_.weights(), reference_.state_dict());
     if (outcome.end == train::End::interrupted) {
       std::cerr << "extensor: ended at step " << outcome.step << ", all of it kept. To go on:\n"
                 << "  extensor train --resume " << directory_.path.string() << '\n';
@@ -135,6 +140,12 @@ class Training {
   std::int64_t step_count() const {
     if (recipe_.steps > 0) return recipe_.steps;
     return recipe_.epochs * ((loader_.batches() + recipe_.accumulate - 1) / recipe_.accumulate);
+  }
+
+  // Only here does a signal wait for the end of a step.
+  train::Outcome fit() {
+    const InterruptWatch watch;
+    return trainer_.fit(loader_, &held_out_);
   }
 
   bool reads_text() const { return recipe_.dataset == "text"; }
@@ -174,14 +185,19 @@ class Training {
   train::Trainer trainer_;
 };
 
+bool is_all_right(const train::Evaluation& evaluation) {
+  return std::ranges::all_of(evaluation.worst, &train::Judged::is_right);
+}
+
+// The worst mistakes, or what was almost one.
 std::vector<train::ReportPicture> pictures_of(const Data& data,
-                                              const std::vector<train::Judged>& worst) {
+                                              const train::Evaluation& evaluation) {
   std::vector<train::ReportPicture> pictures;
-  pictures.reserve(worst.size());
   const auto name = [&](std::int64_t k) {
     return data.language.pictures->classes.at(static_cast<std::size_t>(k));
   };
-  for (const train::Judged& one : worst) {
+  for (const train::Judged& one : evaluation.worst) {
+    if (one.is_right() && !is_all_right(evaluation)) continue;
     const std::string certainty = percent(std::exp(-one.loss));
     pictures.push_back({data.shown.images[{one.index}].contiguous(),
                         one.is_right() ? name(one.target) + ", with " + certainty
@@ -209,11 +225,12 @@ train::Report Training::report(const train::Outcome& outcome,
   report.log = directory_.log();
   report.confusion = evaluation.confusion;
   if (!reads_text()) report.classes = data_.language.pictures->classes;
-  report.pictures = pictures_of(data_, evaluation.worst);
-  const bool all_right = !evaluation.worst.empty() && evaluation.worst.front().is_right();
-  report.pictures_title = all_right ? "No mistakes; least certain of" : "Worst mistakes";
+  report.pictures = pictures_of(data_, evaluation);
+  report.pictures_title =
+      is_all_right(evaluation) ? "No mistakes; least certain of" : "Worst mistakes";
   report.model = reference_.summary();
   report.configuration = fields_of(recipe_);
+  report.configuration.emplace_back("data that was read", described(data_));
   report.timings = {
       {"all", decimals(outcome.seconds, 2) + " s"},
       {"a step, with evaluations and checkpoints",
@@ -224,8 +241,10 @@ train::Report Training::report(const train::Outcome& outcome,
   return report;
 }
 
+// Of the best weights, which the other commands use too.
 void Training::finish(const train::Outcome& outcome) {
-  save_safetensors(directory_.weights(), reference_.state_dict());
+  const std::filesystem::path weights = trained_weights(directory_);
+  reference_.load_state_dict(load_safetensors(weights).tensors);
   constexpr std::int64_t shown = 24;
   const train::Evaluation evaluation =
       train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
@@ -234,7 +253,8 @@ void Training::finish(const train::Outcome& outcome) {
   train::write_report(directory_.report(), page);
 
   if (outcome.end == train::End::stopped_early) {
-    std::cout << "ended early, after " << recipe_.patience << " evaluations without a better one\n";
+    std::cout << "ended early, after " << counted(recipe_.patience, "evaluation")
+              << " without a better one\n";
   }
   if (reads_text()) {
     std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
@@ -245,23 +265,30 @@ void Training::finish(const train::Outcome& outcome) {
   }
   const std::string path = directory_.path.string();
   std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
-            << "report    " << directory_.report().string() << "\nweights   "
-            << directory_.weights().string() << "\nand next  "
-            << (reads_text() ? "extensor generate " + path + " --prompt \"Once\""
+            << "report    " << directory_.report().string() << "\nweights   " << weights.string()
+            << " (the best), " << directory_.weights().filename().string() << " (the last)\n"
+            << "and next  "
+            << (reads_text() ? "extensor generate " + path
                              : "extensor predict " + path + " PICTURE.png")
             << '\n';
 }
 
+// What may be given beside --resume: neither changes a result.
+bool may_change(const std::string& field) { return field == "threads" || field == "workers"; }
+
 void run(const Request& request) {
   if (!request.resume.empty()) {
-    if (!request.fields.empty() || !request.config.empty() || !request.out.empty()) {
-      throw ValueError("--resume goes on with a run as it began: no other option beside it");
+    const bool others = std::ranges::any_of(
+        request.fields, [](const auto& field) { return !may_change(field.first); });
+    if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
+      throw ValueError(
+          "--resume goes on with a run as it began: no other option beside it but --threads and "
+          "--workers (another run: --config " +
+          request.resume + "/config.json with what is to be different)");
     }
     const RunDirectory directory{request.resume};
-    if (!std::filesystem::exists(directory.config())) {
-      throw IoError("'" + request.resume + "' is no run's directory: it has no config.json");
-    }
-    const Recipe recipe = make_recipe(read_fields(directory.config()), {});
+    check_run(directory);
+    const Recipe recipe = make_recipe(read_fields(directory.config()), request.fields);
     if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
     Training training(recipe, directory, true);
     training.resume();
@@ -277,6 +304,18 @@ void run(const Request& request) {
 
 }  // namespace
 
+namespace {
+
+const char* kind_of(const std::string&) { return "NAME"; }
+const char* kind_of(bool) { return "true|false"; }
+template <std::integral Number>
+const char* kind_of(Number) {
+  return "N";
+}
+const char* kind_of(double) { return "X"; }
+
+}  // namespace
+
 void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a network, watch it, keep all of it");
   static Request request;
@@ -285,17 +324,29 @@ void add_train_command(CLI::App& app) {
       "dataset", words["dataset"],
       "digits, mnist, fashion-mnist, cifar10, cifar100, pictures (your own) or text");
   const Recipe usual;
-  visit_fields(usual, [&](const std::string& name, const auto&, const char* help) {
+  visit_fields(usual, [&](const std::string& name, const auto& field, const char* help) {
     if (name == "dataset") return;
-    std::string flag = name;
+    std::string flag = "--" + name;
     std::ranges::replace(flag, '_', '-');
-    command->add_option("--" + flag, words[name], help);
+    if (name == "lr") flag += ",--learning-rate";
+    command->add_option(flag, words[name], help)->type_name(kind_of(field));
   });
-  command->add_option("--config", request.config, "a JSON file with any of these options");
-  command->add_option("--out", request.out, "the run's directory; runs/DATASET-MODEL without it");
-  command->add_option("--resume", request.resume, "go on with the run in this directory");
+  command->add_option("--config", request.config, "a JSON file with any of these options")
+      ->type_name("FILE");
+  command
+      ->add_option("--out", request.out,
+                   "the run's directory; runs/DATASET-MODEL or the next that is free, without it")
+      ->type_name("DIR");
+  command->add_option("--resume", request.resume, "go on with the run in this directory")
+      ->type_name("DIR");
   command->add_flag("--overwrite", request.overwrite, "begin anew where there is a run already");
   command->footer(
+      "DATASET is what the library draws (digits), files as they are distributed (mnist,\n"
+      "fashion-mnist, cifar10, cifar100), or your own: pictures in --data DIR, one directory in "
+      "it\n"
+      "for each class or the four IDX files that MNIST has, of any size and labels; text in\n"
+      "--data FILE. Every tenth picture and the last tenth of a text are held out, unless DIR has\n"
+      "train and test.\n\n"
       "Without options, what is usual for the dataset. All that was decided is in config.json of\n"
       "the run's directory: --config with that file repeats the run.\n\n"
       "Examples:\n"

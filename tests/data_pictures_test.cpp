@@ -63,6 +63,10 @@ TEST(Pictures, OfClassesHoldOutEveryTenth) {
   EXPECT_EQ((Bytes{training.begin(), training.begin() + 6}), (Bytes{0, 100, 1, 101, 102, 103}));
   EXPECT_EQ(training.size(), 21U);
   EXPECT_EQ(splits.train.images.shape(), (Shape{21, 1, 3, 4}));
+
+  const data::ImageSplits undivided = data::load_pictures(directory.path(), {.hold_out = false});
+  EXPECT_EQ(undivided.test.labels.numel(), 24);
+  EXPECT_EQ(firsts(undivided.train.images), firsts(undivided.test.images));
 }
 
 TEST(Pictures, OfTwoPartsHaveTheClassesOfTheFirst) {
@@ -147,6 +151,8 @@ TEST(Pictures, RefuseWhatIsNone) {
     expect_error<IoError>([&] { data::load_pictures(directory.path()); }, parts);
   };
   refused({"load_pictures", "no pictures", "a directory for each class"});
+  write(directory / "1.pgm", gray(2, 2, 1));
+  refused({"load_pictures", "pictures of no class", "a directory for each class"});
   write(directory / "a/1.pgm", gray(2, 2, 1));
   refused({"load_pictures", "held out"});
   expect_error<IoError>([&] { data::load_pictures(directory / "nowhere"); },

@@ -25,6 +25,12 @@ TEST(LeNet, ReadsPicturesOfAnySize) {
   EXPECT_THROW(models::LeNet({.width = 0}), ValueError);
 }
 
+TEST(Gpt, IsSummedUpWithoutNamespaces) {
+  const std::string text = models::Gpt({.layers = 1}).summary();
+  EXPECT_NE(text.find("ModuleList<GptBlock>"), std::string::npos) << text;
+  EXPECT_EQ(text.find("::"), std::string::npos) << text;
+}
+
 TEST(Vgg16, HasTorchvisionsNames) {
   const models::Vgg16 model;
   std::vector<std::string> parameters, buffers;

@@ -45,7 +45,7 @@ class NumThreads : public ::testing::Test {
 // -----------------------------------------------------------------------
 
 TEST_F(NumThreads, IsValidated) {
-  for (int count : {0, -1, INT32_MIN}) {
+  for (int count : {0, -1, INT32_MIN, 1025, 100'000, INT32_MAX}) {
     try {
       set_num_threads(count);
       ADD_FAILURE() << count << " was accepted";

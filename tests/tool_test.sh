@@ -60,13 +60,21 @@ test_own_pictures() {
   done
   expect 0 'held-out pictures read correctly' train pictures --data own --epochs 3 --batch-size 4 --out mine
   grep -q '"light"' mine/pictures.json || fail 'no classes'
+  grep -qF '36 pictures to learn from, 4 held out; 15 × 16, 2 classes: dark, light' out || fail 'not described'
   expect 0 'dark' eval mine
+  expect 0 'mine/best.safetensors on 4 held-out examples' eval mine
+  expect 0 'on 40 examples' eval mine --data own
+  expect 0 '"classes"' eval mine --json
   expect 0 'light' predict mine own/light/1.pgm
+  expect 0 'own/light/9.pgm' predict mine own
   expect 0 'held-out' train pictures --data own --side 12 --model mlp --epochs 1 --batch-size 4 --out small
   grep -q '"height": 12' small/pictures.json || fail 'not of the size'
   mkdir own/gray && cp own/dark/1.pgm own/gray
   expect 1 'is none of the classes (dark, light)' eval mine
   expect 1 'a directory for each class' train pictures --data mine
+  expect 1 'pictures of no class' train pictures --data own/dark
+  rm -r own/gray own/dark
+  expect 1 "has one class, 'light'" train pictures --data own
 }
 
 # The same again, from what was written.
@@ -110,10 +118,13 @@ test_interrupted() {
   wait $run || status=$?
   if [[ $status == 130 ]]; then
     grep -q 'extensor train --resume stopped' out || fail 'does not say how to go on'
+    expect 0 'accuracy' eval stopped
   else # it may have been done already
     [[ $status == 0 ]] || fail "Ctrl-C: code $status"
   fi
-  expect 0 'held-out' train --resume stopped
+  expect 0 'held-out' train --resume stopped --threads 1
+  expect 0 '0 do not' compare whole/model.safetensors stopped/model.safetensors
+  expect 0 'steps are done' train --resume stopped
   expect 0 '0 do not' compare whole/model.safetensors stopped/model.safetensors
 }
 
@@ -124,6 +135,10 @@ test_unknown_words() {
   expect 2 "did you mean 'train'" trian digits
   expect 1 "did you mean 'digits'" train digit
   expect 1 "did you mean 'lenet'" train digits --model lenett
+  expect 1 "did you mean 'resnet18'" train digits --model resnet
+  expect 1 'does not read text' train text --data run/log.jsonl --model lenet
+  expect 2 "'extensor train --help'" train digits --nothing-like-it
+  grep -q 'did you mean' out && fail 'suggests what is not alike'
   expect 2 "did you mean 'conv1.weight'" inspect run conv1.weigth
   printf '{"dataset": "digits", "epocs": 3}' >bad.json
   expect 1 "did you mean 'epochs'" train --config bad.json
@@ -151,6 +166,14 @@ test_mistakes() {
   expect 1 "--lr is 'fast'" train digits --lr fast
   expect 1 'allowed: a whole number' train digits --batch-size -3
   expect 1 'which dataset' train
+  expect 1 'at most 1024' train digits --threads 100000
+  expect 1 'a smaller number' train digits --batch-size 99999999999999999999
+  expect 1 "there is no directory 'nowhere'" train --resume nowhere
+  expect 1 "there is no directory 'nowhere'" predict nowhere x.png
+  expect 1 "there is no file 'nowhere'" inspect nowhere
+  expect 2 'allowed: 0 or more' compare a b --tolerance -1
+  : >empty.txt
+  expect 1 'is empty' train text --data empty.txt
   expect 1 '--data' train mnist
   expect 1 'mnist-that-is-not' train mnist --data mnist-that-is-not
   expect 1 'cifar-10-batches-bin' train cifar10 --model lenet --data pictures
@@ -159,6 +182,7 @@ test_mistakes() {
   small_run run --overwrite
   expect 1 "is no run's directory" train --resume pictures
   expect 1 'no other option' train --resume run --lr 1
+  expect 1 'no other option' train --resume run --overwrite
   expect 1 "is no run's directory" eval pictures
   expect 1 'black.pgm' inspect black.pgm
   printf '{"dataset": "digits", "epochs": [3]}' >bad.json

@@ -106,7 +106,8 @@ bool is_held_out(std::size_t k, std::size_t count) {
 }
 
 // Both parts, and the classes where none were asked for.
-std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& classes) {
+std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& classes,
+                               bool hold_out) {
   const bool is_split = is_folder(directory / "train") && is_folder(directory / "test");
   const std::vector<Path> found = class_directories(is_split ? directory / "train" : directory);
   if (classes.empty()) classes = names_of(found);
@@ -115,17 +116,20 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
     const std::size_t label = label_of(path, classes);
     const std::vector<Path> files = picture_files(path);
     for (std::size_t k = 0; k < files.size(); ++k) {
-      const bool apart = !is_split && is_held_out(k, files.size());
+      const bool apart = !is_split && hold_out && is_held_out(k, files.size());
       (apart ? held_out : training)[label].push_back(files[k]);
     }
   }
+  if (!is_split && !hold_out) held_out = training;
   if (is_split) {
     for (const Path& path : class_directories(directory / "test")) {
       held_out[label_of(path, classes)] = picture_files(path);
     }
   }
   std::pair<Listed, Listed> parts{Listed(training), Listed(held_out)};
-  if (parts.first.files.empty()) refuse(directory, "no pictures");
+  if (parts.first.files.empty()) {
+    refuse(directory, picture_files(directory).empty() ? "no pictures" : "pictures of no class");
+  }
   if (parts.second.files.empty()) refuse(directory, "no pictures that could be held out");
   return parts;
 }
@@ -250,7 +254,7 @@ ImageSplits load_pictures(const Path& directory, const PictureOptions& options) 
   }
   if (has_idx_splits(directory)) return load_idx_pictures(directory, options);
   std::vector<std::string> classes = options.classes;
-  const auto [train, test] = list(directory, classes);
+  const auto [train, test] = list(directory, classes, options.hold_out);
   const Size size = wanted_size(load_image(train.files.front()), options);
   return {loaded(train, size, classes), loaded(test, size, classes)};
 }

@@ -1,6 +1,7 @@
 #include "extensor/nn/module.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <ostream>
 
@@ -254,7 +255,7 @@ struct Line {
 class Table final : public Walker {
  public:
   explicit Table(const ModuleReference& root) {
-    lines_.push_back({std::string(root.type) + bracketed(root.detail), "", 0});
+    lines_.push_back({unqualified(root.type) + bracketed(root.detail), "", 0});
     open_.push_back(0);
   }
   void parameter(std::string_view name, Parameter& parameter) override {
@@ -266,7 +267,7 @@ class Table final : public Walker {
   void enter(std::string_view name, const ModuleReference& module) override {
     const std::string indent(2 * open_.size(), ' ');
     std::string text = indent + std::string(name);
-    if (!module.type.empty()) text += ": " + std::string(module.type) + bracketed(module.detail);
+    if (!module.type.empty()) text += ": " + unqualified(module.type) + bracketed(module.detail);
     open_.push_back(lines_.size());
     lines_.push_back({text, "", 0});
   }
@@ -291,6 +292,22 @@ class Table final : public Walker {
   }
 
  private:
+  // "ModuleList<Block>" of "ModuleList<net::Block>".
+  static std::string unqualified(std::string_view type) {
+    std::string name;
+    for (std::size_t at = 0; at < type.size(); ++at) {
+      if (!type.substr(at).starts_with("::")) {
+        name += type[at];
+        continue;
+      }
+      while (!name.empty() &&
+             (std::isalnum(static_cast<unsigned char>(name.back())) != 0 || name.back() == '_')) {
+        name.pop_back();
+      }
+      ++at;
+    }
+    return name;
+  }
   static std::string bracketed(const std::string& detail) {
     return detail.empty() ? "" : "(" + detail + ")";
   }

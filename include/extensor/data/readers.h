@@ -30,6 +30,7 @@ struct PictureOptions {
   std::int64_t most = 0;                  // and made smaller where a side is longer (0: never)
   std::int64_t channels = 0;              // 1 or 3; 0: as the first picture has
   std::vector<std::string> classes = {};  // empty: all that are found
+  bool hold_out = true;                   // false: all of undivided classes are in both parts
 };
 // Pictures of one's own, of any sizes, in a directory of one of three kinds:
 //   CLASS/*.png …                        every tenth picture of a class is held out as .test

@@ -15,19 +15,23 @@ std::atomic<int> threads_asked{0};  // 0: none was set
 
 constinit thread_local bool alone = false;
 
+// Beyond this OpenMP's runtime may not survive what the system refuses.
+constexpr int most_threads = 1024;
+
 }  // namespace
 
 int cpu::max_threads() {
   if (alone) return 1;
   const int asked = threads_asked.load(std::memory_order_relaxed);
-  return asked != 0 ? asked : omp_get_max_threads();
+  return asked != 0 ? asked : std::min(omp_get_max_threads(), most_threads);
 }
 
 void cpu::compute_alone() { alone = true; }
 
 void set_num_threads(int count) {
-  if (count < 1) {
-    throw ValueError(detail::message("set_num_threads: count is ", count, ", must be at least 1"));
+  if (count < 1 || count > most_threads) {
+    throw ValueError(
+        detail::message("set_num_threads: count is ", count, " (allowed: 1 … ", most_threads, ")"));
   }
   threads_asked.store(count, std::memory_order_relaxed);
 }
