@@ -244,7 +244,12 @@ train::Report Training::report(const train::Outcome& outcome,
 // Of the best weights, which the other commands use too.
 void Training::finish(const train::Outcome& outcome) {
   const std::filesystem::path weights = trained_weights(directory_);
-  reference_.load_state_dict(load_safetensors(weights).tensors);
+  const Safetensors best = load_safetensors(weights);
+  reference_.load_state_dict(best.tensors);
+  const auto step = best.metadata.find("step");
+  const bool is_last = step == best.metadata.end() || step->second == std::to_string(outcome.step);
+  const std::string of_step =
+      is_last ? "" : " by the weights of step " + step->second + ", the best";
   constexpr std::int64_t shown = 24;
   const train::Evaluation evaluation =
       train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
@@ -258,10 +263,10 @@ void Training::finish(const train::Outcome& outcome) {
   }
   if (reads_text()) {
     std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
-              << decimals(train::perplexity(evaluation.loss), 2);
+              << decimals(train::perplexity(evaluation.loss), 2) << of_step;
   } else {
     std::cout << percent(evaluation.accuracy) << " of " << with_commas(evaluation.examples)
-              << " held-out pictures read correctly";
+              << " held-out pictures read correctly" << of_step;
   }
   const std::string path = directory_.path.string();
   std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
@@ -320,16 +325,18 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a network, watch it, keep all of it");
   static Request request;
   static std::map<std::string, std::string> words;
-  command->add_option(
-      "dataset", words["dataset"],
-      "digits, mnist, fashion-mnist, cifar10, cifar100, pictures (your own) or text");
+  command
+      ->add_option("dataset", words["dataset"],
+                   "digits, mnist, fashion-mnist, cifar10, cifar100, pictures or text")
+      ->type_name("");
   const Recipe usual;
   visit_fields(usual, [&](const std::string& name, const auto& field, const char* help) {
     if (name == "dataset") return;
     std::string flag = "--" + name;
     std::ranges::replace(flag, '_', '-');
     if (name == "lr") flag += ",--learning-rate";
-    command->add_option(flag, words[name], help)->type_name(kind_of(field));
+    command->add_option(flag, words[name], help)
+        ->type_name(name == "data" ? "PATH" : kind_of(field));
   });
   command->add_option("--config", request.config, "a JSON file with any of these options")
       ->type_name("FILE");

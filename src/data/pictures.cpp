@@ -90,6 +90,7 @@ std::size_t label_of(const Path& directory, const std::vector<std::string>& clas
 
 std::vector<std::string> names_of(const std::vector<Path>& directories) {
   std::vector<std::string> names;
+  names.reserve(directories.size());
   for (const Path& path : directories) names.push_back(path.filename().string());
   return names;
 }

@@ -166,7 +166,8 @@ std::string svg(const Chart& chart) {
     body += text_at(left - 8, y.at(tick) + 4, "tick end", number(tick) + chart.unit);
   }
   for (double tick : x.ticks()) {
-    body += text_at(x.at(tick), height - bottom + 18, "tick middle", number(tick));
+    const std::string label = (tick == 0 ? "step " : "") + number(tick);
+    body += text_at(x.at(tick), height - bottom + 18, "tick middle", label);
   }
   double legend = width - right;
   for (std::size_t k = chart.series.size(); k-- > 0;) {
