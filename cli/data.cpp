@@ -27,9 +27,15 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
   if (recipe.dataset == "cifar100") return data::load_cifar100(recipe.data);
   data::PictureOptions options{.height = recipe.side, .width = recipe.side, .most = usual_side};
   if (known != nullptr) {
-    options = {known->height, known->width, 0, known->channels, known->classes};
+    options.channels = known->channels;
+    options.classes = known->classes;
+    options.hold_out = !all_held_out;
+    // The run's own become what they were when it began; others may begin with one of any size.
+    if (all_held_out) {
+      options.height = known->height;
+      options.width = known->width;
+    }
   }
-  options.hold_out = !all_held_out;
   return data::load_pictures(recipe.data, options);
 }
 
