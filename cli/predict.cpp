@@ -97,7 +97,9 @@ void run(const Request& request) {
   for (const std::filesystem::path& path : paths) longest = std::max(longest, path.string().size());
   for (const std::filesystem::path& path : paths) {
     const Tensor logits = trained.model(prepared(path, how, request.invert));
-    std::cout << path.string() << "  " << likeliest(logits[{0}], how.classes, request.top) << '\n';
+    const std::string name = path.string();
+    std::cout << name << std::string(longest - name.size() + 2, ' ')
+              << likeliest(logits[{0}], how.classes, request.top) << '\n';
   }
 }
 
