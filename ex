@@ -222,53 +222,27 @@ run_tests() {
 }
 
 # ---- ThreadSanitizer's tools ----------------------------------------------------------------------
-# GCC's libgomp synchronises in ways ThreadSanitizer cannot see and would report races that are not
-# there. LLVM's runtime tells it, through Archer. The runtime is unpacked under build/, because the
-# system can hold only one version of it and that choice is not ours.
-
 choose_llvm() {
   local version
   for version in 16 17 18 19 20 21; do
     command -v "clang++-$version" >/dev/null && llvm=$version && return
   done
   for version in 16 17 18 19 20 21; do
-    apt-cache show "clang-$version" "libomp-$version-dev" >/dev/null 2>&1 && llvm=$version && return
+    apt-cache show "clang-$version" >/dev/null 2>&1 && llvm=$version && return
   done
   llvm=16
-}
-
-fetch_openmp_runtime() {
-  openmp_root=$PWD/build/tools/libomp-$llvm
-  [[ -e $openmp_root/complete ]] && return
-  say "unpacking libomp-$llvm-dev and libomp5-$llvm into build/tools (OpenMP that ThreadSanitizer understands)"
-  mkdir -p "$openmp_root"
-  (
-    cd "$openmp_root"
-    apt-get -qq download "libomp-$llvm-dev" "libomp5-$llvm" 2>/dev/null ||
-      { as_root apt-get -qq update && apt-get -qq download "libomp-$llvm-dev" "libomp5-$llvm"; }
-    for archive in *.deb; do dpkg -x "$archive" . && rm "$archive"; done
-    touch complete
-  ) || fail "cannot fetch LLVM's OpenMP runtime (packages libomp-$llvm-dev, libomp5-$llvm)"
 }
 
 # build_with_clang PRESET
 build_with_clang() {
   choose_llvm
   ready_to_build "$need_test" "$need_check"
-  fetch_openmp_runtime
-  lib=$openmp_root/usr/lib/llvm-$llvm/lib
-  local include
-  include=$(dirname "$(find "$openmp_root" -name omp.h | head -n1)")
-  CXX=clang++-$llvm configure_and_build "$1" \
-    -DOpenMP_CXX_FLAGS="-fopenmp=libomp -I$include" -DOpenMP_CXX_LIB_NAMES=omp \
-    -DOpenMP_omp_LIBRARY="$lib/libomp.so.5"
+  CXX=clang++-$llvm configure_and_build "$1"
 }
 
 build_tsan() {
-  local lib
   build_with_clang tsan
   # Races inside uninstrumented system libraries are not ours to see; ours are all instrumented.
-  export OMP_TOOL_LIBRARIES=$lib/libarcher.so
   export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1"
   TSAN_OPTIONS+=" external_symbolizer_path=$(command -v "llvm-symbolizer-$llvm")"
 }
@@ -510,7 +484,7 @@ check_fuzz() {
     # What is used after its function has returned is looked for by the tests; here it takes a third of
     # the time.
     # shellcheck disable=SC2046
-    ASAN_OPTIONS=detect_stack_use_after_return=0 OMP_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
+    ASAN_OPTIONS=detect_stack_use_after_return=0 EXTENSOR_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
       $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
       -artifact_prefix="$crashes/" -print_final_stats=1 2>"$crashes/log" || {
       tail -n 40 "$crashes/log" >&2

@@ -10,10 +10,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "busy.h"
 #include "cases.h"
 #include "peak.h"
 #include "peers.h"
@@ -45,6 +48,24 @@ void calibrate(Contender& contender) {
     once = time_batch(contender.work, contender.batch);
     contender.batch =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(batch_seconds / once), 1, 1'000'000);
+  }
+}
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// The contenders have thread pools of their own, whose threads spin for a while after their last
+// task. Waits until they sleep, so that they take no core from the next contender.
+void wait_for_idle_threads() {
+  constexpr int most_rounds = 100;
+  constexpr auto period = std::chrono::milliseconds(1);
+  for (int round = 0; round < most_rounds; ++round) {
+    const double before = processor_seconds();
+    std::this_thread::sleep_for(period);
+    if (processor_seconds() - before < 0.2e-3) return;
   }
 }
 
@@ -93,6 +114,8 @@ void run_case(const Case& c, const std::vector<Peer*>& peers, int threads,
     for (Contender& contender : contenders) calibrate(contender);
     for (auto _ : state) {
       for (Contender& contender : contenders) {
+        if (contenders.size() > 1) wait_for_idle_threads();
+        contender.work();
         contender.samples.push_back(time_batch(contender.work, contender.batch));
       }
       state.SetIterationTime(contenders.front().name == "ExTensor"
@@ -117,6 +140,9 @@ int thread_count() {
 int main(int argc, char** argv) {
   const int threads = thread_count();
   if (argc == 4 && std::string(argv[1]) == "--peak") return print_peak(argv[2], argv[3], threads);
+  if (argc == 4 && std::string(argv[1]) == "--epoch")
+    return print_epoch(argv[2], std::atoi(argv[3]));
+  if (argc == 2 && std::string(argv[1]) == "--busy") return print_busy(5);
   set_num_threads(threads);
   const std::vector<Peer*> peers = load_peers();
   std::string whom;

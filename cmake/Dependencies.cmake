@@ -1,4 +1,4 @@
-# Highway and nlohmann-json (headers only, at build time only), OpenMP and zlib. None reaches a
+# Highway and nlohmann-json (headers only, at build time only), threads and zlib. None reaches a
 # consumer's compile line.
 
 find_path(EXTENSOR_HIGHWAY_INCLUDE_DIR hwy/highway.h
@@ -18,4 +18,4 @@ if(NOT EXTENSOR_JSON_INCLUDE_DIR)
 endif()
 
 find_package(ZLIB REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)

@@ -171,10 +171,7 @@ CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {
       {"focal_loss_backward",
        [&](const Tensor& g, Reduction r) { focal_loss_backward(g, x, y, r); }},
   };
-  for (const auto& named : elementwise) {
-    // Clang cannot capture a structured binding under OpenMP.
-    const auto& name = named.first;
-    const auto& call = named.second;
+  for (const auto& [name, call] : elementwise) {
     SCOPED_TRACE(name);
     for (const Shape& wrong : {Shape{2, 3}, Shape{1}, Shape{2}}) {
       const Tensor g = ones(wrong);
@@ -207,10 +204,7 @@ CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {
          triplet_margin_loss_backward(g, x, y, x, 1, 2, 1e-6, false, r);
        }},
   };
-  for (const auto& named : rows) {
-    // Clang cannot capture a structured binding under OpenMP.
-    const auto& name = named.first;
-    const auto& call = named.second;
+  for (const auto& [name, call] : rows) {
     SCOPED_TRACE(name);
     for (const Shape& wrong : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 1}, Shape{1}}) {
       const Tensor g = ones(wrong);

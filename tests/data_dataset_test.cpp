@@ -457,8 +457,8 @@ TEST(DataLoader, EpochsEndAtAnyMoment) {
   EXPECT_EQ(living, 0);
 }
 
-// So that they take no more cores than there are of them, whatever the dataset computes.
-TEST(DataLoader, WorkersComputeAlone) {
+// Each worker uses one core at most, whatever the dataset computes.
+TEST(DataLoader, WorkersDoNotStartParallelLoops) {
   const int threads = get_num_threads();
   set_num_threads(3);
   std::atomic<int> asked{0};

@@ -3,7 +3,6 @@
 #include "backend/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,6 +17,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "extensor/threads.h"
 
 namespace {
 
@@ -252,8 +253,10 @@ class Trial {
 
 class Threads {
  public:
-  explicit Threads(int count) : before_(omp_get_max_threads()) { omp_set_num_threads(count); }
-  ~Threads() { omp_set_num_threads(before_); }
+  explicit Threads(int count) : before_(extensor::get_num_threads()) {
+    extensor::set_num_threads(count);
+  }
+  ~Threads() { extensor::set_num_threads(before_); }
 
  private:
   int before_;

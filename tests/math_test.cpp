@@ -76,9 +76,13 @@ HWY_AFTER_NAMESPACE();
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "core/parallel.h"
+#include "extensor/threads.h"
 
 namespace math_test {
 namespace {
@@ -269,7 +273,7 @@ class Checker {
                    double(exact[i])};
         }
       }
-#pragma omp critical
+      const std::lock_guard lock(mutex_);
       if (worst.error > worst_[t].error) worst_[t] = worst;
     }
   }
@@ -294,6 +298,7 @@ class Checker {
   Reference<T> reference_;
   std::vector<Target<T>> targets_;
   std::vector<Worst> worst_;
+  std::mutex mutex_;  // of worst_
 };
 
 constexpr size_t kBlock = 1 << 14;
@@ -316,15 +321,16 @@ std::vector<T> padded(std::vector<T> values) {
 
 void check_all_floats(Checker<float>& checker, uint64_t stride) {
   const uint64_t count = ((uint64_t{1} << 32) + stride - 1) / stride;
-#pragma omp parallel for schedule(dynamic)
-  for (uint64_t start = 0; start < count; start += kBlock) {
+  const auto blocks = static_cast<int64_t>((count + kBlock - 1) / kBlock);
+  extensor::detail::parallel_tasks(extensor::get_num_threads(), blocks, [&](int64_t block) {
+    const uint64_t start = static_cast<uint64_t>(block) * kBlock;
     std::vector<float> x(kBlock);
     for (size_t i = 0; i < kBlock; ++i) {
       const auto bits = static_cast<uint32_t>((start + i) * stride);
       std::memcpy(&x[i], &bits, 4);
     }
     checker.check(x, {});
-  }
+  });
 }
 
 template <class T>
@@ -362,15 +368,16 @@ T random_input(std::mt19937_64& engine, size_t kind) {
 
 template <class T>
 void check_random(Checker<T>& checker, size_t blocks) {
-#pragma omp parallel for schedule(dynamic)
-  for (size_t block = 0; block < blocks; ++block) {
+  const int threads = extensor::get_num_threads();
+  extensor::detail::parallel_tasks(threads, static_cast<int64_t>(blocks), [&](int64_t index) {
+    const auto block = static_cast<size_t>(index);
     std::mt19937_64 engine(block + 1);
     std::vector<T> a(1024), b(checker.binary() ? 1024 : 0);
     for (size_t i = 0; i < a.size(); ++i) a[i] = random_input<T>(engine, block + (i & 1) * (i / 2));
     for (size_t i = 0; i < b.size(); ++i) b[i] = random_input<T>(engine, block + (i & 1) * (i / 2));
     for (size_t i = 0; i < b.size(); ++i) b[i] = (engine() & 3) ? b[i] : random_input<T>(engine, i);
     checker.check(a, b);
-  }
+  });
 }
 
 template <class T>

@@ -1,10 +1,13 @@
-// How many threads the kernels use.
+// The number of threads that the library computes with.
 #pragma once
 
 namespace extensor {
 
-// 1 … 1024; ValueError otherwise. The default is what OpenMP decides (OMP_NUM_THREADS or the
-// cores). Results do not depend on it.
+// Sets the number of threads for the whole process: 1 to 1024, else ValueError. Results do not
+// depend on it.
+//
+// The default is EXTENSOR_NUM_THREADS if it is set, else OMP_NUM_THREADS, else the number of
+// processors that the process may use: its CPU affinity and the quotas of its control groups count.
 void set_num_threads(int count);
 int get_num_threads();
 

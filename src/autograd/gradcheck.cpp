@@ -82,7 +82,7 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
     for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
     double* memory = moved[k].data<double>();
     for (const auto& [offset, expected] : analytic) {
-      double& element = memory[offset];  // Clang cannot capture a structured binding under OpenMP
+      double& element = memory[offset];
       const double x = element;
       const double h = options.step * std::max(1.0, std::fabs(x));
       const auto at = [&](double position) {

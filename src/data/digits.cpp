@@ -2,9 +2,9 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cpu/parallel.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/parallel.h"
 #include "core/philox.h"
 #include "data/digit_strokes.h"
 #include "extensor/data/digits.h"
@@ -166,17 +166,18 @@ LabelledImages digits(std::int64_t count, std::uint64_t seed, std::int64_t first
   auto* pixels = set.images.data<std::uint8_t>();
   auto* labels = set.labels.data<std::int64_t>();
   constexpr std::int64_t together = 64;
-  const int threads = cpu::threads_for(count, together);
-  // Room for the longest glyph, made here, because nothing may throw inside the parallel region.
+  const int threads = detail::threads_for(count, together);
+  // Room for the longest glyph, reserved once for each thread.
   std::vector<std::vector<Segment>> segments(static_cast<std::size_t>(threads));
   for (auto& list : segments) list.reserve(256);
-  cpu::parallel_for(threads, count, together, [&](std::int64_t begin, std::int64_t end) {
-    auto& list = segments[static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num())];
-    for (std::int64_t i = begin; i < end; ++i) {
-      draw_digit(seed, static_cast<std::uint64_t>(first + i), pixels + i * side * side, labels + i,
-                 list);
-    }
-  });
+  detail::parallel_for(threads, count, together,
+                       [&](std::int64_t begin, std::int64_t end, int slot) {
+                         auto& list = segments[static_cast<std::size_t>(slot)];
+                         for (std::int64_t i = begin; i < end; ++i) {
+                           draw_digit(seed, static_cast<std::uint64_t>(first + i),
+                                      pixels + i * side * side, labels + i, list);
+                         }
+                       });
   return set;
 }
 

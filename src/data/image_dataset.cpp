@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/pixels.h"
 #include "core/make_tensor.h"
+#include "core/parallel.h"
 #include "data/request.h"
 #include "extensor/data/images.h"
 #include "io/given.h"
@@ -157,7 +157,7 @@ Batch ImageDataset::batch(const Request& request) const {
 
   constexpr std::int64_t enough_bytes = 1 << 13;  // for a thread
   const std::int64_t grain = (enough_bytes + pictures.bytes() - 1) / pictures.bytes();
-  cpu::parallel_for_throwing(count, grain, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
     pictures.fill(begin, end, batch.inputs);
   });
   return batch;

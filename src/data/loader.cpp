@@ -11,8 +11,8 @@
 #include <numeric>
 #include <thread>
 
-#include "backend/cpu/parallel.h"
 #include "core/check.h"
+#include "core/parallel.h"
 #include "data/draw_blocks.h"
 #include "extensor/autocast.h"
 #include "extensor/autograd.h"
@@ -44,9 +44,9 @@ std::vector<std::int64_t> numbers(std::int64_t size) {
   }
 }
 
-// This thread gives way to those that compute: where all cores are busy, one that is held up in the
-// middle of a kernel holds up all others. When they wait for a batch, it has the core.
-void step_back() {
+// Lowers the priority of the calling thread, so that preparing batches does not take a core from
+// the threads that compute. It runs whenever they wait for a batch.
+void lower_priority() {
   constexpr int steps = 10;
   const auto thread = static_cast<id_t>(gettid());
   errno = 0;
@@ -161,8 +161,8 @@ struct DataLoader::Epoch::Work {
   }
 
   void work() {
-    step_back();
-    cpu::compute_alone();
+    lower_priority();
+    detail::disable_nested_parallelism();
     std::unique_lock lock(mutex);
     for (;;) {
       const auto ahead = static_cast<std::int64_t>(places.size());

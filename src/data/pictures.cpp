@@ -4,9 +4,9 @@
 #include <functional>
 #include <span>
 
-#include "backend/cpu/parallel.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/parallel.h"
 #include "data/mnist.h"
 #include "extensor/creation.h"
 #include "extensor/data/readers.h"
@@ -194,7 +194,7 @@ Tensor fitted(std::int64_t count, const Size& size,
   auto* to = all.data<std::uint8_t>();
   const std::int64_t bytes = size.channels * size.height * size.width;
   constexpr std::int64_t grain = 4;
-  cpu::parallel_for_throwing(count, grain, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) fit(picture(k), size, to + k * bytes);
   });
   return all;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 #include "io/system_error.h"
 #include "io/text.h"
 
@@ -47,7 +47,7 @@ FileSource::~FileSource() { files_.close(descriptor_); }
 void FileSource::read(std::uint64_t offset, std::span<std::byte> into) const {
   constexpr std::int64_t piece = std::int64_t{16} << 20;
   const auto size = static_cast<std::int64_t>(into.size());
-  cpu::parallel_for_throwing(size, piece, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(size, piece, [&](std::int64_t begin, std::int64_t end) {
     const auto from = static_cast<std::size_t>(begin),
                count = static_cast<std::size_t>(end - begin);
     read_in_order(offset + from, into.subspan(from, count));

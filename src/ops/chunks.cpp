@@ -4,10 +4,10 @@
 #include <limits>
 #include <mutex>
 
-#include "backend/cpu/parallel.h"
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "core/parallel.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "ops/expression.h"
@@ -169,22 +169,22 @@ class Run {
     std::mutex mutex;
     std::exception_ptr error;
     std::int64_t failed = std::numeric_limits<std::int64_t>::max();
-    cpu::parallel_for(cpu::threads_for(numel_, grain), chunks, 1,
-                      [&](std::int64_t begin, std::int64_t end) {
-                        std::int64_t chunk = begin;
-                        try {
-                          ExpressionScope scope(call_.eps);
-                          Memory memory(inputs_, results);
-                          for (; chunk < end; ++chunk) run_chunk(chunk, scope, memory);
-                        } catch (...) {
-                          // The first in order of the elements, whichever thread was faster.
-                          const std::lock_guard lock(mutex);
-                          if (chunk < failed) {
-                            failed = chunk;
-                            error = std::current_exception();
-                          }
-                        }
-                      });
+    detail::parallel_for(detail::threads_for(numel_, grain), chunks, 1,
+                         [&](std::int64_t begin, std::int64_t end) {
+                           std::int64_t chunk = begin;
+                           try {
+                             ExpressionScope scope(call_.eps);
+                             Memory memory(inputs_, results);
+                             for (; chunk < end; ++chunk) run_chunk(chunk, scope, memory);
+                           } catch (...) {
+                             // The first in order of the elements, whichever thread was faster.
+                             const std::lock_guard lock(mutex);
+                             if (chunk < failed) {
+                               failed = chunk;
+                               error = std::current_exception();
+                             }
+                           }
+                         });
     if (error) std::rethrow_exception(error);
     return results;
   }

@@ -66,7 +66,7 @@ inline bool read_until(int descriptor, std::chrono::steady_clock::time_point dea
 }
 
 // Runs this program again with that one test. A fresh program, not a copy of this one: a forked
-// process would inherit OpenMP's and the sanitizers' state without their threads.
+// process would inherit the sanitizers' state without their threads.
 inline ChildResult run_test_in_child(const std::string& test) {
   std::vector<std::string> settings = {std::string(child_variable) + "=1"};
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/convert.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 #include "core/philox.h"
 
 namespace extensor::cpu {
@@ -26,7 +26,7 @@ void run(const DropoutCall& call) {
   // The largest word that drops its element.
   const auto last_dropped =
       static_cast<std::uint32_t>(static_cast<std::uint64_t>(std::ceil(call.p * 0x1p32)) - 1);
-  parallel_for(call.numel, 4 * block_length, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(call.numel, 4 * block_length, [&](std::int64_t begin, std::int64_t end) {
     std::uint32_t words[block_length];
     T values[block_length];
     for (std::int64_t at = begin; at < end; at += block_length) {

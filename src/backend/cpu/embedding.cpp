@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/cpu/convert.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/reduce/kernels.h"
 #include "backend/cpu/reduce/pairwise.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -29,7 +29,7 @@ void gather_rows(const EmbeddingCall& call) {
   const auto stride = static_cast<std::int64_t>(bytes);
   const bool stream = call.count * stride >= streaming_bytes && bytes >= 256;
   const std::int64_t grain = std::max<std::int64_t>(1, thread_bytes / stride);
-  parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::byte* from = call.values + call.ids[i] * stride;
       if (stream) {
@@ -87,7 +87,7 @@ class RowAdder {
 
   void run() {
     const std::int64_t grain = std::max<std::int64_t>(1, thread_bytes / row_bytes_);
-    const int threads = threads_for(call_.rows + call_.count, grain);
+    const int threads = detail::threads_for(call_.rows + call_.count, grain);
     // The same work for each: rows to write plus rows to read.
     const std::int64_t work = call_.rows + call_.count;
     std::vector<std::int64_t> bounds(static_cast<std::size_t>(threads) + 1, call_.rows);
@@ -98,10 +98,10 @@ class RowAdder {
       }
       bounds[static_cast<std::size_t>(t)] = row;
     }
-    // Allocated here, because nothing may throw inside the parallel region.
+    // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = (2 + levels_) * width_;
     std::vector<T> buffers(static_cast<std::size_t>(threads) * room);
-    parallel_for(threads, threads, 1, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(threads, threads, 1, [&](std::int64_t begin, std::int64_t end) {
       add_rows(bounds[static_cast<std::size_t>(begin)], bounds[static_cast<std::size_t>(end)],
                buffers.data() + static_cast<std::size_t>(begin) * room);
       if (stream_) stream_fence();

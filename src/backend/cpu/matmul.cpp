@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "backend/cpu/gemm/gemm.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -17,28 +17,28 @@ template <class T>
 void multiply_integers(const MatmulCall& call) {
   using Wide = std::uint64_t;  // products and sums modulo 2⁶⁴ are right modulo any narrower width
   const std::int64_t work = call.n * call.k;
-  parallel_for(call.batch * call.m,
-               std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, work)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   const std::int64_t product = row / call.m, i = row % call.m;
-                   const T* a = reinterpret_cast<const T*>(call.a.data) + call.a_offsets[product];
-                   const T* b = reinterpret_cast<const T*>(call.b.data) + call.b_offsets[product];
-                   T* c = reinterpret_cast<T*>(call.c.data) + call.c_offsets[product] + i * call.n;
-                   for (std::int64_t j = 0; j < call.n; ++j) {
-                     Wide sum = 0;
-                     for (std::int64_t p = 0; p < call.k; ++p) {
-                       sum += static_cast<Wide>(a[i * call.a.strides[0] + p * call.a.strides[1]]) *
-                              static_cast<Wide>(b[p * call.b.strides[0] + j * call.b.strides[1]]);
-                     }
-                     if constexpr (std::is_same_v<T, bool>) {
-                       c[j] = sum != 0;
-                     } else {
-                       c[j] = static_cast<T>(sum);
-                     }
-                   }
-                 }
-               });
+  detail::parallel_for(
+      call.batch * call.m, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, work)),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t product = row / call.m, i = row % call.m;
+          const T* a = reinterpret_cast<const T*>(call.a.data) + call.a_offsets[product];
+          const T* b = reinterpret_cast<const T*>(call.b.data) + call.b_offsets[product];
+          T* c = reinterpret_cast<T*>(call.c.data) + call.c_offsets[product] + i * call.n;
+          for (std::int64_t j = 0; j < call.n; ++j) {
+            Wide sum = 0;
+            for (std::int64_t p = 0; p < call.k; ++p) {
+              sum += static_cast<Wide>(a[i * call.a.strides[0] + p * call.a.strides[1]]) *
+                     static_cast<Wide>(b[p * call.b.strides[0] + j * call.b.strides[1]]);
+            }
+            if constexpr (std::is_same_v<T, bool>) {
+              c[j] = sum != 0;
+            } else {
+              c[j] = static_cast<T>(sum);
+            }
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include "backend/cpu/random.h"
 
 #include "backend/cpu/convert.h"
-#include "backend/cpu/parallel.h"
 #include "core/convert.h"
+#include "core/parallel.h"
 #include "core/philox.h"
 #include "core/truncated_normal.h"
 #include "core/visit.h"
@@ -19,7 +19,7 @@ template <class Draw, class Make>
 void fill(const RandomCall& call, Make&& make) {
   detail::visit_dtype(call.dtype, [&]<class T>() {
     T* out = reinterpret_cast<T*>(call.out);
-    parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
       detail::for_each_draw<Draw>(
           call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
           [&](std::int64_t i, auto value) { out[begin + i] = detail::convert<T>(make(value)); });
@@ -42,7 +42,7 @@ void fill_uniform_half(const RandomCall& call) {
   Half* out = reinterpret_cast<Half*>(call.out);
   const float low = static_cast<float>(call.first);
   const float range = static_cast<float>(call.second - call.first);
-  parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
     detail::for_each_draw<detail::Uniform32>(
         call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
         [&](std::int64_t i, std::uint32_t word) {

@@ -36,7 +36,7 @@ class Backward {
   }
 
   void run() {
-    run_on_free_threads(threads_, forward_.batch, [&](std::int64_t batch, int thread) {
+    detail::parallel_tasks(threads_, forward_.batch, [&](std::int64_t batch, int thread) {
       run_sequence(batch, scratch_.of_thread(thread));
     });
   }

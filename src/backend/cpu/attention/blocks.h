@@ -115,15 +115,4 @@ inline int attention_threads(const backend::AttentionCall& call) {
   return gemm_threads(work, 1e6);
 }
 
-// task(i, thread) for every i below count, whichever thread is free; a task must not throw.
-template <class Task>
-void run_on_free_threads(int threads, std::int64_t count, const Task& task) {
-  if (threads <= 1 || count <= 1) {
-    for (std::int64_t i = 0; i < count; ++i) task(i, 0);
-    return;
-  }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::int64_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
-}
-
 }  // namespace extensor::cpu

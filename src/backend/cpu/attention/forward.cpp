@@ -48,7 +48,7 @@ class Forward {
   }
 
   void run() {
-    run_on_free_threads(threads_, call_.batch * blocks_, [&](std::int64_t task, int thread) {
+    detail::parallel_tasks(threads_, call_.batch * blocks_, [&](std::int64_t task, int thread) {
       // Causal blocks grow: the largest first.
       const std::int64_t block = blocks_ - 1 - task % blocks_;
       run_block(task / blocks_, block * query_block, scratch_.of_thread(thread));

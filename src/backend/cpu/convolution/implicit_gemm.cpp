@@ -219,7 +219,7 @@ void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight)
   };
   run_units(threads, runs * shape.groups * column_blocks, run_unit);
   if (runs == 1) return;
-  parallel_for(numel, 16 * 1024, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(numel, 16 * 1024, [&](std::int64_t begin, std::int64_t end) {
     std::copy(sums + begin, sums + end, weight + begin);
     for (std::int64_t run = 1; run < runs; ++run) {
       const T* from = sums + run * numel;

@@ -51,15 +51,15 @@ void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T*
                products, a.data(), b.data(), c.data());
   if (bias == nullptr) return;
   const std::int64_t channels = shape.groups * outs;
-  parallel_for(shape.batch * channels, divide_up(32 * 1024, pixels),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t plane = begin; plane < end; ++plane) {
-                   const T offset = bias[plane % channels];
-                   for (T* to = y + plane * pixels; to < y + (plane + 1) * pixels; ++to) {
-                     *to += offset;
-                   }
-                 }
-               });
+  detail::parallel_for(shape.batch * channels, divide_up(32 * 1024, pixels),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t plane = begin; plane < end; ++plane) {
+                           const T offset = bias[plane % channels];
+                           for (T* to = y + plane * pixels; to < y + (plane + 1) * pixels; ++to) {
+                             *to += offset;
+                           }
+                         }
+                       });
 }
 
 template <class T>
@@ -79,7 +79,7 @@ void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* we
                 .c = partial.get(),
                 .c_row_stride = ins},
                products, a.data(), b.data(), c.data());
-  parallel_for(numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(numel, 4096, [&](std::int64_t begin, std::int64_t end) {
     std::fill(weight + begin, weight + end, T(0));
     for (std::int64_t n = 0; n < shape.batch; ++n) {
       const T* from = partial.get() + n * numel;

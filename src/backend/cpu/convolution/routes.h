@@ -32,12 +32,12 @@ constexpr double small_work = 64.0 * 1024;  // below which one thread is faster
 
 inline int threads_of(const Shape& shape) { return gemm_threads(work_of(shape), small_work); }
 
-// Calls body(unit, thread) for every unit; each thread gets a run of neighbours.
+// Calls body(unit, slot) for every unit; calls that run at the same time have different slots below
+// `threads`. Each thread starts with neighbouring units.
 template <class Body>
 void run_units(int threads, std::int64_t units, const Body& body) {
-  parallel_for(threads, units, 1, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t thread = threads <= 1 ? 0 : omp_get_thread_num();
-    for (std::int64_t unit = begin; unit < end; ++unit) body(unit, thread);
+  detail::parallel_for(threads, units, 1, [&](std::int64_t begin, std::int64_t end, int slot) {
+    for (std::int64_t unit = begin; unit < end; ++unit) body(unit, slot);
   });
 }
 

@@ -3,8 +3,8 @@
 
 #include "backend/cpu/elementwise/block.h"
 #include "backend/cpu/elementwise/elementwise.h"
-#include "backend/cpu/parallel.h"
 #include "backend/plan/elementwise_plan.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -85,27 +85,28 @@ void run_rows(const Job& job, const ElementwiseCall& call, const ElementwisePlan
   // Long rows are cut, so that one row is work for several threads too.
   const std::int64_t piece = std::min<std::int64_t>(length, 4 * grain);
   const std::int64_t pieces = (length + piece - 1) / piece;
-  parallel_for(rows * pieces, std::max<std::int64_t>(1, grain / piece),
-               [&](std::int64_t begin, std::int64_t end) {
-                 Scratch scratch;
-                 Odometer odometer(plan, call, outer);
-                 odometer.jump_to(begin / pieces);
-                 std::int64_t part = begin % pieces;
-                 for (std::int64_t unit = begin; unit < end; ++unit) {
-                   const std::int64_t first = part * piece;
-                   Span inputs[max_inputs];
-                   for (int k = 0; k < job.inputs; ++k) {
-                     inputs[k] = {odometer.at(k + 1, first), plan.strides[k + 1][outer]};
-                   }
-                   run_row(job, inputs, {odometer.at(0, first), plan.strides[0][outer]},
-                           static_cast<std::size_t>(std::min(piece, length - first)), scratch);
-                   if (++part == pieces) {
-                     part = 0;
-                     odometer.advance();
-                   }
-                 }
-                 if (job.stream) stream_fence();
-               });
+  detail::parallel_for(rows * pieces, std::max<std::int64_t>(1, grain / piece),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         Scratch scratch;
+                         Odometer odometer(plan, call, outer);
+                         odometer.jump_to(begin / pieces);
+                         std::int64_t part = begin % pieces;
+                         for (std::int64_t unit = begin; unit < end; ++unit) {
+                           const std::int64_t first = part * piece;
+                           Span inputs[max_inputs];
+                           for (int k = 0; k < job.inputs; ++k) {
+                             inputs[k] = {odometer.at(k + 1, first), plan.strides[k + 1][outer]};
+                           }
+                           run_row(job, inputs, {odometer.at(0, first), plan.strides[0][outer]},
+                                   static_cast<std::size_t>(std::min(piece, length - first)),
+                                   scratch);
+                           if (++part == pieces) {
+                             part = 0;
+                             odometer.advance();
+                           }
+                         }
+                         if (job.stream) stream_fence();
+                       });
 }
 
 // Blocks of consecutive elements that span several short rows: inputs are gathered row by row into
@@ -117,7 +118,7 @@ void run_gathered(const Job& job, const ElementwiseCall& call, const Elementwise
   const std::int64_t rows_per_block =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(block_size) / length);
   const std::int64_t blocks = (rows + rows_per_block - 1) / rows_per_block;
-  parallel_for(
+  detail::parallel_for(
       blocks, std::max<std::int64_t>(1, grain / 2 / (rows_per_block * length)),
       [&](std::int64_t begin, std::int64_t end) {
         Scratch scratch;
@@ -165,7 +166,7 @@ void run_tiled(const Job& job, const ElementwiseCall& call, const ElementwisePla
         std::llabs(plan.strides[k + 1][dense]) == 1 && std::llabs(plan.strides[k + 1][inner]) > 1;
   }
   constexpr std::int64_t tile_elements = tile_rows * tile_columns;
-  parallel_for(
+  detail::parallel_for(
       tiles, std::max<std::int64_t>(1, grain / tile_elements),
       [&](std::int64_t begin, std::int64_t end) {
         Scratch scratch;
@@ -225,7 +226,7 @@ void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int6
     run_row(job, inputs, out, n, scratch);
     if (job.stream) stream_fence();
   };
-  parallel_for(call.numel, grain, run);
+  detail::parallel_for(call.numel, grain, run);
 }
 
 // Whether to write past the caches: a result beyond the last of them, in whole cache lines, that is

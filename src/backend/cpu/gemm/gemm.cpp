@@ -105,24 +105,10 @@ void gemm_batched(const GemmCall& call, std::int64_t batch, const std::int64_t* 
   };
   const double work =
       static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
-  const int threads = work > 8 * kSmallWork && batch < 4 * max_threads()
+  const int threads = work > 8 * kSmallWork && batch < 4 * detail::max_threads()
                           ? 1
                           : gemm_threads(work * static_cast<double>(batch), kSmallWork);
-  if (threads <= 1) {
-    for (std::int64_t i = 0; i < batch; ++i) run_one(i);
-    return;
-  }
-  std::exception_ptr failure;
-  run_tasks(threads, threads, [&](std::int64_t thread) {
-    try {
-      const std::int64_t end = batch * (thread + 1) / threads;
-      for (std::int64_t i = batch * thread / threads; i < end; ++i) run_one(i);
-    } catch (...) {
-#pragma omp critical(extensor_gemm_failure)
-      failure = std::current_exception();
-    }
-  });
-  if (failure) std::rethrow_exception(failure);
+  run_tasks(threads, batch, run_one);
 }
 
 }  // namespace extensor::cpu

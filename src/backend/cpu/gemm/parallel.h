@@ -1,36 +1,27 @@
 // Threads and scratch memory of the matrix product.
 #pragma once
 
-#include <omp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
-// Either one thread or all of them: libgomp ends threads when a team shrinks and pays to start them
-// again. Inside a parallel region everything runs on the calling thread.
+// Either one thread or all of them. Inside a parallel loop everything runs on the calling thread.
 inline int gemm_threads(double work, double work_that_pays) {
-  if (work < work_that_pays || omp_in_parallel()) return 1;
-  return max_threads();
+  if (work < work_that_pays || detail::in_parallel_loop()) return 1;
+  return detail::max_threads();
 }
 
-// Runs task(0) … task(count - 1); the task must not throw. Which thread runs which task is fixed.
+// Runs task(0) … task(count - 1). Each thread starts with neighbouring tasks.
 template <class Task>
 void run_tasks(int threads, std::int64_t count, const Task& task) {
-  if (threads <= 1 || count <= 1) {
-    for (std::int64_t i = 0; i < count; ++i) task(i);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
-  {
-    const std::int64_t step = omp_get_num_threads();
-    for (std::int64_t i = omp_get_thread_num(); i < count; i += step) task(i);
-  }
+  detail::parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) task(i);
+  });
 }
 
 // A buffer that each calling thread keeps and reuses; an unusually large one only until the next

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/width.h"
 #include "core/convert.h"
+#include "core/parallel.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -44,33 +44,33 @@ void copy_row(const std::byte* from, std::byte* to, std::int64_t bytes) {
 void take_rows(const IndexCall& call) {
   const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
   const std::int64_t bytes = call.inner * size;
-  parallel_for(call.outer * call.count, grain_for(call.inner),
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::int64_t outer = begin / call.count, j = begin % call.count;
-                 const std::byte* source = call.source + outer * call.length * bytes;
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   copy_row(source + call.indices[j] * bytes, call.out + row * bytes, bytes);
-                   if (++j == call.count) {
-                     j = 0;
-                     source += call.length * bytes;
-                   }
-                 }
-               });
+  detail::parallel_for(
+      call.outer * call.count, grain_for(call.inner), [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t outer = begin / call.count, j = begin % call.count;
+        const std::byte* source = call.source + outer * call.length * bytes;
+        for (std::int64_t row = begin; row < end; ++row) {
+          copy_row(source + call.indices[j] * bytes, call.out + row * bytes, bytes);
+          if (++j == call.count) {
+            j = 0;
+            source += call.length * bytes;
+          }
+        }
+      });
 }
 
 // Single elements: a load and a store each instead of a call.
 template <class T>
 void take_single(const IndexCall& call) {
-  parallel_for(call.outer * call.count, elements_per_thread,
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::int64_t outer = begin / call.count, j = begin % call.count;
-                 T* out = reinterpret_cast<T*>(call.out);
-                 for (std::int64_t at = begin; at < end; ++outer, j = 0) {
-                   const T* source = reinterpret_cast<const T*>(call.source) + outer * call.length;
-                   const std::int64_t stop = std::min(end, at + call.count - j);
-                   for (; at < stop; ++at, ++j) out[at] = source[call.indices[j]];
-                 }
-               });
+  detail::parallel_for(
+      call.outer * call.count, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t outer = begin / call.count, j = begin % call.count;
+        T* out = reinterpret_cast<T*>(call.out);
+        for (std::int64_t at = begin; at < end; ++outer, j = 0) {
+          const T* source = reinterpret_cast<const T*>(call.source) + outer * call.length;
+          const std::int64_t stop = std::min(end, at + call.count - j);
+          for (; at < stop; ++at, ++j) out[at] = source[call.indices[j]];
+        }
+      });
 }
 
 // What sums are kept in: double for floats, 64 bits that wrap for integers.
@@ -115,28 +115,30 @@ void add_rows(const IndexCall& call) {
   }
   const auto count = static_cast<std::int64_t>(destinations.touched.size());
   const std::int64_t each = call.inner * (1 + call.count / std::max<std::int64_t>(1, count));
-  parallel_for(call.outer * count, grain_for(each), [&](std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t block = 256;
-    Sum sums[block];
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t outer = unit / count;
-      const auto destination =
-          Destinations::at(destinations.touched[Destinations::at(unit % count)]);
-      const T* source = reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
-      T* out = reinterpret_cast<T*>(call.out) +
-               (outer * call.length + static_cast<std::int64_t>(destination)) * call.inner;
-      for (std::int64_t i0 = 0; i0 < call.inner; i0 += block) {
-        const std::int64_t width = std::min(block, call.inner - i0);
-        for (std::int64_t i = 0; i < width; ++i) sums[i] = widen(out[i0 + i]);
-        for (std::int64_t s = destinations.first[destination];
-             s < destinations.first[destination + 1]; ++s) {
-          const T* row = source + destinations.sources[Destinations::at(s)] * call.inner + i0;
-          for (std::int64_t i = 0; i < width; ++i) sums[i] += factor * widen(row[i]);
+  detail::parallel_for(
+      call.outer * count, grain_for(each), [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t block = 256;
+        Sum sums[block];
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          const std::int64_t outer = unit / count;
+          const auto destination =
+              Destinations::at(destinations.touched[Destinations::at(unit % count)]);
+          const T* source =
+              reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
+          T* out = reinterpret_cast<T*>(call.out) +
+                   (outer * call.length + static_cast<std::int64_t>(destination)) * call.inner;
+          for (std::int64_t i0 = 0; i0 < call.inner; i0 += block) {
+            const std::int64_t width = std::min(block, call.inner - i0);
+            for (std::int64_t i = 0; i < width; ++i) sums[i] = widen(out[i0 + i]);
+            for (std::int64_t s = destinations.first[destination];
+                 s < destinations.first[destination + 1]; ++s) {
+              const T* row = source + destinations.sources[Destinations::at(s)] * call.inner + i0;
+              for (std::int64_t i = 0; i < width; ++i) sums[i] += factor * widen(row[i]);
+            }
+            for (std::int64_t i = 0; i < width; ++i) out[i0 + i] = detail::convert<T>(sums[i]);
+          }
         }
-        for (std::int64_t i = 0; i < width; ++i) out[i0 + i] = detail::convert<T>(sums[i]);
-      }
-    }
-  });
+      });
 }
 
 // ---- elements
@@ -146,17 +148,17 @@ template <class T>
 void take_elements(const IndexCall& call) {
   const T* source = reinterpret_cast<const T*>(call.source);
   T* out = reinterpret_cast<T*>(call.out);
-  parallel_for(call.outer * call.count, grain_for(call.inner),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   const T* from = source + row / call.count * call.length * call.inner;
-                   const std::int64_t* indices = call.indices + row * call.inner;
-                   T* to = out + row * call.inner;
-                   for (std::int64_t i = 0; i < call.inner; ++i) {
-                     to[i] = from[indices[i] * call.inner + i];
-                   }
-                 }
-               });
+  detail::parallel_for(call.outer * call.count, grain_for(call.inner),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t row = begin; row < end; ++row) {
+                           const T* from = source + row / call.count * call.length * call.inner;
+                           const std::int64_t* indices = call.indices + row * call.inner;
+                           T* to = out + row * call.inner;
+                           for (std::int64_t i = 0; i < call.inner; ++i) {
+                             to[i] = from[indices[i] * call.inner + i];
+                           }
+                         }
+                       });
 }
 
 // Calls store(destination, source) for every index, sources of one destination in ascending order.
@@ -179,18 +181,18 @@ void scatter_elements(const IndexCall& call, Store&& store) {
     }
   };
   const std::int64_t units = call.outer * blocks;
-  if (units >= max_threads() || units * call.count < elements_per_thread) {
+  if (units >= detail::max_threads() || units * call.count < elements_per_thread) {
     const std::int64_t grain = grain_for(call.count * std::min(call.inner, columns_together));
-    parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) run(unit, 0, call.length);
     });
     return;
   }
-  const int threads = threads_for(call.count, elements_per_thread);
+  const int threads = detail::threads_for(call.count, elements_per_thread);
   const std::int64_t share = (call.length + threads - 1) / threads;
   for (std::int64_t unit = 0; unit < units; ++unit) {
-    parallel_for(threads, call.length, share,
-                 [&](std::int64_t begin, std::int64_t end) { run(unit, begin, end); });
+    detail::parallel_for(threads, call.length, share,
+                         [&](std::int64_t begin, std::int64_t end) { run(unit, begin, end); });
   }
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
-#include "backend/cpu/parallel.h"
 #include "core/convert.h"
+#include "core/parallel.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -50,17 +50,18 @@ struct Product {
 template <class T>
 using WideOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
-// Calls body(first element, columns) for every block of neighbouring columns.
+// Calls body(first element, columns, slot) for every block of neighbouring columns.
 template <class Body>
 void for_each_block(const ScanCall& call, int threads, std::int64_t grain, Body&& body) {
   const std::int64_t blocks = (call.inner + columns_together - 1) / columns_together;
-  parallel_for(threads, call.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t column = unit % blocks * columns_together;
-      body(unit / blocks * call.length * call.inner + column,
-           std::min(columns_together, call.inner - column));
-    }
-  });
+  detail::parallel_for(threads, call.outer * blocks, grain,
+                       [&](std::int64_t begin, std::int64_t end, int slot) {
+                         for (std::int64_t unit = begin; unit < end; ++unit) {
+                           const std::int64_t column = unit % blocks * columns_together;
+                           body(unit / blocks * call.length * call.inner + column,
+                                std::min(columns_together, call.inner - column), slot);
+                         }
+                       });
 }
 
 std::int64_t block_count(const ScanCall& call) {
@@ -77,8 +78,8 @@ void run(const ScanCall& call) {
   const std::int64_t step = call.reverse ? -call.inner : call.inner;
   const std::int64_t start = call.reverse ? (call.length - 1) * call.inner : 0;
   const std::int64_t grain = block_grain(call);
-  for_each_block(call, threads_for(block_count(call), grain), grain,
-                 [&](std::int64_t first, std::int64_t columns) {
+  for_each_block(call, detail::threads_for(block_count(call), grain), grain,
+                 [&](std::int64_t first, std::int64_t columns, int) {
                    std::int64_t at = first + start;
                    if (columns == 1) {  // the total stays in a register
                      Accumulator total;
@@ -106,11 +107,11 @@ void run_prod_backward(const ScanCall& call) {
   const T* g = reinterpret_cast<const T*>(call.grad_output);
   T* out = reinterpret_cast<T*>(call.out);
   const std::int64_t grain = block_grain(call);
-  const int threads = threads_for(block_count(call), grain);
+  const int threads = detail::threads_for(block_count(call), grain);
   const std::int64_t size = call.length * std::min(call.inner, columns_together);
   std::vector<double> memory(static_cast<std::size_t>(threads * size));
-  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns) {
-    double* before = memory.data() + (threads == 1 ? 0 : omp_get_thread_num()) * size;
+  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns, int slot) {
+    double* before = memory.data() + slot * size;
     double running[columns_together];
     std::fill(running, running + columns, 1.0);
     for (std::int64_t k = 0; k < call.length; ++k) {
@@ -142,14 +143,14 @@ void run_prod_double_backward(const ScanCall& call) {
   T* grad_x = reinterpret_cast<T*>(call.out);
   T* grad_g = reinterpret_cast<T*>(call.grad_grad_output);
   const std::int64_t grain = block_grain(call);
-  const int threads = threads_for(block_count(call), grain);
+  const int threads = detail::threads_for(block_count(call), grain);
   const std::int64_t size = call.length * std::min(call.inner, columns_together);
   struct Pair {
     double product, weight;
   };
   std::vector<Pair> memory(static_cast<std::size_t>(threads * size));
-  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns) {
-    Pair* before = memory.data() + (threads == 1 ? 0 : omp_get_thread_num()) * size;
+  for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns, int slot) {
+    Pair* before = memory.data() + slot * size;
     Pair running[columns_together];
     std::fill(running, running + columns, Pair{1, 0});
     for (std::int64_t k = 0; k < call.length; ++k) {

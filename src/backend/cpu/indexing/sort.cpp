@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/width.h"
 #include "core/convert.h"
+#include "core/parallel.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -119,30 +119,31 @@ void sort_rows(const SortCall& call) {
   using Element = Entry<KeyOf<T>, Position>;
   const std::int64_t n = call.length;
   const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
-  const int threads = threads_for(call.rows, grain);
-  // Allocated here, because nothing may throw inside the parallel region.
+  const int threads = detail::threads_for(call.rows, grain);
+  // Allocated here, so that running out of memory leaves the result unwritten.
   std::vector<Element> memory(2 * static_cast<std::size_t>(threads * n));
-  parallel_for(threads, call.rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    const int thread = threads == 1 ? 0 : omp_get_thread_num();
-    Element* entries = memory.data() + 2 * thread * n;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const T* x = reinterpret_cast<const T*>(call.x) + row * n;
-      for (std::int64_t i = 0; i < n; ++i) {
-        entries[i] = {key_of(x[i], call.descending), static_cast<Position>(i)};
-      }
-      sort_entries(entries, entries + n, n, call.count);
-      if (call.values != nullptr) {
-        T* values = reinterpret_cast<T*>(call.values) + row * call.count;
-        for (std::int64_t i = 0; i < call.count; ++i) values[i] = x[entries[i].position];
-      }
-      if (call.indices != nullptr) {
-        std::int64_t* indices = call.indices + row * call.count;
-        for (std::int64_t i = 0; i < call.count; ++i) {
-          indices[i] = static_cast<std::int64_t>(entries[i].position);
-        }
-      }
-    }
-  });
+  detail::parallel_for(threads, call.rows, grain,
+                       [&](std::int64_t begin, std::int64_t end, int slot) {
+                         Element* entries = memory.data() + 2 * slot * n;
+                         for (std::int64_t row = begin; row < end; ++row) {
+                           const T* x = reinterpret_cast<const T*>(call.x) + row * n;
+                           for (std::int64_t i = 0; i < n; ++i) {
+                             entries[i] = {key_of(x[i], call.descending), static_cast<Position>(i)};
+                           }
+                           sort_entries(entries, entries + n, n, call.count);
+                           if (call.values != nullptr) {
+                             T* values = reinterpret_cast<T*>(call.values) + row * call.count;
+                             for (std::int64_t i = 0; i < call.count; ++i)
+                               values[i] = x[entries[i].position];
+                           }
+                           if (call.indices != nullptr) {
+                             std::int64_t* indices = call.indices + row * call.count;
+                             for (std::int64_t i = 0; i < call.count; ++i) {
+                               indices[i] = static_cast<std::int64_t>(entries[i].position);
+                             }
+                           }
+                         }
+                       });
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ void search(const SearchCall& call) {
     const T* sorted = reinterpret_cast<const T*>(call.sorted);
     const T* values = reinterpret_cast<const T*>(call.values);
     const auto before = [](T a, T b) { return key_of(a, false) < key_of(b, false); };
-    parallel_for(call.rows * call.count, 1024, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(call.rows * call.count, 1024, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* row = sorted + (call.one_row ? 0 : i / call.count * call.length);
         const T* found = call.behind_equal

@@ -13,7 +13,7 @@
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/losses/losses.h"
 #include "backend/cpu/losses/partial_sums.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -94,15 +94,15 @@ class ClassLossRunner {
 
   template <class Body>
   void for_each_row(Body&& body) const {
-    const int threads = threads_for(call_.rows, grain_);
-    // Allocated here, because nothing may throw inside the parallel region.
+    const int threads = detail::threads_for(call_.rows, grain_);
+    // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = widen_ == nullptr ? 0 : 3 * n_;
     std::vector<T> wide(static_cast<std::size_t>(threads) * room);
-    parallel_for(threads, call_.rows, grain_, [&](std::int64_t begin, std::int64_t end) {
-      const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
-      Buffers buffers{*this, wide.data() + thread * room};
-      for (std::int64_t row = begin; row < end; ++row) body(row, buffers);
-    });
+    detail::parallel_for(
+        threads, call_.rows, grain_, [&](std::int64_t begin, std::int64_t end, int slot) {
+          Buffers buffers{*this, wide.data() + static_cast<std::size_t>(slot) * room};
+          for (std::int64_t row = begin; row < end; ++row) body(row, buffers);
+        });
   }
 
   bool is_kept(std::int64_t row) const {

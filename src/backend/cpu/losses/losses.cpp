@@ -7,7 +7,7 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/losses/partial_sums.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -119,7 +119,7 @@ class LossRunner {
 
   template <class Body>
   void for_each_piece(Body&& body) const {
-    parallel_for(call_.numel, piece_length, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(call_.numel, piece_length, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t at = begin; at < end; at += piece_length) {
         body(Piece(*this, at, std::min(end, at + piece_length)));
       }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/parallel.h"
 #include "core/convert.h"
+#include "core/parallel.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -24,13 +24,13 @@ inline double pairwise_total(const double* parts, std::size_t count) {
 template <class Piece>
 double sum_of_pieces(std::int64_t count, std::int64_t length, Piece&& piece) {
   std::vector<double> parts(static_cast<std::size_t>((count + length - 1) / length));
-  parallel_for(static_cast<std::int64_t>(parts.size()), 1,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t part = begin; part < end; ++part) {
-                   parts[static_cast<std::size_t>(part)] =
-                       piece(part * length, std::min(count, (part + 1) * length));
-                 }
-               });
+  detail::parallel_for(static_cast<std::int64_t>(parts.size()), 1,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t part = begin; part < end; ++part) {
+                           parts[static_cast<std::size_t>(part)] =
+                               piece(part * length, std::min(count, (part + 1) * length));
+                         }
+                       });
   return pairwise_total(parts.data(), parts.size());
 }
 

@@ -8,7 +8,7 @@
 #include "backend/cpu/normalization/edge.h"
 #include "backend/cpu/normalization/kernels.h"
 #include "backend/cpu/normalization/normalization.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -63,16 +63,15 @@ class BatchNormalizer {
   template <class Body>
   void run_units(std::int64_t units, std::int64_t unit_elements, std::int64_t room, Body&& body) {
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / unit_elements);
-    const int threads = threads_for(units, grain);
-    // Allocated here, because nothing may throw inside the parallel region.
+    const int threads = detail::threads_for(units, grain);
+    // Allocated here, so that running out of memory leaves the result unwritten.
     std::vector<T> memory(static_cast<std::size_t>(threads) * unsigned_of(room));
-    parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t thread = threads == 1 ? 0 : omp_get_thread_num();
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        body(unit, memory.data() + thread * room);
-      }
-      edge_.finish();
-    });
+    detail::parallel_for(threads, units, grain,
+                         [&](std::int64_t begin, std::int64_t end, int slot) {
+                           for (std::int64_t unit = begin; unit < end; ++unit)
+                             body(unit, memory.data() + slot * room);
+                           edge_.finish();
+                         });
   }
 
   // ---- the first pass
@@ -180,10 +179,10 @@ class BatchNormalizer {
       gradient_.resize(unsigned_of(call_.channels));
       product_.resize(unsigned_of(call_.channels));
     }
-    parallel_for(call_.channels, std::max<std::int64_t>(8, 8192 / blocks_ / 8 * 8),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t c = begin; c < end; ++c) combine_channel(c);
-                 });
+    detail::parallel_for(call_.channels, std::max<std::int64_t>(8, 8192 / blocks_ / 8 * 8),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t c = begin; c < end; ++c) combine_channel(c);
+                         });
   }
 
   void combine_channel(std::int64_t c) {

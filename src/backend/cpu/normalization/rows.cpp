@@ -8,7 +8,7 @@
 #include "backend/cpu/normalization/edge.h"
 #include "backend/cpu/normalization/kernels.h"
 #include "backend/cpu/normalization/normalization.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -57,15 +57,16 @@ class RowNormalizer {
   // body(unit, buffer) for every unit, with room for `buffers` rows for each thread.
   template <class Body>
   void run_rows(std::int64_t units, std::int64_t grain, std::int64_t buffers, Body&& body) {
-    const int threads = threads_for(units, grain);
-    // Allocated here, because nothing may throw inside the parallel region.
+    const int threads = detail::threads_for(units, grain);
+    // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = unsigned_of(buffers * length_);
     std::vector<T> memory(static_cast<std::size_t>(threads) * room);
-    parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
-      const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
-      for (std::int64_t unit = begin; unit < end; ++unit) body(unit, memory.data() + thread * room);
-      edge_.finish();
-    });
+    detail::parallel_for(threads, units, grain,
+                         [&](std::int64_t begin, std::int64_t end, int slot) {
+                           T* buffer = memory.data() + static_cast<std::size_t>(slot) * room;
+                           for (std::int64_t unit = begin; unit < end; ++unit) body(unit, buffer);
+                           edge_.finish();
+                         });
   }
 
   // The mean is the centre plus `offset`.
@@ -224,16 +225,16 @@ class RowNormalizer {
   // Partial sums of both gradients, two by two.
   void finish(std::vector<T>& partials, std::int64_t count) {
     const std::int64_t width = 2 * parameters_;
-    parallel_for(width, std::max<std::int64_t>(64, 16384 / count / 64 * 64),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t step = 1; step < count; step *= 2) {
-                     for (std::int64_t i = 0; i + step < count; i += 2 * step) {
-                       T* to = partials.data() + i * width;
-                       const T* from = to + step * width;
-                       for (std::int64_t j = begin; j < end; ++j) to[j] += from[j];
-                     }
-                   }
-                 });
+    detail::parallel_for(width, std::max<std::int64_t>(64, 16384 / count / 64 * 64),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t step = 1; step < count; step *= 2) {
+                             for (std::int64_t i = 0; i + step < count; i += 2 * step) {
+                               T* to = partials.data() + i * width;
+                               const T* from = to + step * width;
+                               for (std::int64_t j = begin; j < end; ++j) to[j] += from[j];
+                             }
+                           }
+                         });
     const std::size_t bytes = unsigned_of(parameters_) * sizeof(T);
     std::memcpy(call_.grad_weight, partials.data(), bytes);
     std::memcpy(call_.grad_bias, partials.data() + parameters_, bytes);

@@ -7,7 +7,7 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/optimizer/kernels.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -45,7 +45,7 @@ StepKernel<T> kernel_of(OptimizerOp op) {
 // Calls piece(item, begin, end) on disjoint ranges of items that cover all of them.
 template <class Piece>
 void for_each_piece(const OptimizerCall& call, const Piece& piece) {
-  parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
+  detail::parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t first = 0;  // of the item's elements, among all
     for (std::int64_t k = 0; k < call.item_count && first < end; ++k) {
       const OptimizerItem& item = call.items[k];
@@ -120,7 +120,7 @@ void sum_powers(const PowerSumCall& call) {
   const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
   const std::int64_t blocks = (call.numel + power_block - 1) / power_block;
   std::vector<double> partials(static_cast<std::size_t>(blocks));
-  parallel_for(
+  detail::parallel_for(
       blocks, elements_per_thread / power_block, [&](std::int64_t begin, std::int64_t end) {
         T buffer[power_block];
         for (std::int64_t block = begin; block < end; ++block) {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/pooling/kernels.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -168,15 +168,16 @@ void run(const PoolingCall& call) {
   const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
-  const int threads = threads_for(call.planes, grain);
+  const int threads = detail::threads_for(call.planes, grain);
   const auto width = static_cast<std::size_t>(call.in_width);
   std::vector<std::byte> lines(static_cast<std::size_t>(threads) * width * sizeof(double));
-  parallel_for(threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end) {
-    const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
-    for (std::int64_t i = begin; i < end; ++i) {
-      Plane<T>(call, i, lines.data() + thread * width * sizeof(double)).run();
-    }
-  });
+  detail::parallel_for(
+      threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
+        std::byte* line = lines.data() + static_cast<std::size_t>(slot) * width * sizeof(double);
+        for (std::int64_t i = begin; i < end; ++i) {
+          Plane<T>(call, i, line).run();
+        }
+      });
 }
 
 }  // namespace

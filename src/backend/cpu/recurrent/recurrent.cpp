@@ -1,6 +1,6 @@
 // Time steps one after the other: the state's product on weights that are packed once, then the
-// cell. A part of the work is some samples and some hidden units; threads keep theirs for all the
-// steps, and meet only where units of one sample are in different hands.
+// cell. A part of the work is some samples and some hidden units. Parts wait for each other after
+// every step only if the units of one sample belong to different parts.
 #include "backend/cpu/recurrent/recurrent.h"
 
 #include <algorithm>
@@ -60,22 +60,25 @@ Grid make_grid(const RecurrentCall& call, int threads, std::int64_t tile_columns
   return grid;
 }
 
-// before(step, part) for all parts, then, once they are done, after(step, part).
+// Calls before(step, part) for all parts and, once they are done, after(step, part). The next step
+// of a part may follow at once: it reads only what its own `after` wrote.
 template <class Before, class After>
 void for_each_step(int threads, const Grid& grid, std::int64_t steps, const Before& before,
                    const After& after) {
-  const auto run = [&](std::int64_t thread, std::int64_t team) {
-    for (std::int64_t step = 0; step < steps; ++step) {
-      for (std::int64_t k = thread; k < grid.count(); k += team) before(step, k);
-      if (grid.unit_parts > 1 && team > 1) {
-#pragma omp barrier
+  if (grid.unit_parts == 1) {  // parts are independent: each runs all its steps
+    return run_tasks(threads, grid.count(), [&](std::int64_t k) {
+      for (std::int64_t step = 0; step < steps; ++step) {
+        before(step, k);
+        after(step, k);
       }
-      for (std::int64_t k = thread; k < grid.count(); k += team) after(step, k);
-    }
-  };
-  if (threads <= 1) return run(0, 1);
-#pragma omp parallel num_threads(threads)
-  run(omp_get_thread_num(), omp_get_num_threads());
+    });
+  }
+  for (std::int64_t step = 0; step <= steps; ++step) {
+    run_tasks(threads, grid.count(), [&](std::int64_t k) {
+      if (step > 0) after(step - 1, k);
+      if (step < steps) before(step, k);
+    });
+  }
 }
 
 template <class T>

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "backend/cpu/convert.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/reduce/kernels.h"
 #include "backend/cpu/reduce/pairwise.h"
 #include "backend/plan/reduce_plan.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -95,13 +95,13 @@ class Reduction {
     const std::int64_t chunks = (length_ + chunk_size - 1) / chunk_size;
     if (chunks == 1) {
       const std::int64_t grain = std::max<std::int64_t>(1, 16384 / length_);
-      parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
+      detail::parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) write(out_offset(i), reduce_chunk(i, 0));
       });
       return;
     }
     std::vector<Partial<T>> partials(static_cast<std::size_t>(results_ * chunks));
-    parallel_for(results_ * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(results_ * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         partials[static_cast<std::size_t>(unit)] = reduce_chunk(unit / chunks, unit % chunks);
       }
@@ -209,7 +209,7 @@ class Reduction {
     const std::int64_t row_elements = std::min(width, tile) * std::min(length_, chunk_rows);
     const std::int64_t grain = std::max<std::int64_t>(1, 16384 / row_elements);
     if (chunks == 1) {
-      parallel_for(outer * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+      detail::parallel_for(outer * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           const std::int64_t first = unit % tiles * tile, n = std::min(tile, width - first);
           alignas(64) T values[tile];
@@ -223,7 +223,7 @@ class Reduction {
     const auto total = static_cast<std::size_t>(outer * chunks * width);
     std::vector<T> partials(total);
     std::vector<std::int64_t> places(finds_position(call_.op) ? total : 0);
-    parallel_for(outer * chunks * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(outer * chunks * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t first = unit % tiles * tile, n = std::min(tile, width - first);
         const std::int64_t chunk = unit / tiles % chunks, at = unit / tiles / chunks;
@@ -270,7 +270,7 @@ class Reduction {
     std::vector<T> partials(static_cast<std::size_t>(outer * chunks * wide));
     const std::int64_t grain =
         std::max<std::int64_t>(1, 16384 / (wide * std::min(wide_rows, chunk_rows)));
-    parallel_for(outer * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+    detail::parallel_for(outer * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t from = unit % chunks * chunk_rows;
         const std::int64_t to = std::min(wide_rows, from + chunk_rows);

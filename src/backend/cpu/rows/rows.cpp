@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backend/cpu/convert.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/rows/kernels.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -55,24 +55,25 @@ class RowRunner {
     const std::int64_t units = call_.outer * groups;
     const std::int64_t unit_elements = group_elements();
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / unit_elements);
-    const int threads = threads_for(units, grain);
-    // Allocated here, because nothing may throw inside the parallel region.
+    const int threads = detail::threads_for(units, grain);
+    // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t buffer_elements = direct ? 0 : static_cast<std::size_t>(unit_elements);
     std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
     std::vector<std::byte> raw(
         call_.inner > 1 ? static_cast<std::size_t>(threads) * buffer_elements * sizeof(T) : 0);
-    parallel_for(threads, units, grain, [&](std::int64_t begin, std::int64_t end) {
-      const auto thread = static_cast<std::size_t>(threads == 1 ? 0 : omp_get_thread_num());
-      T* buffer = buffers.data() + thread * 3 * buffer_elements;
-      std::byte* raw_buffer = raw.data() + thread * buffer_elements * sizeof(T);
-      for (std::int64_t unit = begin; unit < end; ++unit) {
-        if (direct) {
-          run_direct(unit);
-        } else {
-          run_group(unit / groups, unit % groups * rows_together, buffer, raw_buffer);
-        }
-      }
-    });
+    detail::parallel_for(
+        threads, units, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
+          const auto thread = static_cast<std::size_t>(slot);
+          T* buffer = buffers.data() + thread * 3 * buffer_elements;
+          std::byte* raw_buffer = raw.data() + thread * buffer_elements * sizeof(T);
+          for (std::int64_t unit = begin; unit < end; ++unit) {
+            if (direct) {
+              run_direct(unit);
+            } else {
+              run_group(unit / groups, unit % groups * rows_together, buffer, raw_buffer);
+            }
+          }
+        });
   }
 
  private:
