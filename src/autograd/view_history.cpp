@@ -214,27 +214,25 @@ void check_in_place(const char* operation, Tensor& x, bool recorded) {
 void rewrite_history(Tensor& x, NodePointer writer) {
   TensorImpl& impl = x.impl();
   TensorImpl& root = root_of(impl);
-  if (result_check() != nullptr && writer.get() != nullptr) [[unlikely]] {
-    result_check()(*writer, x);
+  if (writer.get() == nullptr && root.node.get() == nullptr) return;
+  const NodePointer checked = result_check() == nullptr ? NodePointer() : writer;
+  if (&root != &impl) {
+    if (impl.numel == 0) return;
+    const bool writes_all = impl.numel == root.numel;  // it does not overlap itself
+    if (writer.get() != nullptr || !writes_all) {
+      NodePointer node(new WriteNode(root, impl));
+      if (!writes_all) node->edges()[0] = {root.node, root.output};
+      node->edges()[1] = {std::move(writer), 0};
+      writer = std::move(node);
+    }
   }
-  if (&root == &impl) {
-    if (writer.get() == nullptr && impl.node.get() == nullptr) return;
-    impl.node = std::move(writer);
-    impl.output = 0;
-    count_change(impl);
-    return;
-  }
-  const bool keeps_nothing = impl.numel == root.numel;  // it does not overlap itself
-  if (impl.numel == 0 || (writer.get() == nullptr && root.node.get() == nullptr)) return;
-  NodePointer after;
-  if (writer.get() != nullptr || !keeps_nothing) {
-    after = NodePointer(new WriteNode(root, impl));
-    if (!keeps_nothing) after->edges()[0] = {root.node, root.output};
-    after->edges()[1] = {std::move(writer), 0};
-  }
-  root.node = std::move(after);
+  root.node = std::move(writer);
   root.output = 0;
+  root.recorded_version = root.storage->version;
   count_change(root);
+  if (checked.get() != nullptr) [[unlikely]] {
+    result_check()(*checked, x);
+  }
 }
 
 }  // namespace extensor::detail

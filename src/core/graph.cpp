@@ -143,7 +143,10 @@ Tensor Saved::without_base(const Tensor& view) {
 
 void wrote(const Tensor& x) {
   auto& impl = const_cast<TensorImpl&>(x.impl());
-  root_of(impl).recorded_version = ++impl.storage->version;
+  const std::uint64_t version = ++impl.storage->version;
+  // Threads may write into different views of an untracked tensor at once.
+  TensorImpl& root = root_of(impl);
+  if (root.node.get() != nullptr) root.recorded_version = version;
 }
 
 }  // namespace extensor::detail
