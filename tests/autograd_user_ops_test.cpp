@@ -219,6 +219,35 @@ TEST(AutogradCustomFunction, EveryOrderThroughItsInputs) {
       {drawn({3, 4}, 1)});
 }
 
+// A backward that walks the graph it is part of would wait for itself.
+TEST(AutogradCustomFunction, ABackwardThatWalksItsOwnGraphIsRefused) {
+  Tensor x = ones({2}, float64).requires_grad_(), output;
+  const CustomFunction twice = custom_function(
+      "twice", [](const Tensors& in) { return Tensors{in[0] * 2.0}; },
+      [&](const Tensors& g, const Tensors&, const Tensors&) {
+        output.backward(ones({2}, float64), {.retain_graph = true});
+        return Tensors{g[0] * 2.0};
+      });
+  output = twice({x})[0];
+  try {
+    sum(output).backward();
+    FAIL();
+  } catch (const ValueError& error) {
+    EXPECT_NE(std::string(error.what()).find("twice"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(x.grad().defined());
+  // Another graph may be walked.
+  const CustomFunction other = custom_function(
+      "other", [](const Tensors& in) { return Tensors{in[0] * 2.0}; },
+      [&](const Tensors& g, const Tensors& in, const Tensors&) {
+        const EnableGrad on;
+        const Tensor y = in[0].detach().requires_grad_();
+        return Tensors{g[0] * grad(sum(y * 2.0), {y})[0]};
+      });
+  sum(other({x})[0]).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{2, 2}));
+}
+
 // The user's backward is what counts, not what the forward is made of.
 TEST(AutogradCustomFunction, ForwardIsNotRecorded) {
   Tensor captured = ones({2}, float64).requires_grad_();

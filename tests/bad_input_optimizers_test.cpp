@@ -82,6 +82,29 @@ CHILD_TEST(BadInputOptimizers, ParametersThatCannotBe) {
   expect_error<ValueError>([&] { optim::ExponentialMovingAverage({w}, 1.5); }, {"decay", "1.5"});
 }
 
+// Two parameters that share an element would step it twice.
+CHILD_TEST(BadInputOptimizers, ParametersThatShareMemory) {
+  const Tensor memory = arange(12).reshape({3, 4}).to(DType::float32);
+  const auto part = [&](std::int64_t axis, std::int64_t begin, std::int64_t end) {
+    return memory.slice(axis, begin, end).requires_grad_();
+  };
+  const Tensor rows = part(0, 0, 2), columns = part(1, 1, 2), alias = memory.detach();
+  expect_error<ValueError>(
+      [&] {
+        optim::SGD({rows, columns});
+      },
+      {"SGD", "[2, 4]", "[3, 1]"}, {memory});
+  expect_error<ValueError>([&] { optim::Adam({alias, leaf({2}), rows}); }, {"share memory"});
+  expect_error<ValueError>([&] { optim::Adam({alias, memory}); }, {"share memory"});
+  optim::SGD optimizer({rows});
+  expect_error<ValueError>([&] { optimizer.add_group({columns}, {}); }, {"share memory"});
+  EXPECT_EQ(optimizer.group_count(), 1u);
+  // Neighbours and interleaved columns have no element in common.
+  optimizer.add_group({part(0, 2, 3)}, {});
+  const optim::SGD interleaved({part(1, 0, 1), part(1, 1, 2), part(1, 2, 4)});
+  EXPECT_EQ(interleaved.parameters().size(), 3u);
+}
+
 // Nothing is written when a later gradient is refused.
 CHILD_TEST(BadInputOptimizers, AGradientThatSharesMemoryWithItsParameter) {
   const Tensor memory = arange(6).to(DType::float32);

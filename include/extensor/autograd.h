@@ -63,8 +63,10 @@ inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>&
 
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-// function(inputs) without keeping what its backward needs: that is computed a second time when it
-// is asked for, with the random numbers of the first. Memory for time.
+// function(inputs) without keeping what its backward needs. On the way back the function is called
+// again, with the random numbers and the Autocast of the first call. Memory for time.
+// Parameters that the function holds get gradients like its inputs, of every order.
+// Errors: ValueError, on the way back, when the second call gives other outputs than the first.
 std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector<Tensor>& inputs);
 
 // function(inputs) and the derivative of it along `tangents`, one for each input.

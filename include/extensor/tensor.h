@@ -55,11 +55,39 @@ class NodePointer {
   Node* node_ = nullptr;
 };
 
+struct TensorImpl;
+void retain(TensorImpl* impl) noexcept;
+void release(TensorImpl* impl) noexcept;
+
+// A counted reference to the tensor that a view was made of.
+class BasePointer {
+ public:
+  BasePointer() = default;
+  explicit BasePointer(TensorImpl* base) : base_(base) {
+    if (base_ != nullptr) retain(base_);
+  }
+  BasePointer(const BasePointer&) = delete;
+  BasePointer(BasePointer&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+  BasePointer& operator=(BasePointer other) noexcept {
+    std::swap(base_, other.base_);
+    return *this;
+  }
+  ~BasePointer() {
+    if (base_ != nullptr) release(base_);
+  }
+  TensorImpl* get() const { return base_; }
+  TensorImpl* operator->() const { return base_; }
+
+ private:
+  TensorImpl* base_ = nullptr;
+};
+
 struct TensorImpl {
   std::atomic<std::uint32_t> references{1};
   DType dtype = DType::float32;
   bool contiguous = true;
-  std::byte* data = nullptr;  // the first element of this view
+  bool made_without_grad = false;  // a view made under NoGrad
+  std::byte* data = nullptr;       // the first element of this view
   std::int64_t numel = 0;
   StoragePointer storage;
   Shape shape;
@@ -67,11 +95,31 @@ struct TensorImpl {
   // Where its gradient goes: output `output` of the function that made it, or its own leaf.
   NodePointer node;
   std::uint32_t output = 0;
-  std::uint64_t recorded_version = 0;  // of the storage, when `node` was the whole truth
+  // Of a tensor that is no view: how often `node` was replaced. Of a view: that number of its base
+  // when `node` was made; a view with another number is out of date, and node_of() renews it.
+  std::atomic<std::uint32_t> history{0};
+  // Of a tensor that is no view: the storage's version when `node` was the whole truth.
+  std::uint64_t recorded_version = 0;
+  // Of a view of floats: the tensor whose node tells the history of this memory. It is no view
+  // itself. detach() gives a tensor without a base.
+  BasePointer base;
 
   static void* operator new(std::size_t size);
   static void operator delete(void* pointer, std::size_t size) noexcept;
 };
+
+// Gives a view the node that follows from its base's. Several threads may do so at once.
+void renew_view(TensorImpl& view);
+
+// The function that made the tensor, null where nothing was recorded.
+inline Node* node_of(const TensorImpl& impl) {
+  if (impl.base.get() != nullptr && impl.history.load(std::memory_order_acquire) !=
+                                        impl.base->history.load(std::memory_order_relaxed))
+      [[unlikely]] {
+    renew_view(const_cast<TensorImpl&>(impl));
+  }
+  return impl.node.get();
+}
 
 [[noreturn]] void throw_undefined_tensor();
 [[noreturn]] void throw_dtype_mismatch(const char* operation, DType actual, DType asked);
@@ -189,7 +237,9 @@ class Tensor {
   Tensor clone() const;
   Tensor contiguous() const;  // itself when it is contiguous
 
-  // Writes into this memory; `source` broadcasts to this shape.
+  // Writes into this memory; `source` broadcasts to this shape. All writes in place are recorded,
+  // also those into views: the tensor that the view was made of and all its other views take part.
+  // ValueError for a leaf that requires a gradient, or a view of one, unless within NoGrad.
   Tensor& copy_from(const Tensor& source);
   Tensor& fill(const Scalar& value);
 
@@ -207,7 +257,7 @@ class Tensor {
   Tensor& operator%=(const Scalar& other);
 
   // Gradients; extensor/autograd.h has the rest.
-  bool requires_grad() const { return impl().node.get() != nullptr; }
+  bool requires_grad() const { return detail::node_of(impl()) != nullptr; }
   // Asks for a gradient, or no longer. DTypeError unless it is a float; ValueError when it is to
   // stop on a tensor that was computed (detach() gives one without).
   Tensor& requires_grad_(bool required = true);

@@ -5,7 +5,6 @@
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
-#include "extensor/random.h"
 #include "extensor/reduction.h"
 #include "ops/gradient_eps.h"
 
@@ -43,25 +42,29 @@ Tensor& Tensor::requires_grad_(bool required) {
       throw DTypeError(message("requires_grad_: the tensor is ", tensor.dtype,
                                " (allowed: a float dtype; others have no gradient)"));
     }
-    if (tensor.node.get() == nullptr) tensor.node = detail::NodePointer(new LeafNode);
-  } else if (tensor.node.get() != nullptr) {
+    if (detail::node_of(tensor) != nullptr) return *this;
+    detail::forget_base(tensor);
+    tensor.node = detail::NodePointer(new LeafNode);
+    detail::count_change(tensor);
+  } else if (detail::node_of(tensor) != nullptr) {
     if (!tensor.node->is_leaf()) {
       throw ValueError(message("requires_grad_: a tensor that ", tensor.node->name(),
                                " computed cannot stop requiring a gradient; detach() gives one "
                                "that does not"));
     }
     tensor.node = {};
+    detail::count_change(tensor);
   }
   return *this;
 }
 
 bool Tensor::is_leaf() const {
-  const Node* node = impl().node.get();
+  const Node* node = detail::node_of(impl());
   return node == nullptr || node->is_leaf();
 }
 
 Tensor Tensor::grad() const {
-  Node* node = impl().node.get();
+  Node* node = detail::node_of(impl());
   if (node == nullptr) return {};
   if (node->is_leaf()) return static_cast<LeafNode*>(node)->grad;
   if (node->extras_or_null() == nullptr) return {};
@@ -72,7 +75,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(const Tensor& grad) {
-  Node* node = impl().node.get();
+  Node* node = detail::node_of(impl());
   if (node == nullptr || !node->is_leaf()) {
     throw ValueError(message("set_grad: the tensor of shape ", shape(),
                              " is not a leaf that requires a gradient"));
@@ -95,7 +98,7 @@ Tensor Tensor::detach() const {
 
 void Tensor::retain_grad() {
   const detail::TensorImpl& tensor = impl();
-  if (tensor.node.get() == nullptr) {
+  if (detail::node_of(tensor) == nullptr) {
     throw ValueError(
         message("retain_grad: the tensor of shape ", tensor.shape, " requires no gradient"));
   }
@@ -109,7 +112,7 @@ void Tensor::retain_grad() {
 
 std::size_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
   const detail::TensorImpl& tensor = impl();
-  if (tensor.node.get() == nullptr) {
+  if (detail::node_of(tensor) == nullptr) {
     throw ValueError(
         message("register_hook: the tensor of shape ", tensor.shape, " requires no gradient"));
   }
@@ -120,7 +123,7 @@ std::size_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
 }
 
 void Tensor::remove_hook(std::size_t id) {
-  Node* node = impl().node.get();
+  Node* node = detail::node_of(impl());
   if (node == nullptr || node->extras_or_null() == nullptr) return;
   std::erase_if(node->extras().hooks, [id](const auto& hook) { return hook.id == id; });
 }
@@ -157,51 +160,6 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 // ---- functions of functions
 // ------------------------------------------------------------------------
-
-std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector<Tensor>& inputs) {
-  if (!is_grad_enabled()) return function(inputs);
-  const RandomState random = default_generator().state();
-  std::vector<Tensor> results = detail::unrecorded([&] { return function(inputs); });
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    if (!results[k].defined()) {
-      throw ValueError(message("checkpoint: the function gave no tensor as output ", k));
-    }
-    results[k] = results[k].detach();
-  }
-  // Parameters that the function holds get gradients too, so it is recorded whatever the inputs
-  // are: a leaf of its own makes sure of it.
-  Tensor always = zeros({}).requires_grad_();
-  std::vector<Tensor> all = inputs;
-  all.push_back(always);
-  std::vector<detail::Saved> saved(inputs.begin(), inputs.end());
-  detail::record_all(
-      "checkpoint", all, results,
-      [function, random, saved = std::move(saved)](detail::Gradients& g, Node& node) {
-        const EnableGrad recording;
-        std::vector<Tensor> again;
-        for (const detail::Saved& input : saved) {
-          const Tensor& before = input.get(node);
-          again.push_back(before.detach());
-          if (before.requires_grad()) again.back().requires_grad_();
-        }
-        const RandomState now = default_generator().state();
-        default_generator().set_state(random);
-        const std::vector<Tensor> outputs = function(again);
-        default_generator().set_state(now);
-        std::vector<Tensor> made, gradients;
-        for (std::size_t k = 0; k < outputs.size() && k < g.size(); ++k) {
-          if (!g[k].defined() || !outputs[k].requires_grad()) continue;
-          made.push_back(outputs[k]);
-          gradients.push_back(g[k]);
-        }
-        detail::Gradients result(saved.size() + 1);
-        if (made.empty()) return result;
-        autograd::walk_back("checkpoint", made, gradients, nullptr, {});
-        for (std::size_t k = 0; k < again.size(); ++k) result[k] = again[k].grad();
-        return result;
-      });
-  return results;
-}
 
 DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& tangents) {

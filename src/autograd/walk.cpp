@@ -1,5 +1,6 @@
 #include "autograd/walk.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "autograd/node_index.h"
@@ -23,10 +24,7 @@ namespace {
 // ------------------------------------------------------------------------------
 
 // Nobody else sees this memory, so it may be written to.
-bool is_ours_alone(const Tensor& x) {
-  const detail::TensorImpl& impl = x.impl();
-  return impl.references == 1 && impl.storage->references == 1 && impl.contiguous;
-}
+bool is_ours_alone(const Tensor& x) { return x.is_contiguous() && detail::is_unshared(x); }
 
 void add_gradient(Tensor& sum, Tensor gradient, bool create_graph) {
   if (!sum.defined()) {
@@ -49,21 +47,36 @@ void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
     leaf.grad = leaf.grad.defined() ? leaf.grad + gradient : gradient;
   } else if (leaf.grad.defined()) {
     leaf.grad += gradient;
+  } else if (is_ours_alone(gradient)) {
+    detail::forget_base(gradient.impl());
+    leaf.grad = std::move(gradient);
   } else {
-    leaf.grad = is_ours_alone(gradient) ? std::move(gradient) : gradient.clone();
+    leaf.grad = gradient.clone();
   }
 }
 
 bool has_nan(const Tensor& x) { return any(isnan(x)).item<bool>(); }
 
+constinit thread_local const char this_thread = 0;  // its address is the thread's name
+
 class Lock {
  public:
-  explicit Lock(Node& node) : node_(node) {
-    while (node_.busy.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  Lock(const char* operation, Node& node) : node_(node) {
+    const void* runner = nullptr;
+    while (!node_.runner.compare_exchange_weak(runner, &this_thread, std::memory_order_acquire,
+                                               std::memory_order_relaxed)) {
+      if (runner == &this_thread) {
+        throw ValueError(message(operation, ": the backward of ", node.name(),
+                                 " walks the graph that it is part of (detach() its inputs and "
+                                 "outputs first)"));
+      }
+      runner = nullptr;
+      std::this_thread::yield();
+    }
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-  ~Lock() { node_.busy.clear(std::memory_order_release); }
+  ~Lock() { node_.runner.store(nullptr, std::memory_order_release); }
 
  private:
   Node& node_;
@@ -78,6 +91,7 @@ struct Stop {
   Node* node;
   std::uint32_t first_edge;  // in Walk::targets_
   bool wanted = true;        // something that was asked for lies at or behind it
+  bool last = false;         // the walk ends here
   std::uint32_t captures = 0;
   Gradients gradients = {};
 };
@@ -94,22 +108,39 @@ class Walk {
   Walk(const char* operation, const WalkOptions& options)
       : operation_(operation), options_(options), recording_(options.create_graph) {}
 
+  // The walk on this thread whose node runs.
+  static Walk& running() { return *running_; }
+
+  const WalkOptions& options() const { return options_; }
+  // Where the walk ends, and what was asked for (null where leaves get their grad()): the results
+  // are theirs, in this order.
+  const std::vector<Tensor>& ends() const { return ends_; }
+  const std::vector<Tensor>* asked() const { return asked_; }
+  void add_result(std::size_t k, Tensor gradient) {
+    add_gradient(results_[k], std::move(gradient), options_.create_graph);
+  }
+
+  // Ends the walk at these tensors, and captures their gradients. Comes before plan().
+  void end_at(std::vector<Tensor> ends) {
+    ends_ = std::move(ends);
+    for (const Tensor& end : ends_) {
+      Node* node = detail::node_of(end.impl());
+      if (node == nullptr || !index_.insert(node, none)) continue;
+      append(node);
+      stops_.back().last = true;
+      std::fill(targets_.begin() + stops_.back().first_edge, targets_.end(), none);
+    }
+    capture_at(ends_);
+  }
+
   void plan(std::span<const Tensor> outputs) {
-    for (const Tensor& output : outputs) visit(output.impl().node.get());
+    for (const Tensor& output : outputs) visit(detail::node_of(output.impl()));
   }
 
   void ask_for(const std::vector<Tensor>& inputs) {
-    for (Stop& stop : stops_) stop.wanted = false;
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      const detail::TensorImpl& impl = inputs[k].impl();
-      const std::uint32_t at = index_.find(impl.node.get());
-      if (at == none) continue;
-      captures_.push_back({at, impl.output, k});
-      ++stops_[at].captures;
-      stops_[at].wanted = true;
-    }
-    results_.resize(inputs.size());
-    captures_only_ = true;
+    for (Stop& stop : stops_) stop.wanted = stop.captures > 0 || stop.node->has_hidden_inputs();
+    asked_ = &inputs;
+    capture_at(inputs);
     // Inputs come before what is made of them.
     for (Stop& stop : stops_) {
       const std::size_t edges = stop.node->edges().size();
@@ -121,7 +152,7 @@ class Walk {
   }
 
   void give(const Tensor& output, Tensor gradient) {
-    add(index_.find(output.impl().node.get()), output.impl().output, std::move(gradient));
+    add(index_.find(detail::node_of(output.impl())), output.impl().output, std::move(gradient));
   }
 
   std::vector<Tensor> run() {
@@ -130,9 +161,10 @@ class Walk {
       if (!stop.wanted || stop.gradients.size() == 0) continue;
       if (stop.node->extras_or_null() != nullptr) call_hooks(stop);
       if (stop.captures > 0) capture(static_cast<std::uint32_t>(k));
+      if (stop.last) continue;
       if (stop.node->is_leaf()) {
-        if (captures_only_) continue;
-        const Lock lock(*stop.node);
+        if (asked_ != nullptr) continue;
+        const Lock lock(operation_, *stop.node);
         add_to_leaf(static_cast<LeafNode&>(*stop.node), std::move(stop.gradients[0]),
                     options_.create_graph);
       } else {
@@ -148,6 +180,20 @@ class Walk {
     Node* node;
     std::size_t next;
   };
+
+  // Of each of these that the walk reaches, the gradient becomes the next result.
+  void capture_at(const std::vector<Tensor>& inputs) {
+    for (const Tensor& input : inputs) {
+      const std::size_t result = results_.size();
+      results_.emplace_back();
+      Node* node = detail::node_of(input.impl());
+      const std::uint32_t at = node == nullptr ? none : index_.find(node);
+      if (at == none) continue;
+      captures_.push_back({at, input.impl().output, result});
+      ++stops_[at].captures;
+      stops_[at].wanted = true;
+    }
+  }
 
   // Appends the node behind all that it was made of, without recursion. Leaves come right before
   // the node, so that on the way back their gradients are complete as early as they can be.
@@ -205,7 +251,7 @@ class Walk {
       }
       gradient = other;
     }
-    if (captures_only_) return;
+    if (asked_ != nullptr) return;
     for (auto& [output, kept] : extras.retained) {
       if (stop.gradients[output].defined()) {
         add_gradient(kept, stop.gradients[output], options_.create_graph);
@@ -215,7 +261,8 @@ class Walk {
 
   void capture(std::uint32_t at) {
     for (const Capture& each : captures_) {
-      if (each.stop == at) results_[each.input] = stops_[at].gradients[each.output];
+      const Tensor& gradient = stops_[at].gradients[each.output];
+      if (each.stop == at && gradient.defined()) add_result(each.input, gradient);
     }
   }
 
@@ -228,7 +275,7 @@ class Walk {
       const std::uint32_t target = targets_[stop.first_edge + k];
       if (k < 64 && target != none && stops_[target].wanted) wanted |= std::uint64_t{1} << k;
     }
-    if (wanted == 0 && inputs <= 64) return;
+    if (wanted == 0 && inputs <= 64 && !node.has_hidden_inputs()) return;
     Gradients gradients = run_node(node, stop.gradients, wanted);
     if (gradients.size() != inputs) {
       throw ValueError(message(node.name(), ": its backward gave ", gradients.size(),
@@ -243,7 +290,7 @@ class Walk {
   }
 
   Gradients run_node(Node& node, Gradients& grad_outputs, std::uint64_t wanted) {
-    const Lock lock(node);
+    const Lock lock(operation_, node);
     if (node.dropped) {
       throw ValueError(message(operation_, ": what ", node.name(),
                                " saved for its gradient is gone: the graph was walked before "
@@ -253,6 +300,10 @@ class Walk {
       std::uint64_t before;
       ~Wanted() { Node::wanted = before; }
     } restore{std::exchange(Node::wanted, wanted)};
+    struct Running {
+      Walk* before;
+      ~Running() { running_ = before; }
+    } restore_walk{std::exchange(running_, this)};
     Gradients gradients = node.backward(grad_outputs);
     if (!options_.retain_graph) {
       node.drop();
@@ -276,10 +327,15 @@ class Walk {
   NodeIndex index_;
   std::vector<Stop> stops_;             // every node behind all that it was made of
   std::vector<std::uint32_t> targets_;  // of all edges, in the order of stops_
-  bool captures_only_ = false;
+  std::vector<Tensor> ends_;
+  const std::vector<Tensor>* asked_ = nullptr;
   std::vector<Capture> captures_;
   std::vector<Tensor> results_;
+
+  static constinit thread_local Walk* running_;
 };
+
+constinit thread_local Walk* Walk::running_ = nullptr;
 
 }  // namespace
 
@@ -298,6 +354,26 @@ std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> out
   if (inputs != nullptr) walk.ask_for(*inputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) walk.give(outputs[k], grad_outputs[k]);
   return walk.run();
+}
+
+std::vector<Tensor> walk_nested(const char* operation, std::span<const Tensor> outputs,
+                                std::span<const Tensor> grad_outputs,
+                                const std::vector<Tensor>& inputs) {
+  Walk& outer = Walk::running();
+  Walk walk(operation, {outer.options().create_graph, outer.options().create_graph});
+  // A function may hold the inputs of the function that it is called by.
+  std::vector<Tensor> ends = inputs;
+  ends.insert(ends.end(), outer.ends().begin(), outer.ends().end());
+  walk.end_at(std::move(ends));
+  walk.plan(outputs);
+  if (outer.asked() != nullptr) walk.ask_for(*outer.asked());
+  for (std::size_t k = 0; k < outputs.size(); ++k) walk.give(outputs[k], grad_outputs[k]);
+  std::vector<Tensor> results = walk.run();
+  for (std::size_t k = inputs.size(); k < results.size(); ++k) {
+    if (results[k].defined()) outer.add_result(k - inputs.size(), std::move(results[k]));
+  }
+  results.resize(inputs.size());
+  return results;
 }
 
 std::vector<Tensor> first_gradients(const char* operation, std::span<const Tensor> outputs,

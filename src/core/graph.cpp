@@ -72,11 +72,13 @@ bool is_one_of(const Tensor& result, Inputs inputs) {
 
 void link(Node& node, std::size_t input, const Tensor& x) {
   const TensorImpl* impl = x.impl_or_null();
-  if (impl == nullptr || impl->node.get() == nullptr) return;
-  if (!impl->node->is_leaf() && impl->recorded_version != impl->storage->version) {
+  if (impl == nullptr || node_of(*impl) == nullptr) return;
+  const TensorImpl& root = root_of(*impl);
+  if (root.node.get() != nullptr && !root.node->is_leaf() &&
+      root.recorded_version != root.storage->version) {
     throw ValueError(message(node.name(), ": input ", input, ", of shape ", impl->shape,
-                             ", shares memory that was changed in place through another tensor, so "
-                             "its history no longer tells its values (change a clone() instead)"));
+                             ", shares memory that was changed in place through a tensor without "
+                             "its history, such as one from detach() (change a clone() instead)"));
   }
   node.edges()[input] = {impl->node, impl->output};
 }
@@ -86,22 +88,65 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
   impl.node = std::move(node);
   impl.output = output;
   impl.recorded_version = impl.storage->version.load(std::memory_order_relaxed);
+  // The function may have made its result as a view of something that nobody else sees.
+  forget_base(impl);
   if (check != nullptr) [[unlikely]] {
     check(*impl.node, result);
   }
   return result;
 }
 
-void check_in_place(const char* operation, const Tensor& x) {
-  if (!recording || !tracked(x) || !x.impl().node->is_leaf()) return;
-  throw ValueError(message(operation, ": a leaf of shape ", x.shape(),
-                           " that requires a gradient cannot be changed in place while recording "
-                           "(allowed: within NoGrad)"));
+// ---- views
+// ---------------------------------------------------------------------------------------
+
+TensorImpl& root_of(TensorImpl& impl) {
+  TensorImpl* base = impl.base.get();
+  // A base whose memory was replaced (replace_elements) has no views any more.
+  return base != nullptr && base->storage.get() == impl.storage.get() ? *base : impl;
+}
+
+Tensor as_view_of(const Tensor& x, Tensor view) {
+  TensorImpl& impl = view.impl();
+  if (!is_floating_point(impl.dtype)) return view;
+  const TensorImpl& from = x.impl();
+  const TensorImpl& root = root_of(from);
+  impl.base = BasePointer(const_cast<TensorImpl*>(&root));
+  impl.made_without_grad = !recording || (from.made_without_grad && &root != &from);
+  impl.history.store(root.history.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return view;
+}
+
+void forget_base(TensorImpl& x) {
+  if (x.base.get() == nullptr) return;
+  x.base = {};
+  x.made_without_grad = false;
+}
+
+bool is_unshared(const Tensor& x) {
+  const TensorImpl& impl = x.impl();
+  const TensorImpl* base = impl.base.get();
+  const bool only_view = base == nullptr || base->references == 1;
+  return impl.references == 1 && only_view &&
+         impl.storage->references == (base == nullptr ? 1U : 2U);
+}
+
+Tensor Saved::without_base(const Tensor& view) {
+  const TensorImpl& from = view.impl();
+  Tensor result = make_view(view, from.data, from.shape, from.strides);
+  TensorImpl& impl = result.impl();
+  if (node_of(from) == nullptr) return result;
+  impl.node = from.node;
+  impl.output = from.output;
+  impl.recorded_version = root_of(from).recorded_version;
+  return result;
 }
 
 void wrote(const Tensor& x) {
   auto& impl = const_cast<TensorImpl&>(x.impl());
-  impl.recorded_version = ++impl.storage->version;
+  const std::uint64_t version = ++impl.storage->version;
+  // Threads may write into different views of an untracked tensor at once.
+  TensorImpl& root = root_of(impl);
+  if (root.node.get() != nullptr) root.recorded_version = version;
 }
 
 }  // namespace extensor::detail

@@ -108,6 +108,10 @@ class Node {
   const FixedList<Edge, 3>& edges() const { return edges_; }
   virtual bool is_leaf() const { return false; }
 
+  // Whether the backward reaches tensors that are no inputs, so that a walk cannot know from the
+  // edges what depends on them.
+  virtual bool has_hidden_inputs() const { return false; }
+
   // Whether anybody asks for the gradient of input k.
   bool needs(std::size_t k) const {
     return edges_[k].node.get() != nullptr && (k >= 64 || (wanted >> k & 1) != 0);
@@ -125,7 +129,7 @@ class Node {
   NodeExtras* extras_or_null() { return extras_.get(); }
 
   bool dropped = false;
-  std::atomic_flag busy;  // one walk at a time runs this node
+  std::atomic<const void*> runner{nullptr};  // the thread that runs this node: one at a time
   Node* next_dead = nullptr;
 
   // The inputs that the walk on this thread wants gradients of, for the node it runs.
@@ -177,7 +181,7 @@ class RecordingScope {
 
 inline bool tracked(const Tensor& x) {
   const TensorImpl* impl = x.impl_or_null();
-  return impl != nullptr && impl->node.get() != nullptr;
+  return impl != nullptr && node_of(*impl) != nullptr;
 }
 inline bool tracked(std::span<const Tensor> list) {
   for (const Tensor& x : list) {
@@ -198,12 +202,15 @@ auto unrecorded(const Function& function) {
   return function();
 }
 
-// An input kept for the backward.
+// An input kept for the backward. A view is kept without its base: the base's node may come to
+// depend on the node that keeps the view, and would then own itself.
 class Saved {
  public:
   Saved() = default;
   Saved(Tensor tensor)  // NOLINT: implicit, a capture is `x = Saved(x)`
-      : tensor_(std::move(tensor)), version_(version_of(tensor_)) {}
+      : tensor_(std::move(tensor)), version_(version_of(tensor_)) {
+    if (tensor_.defined() && tensor_.impl().base.get() != nullptr) tensor_ = without_base(tensor_);
+  }
   // As it was. ValueError where it has been written to since.
   const Tensor& get(const Node& node) const {
     if (version_of(tensor_) != version_) throw_changed(node);
@@ -215,6 +222,7 @@ class Saved {
   static std::uint64_t version_of(const Tensor& tensor) {
     return tensor.defined() ? tensor.impl().storage->version.load(std::memory_order_relaxed) : 0;
   }
+  static Tensor without_base(const Tensor& view);
   [[noreturn]] void throw_changed(const Node& node) const;
 
   Tensor tensor_;
@@ -352,11 +360,43 @@ std::vector<Tensor> recorded_all(const char* name, const Forward& forward, Backw
   return results;
 }
 
-// ---- writing
-// ---------------------------------------------------------------------------------------
+// ---- views and writes in place
+// ---------------------------------------------------------------------
 
-// Before and after a write to x: a leaf that wants a gradient must not be changed by a recorded op.
-void check_in_place(const char* operation, const Tensor& x);
+// The tensor that `impl` is a view of, or itself.
+TensorImpl& root_of(TensorImpl& impl);
+inline const TensorImpl& root_of(const TensorImpl& impl) {
+  return root_of(const_cast<TensorImpl&>(impl));
+}
+
+// `view`, freshly made on the memory of x and recorded where x is, as a view of it: from now on a
+// write into one of the two changes the history of both.
+Tensor as_view_of(const Tensor& x, Tensor view);
+
+// Makes the views of `root` out of date: its node was replaced.
+inline void count_change(TensorImpl& root) {
+  root.history.store(root.history.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// Makes x a tensor of its own, with the history that it has.
+void forget_base(TensorImpl& x);
+
+// Whether nobody else can reach the memory of x, so that it may be reused.
+bool is_unshared(const Tensor& x);
+
+// A write in place has four steps:
+//
+//   check_in_place(operation, x, recorded);
+//   …                                        // makes the node, where recorded, and writes
+//   wrote(x);
+//   rewrite_history(x, node);                // unless this thread does not record
+//
+// ValueError where x is a leaf that requires a gradient, or a view of one; where the write would
+// have to change the history of a base but x was made under NoGrad, or the base overlaps itself.
+void check_in_place(const char* operation, Tensor& x, bool recorded);
+// Counts the write.
 void wrote(const Tensor& x);
+// The elements of x are output 0 of `writer` now; constants where that is null.
+void rewrite_history(Tensor& x, NodePointer writer);
 
 }  // namespace extensor::detail

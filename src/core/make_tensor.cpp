@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "core/sanitizer.h"
 #include "core/thread_cache.h"
 
@@ -13,7 +14,7 @@ namespace extensor::detail {
 // -------------------------------------------------------------------------
 
 namespace {
-constexpr std::uint32_t most_free_impls = 256;  // of one thread; about 36 KiB
+constexpr std::uint32_t most_free_impls = 256;  // per thread, about 64 KiB
 }
 
 void* TensorImpl::operator new(std::size_t size) {
@@ -41,6 +42,9 @@ void TensorImpl::operator delete(void* pointer, std::size_t size) noexcept {
   }
   ::operator delete(pointer);
 }
+
+void retain(TensorImpl* impl) noexcept { impl->references.fetch_add(1, std::memory_order_relaxed); }
+void release(TensorImpl* impl) noexcept { const Tensor last(impl); }
 
 // ---- layouts
 // ---------------------------------------------------------------------------------------
@@ -134,6 +138,8 @@ void replace_elements(Tensor& tensor, const Tensor& elements) {
   to.storage = from.storage;
   to.strides = from.strides;
   to.contiguous = from.contiguous;
+  forget_base(to);
+  count_change(to);
 }
 
 Tensor strided_view(const char* operation, const Tensor& base, const Shape& shape,

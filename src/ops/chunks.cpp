@@ -273,8 +273,7 @@ class Run {
   // Fresh memory that nobody else holds is the result itself.
   static bool is_adoptable(const Value& value, DType dtype) {
     return !value.is_number() && value.elements().dtype() == dtype &&
-           value.elements().impl().references == 1 &&
-           value.elements().impl().storage->references == 1;
+           detail::is_unshared(value.elements());
   }
 
   const ChunkedCall& call_;

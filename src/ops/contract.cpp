@@ -54,12 +54,12 @@ Tensor diagonal_backward(const Tensor& grad_output, const Shape& input_shape, co
 // The diagonal of dimensions that share a label: a view.
 Tensor diagonal(const Tensor& x, const Labels& labels, const Labels& kept) {
   if (detail::records(x)) {
-    return detail::recorded_linear(
-        "diagonal", [&] { return diagonal(x, labels, kept); },
-        [shape = x.shape(), labels](const Tensor& g) {
-          return diagonal_backward(g, shape, labels);
-        },
-        x);
+    return detail::as_view_of(x, detail::recorded_linear(
+                                     "diagonal", [&] { return diagonal(x, labels, kept); },
+                                     [shape = x.shape(), labels](const Tensor& g) {
+                                       return diagonal_backward(g, shape, labels);
+                                     },
+                                     x));
   }
   Shape shape(kept.size(), 0);
   Strides strides(kept.size(), 0);
@@ -68,7 +68,7 @@ Tensor diagonal(const Tensor& x, const Labels& labels, const Labels& kept) {
     shape[at] = x.shape()[d];
     strides[at] += x.strides()[d];
   }
-  return detail::make_view(x, x.impl().data, shape, strides);
+  return detail::as_view_of(x, detail::make_view(x, x.impl().data, shape, strides));
 }
 
 // The gradient on the diagonal, 0 elsewhere.

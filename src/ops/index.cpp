@@ -126,10 +126,12 @@ Tensor index_with(const Tensor& base, const Index* first, std::size_t count) {
   while (axis < rank) keep_axis(tensor, axis++, selection);
   detail::checked_numel("index", selection.shape);  // newaxis may exceed the highest rank
   Tensor view = detail::make_view(base, selection.data, selection.shape, selection.strides);
-  if (!detail::records(base)) return view;
-  return detail::record("index", {base}, std::move(view),
-                        [from = tensor.shape, index = std::vector<Index>(first, first + count)](
-                            const Tensor& g) { return slice_backward(g, from, index); });
+  if (detail::records(base)) {
+    view = detail::record("index", {base}, std::move(view),
+                          [from = tensor.shape, index = std::vector<Index>(first, first + count)](
+                              const Tensor& g) { return slice_backward(g, from, index); });
+  }
+  return detail::as_view_of(base, std::move(view));
 }
 
 }  // namespace
@@ -148,11 +150,13 @@ Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
     }
   }
   Tensor view = detail::make_view(*this, selection.data, selection.shape, selection.strides);
-  if (!detail::records(*this)) return view;
-  return detail::record("slice", {*this}, std::move(view),
-                        [from = tensor.shape, axis, start, stop, step](const Tensor& g) {
-                          return slice_backward(g, from, axis, start, stop, step);
-                        });
+  if (detail::records(*this)) {
+    view = detail::record("slice", {*this}, std::move(view),
+                          [from = tensor.shape, axis, start, stop, step](const Tensor& g) {
+                            return slice_backward(g, from, axis, start, stop, step);
+                          });
+  }
+  return detail::as_view_of(*this, std::move(view));
 }
 
 Tensor Tensor::operator[](std::int64_t index) const {

@@ -210,6 +210,7 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
                        [shape = x.shape(), at](detail::Gradients& g, detail::Node&) {
                          return detail::Gradients(split_backward({g.begin(), g.end()}, shape, at));
                        });
+    for (Tensor& view : views) view = detail::as_view_of(x, std::move(view));
     return views;
   }
   std::vector<Tensor> result;
@@ -228,6 +229,7 @@ std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
         [shape = x.shape(), at](detail::Gradients& g, detail::Node&) {
           return detail::Gradients(unstack_backward({g.begin(), g.end()}, shape, at));
         });
+    for (Tensor& view : views) view = detail::as_view_of(x, std::move(view));
     return views;
   }
   std::vector<Tensor> result;

@@ -31,7 +31,7 @@ Tensor tensor_of(const Value& value, const Shape& shape, DType dtype) {
 
 class ElementwiseNode final : public Node {
  public:
-  ElementwiseNode(const ElementwiseRecord& call, const Shape& shape)
+  ElementwiseNode(const ElementwiseRecord& call, const Shape& shape, const Tensor* written)
       : Node(call.operation, call.inputs.size(), 1),
         op_(call.op),
         role_(row_role(call.op)),
@@ -49,7 +49,7 @@ class ElementwiseNode final : public Node {
       detail::link(*this, k, x);
       operand.stretched = !(x.shape() == shape);
       if (operand.stretched) operand.shape = x.shape();
-      if (keeps(call.inputs, k)) operand.saved = Saved(x);
+      if (keeps(call.inputs, k)) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
     }
   }
 
@@ -73,6 +73,16 @@ class ElementwiseNode final : public Node {
   }
 
  private:
+  static bool survives(const Tensor& x, const Tensor* written) {
+    return written == nullptr || x.impl().storage.get() != written->impl().storage.get();
+  }
+  // The elements and the history that x has before it is written to.
+  static Tensor copy_of(const Tensor& x) {
+    Tensor copy = detail::unrecorded([&] { return x.clone(); });
+    if (detail::tracked(x)) copy = detail::adopt(x.impl().node, std::move(copy), x.impl().output);
+    return copy;
+  }
+
   struct Operand {
     Saved saved;  // only where some gradient reads it
     std::optional<Source> number;
@@ -225,8 +235,9 @@ bool records(const ElementwiseRecord& call) {
   return false;
 }
 
-NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape) {
-  return NodePointer(new ElementwiseNode(call, shape));
+NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape,
+                                  const Tensor* written) {
+  return NodePointer(new ElementwiseNode(call, shape, written));
 }
 
 void finish_elementwise_node(const NodePointer& node, Tensor& result) {
@@ -235,16 +246,14 @@ void finish_elementwise_node(const NodePointer& node, Tensor& result) {
 }
 
 Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
-  detail::check_in_place(call.operation, x);
+  const bool recorded = records(call);
+  detail::check_in_place(call.operation, x, recorded);
   NodePointer node;
-  if (records(call)) node = make_elementwise_node(call, x.shape());
+  if (recorded) node = make_elementwise_node(call, x.shape(), &x);
   launch(call.op, compute, call.inputs, x, call.first, call.second);
   detail::wrote(x);
-  if (node.get() != nullptr) {
-    finish_elementwise_node(node, x);
-  } else if (detail::recording_enabled()) {
-    x.impl().node = {};
-  }
+  if (recorded) static_cast<ElementwiseNode&>(*node).save_result(x);
+  if (detail::recording_enabled()) detail::rewrite_history(x, std::move(node));
   return x;
 }
 

@@ -19,14 +19,15 @@ struct ElementwiseRecord {
 
 bool records(const ElementwiseRecord& call);
 
-// The node of a call that `records`, before the result is written: for a call in place that is the
-// last moment to see its input.
-detail::NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape);
+// The node of a call that `records`. It is made before the result is written: a call in place gives
+// the tensor that it is about to write, and the node keeps copies of what it needs of that memory.
+detail::NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape,
+                                          const Tensor* written = nullptr);
 // Makes `result`, written by now, the node's.
 void finish_elementwise_node(const detail::NodePointer& node, Tensor& result);
 
-// The call with x as its result, everything checked but that x may be written while recording. A
-// call that does not read x ends its history.
+// Runs the call with x as its result and records it, in the history of x and of what x is a view
+// of. The caller has checked everything but whether x may be written while recording (ValueError).
 Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x);
 
 // A gradient of a broadcast result for an operand of this shape and dtype: summed over repeated

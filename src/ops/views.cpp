@@ -21,10 +21,12 @@ template <class Backward>
 Tensor view_of(const Tensor& base, const char* name, std::byte* data, const Shape& shape,
                const Strides& strides, Backward backward) {
   Tensor view = detail::make_view(base, data, shape, strides);
-  if (!detail::records(base)) return view;
-  return detail::record(
-      name, {base}, std::move(view),
-      [from = base.shape(), backward](const Tensor& g) { return backward(g, from); });
+  if (detail::records(base)) {
+    view = detail::record(
+        name, {base}, std::move(view),
+        [from = base.shape(), backward](const Tensor& g) { return backward(g, from); });
+  }
+  return detail::as_view_of(base, std::move(view));
 }
 
 Tensor reshaped(const Tensor& base, const Shape& shape, const Strides& strides) {

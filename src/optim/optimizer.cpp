@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <unordered_set>
 
@@ -43,6 +44,48 @@ Optimizer::Group& Optimizer::group(std::size_t index) const {
       message(name(), ": group ", index, " of ", groups_.size(), " (they count from 0)"));
 }
 
+namespace {
+
+// The bytes from the first element of a tensor to the last.
+struct Extent {
+  const std::byte* first;
+  const std::byte* end;
+  const Tensor* tensor;
+};
+
+Extent extent_of(const Tensor& x) {
+  const auto item = static_cast<std::int64_t>(x.itemsize());
+  std::int64_t low = 0, high = item;
+  for (std::size_t d = 0; d < x.shape().size(); ++d) {
+    const std::int64_t reach = (x.shape()[d] - 1) * x.strides()[d] * item;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {x.impl().data + low, x.impl().data + high, &x};
+}
+
+// ValueError when two different tensors share an element: each would step it.
+void check_apart(const char* operation, const std::vector<const Tensor*>& parameters) {
+  std::vector<Extent> extents;
+  for (const Tensor* parameter : parameters) {
+    if (parameter->numel() != 0) extents.push_back(extent_of(*parameter));
+  }
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return std::less<>()(a.first, b.first); });
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    for (std::size_t j = i + 1; j < extents.size() && extents[j].first < extents[i].end; ++j) {
+      const Tensor &a = *extents[i].tensor, &b = *extents[j].tensor;
+      if (a.impl_or_null() == b.impl_or_null()) continue;
+      if (ops::overlap(a, b) == ops::Overlap::none) continue;
+      throw ValueError(message(operation, ": two parameters, of shapes ", a.shape(), " and ",
+                               b.shape(),
+                               ", share memory (allowed: the same tensor, or tensors "
+                               "without a common element)"));
+    }
+  }
+}
+
+}  // namespace
+
 void Optimizer::check_new_parameters(const std::vector<Tensor>& parameters) const {
   std::unordered_set<const detail::TensorImpl*> seen;
   for (const auto& group : groups_) {
@@ -55,6 +98,12 @@ void Optimizer::check_new_parameters(const std::vector<Tensor>& parameters) cons
                                ", is there twice"));
     }
   }
+  std::vector<const Tensor*> all;
+  for (const auto& group : groups_) {
+    for (const Tensor& parameter : group->parameters) all.push_back(&parameter);
+  }
+  for (const Tensor& parameter : parameters) all.push_back(&parameter);
+  check_apart(name(), all);
 }
 
 void Optimizer::append_group(const std::vector<Tensor>& parameters) {

@@ -1,0 +1,238 @@
+// Histories of tensors that share memory. Only the base of a set of views has a history of its own.
+// A write into a view rewrites it: the new history is the old one outside the view and the writer's
+// result inside. Every view, the written one included, takes its node from the base when it is
+// asked for one (renew_view).
+#include <algorithm>
+#include <mutex>
+
+#include "core/check.h"
+#include "core/graph.h"
+#include "core/make_tensor.h"
+#include "extensor/creation.h"
+#include "extensor/reduction.h"
+
+namespace extensor::detail {
+
+namespace {
+
+// ---- a view as a linear function of its base
+// ---------------------------------------------------
+
+// Where the elements of a view lie among those of its base.
+struct ViewLayout {
+  Shape base_shape;
+  Strides base_strides;
+  Shape shape;
+  Strides strides;
+  std::int64_t offset;  // elements from the first of the base to the first of the view
+
+  ViewLayout(const TensorImpl& base, const TensorImpl& view)
+      : base_shape(base.shape),
+        base_strides(base.strides),
+        shape(view.shape),
+        strides(view.strides),
+        offset((view.data - base.data) / static_cast<std::ptrdiff_t>(itemsize(base.dtype))) {}
+
+  // An uninitialised tensor with the base's shape and strides.
+  Tensor make_base(DType dtype) const {
+    if (is_contiguous(base_shape, base_strides)) return empty(base_shape, dtype);
+    std::int64_t low = 0, high = 0;
+    for (std::size_t d = 0; d < base_shape.size(); ++d) {
+      const std::int64_t reach = std::max<std::int64_t>(0, base_shape[d] - 1) * base_strides[d];
+      (reach < 0 ? low : high) += reach;
+    }
+    const Tensor memory = empty({high - low + 1}, dtype);
+    return strided_view("view", memory, base_shape, base_strides, -low);
+  }
+
+  // The elements of the view in a tensor laid out like the base, without a history.
+  Tensor part(const Tensor& base) const {
+    return strided_view("view", base, shape, strides, offset);
+  }
+
+  // `x`, of the base's shape, laid out like the base: itself where it is.
+  Tensor laid_out(const Tensor& x) const {
+    if (x.is_contiguous() && is_contiguous(base_shape, base_strides)) return x;
+    Tensor result = make_base(x.dtype());
+    result.copy_from(x);
+    return result;
+  }
+};
+
+Tensor embed(const Tensor& gradient, const ViewLayout& layout);
+
+// The view of x, which has the base's shape.
+Tensor select(const Tensor& x, const ViewLayout& layout) {
+  if (records(x)) {
+    return recorded_linear(
+        "view", [&] { return select(x, layout); },
+        [layout](const Tensor& g) { return embed(g, layout); }, x);
+  }
+  return layout.part(layout.laid_out(x));
+}
+
+// The adjoint of select: the gradient of the base, 0 outside the view.
+Tensor embed(const Tensor& gradient, const ViewLayout& layout) {
+  if (records(gradient)) {
+    return recorded_linear(
+        "view_backward", [&] { return embed(gradient, layout); },
+        [layout](const Tensor& v) { return select(v, layout); }, gradient);
+  }
+  // Views overlap themselves only where an axis is repeated by a stride of 0.
+  ViewLayout single = layout;
+  Dims repeated;
+  for (std::size_t d = 0; d < layout.shape.size(); ++d) {
+    if (layout.shape[d] == 1 || layout.strides[d] != 0) continue;
+    repeated.push_back(static_cast<std::int64_t>(d));
+    single.shape[d] = 1;
+  }
+  Tensor result = layout.make_base(gradient.dtype()).fill(0);
+  single.part(result).copy_from(repeated.empty() ? gradient : sum(gradient, repeated, true));
+  return result;
+}
+
+// x, which has the base's shape, with 0 in the view. Its own adjoint.
+Tensor clear(const Tensor& x, const ViewLayout& layout) {
+  if (records(x)) {
+    return recorded_linear(
+        "write_view_backward", [&] { return clear(x, layout); },
+        [layout](const Tensor& g) { return clear(g, layout); }, x);
+  }
+  Tensor result = layout.make_base(x.dtype());
+  result.copy_from(x);
+  layout.part(result).fill(0);
+  return result;
+}
+
+// The base after a write: its inputs are the base before it and the elements that were written.
+class WriteNode final : public Node {
+ public:
+  WriteNode(const TensorImpl& base, const TensorImpl& view)
+      : Node("write_view", 2, 1), layout_(base, view) {}
+
+  Gradients backward(Gradients& grad_outputs) override {
+    Gradients gradients(2);
+    Tensor& gradient = grad_outputs[0];
+    // A loop that fills a base row by row makes a chain of these: each clears its row in the one
+    // gradient that goes down the chain, so that the cost is that of the rows.
+    const bool reuse = needs(0) && !records(gradient) && is_unshared(gradient) &&
+                       gradient.is_contiguous() &&
+                       is_contiguous(layout_.base_shape, layout_.base_strides);
+    if (needs(1)) {
+      gradients[1] = select(gradient, layout_);
+      if (reuse) gradients[1] = gradients[1].clone();
+    }
+    if (reuse) {
+      layout_.part(gradient).fill(0);
+      gradients[0] = std::move(gradient);
+    } else if (needs(0)) {
+      gradients[0] = clear(gradient, layout_);
+    }
+    return gradients;
+  }
+
+ private:
+  ViewLayout layout_;
+};
+
+std::mutex renewing;
+
+// Makes x its own root where nobody else sees its base, or where the base has other memory by now.
+void leave_base(TensorImpl& x) {
+  if (x.base.get() == nullptr) return;
+  const TensorImpl& root = root_of(x);
+  if (&root != &x && x.base->references != 1) return;
+  node_of(x);
+  if (&root != &x) x.recorded_version = root.recorded_version;
+  forget_base(x);
+}
+
+}  // namespace
+
+// ---- renewing views
+// ----------------------------------------------------------------------------
+
+void renew_view(TensorImpl& view) {
+  NodePointer old;  // goes when the lock is gone: it may take a whole graph with it
+  const std::lock_guard lock(renewing);
+  const TensorImpl& base = *view.base.get();
+  const std::uint32_t now = base.history.load(std::memory_order_relaxed);
+  if (view.history.load(std::memory_order_relaxed) == now) return;
+  const Node* maker = base.node.get();
+  if (&root_of(view) != &base) {
+    // The base has other memory by now; the view keeps the history of the old one.
+  } else if (view.made_without_grad) {
+    if (maker != nullptr && !maker->is_leaf()) {
+      if (!recording_enabled()) return;
+      throw ValueError(message("view: a view of shape ", view.shape,
+                               " was made under NoGrad, and its base, of shape ", base.shape,
+                               ", was changed by a recorded write since (make the view anew, or "
+                               "detach() it to leave gradients out)"));
+    }
+  } else {
+    old = std::move(view.node);
+    if (maker != nullptr) {
+      const ViewLayout layout(base, view);
+      const auto backward = [layout](const Tensor& g) { return embed(g, layout); };
+      view.node = NodePointer(new FunctionNode<decltype(backward)>("view", 1, 1, backward));
+      view.node->edges()[0] = {base.node, base.output};
+      view.output = 0;
+    }
+  }
+  view.history.store(now, std::memory_order_release);
+}
+
+// ---- writing
+// -----------------------------------------------------------------------------------
+
+void check_in_place(const char* operation, Tensor& x, bool recorded) {
+  if (!recording_enabled()) return;
+  TensorImpl& impl = x.impl();
+  leave_base(impl);
+  const TensorImpl& root = root_of(impl);
+  const bool is_view = &root != &impl;
+  if (root.node.get() != nullptr && root.node->is_leaf()) {
+    throw ValueError(message(
+        operation, is_view ? ": a view of a leaf of shape " : ": a leaf of shape ", root.shape,
+        " that requires a gradient cannot be changed in place while recording "
+        "(allowed: within NoGrad)"));
+  }
+  if (!is_view || (!recorded && root.node.get() == nullptr)) return;
+  if (impl.made_without_grad) {
+    throw ValueError(message(operation, ": a view of shape ", impl.shape,
+                             " that was made under NoGrad cannot be changed by a recorded write "
+                             "(make the view anew, or write within NoGrad)"));
+  }
+  for (std::size_t d = 0; d < root.shape.size(); ++d) {
+    if (root.shape[d] <= 1 || root.strides[d] != 0) continue;
+    throw ValueError(message(operation, ": x is a view of a tensor of shape ", root.shape,
+                             " whose elements share memory (strides ", root.strides,
+                             "), so a recorded write cannot be traced; clone that tensor first"));
+  }
+}
+
+void rewrite_history(Tensor& x, NodePointer writer) {
+  TensorImpl& impl = x.impl();
+  TensorImpl& root = root_of(impl);
+  if (writer.get() == nullptr && root.node.get() == nullptr) return;
+  const NodePointer checked = result_check() == nullptr ? NodePointer() : writer;
+  if (&root != &impl) {
+    if (impl.numel == 0) return;
+    const bool writes_all = impl.numel == root.numel;  // it does not overlap itself
+    if (writer.get() != nullptr || !writes_all) {
+      NodePointer node(new WriteNode(root, impl));
+      if (!writes_all) node->edges()[0] = {root.node, root.output};
+      node->edges()[1] = {std::move(writer), 0};
+      writer = std::move(node);
+    }
+  }
+  root.node = std::move(writer);
+  root.output = 0;
+  root.recorded_version = root.storage->version;
+  count_change(root);
+  if (checked.get() != nullptr) [[unlikely]] {
+    result_check()(*checked, x);
+  }
+}
+
+}  // namespace extensor::detail
