@@ -300,36 +300,8 @@ std::vector<Sample> masked_fill_samples() {
   return samples;
 }
 
-// ---- slices and positions
-// --------------------------------------------------------------------------
-
-std::vector<Sample> slice_samples() {
-  const auto sample = [](std::string label, const Shape& shape, std::vector<Index> index,
-                         const Shape& result, std::function<Dims(const Dims&)> source) {
-    return linear_sample(
-        std::move(label), {drawn(shape)},
-        [index](const Tensors& in) { return Tensors{in[0].index(index)}; },
-        [result, source](const Tensors& in) {
-          const PlainArray x(in[0]);
-          return Tensors{PlainArray::from(result, [&](const Dims& position) {
-                           return x.at(source(position));
-                         }).to_tensor()};
-        },
-        [index](const Tensors& g, const Tensors& in) {
-          return Tensors{slice_backward(g[0], in[0].shape(), index)};
-        });
-  };
-  return {sample("[5, 7][1:4, ::-2]", {5, 7}, {Slice{1, 4}, Slice{{}, {}, -2}}, {3, 4},
-                 [](const Dims& p) {
-                   return Dims{1 + p[0], 6 - 2 * p[1]};
-                 }),
-          sample("[2, 3, 4][..., newaxis, -1]", {2, 3, 4}, {ellipsis, newaxis, -1}, {2, 3, 1},
-                 [](const Dims& p) {
-                   return Dims{p[0], p[1], 3};
-                 }),
-          sample("[17][3:3]", {17}, {Slice{3, 3}}, {0}, [](const Dims& p) { return p; }),
-          sample("[3][1]", {3}, {1}, {}, [](const Dims&) { return Dims{1}; })};
-}
+// ---- positions
+// -------------------------------------------------------------------------------------
 
 std::vector<Sample> nonzero_samples() {
   std::vector<Sample> samples;
@@ -391,8 +363,6 @@ void add_indexing(std::vector<Op>& ops) {
     ops.push_back(
         {name, "indexing", formula, gradient, std::move(backward), dtypes, std::move(samples)});
   };
-  add("slice", "a view of the positions that slices, integers, ellipsis and newaxis name",
-      "g where the view is, 0 elsewhere", {"slice_backward"}, DTypes::all, slice_samples);
   add("take", "y[…, j, …] = x[…, indices[j], …]", "g added at the indices", {"take_backward"},
       DTypes::all, take_samples);
   add("take_along_axis", "y[…, j, …] = x[…, indices[…, j, …], …]", "g added at the indices",

@@ -39,6 +39,7 @@ const std::vector<Op>& ops() {
     add_softmax(list);
     add_matrix(list);
     add_shape(list);
+    add_index_expressions(list);
     add_indexing(list);
     add_sorting(list);
     add_losses(list);

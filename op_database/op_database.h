@@ -79,6 +79,7 @@ void add_cumulative(std::vector<Op>& ops);
 void add_softmax(std::vector<Op>& ops);
 void add_matrix(std::vector<Op>& ops);
 void add_shape(std::vector<Op>& ops);
+void add_index_expressions(std::vector<Op>& ops);
 void add_indexing(std::vector<Op>& ops);
 void add_sorting(std::vector<Op>& ops);
 void add_losses(std::vector<Op>& ops);

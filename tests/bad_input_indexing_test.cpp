@@ -55,7 +55,7 @@ CHILD_TEST(BadInputIndexing, Item40GatherOutOfRange) {
   expect_error<IndexError>([&] { take(x, tensor({6})); }, {"take", "index 6", "size 6"}, {x});
   expect_error<IndexError>([&] { take_along_axis(x, high, 1); }, {"take_along_axis", "index 3"},
                            {x});
-  expect_error<IndexError>([&] { (void)x[tensor({2})]; }, {"take", "index 2"}, {x});
+  expect_error<IndexError>([&] { (void)x[tensor({2})]; }, {"index", "index 2"}, {x});
   for (std::int64_t index : {INT64_MIN, INT64_MAX}) {
     expect_error<IndexError>([&] { take(x, full({1}, index), 0); }, {"take", std::to_string(index)},
                              {x});

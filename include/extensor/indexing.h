@@ -66,8 +66,20 @@ Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shap
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value);
 Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask);
 
-// The gradient of x.index(index) and of x.slice(axis, start, stop, step): grad_output where the
-// view is, 0 elsewhere.
+// x with `values`, broadcast, at x.index(index), as a new tensor of x's dtype. `x[…] = values` is the
+// same in place; extensor/indexed_tensor.h has the rules. An element written more than once keeps
+// the last value in row-major order. DTypeError for floats into integers.
+//
+//   Tensor y = extensor::index_put(x, {rows, columns}, values);
+//
+// Gradients: of x, 0 where it was overwritten; of values, 0 for those that were overwritten.
+Tensor index_put(const Tensor& x, const std::vector<Index>& index, const Tensor& values);
+std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
+                                             const std::vector<Index>& index,
+                                             const Shape& values_shape);
+
+// The gradient of x.index(index) and of x.slice(axis, start, stop, step): grad_output at the
+// elements that were read, summed where tensors read one more than once, and 0 elsewhere.
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index);
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,

@@ -12,6 +12,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -126,38 +127,8 @@ inline Node* node_of(const TensorImpl& impl) {
 
 }  // namespace detail
 
-// start:stop:step on one axis; what is left out runs to the end in the step's direction.
-struct Slice {
-  std::optional<std::int64_t> start;
-  std::optional<std::int64_t> stop;
-  std::int64_t step = 1;
-};
-
-struct EllipsisTag {};
-struct NewAxisTag {};
-inline constexpr EllipsisTag ellipsis{};  // as many whole axes as are needed
-inline constexpr NewAxisTag newaxis{};    // a new axis of length 1
-
-// One position of an index expression.
-class Index {
- public:
-  enum class Kind : std::uint8_t { integer, slice, ellipsis, newaxis };
-
-  Index(std::int64_t integer) : kind_(Kind::integer), integer_(integer) {}  // NOLINT: implicit
-  Index(int integer) : Index(std::int64_t{integer}) {}                      // NOLINT: implicit
-  Index(Slice slice) : kind_(Kind::slice), slice_(slice) {}                 // NOLINT: implicit
-  Index(EllipsisTag) : kind_(Kind::ellipsis) {}                             // NOLINT: implicit
-  Index(NewAxisTag) : kind_(Kind::newaxis) {}                               // NOLINT: implicit
-
-  Kind kind() const { return kind_; }
-  std::int64_t integer() const { return integer_; }
-  const Slice& slice() const { return slice_; }
-
- private:
-  Kind kind_;
-  std::int64_t integer_ = 0;
-  Slice slice_;
-};
+class Index;          // one position of an index expression
+class IndexedTensor;  // the value of x[…]; extensor/indexed_tensor.h has both
 
 struct BackwardOptions {
   bool retain_graph = false;  // keep what was saved, to go back once more
@@ -172,8 +143,16 @@ class Tensor {
     if (impl_ != nullptr) impl_->references.fetch_add(1, std::memory_order_relaxed);
   }
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
-  Tensor& operator=(Tensor other) noexcept {
-    std::swap(impl_, other.impl_);
+  // Rebinds a named tensor. Assigning to a temporary, as in `relu(x) = y`, does not compile, except
+  // for an index expression: `x[0] = y` writes into x.
+  Tensor& operator=(const Tensor& other) & noexcept {
+    Tensor copy(other);
+    std::swap(impl_, copy.impl_);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) & noexcept {
+    Tensor moved(std::move(other));
+    std::swap(impl_, moved.impl_);
     return *this;
   }
   ~Tensor() {
@@ -226,11 +205,16 @@ class Tensor {
   Tensor broadcast_to(const Shape& shape) const;
   Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                std::optional<std::int64_t> stop = {}, std::int64_t step = 1) const;
-  Tensor operator[](std::int64_t index) const;                  // along the first axis
-  Tensor operator[](std::initializer_list<Index> index) const;  // x[{1, Slice{0, 4}, newaxis}]
-  Tensor index(const std::vector<Index>& index) const;
-  // Copies: a mask selects elements (masked_select), integers select along the first axis (take).
-  Tensor operator[](const Tensor& selection) const;
+  // Elements by an index expression; extensor/indexed_tensor.h has the rules. Integers, slices,
+  // ellipsis and newaxis give a view, tensors of integers or bool a copy. Assigning to the result
+  // writes into this tensor: x[{1, Slice{0, 4}}] = y, x[mask] = 0, x[{rows, columns}] += y.
+  IndexedTensor operator[](std::int64_t index) const;  // along the first axis
+  IndexedTensor operator[](std::initializer_list<Index> index) const;
+  IndexedTensor operator[](const Tensor& index) const;
+  IndexedTensor index(const std::vector<Index>& index) const;
+  template <class T>
+  requires(std::is_same_v<T, bool> || std::is_floating_point_v<T>) void operator[](T) const =
+      delete;
 
   // Copies.
   Tensor to(DType dtype) const;  // itself when the dtype is the same
@@ -297,6 +281,7 @@ class Tensor {
   }
 
  private:
+  IndexedTensor index_with(const Index* index, std::size_t count) const;
   void read_item(DType dtype, void* result) const;
   void run_backward(const Tensor* gradient, const BackwardOptions& options) const;
 
@@ -312,3 +297,5 @@ std::string to_string(const Tensor& tensor);
 }  // namespace extensor
 
 namespace ext = extensor;
+
+#include "extensor/indexed_tensor.h"

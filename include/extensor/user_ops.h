@@ -58,7 +58,7 @@ class ElementwiseFunction {
 
   const std::string& name() const { return name_; }
 
-  template <std::same_as<Tensor>... Tensors>
+  template <std::derived_from<Tensor>... Tensors>
   Tensor operator()(const Tensors&... inputs) const {
     constexpr std::size_t count = sizeof...(inputs);
     check_count<count>();
@@ -74,7 +74,7 @@ class ElementwiseFunction {
   }
 
   // The gradient of one input, or of all as a std::array, each in its input's shape and dtype.
-  template <std::same_as<Tensor>... Tensors>
+  template <std::derived_from<Tensor>... Tensors>
   auto backward(const Tensor& grad_output, const Tensors&... inputs) const {
     check_count<sizeof...(inputs)>();
     const std::array<Tensor, sizeof...(inputs)> all{inputs...};
@@ -91,7 +91,7 @@ class ElementwiseFunction {
   }
 
   // Compares the backward with finite differences at these float64 inputs.
-  template <std::same_as<Tensor>... Tensors>
+  template <std::derived_from<Tensor>... Tensors>
   GradcheckResult gradcheck(const Tensors&... inputs) const {
     constexpr std::size_t count = sizeof...(inputs);
     check_count<count>();

@@ -32,6 +32,7 @@ const Backend& backend_for(const Device& device) {
                                        .dropout = &cpu::dropout,
                                        .check_indices = &cpu::check_indices,
                                        .index = &cpu::index,
+                                       .select = &cpu::select,
                                        .nonzero = &cpu::nonzero,
                                        .sort = &cpu::sort,
                                        .search = &cpu::search,

@@ -119,6 +119,7 @@ struct Backend {
   void (*dropout)(const DropoutCall&);
   CheckedIndices (*check_indices)(const CheckIndicesCall&);
   void (*index)(const IndexCall&);
+  void (*select)(const SelectCall&);
   void (*nonzero)(const NonzeroCall&);
   void (*sort)(const SortCall&);
   void (*search)(const SearchCall&);

@@ -7,6 +7,7 @@
 
 #include "backend/elementwise_op.h"
 #include "extensor/dtype.h"
+#include "extensor/shape.h"
 
 namespace extensor::backend {
 
@@ -44,6 +45,21 @@ struct IndexCall {
   const std::byte* source;
   std::byte* out;
   Parameter factor = {1, 1};
+};
+
+// Moves elements between strided memory and dense memory [outer, count, inner]. The strided element
+// at (o, j, i) lies at o and i by their shapes and strides, plus offsets[j]; all in elements.
+struct SelectCall {
+  bool writes;    // into the strided memory; otherwise out of it
+  bool distinct;  // no offset occurs twice. Where one does, the last j that writes it wins.
+  bool single;    // writes: `dense` is one element, written everywhere
+  DType dtype;
+  const Shape *outer_shape, *inner_shape;
+  const Strides *outer_strides, *inner_strides;
+  std::int64_t count;
+  const std::int64_t* offsets;
+  std::byte* strided;
+  std::byte* dense;
 };
 
 // The positions where the mask is true, ascending; the caller counted them.

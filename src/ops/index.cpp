@@ -6,6 +6,8 @@
 #include "core/make_tensor.h"
 #include "extensor/indexing.h"
 #include "extensor/tensor.h"
+#include "ops/advanced_index.h"
+#include "ops/selection.h"
 
 namespace extensor {
 
@@ -44,27 +46,27 @@ Range resolve_slice(const char* operation, const Slice& slice, std::int64_t size
   return {start, static_cast<std::int64_t>(count)};
 }
 
-// The tensor being made by one index expression.
-struct Selection {
+// The view being made by one index expression.
+struct Selected {
   std::byte* data;
   Shape shape;
   Strides strides;
 };
 
 void take_slice(const char* operation, const TensorImpl& tensor, std::size_t axis,
-                const Slice& slice, Selection& selection) {
+                const Slice& slice, Selected& selected) {
   const Range range = resolve_slice(operation, slice, tensor.shape[axis]);
   const std::int64_t stride = tensor.strides[axis];
   const auto item = static_cast<std::int64_t>(itemsize(tensor.dtype));
   // An empty tensor has no positions, so its pointer stays where it is.
-  if (tensor.numel != 0) selection.data += range.first * stride * item;
-  selection.shape.push_back(range.count);
+  if (tensor.numel != 0) selected.data += range.first * stride * item;
+  selected.shape.push_back(range.count);
   // With at most one position the step is never walked, and its product might overflow.
-  selection.strides.push_back(range.count > 1 ? stride * slice.step : stride);
+  selected.strides.push_back(range.count > 1 ? stride * slice.step : stride);
 }
 
 void take_position(const char* operation, const TensorImpl& tensor, std::size_t axis,
-                   std::int64_t position, Selection& selection) {
+                   std::int64_t position, Selected& selected) {
   const std::int64_t size = tensor.shape[axis];
   if (position < -size || position >= size) {
     if (size == 0) {
@@ -77,79 +79,92 @@ void take_position(const char* operation, const TensorImpl& tensor, std::size_t 
   }
   const auto item = static_cast<std::int64_t>(itemsize(tensor.dtype));
   if (tensor.numel != 0) {
-    selection.data += (position < 0 ? position + size : position) * tensor.strides[axis] * item;
+    selected.data += (position < 0 ? position + size : position) * tensor.strides[axis] * item;
   }
 }
 
-void keep_axis(const TensorImpl& tensor, std::size_t axis, Selection& selection) {
-  selection.shape.push_back(tensor.shape[axis]);
-  selection.strides.push_back(tensor.strides[axis]);
-}
-
-Tensor index_with(const Tensor& base, const Index* first, std::size_t count) {
-  const TensorImpl& tensor = base.impl();
-  const std::size_t rank = tensor.shape.size();
-  std::size_t consumed = 0;
-  std::size_t ellipses = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    ellipses += first[i].kind() == Index::Kind::ellipsis;
-    consumed += first[i].kind() == Index::Kind::integer || first[i].kind() == Index::Kind::slice;
-  }
-  if (ellipses > 1) {
-    throw IndexError(message("index: ", ellipses, " ellipses were given (allowed: one)"));
-  }
-  if (consumed > rank) {
-    throw IndexError(message("index: ", consumed, " indices were given for shape ", tensor.shape,
-                             " (allowed: at most ", rank, ")"));
-  }
-  Selection selection{tensor.data, {}, {}};
-  std::size_t axis = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    switch (first[i].kind()) {
-      case Index::Kind::integer:
-        take_position("index", tensor, axis++, first[i].integer(), selection);
-        break;
-      case Index::Kind::slice:
-        take_slice("index", tensor, axis++, first[i].slice(), selection);
-        break;
-      case Index::Kind::ellipsis:
-        for (std::size_t whole = rank - consumed; whole != 0; --whole) {
-          keep_axis(tensor, axis++, selection);
-        }
-        break;
-      case Index::Kind::newaxis:
-        selection.shape.push_back(1);
-        selection.strides.push_back(1);
-        break;
-    }
-  }
-  while (axis < rank) keep_axis(tensor, axis++, selection);
-  detail::checked_numel("index", selection.shape);  // newaxis may exceed the highest rank
-  Tensor view = detail::make_view(base, selection.data, selection.shape, selection.strides);
-  if (detail::records(base)) {
-    view = detail::record("index", {base}, std::move(view),
-                          [from = tensor.shape, index = std::vector<Index>(first, first + count)](
-                              const Tensor& g) { return slice_backward(g, from, index); });
-  }
-  return detail::as_view_of(base, std::move(view));
+void keep_axis(const TensorImpl& tensor, std::size_t axis, Selected& selected) {
+  selected.shape.push_back(tensor.shape[axis]);
+  selected.strides.push_back(tensor.strides[axis]);
 }
 
 }  // namespace
+
+void ops::check_index_counts(const char* operation, const Shape& shape, std::size_t consumed,
+                             std::size_t ellipses) {
+  if (ellipses > 1) {
+    throw IndexError(message(operation, ": ", ellipses, " ellipses were given (allowed: one)"));
+  }
+  if (consumed > shape.size()) {
+    throw IndexError(message(operation, ": ", consumed, " indices were given for shape ", shape,
+                             " (allowed: at most ", shape.size(), ")"));
+  }
+}
+
+Tensor ops::basic_view(const char* operation, const Tensor& x, std::span<const Index> index) {
+  const TensorImpl& tensor = x.impl();
+  const std::size_t rank = tensor.shape.size();
+  std::size_t consumed = 0;
+  std::size_t ellipses = 0;
+  for (const Index& entry : index) {
+    ellipses += entry.kind() == Index::Kind::ellipsis;
+    consumed += entry.kind() == Index::Kind::integer || entry.kind() == Index::Kind::slice;
+  }
+  check_index_counts(operation, tensor.shape, consumed, ellipses);
+  Selected selected{tensor.data, {}, {}};
+  std::size_t axis = 0;
+  for (const Index& entry : index) {
+    switch (entry.kind()) {
+      case Index::Kind::integer:
+        take_position(operation, tensor, axis++, entry.integer(), selected);
+        break;
+      case Index::Kind::slice:
+        take_slice(operation, tensor, axis++, entry.slice(), selected);
+        break;
+      case Index::Kind::ellipsis:
+        for (std::size_t whole = rank - consumed; whole != 0; --whole) {
+          keep_axis(tensor, axis++, selected);
+        }
+        break;
+      case Index::Kind::newaxis:
+        selected.shape.push_back(1);
+        selected.strides.push_back(1);
+        break;
+      case Index::Kind::tensor:
+        break;  // a plan replaces it by slices
+    }
+  }
+  while (axis < rank) keep_axis(tensor, axis++, selected);
+  detail::checked_numel(operation, selected.shape);  // newaxis may exceed the highest rank
+  return detail::make_view(x, selected.data, selected.shape, selected.strides);
+}
+
+IndexedTensor Tensor::index_with(const Index* first, std::size_t count) const {
+  const std::span index(first, count);
+  if (ops::has_tensor(index)) return ops::select(*this, index);
+  Tensor view = ops::basic_view("index", *this, index);
+  if (detail::records(*this)) {
+    view = detail::record("index", {*this}, std::move(view),
+                          [from = shape(), index = std::vector<Index>(first, first + count)](
+                              const Tensor& g) { return slice_backward(g, from, index); });
+  }
+  return IndexedTensor(detail::as_view_of(*this, std::move(view)));
+}
 
 Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
                      std::optional<std::int64_t> stop, std::int64_t step) const {
   const TensorImpl& tensor = impl();
   const auto rank = static_cast<std::int64_t>(tensor.shape.size());
   const auto sliced = static_cast<std::size_t>(detail::normalize_axis("slice", axis, rank));
-  Selection selection{tensor.data, {}, {}};
+  Selected selected{tensor.data, {}, {}};
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
     if (i == sliced) {
-      take_slice("slice", tensor, i, {start, stop, step}, selection);
+      take_slice("slice", tensor, i, {start, stop, step}, selected);
     } else {
-      keep_axis(tensor, i, selection);
+      keep_axis(tensor, i, selected);
     }
   }
-  Tensor view = detail::make_view(*this, selection.data, selection.shape, selection.strides);
+  Tensor view = detail::make_view(*this, selected.data, selected.shape, selected.strides);
   if (detail::records(*this)) {
     view = detail::record("slice", {*this}, std::move(view),
                           [from = tensor.shape, axis, start, stop, step](const Tensor& g) {
@@ -157,19 +172,6 @@ Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
                           });
   }
   return detail::as_view_of(*this, std::move(view));
-}
-
-Tensor Tensor::operator[](std::int64_t index) const {
-  const Index single(index);
-  return index_with(*this, &single, 1);
-}
-
-Tensor Tensor::operator[](std::initializer_list<Index> index) const {
-  return index_with(*this, index.begin(), index.size());
-}
-
-Tensor Tensor::index(const std::vector<Index>& index) const {
-  return index_with(*this, index.data(), index.size());
 }
 
 }  // namespace extensor

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/reduction.h"
 
 namespace extensor::ops {
 
@@ -62,6 +63,15 @@ Tensor checked_indices(const char* operation, const Tensor& indices, std::int64_
 void check_mask(const char* operation, const Tensor& mask) {
   if (mask.dtype() == DType::bool_) return;
   throw DTypeError(message(operation, ": mask is ", mask.dtype(), ", must be bool"));
+}
+
+Tensor true_positions(const char* operation, const Tensor& mask) {
+  const Tensor dense = mask.contiguous();
+  const auto count = count_nonzero(dense).item<std::int64_t>();
+  Tensor positions = detail::make_empty(operation, {count}, DType::int64, mask.device());
+  backend::NonzeroCall call{dense.data<bool>(), dense.numel(), positions.data<std::int64_t>()};
+  backend::backend_for(mask.device()).nonzero(call);
+  return positions;
 }
 
 }  // namespace extensor::ops

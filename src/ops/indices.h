@@ -16,4 +16,7 @@ Tensor checked_indices(const char* operation, const Tensor& indices, std::int64_
 // DTypeError unless x is bool.
 void check_mask(const char* operation, const Tensor& mask);
 
+// The row-major positions where a bool tensor is true, as a new int64 tensor of one dimension.
+Tensor true_positions(const char* operation, const Tensor& mask);
+
 }  // namespace extensor::ops

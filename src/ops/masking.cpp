@@ -1,34 +1,24 @@
 // Elements by a mask, by a slice, or by not being 0.
 #include <algorithm>
 
-#include "backend/backend.h"
 #include "core/check.h"
 #include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
-#include "extensor/reduction.h"
+#include "ops/advanced_index.h"
 #include "ops/indices.h"
 #include "ops/launch.h"
 #include "ops/scalar_range.h"
+#include "ops/selection.h"
 
 namespace extensor {
 
 namespace {
 
 using detail::message;
-
-// The positions, in row-major order, where a bool tensor is true.
-Tensor true_positions(const char* operation, const Tensor& mask) {
-  const Tensor dense = mask.contiguous();
-  const auto count = count_nonzero(dense).item<std::int64_t>();
-  Tensor positions = detail::make_empty(operation, {count}, DType::int64, mask.device());
-  backend::NonzeroCall call{dense.data<bool>(), dense.numel(), positions.data<std::int64_t>()};
-  backend::backend_for(mask.device()).nonzero(call);
-  return positions;
-}
+using ops::true_positions;
 
 // The mask covers the leading axes of `shape`: the axes behind it, which stay as they are.
 Shape unmasked_axes(const char* operation, const Shape& shape, const Tensor& mask) {
@@ -73,11 +63,6 @@ Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shap
   ops::check_grad_output(operation, grad_output, with_leading(positions.numel(), rest));
   return take_backward(grad_output, with_leading(mask.numel(), rest), positions, 0)
       .reshape(input_shape);
-}
-
-Tensor Tensor::operator[](const Tensor& selection) const {
-  return selection.dtype() == DType::bool_ ? masked_select(*this, selection)
-                                           : take(*this, selection, 0);
 }
 
 namespace {
@@ -137,6 +122,7 @@ Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, const 
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index) {
+  if (ops::has_tensor(index)) return ops::select_backward(grad_output, input_shape, index);
   return view_gradient(grad_output, input_shape,
                        [index](const Tensor& x) { return x.index(index); });
 }

@@ -7,6 +7,7 @@ namespace extensor::cpu {
 
 backend::CheckedIndices check_indices(const backend::CheckIndicesCall& call);
 void index(const backend::IndexCall& call);
+void select(const backend::SelectCall& call);
 void nonzero(const backend::NonzeroCall& call);
 void sort(const backend::SortCall& call);
 void search(const backend::SearchCall& call);
