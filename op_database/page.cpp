@@ -51,7 +51,9 @@ void write_op(std::ostringstream& page, const Op& op) {
       page << (i == 0 ? "`" : ", `") << op.aliases[i] << "`";
     page << ".\n\n";
   }
-  page << "Dtypes: " << described(op.dtypes) << ".\n\n";
+  page << "Dtypes: " << described(op.dtypes);
+  if (!op.backward.empty() && op.dtypes != DTypes::floats) page << "; gradients of floats only";
+  page << ".\n\n";
 }
 
 std::string anchor(const std::string& heading) {

@@ -59,6 +59,7 @@ std::string readable(const std::string& expression) {
   static const std::pair<const char*, const char*> spellings[] = {
       {"0.693147180559945309417", "ln 2"},
       {"2.302585092994045684018", "ln 10"},
+      {"logistic(", "sigmoid("},
       {"1.128379167095512573896", "2/√π"},
       {" * ", " · "},
       {"<=", "≤"},

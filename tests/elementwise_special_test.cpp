@@ -4,6 +4,7 @@
 
 #include "op_database/elementwise_reference.h"
 #include "op_database/elementwise_rows.h"
+#include "op_database/page.h"
 #include "support/compare.h"
 #include "support/draw.h"
 
@@ -247,10 +248,17 @@ TEST(GradientRule, PowerCorners) {
     EXPECT_EQ(at(5, 0, eps), (std::pair{0.0, std::log(5.0)})) << eps;
   }
   EXPECT_EQ(at(0, 0.5, 0).first, infinity);
-  EXPECT_EQ(at(0, 0.5, default_eps).first, 0.5 / default_eps);
   EXPECT_EQ(at(0, 0.5, 0).second, 0);
-  EXPECT_TRUE(std::isfinite(at(0, -1, default_eps).first));
-  EXPECT_TRUE(std::isfinite(at(0, -1, default_eps).second));
+  // Below an exponent of 1 the floor acts on the base: it is eps, with the sign of the base.
+  EXPECT_DOUBLE_EQ(at(0, 0.5, default_eps).first, 0.5 * std::pow(default_eps, -0.5));
+  EXPECT_DOUBLE_EQ(at(1e-30, -1, default_eps).first, -1e20);
+  EXPECT_DOUBLE_EQ(at(-1e-30, -3, default_eps).first, -3e40);
+  EXPECT_DOUBLE_EQ(at(0, -1, default_eps).second, 1e10 * std::log(1e-10));
+  EXPECT_EQ(at(0, -1, 0), (std::pair{-infinity, -infinity}));
+  // Wherever the base is at least eps, the gradient is exact.
+  EXPECT_NEAR(at(0.1, -12, default_eps).first / -1.2e14, 1, 1e-14);
+  EXPECT_NEAR(at(1e-4, -2, default_eps).first / -2e12, 1, 1e-14);
+  EXPECT_NEAR(at(1e-4, -2, default_eps).second / (1e8 * std::log(1e-4)), 1, 1e-14);
 }
 
 // The sign of the divisor, as Python has it for floats and integers.
@@ -288,6 +296,24 @@ TEST(GradientRule, IntegerDivisionByZeroWritesNothing) {
   EXPECT_TRUE(compare::identical(a, before));
   expect_values(divide(a, b), {1, infinity, 1.5});
   EXPECT_EQ(divide(a, b).dtype(), DType::float32);
+}
+
+// A function that is defined on integers too has gradients of floats only, and its page says so.
+TEST(GradientRule, IntegersHaveNoGradient) {
+  const Tensor integers = tensor({-1, 0, 2});
+  EXPECT_THROW(relu_backward(integers, integers), DTypeError);
+  EXPECT_THROW(relu_backward(ones({3}), integers), DTypeError);
+  EXPECT_THROW(multiply_backward(integers, integers, integers), DTypeError);
+  const std::string page = op_database::reference_page();
+  for (const UnaryRow& row : op_registry::unary_rows()) {
+    const std::size_t section = page.find("\n### " + row.name + "\n");
+    ASSERT_NE(section, std::string::npos) << row.name;
+    const std::size_t dtypes = page.find("Dtypes: ", section);
+    const std::string line = page.substr(dtypes, page.find('\n', dtypes) - dtypes);
+    EXPECT_EQ(line, row.numeric ? "Dtypes: floats and integers; gradients of floats only."
+                                : "Dtypes: float16, bfloat16, float32, float64.")
+        << row.name;
+  }
 }
 
 TEST(GradientRule, RoundHalfToEven) {

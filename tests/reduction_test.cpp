@@ -210,6 +210,32 @@ TEST(Reduction, NanPropagates) {
   EXPECT_EQ(argmin(vector_of({infinity, infinity})).item<std::int64_t>(), 0);
 }
 
+// A sum of −0 alone is −0, and one 0 among them makes it 0, in every layout.
+TEST(Reduction, SignOfASumOfZeros) {
+  for (DType dtype : {float64, float32, float16, bfloat16}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{1, 9}, Shape{9, 1}, Shape{40, 3}, Shape{3, 40},
+                               Shape{300, 5}, Shape{2, 3000}}) {
+      const Tensor negative = full(shape, -0.0, dtype);
+      Tensor mixed = negative.clone();
+      mixed.slice(0, 0, 1).slice(1, 0, 1).fill(0.0);
+      for (bool transposed : {false, true}) {
+        for (const Axes& axes : {Axes{0}, Axes{1}, Axes{0, 1}}) {
+          const auto laid = [&](const Tensor& x) {
+            return transposed ? x.transpose().contiguous().transpose() : x;
+          };
+          for (const Tensor& y : {sum(laid(negative), axes), mean(laid(negative), axes)}) {
+            for (double each : y.to(float64).flatten().to_vector<double>()) {
+              EXPECT_TRUE(std::signbit(each)) << shape << ", transposed " << transposed;
+            }
+          }
+          const double first = sum(laid(mixed), axes).to(float64).flatten()[0].item<double>();
+          EXPECT_FALSE(std::signbit(first)) << shape << ", transposed " << transposed;
+        }
+      }
+    }
+  }
+}
+
 TEST(Reduction, ArgmaxTakesTheFirst) {
   const Tensor x = vector_of({1, 5, 2, 5, -3, -3, 5, 0});
   EXPECT_EQ(argmax(x).item<std::int64_t>(), 1);

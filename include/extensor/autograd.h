@@ -90,7 +90,8 @@ class [[nodiscard]] AnomalyMode {
 };
 
 // While it lives, on this thread, backward() computes singular gradients (of divide, log, sqrt …)
-// with this eps in place of default_eps; 0 is IEEE.
+// with this eps in place of default_eps; 0 is IEEE, also for a later backward() of what is recorded
+// meanwhile.
 class [[nodiscard]] GradientEps {
  public:
   explicit GradientEps(double eps);

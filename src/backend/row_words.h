@@ -5,7 +5,8 @@
 inline constexpr double selu_scale = 1.0507009873554804934193349852946;
 inline constexpr double selu_scale_alpha = 1.7580993408473768599402175208123;  // scale · alpha
 
-// A denominator kept away from zero: d itself, or eps with d's sign (+ at 0) where |d| < eps.
+// The op's own argument kept away from zero: d itself, or eps with d's sign (+ at 0) where |d| <
+// eps. On dual numbers its derivative is 1 where |d| ≥ eps and 0 below.
 template <class V>
 struct Safe {
   V eps;
@@ -13,6 +14,9 @@ struct Safe {
     return select(abs(d) < eps, select(d < 0, -eps, eps), d);
   }
 };
+
+// Every word below is also evaluated on dual numbers, and those are recorded for the orders above.
+// So a value that select does not take must be finite too: its gradient is 0 times its derivative.
 
 // Derivatives whose parts are shared. The bound on x keeps ∞ · 0 out of the far tails, where the
 // factor beside x is 0 or 1 already.
@@ -25,41 +29,51 @@ EXTENSOR_WORD V gelu_tanh_derivative(V x) {
   const V bounded = clamp(x, -64, 64);
   const V square = bounded * bounded;
   // gelu_tanh(x) = x · s, s = sigmoid(2z), 2z = x · (slope + cubic · x²), and sigmoid' = s · (1 −
-  // s). Its tail magnifies the rounding of 2z, so s is taken from the forward, which sees to that.
+  // s).
   constexpr double slope = 1.5957691216057307117598, cubic = 0.0713548162726002487763;
-  const V s = select(abs(bounded) < 1e-20, 0.5, gelu_tanh(bounded) / bounded);
-  const V complement = sigmoid(-bounded * (slope + cubic * square));
+  const V twice_z = bounded * (slope + cubic * square);
+  const V s = gelu_tanh_gate(bounded, twice_z);
+  const V complement = logistic(-twice_z);
   return s + bounded * (s * complement) * (slope + 3 * cubic * square);
 }
 template <class V>
 EXTENSOR_WORD V silu_derivative(V x) {
-  const V s = sigmoid(x);
-  return s * (1 + clamp(x, -1e4, 1e4) * sigmoid(-x));
+  return logistic(x) * (1 + clamp(x, -1e4, 1e4) * logistic(-x));
 }
+// With s = sigmoid(x) and c = 1 − s, tanh(softplus(x)) = (1 − c²) / (1 + c²), whose derivative is
+// s · (2c / (1 + c²))². Neither tail cancels: on the left 1 − c² is s · (1 + c), on the right the
+// quotient is 1 − 2c² / (1 + c²).
 template <class V>
 EXTENSOR_WORD V mish_derivative(V x) {
-  const V t = tanh(softplus(x));
-  return t + clamp(x, -1e4, 1e4) * sigmoid(x) * ((1 - t) * (1 + t));
+  const V s = logistic(x), c = logistic(-x);
+  const V scale = 1 / (1 + c * c);
+  const V root = 2 * c * scale;
+  const V value = select(x < 0, s * (1 + c) * scale, 1 - c * root);
+  return value + clamp(x, -1e4, 1e4) * s * root * root;
 }
+// b · a^(b − 1). The base is floored where b < 1. A constant has no gradient, not even where its
+// formula is 0 · ∞.
 template <class V, class Safe>
 EXTENSOR_WORD V power_gradient_base(V a, V b, Safe safe) {
-  const V power_of_distance = power(a, abs(b - 1));
-  // A constant has no gradient, not even where its formula is 0 / 0.
-  const V below_one = select(b == 0, 0, b / safe(power_of_distance));
-  return select(b >= 1, b * power_of_distance, below_one);
+  const V base = select(b < 1, safe(a), a);
+  return b * power(select(b == 0 && (base == 0 || isnan(base)), 1, base), b - 1);
 }
+// a^b · ln a. The base is floored where b < 0; where b ≥ 0 a base of 0 gives 0.
 template <class V, class Safe>
 EXTENSOR_WORD V power_gradient_exponent(V a, V b, Safe safe) {
-  const V magnitude = power(a, abs(b));
-  return select(b >= 0, magnitude, 1 / safe(magnitude)) * log(select(a == 0, 1, a));
+  const V base = select(b >= 0, select(a == 0, 1, a), safe(a));
+  return power(base, b) * log(base);
 }
+// e^a / (e^a + e^b). Equal infinities have half each.
 template <class V>
-EXTENSOR_WORD V over_hypot(V numerator, V a, V b) {
-  const V h = hypot(a, b);
-  return select(h == 0, 0, numerator / h);
+EXTENSOR_WORD V logaddexp_share(V a, V b) {
+  const V difference = a - b;
+  return logistic(select(isnan(difference) && a == b, 0, difference));
 }
+// numerator / (a² + b²); 0 at the origin.
 template <class V>
 EXTENSOR_WORD V over_square_of_hypot(V numerator, V a, V b) {
   const V h = hypot(a, b);
-  return select(h == 0, 0, numerator / h / h);
+  const V divisor = select(h == 0, 1, h);
+  return select(h == 0, 0, numerator / divisor / divisor);
 }

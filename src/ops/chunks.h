@@ -20,7 +20,9 @@ struct ChunkedCall {
   std::span<const Tensor> inputs;  // of any dtype and layout; an undefined one is the number 0
   std::span<const DType> outputs;  // the dtypes of the results
   DType compute = DType::float32;  // float32 or float64: what a chunk holds
-  double eps = 0;                  // of gradients taken of dual numbers
+  // Of the gradients of rows on dual numbers. A row's gradient has its own floor, so its derivative
+  // is taken with 0.
+  double eps = 0;
 };
 
 // Where the inputs are recorded, the function is called once, on whole tensors: then its operations

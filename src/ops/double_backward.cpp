@@ -74,7 +74,7 @@ DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operat
   const DType compute = ops::compute_dtype(wide);
   const Tensor inputs[] = {grad_grad_a, grad_grad_b, grad_output, a, b};
   const DType outputs[] = {compute, compute, compute};
-  const ops::ChunkedCall call{operation, shape, inputs, outputs, compute, eps};
+  const ops::ChunkedCall call{operation, shape, inputs, outputs, compute};
   std::vector<Tensor> results =
       ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
         const Dual g(in[2]), a_only(in[3]), b_only(in[4]);

@@ -1,5 +1,6 @@
 // The eps that recorded functions give to their backward; GradientEps in extensor/autograd.h sets
-// it.
+// it. A function recorded under an eps of 0 keeps that: so the parts of a gradient, recorded for
+// the next order, have no floor besides the one of the gradient itself.
 #pragma once
 
 namespace extensor::ops {

@@ -64,9 +64,21 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   return scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
 }
 
-// A magnitude fit to divide by.
-Tensor at_least(const Tensor& denominator, double eps) {
-  return where(less(denominator, eps), full({}, eps, denominator.dtype()), denominator);
+// The norm with its floor: eps where it is smaller.
+Tensor at_least(const Tensor& norm, double eps) {
+  return where(less(norm, eps), full({}, eps, norm.dtype()), norm);
+}
+
+// `values`, but 0 for the elements of x that are 0.
+Tensor zero_where_zero(const Tensor& x, const Tensor& values) {
+  return where(equal(x, 0), zeros({}, values.dtype()), values);
+}
+
+// (|x| / y)^(p − 2) for p ≠ 2. An element that is 0 has none below p = 2, and counts as 0 there.
+Tensor ratio_to_p_minus_2(const Tensor& x, const Tensor& y, double p) {
+  if (std::fmod(p, 2) == 0 && p > 2) return power(square(divide(x, y)), p / 2 - 1);
+  const Tensor nonzero = where(equal(x, 0), ones({}, x.dtype()), abs(x));
+  return zero_where_zero(x, power(divide(nonzero, y), p - 2));
 }
 
 }  // namespace
@@ -107,7 +119,8 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
   if (p == 2) {
     const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
     const Tensor y = wide_norm(wide, p, axes, reduced);
-    return multiply(divide(wide, at_least(y, eps)), g).to(x.dtype());
+    const Tensor gradient = multiply(divide(wide, at_least(y, eps)), g);
+    return (eps > 0 ? gradient : zero_where_zero(wide, gradient)).to(x.dtype());
   }
   const Tensor wide = x.to(DType::float64);
   const Tensor signed_g = multiply(sign(wide), g.to(DType::float64));
@@ -118,14 +131,13 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
     const Tensor share = divide(signed_g, count_nonzero(hit, axes, true).to(DType::float64));
     return where(hit, share, zeros({}, DType::float64)).to(x.dtype());
   }
-  // (|x| / y)^(p − 1); the other way up for p < 1, where |x| is the denominator.
-  const Tensor slope = p > 1 ? power(divide(magnitude, at_least(y, eps)), p - 1)
-                             : power(divide(y, at_least(magnitude, eps)), 1 - p);
-  return multiply(signed_g, slope).to(x.dtype());
+  const Tensor slope = power(divide(magnitude, at_least(y, eps)), p - 1);
+  return zero_where_zero(wide, multiply(signed_g, slope)).to(x.dtype());
 }
 
 // With u = sign(x) · (|x| / y)^(p − 1) the gradient is g · u, and u changes with x by
-// (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ).
+// (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ). Where y is floored it is a constant,
+// and the second term is missing.
 std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                                const Tensor& x, double p, const Axes& axes,
                                                double eps) {
@@ -137,6 +149,7 @@ std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const 
       ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced).to(DType::float64);
   ops::check_grad_output(operation, grad_grad_x, x.shape());
   check_has_norm(operation, x, p, reduced);
+  const ops::EpsScope ieee(0);  // the floor acts on the norm alone
   const Tensor wide = x.to(DType::float64), v = grad_grad_x.to(DType::float64);
   const Tensor unit = norm_backward(ones(g.shape(), DType::float64), wide, p, axes, eps);
   const Tensor along = sum(multiply(v, unit), axes, true);
@@ -144,10 +157,11 @@ std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const 
   if (p == 0 || p == 1 || std::isinf(p) || x.numel() == 0) {
     return {grad_grad_output, zeros_like(x)};
   }
-  const Tensor y = at_least(norm(wide, p, axes, true), eps);
-  const Tensor ratio = at_least(divide(abs(wide), y), p < 2 ? eps : 0.0);
-  const Tensor own = p == 2 ? v : multiply(v, power(ratio, p - 2));
-  const Tensor change = multiply(divide(subtract(own, multiply(unit, along)), y), p - 1);
+  const Tensor exact = norm(wide, p, axes, true), y = at_least(exact, eps);
+  const Tensor own = p == 2 ? v : multiply(v, ratio_to_p_minus_2(wide, y, p));
+  const Tensor through_norm =
+      where(less(exact, eps), zeros({}, DType::float64), multiply(unit, along));
+  const Tensor change = multiply(divide(subtract(own, through_norm), y), p - 1);
   return {grad_grad_output, multiply(change, g).to(x.dtype())};
 }
 

@@ -36,7 +36,8 @@ class ElementwiseNode final : public Node {
         op_(call.op),
         role_(row_role(call.op)),
         first_(call.first),
-        second_(call.second) {
+        second_(call.second),
+        ieee_(gradient_eps() == 0) {
     for (std::size_t k = 0; k < call.inputs.size(); ++k) {
       const Source& input = call.inputs[k];
       Operand& operand = operands_[k];
@@ -111,6 +112,8 @@ class ElementwiseNode final : public Node {
     return false;
   }
 
+  double eps_of_gradient() const { return ieee_ ? 0 : gradient_eps(); }
+
   // Operand k for a kernel; 0 where the kernel does not look at it.
   Source source(std::size_t k) const {
     const Operand& operand = operands_[k];
@@ -145,7 +148,7 @@ class ElementwiseNode final : public Node {
                                             : operands_[0].saved.get(*this);
     const Source inputs[] = {g, saved};
     const DType wide = promote_types(g.dtype(), saved.dtype());
-    const Parameter eps{gradient_eps(), 0};
+    const Parameter eps{eps_of_gradient(), 0};
     return evaluate(row.backward, row.backward_name, compute_dtype(wide), operands_[0].dtype,
                     inputs, row.takes_eps ? eps : first_, row.takes_eps ? Parameter{} : second_);
   }
@@ -168,7 +171,7 @@ class ElementwiseNode final : public Node {
   Tensor binary_gradient(const BinaryGradient& row, std::size_t k, const Tensor& g) {
     if (row.texts[k] == "g") return fitted(g, k);
     const Source inputs[] = {g, source(0), source(1)};
-    const Parameter eps{row.takes_eps ? gradient_eps() : 0, 0};
+    const Parameter eps{row.takes_eps ? eps_of_gradient() : 0, 0};
     return kernel(row.gradients[k], row.backward_name, g, inputs, k, eps);
   }
 
@@ -190,6 +193,7 @@ class ElementwiseNode final : public Node {
     };
     const Value along = value_of(g, compute);
     const Value zero(0);
+    const EpsScope ieee(0);  // the row has its own floor, in first_
     const Dual derivative = role_.binary->expressions[role_.gradient](
         &first_.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
         Dual(operand(2), k == 2 ? along : zero));
@@ -218,6 +222,7 @@ class ElementwiseNode final : public Node {
   ElementwiseOp op_;
   const RowRole& role_;
   Parameter first_, second_;
+  bool ieee_;  // recorded under an eps of 0: inside a gradient, whose own floor is the only one
   Operand operands_[backend::max_inputs];
   SavedResult result_;
 };
@@ -269,8 +274,7 @@ Tensor second_gradient(const UnaryGradient& row, const char* operation, const do
   const DType compute = compute_dtype(wide);
   const Tensor inputs[] = {gradient, grad_output, saved};
   const DType outputs[] = {saved.dtype()};
-  const double eps = row.takes_eps ? parameters[0] : gradient_eps();
-  const ChunkedCall call{operation, saved.shape(), inputs, outputs, compute, eps};
+  const ChunkedCall call{operation, saved.shape(), inputs, outputs, compute};
   return evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
     out[0] = row.expression(parameters, Dual(in[1]), Dual(in[2], in[0])).derivative();
   })[0];

@@ -10,6 +10,7 @@
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
 #include "extensor/manipulation.h"
+#include "extensor/second_order.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
@@ -414,10 +415,8 @@ std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const T
   const Tensor y = extensor::std(wide, axes, correction, true);
   const auto [of_root, through_variance] = var_double_backward(
       grad_grad_x.to(compute), sqrt_backward(g, y, eps), wide, axes, correction);
-  // d(g / 2y) = −g / 2y² = −2 (g / 2y) / 2y
-  const Tensor of_y =
-      multiply(sqrt_backward(sqrt_backward(multiply(of_root, g), y, eps), y, eps), -2);
-  return {sqrt_backward(of_root, y, eps).reshape(grad_output.shape()).to(grad_output.dtype()),
+  const auto [of_g, of_y] = sqrt_double_backward(of_root, g, y, eps);
+  return {of_g.reshape(grad_output.shape()).to(grad_output.dtype()),
           add(through_variance, std_backward(of_y, wide, axes, correction, eps)).to(x.dtype())};
 }
 

@@ -7,6 +7,25 @@ namespace extensor {
 namespace expression {
 namespace {
 
+// The words that lanes-inl.h has for values, in a form that differentiates without cancellation.
+
+// sigmoid is the small one of s and 1 − s: the derivative of its row, y · (1 − y), is accurate
+// where y is at most one half.
+inline Dual logistic(const Dual& x) {
+  const auto negative = x < 0;
+  const Dual small = sigmoid(select(negative, x, -x));
+  return select(negative, small, 1 - small);
+}
+inline Dual gelu_tanh_gate(const Dual&, const Dual& twice_z) { return logistic(twice_z); }
+// a / hypot(a, b), which is sign(a) / hypot(1, b / a) where |a| is the larger; 0 at the origin.
+inline Dual over_hypot(const Dual& a, const Dual& b) {
+  const auto a_is_larger = abs(a) > abs(b);
+  const Dual ratio = b / select(a_is_larger, a, 1);
+  const Dual h = hypot(a, b);
+  const Dual b_is_larger = select(h == 0, 0, a / select(h == 0, 1, h));
+  return select(a_is_larger, sign(a) / hypot(1, ratio), b_is_larger);
+}
+
 #define EXTENSOR_WORD inline
 #include "backend/row_words.h"
 #undef EXTENSOR_WORD

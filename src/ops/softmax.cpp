@@ -190,12 +190,23 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
 
 namespace {
 
-// The derivatives of logsumexp, widened: the softmax, but a row of −∞ weighs nothing.
+// The derivatives of logsumexp, widened: the softmax. A row of −∞ weighs nothing; in a row with +∞
+// the elements that are +∞ share the weight, as they do in logaddexp.
 Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   const Tensor wide = widened(x);
   const Tensor total = logsumexp(wide, axes, true).reshape(reduced.shape(x.shape(), true));
-  const Tensor shift = where(isinf(total), zeros({}, total.dtype()), total);
-  return exp(subtract(wide, shift));
+  const Tensor zero = zeros({}, total.dtype());
+  const Tensor shift = where(isinf(total), zero, total);
+  const Tensor has_infinity = equal(total, infinity);
+  if (!any(has_infinity).item<bool>()) return exp(subtract(wide, shift));
+  const Tensor is_infinity = equal(wide, infinity);
+  const Tensor shares =
+      divide(is_infinity.to(total.dtype()),
+             maximum(count_nonzero(is_infinity, axes, true), 1).to(total.dtype()));
+  // What `where` does not take is finite, or its gradient would be 0 · ∞.
+  const Tensor others = exp(subtract(where(has_infinity, zero, wide), shift));
+  return where(has_infinity, shares, others);
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Each operation on plain elements and on vectors. NaN wins over everything in max and min.
 struct Sum {
+  // −0 leaves every number what it is; 0 would turn a sum of −0 into 0.
   template <class T>
-  static constexpr T identity = T(0);
+  static constexpr T identity = std::is_floating_point_v<T> ? T(-0.0) : T(0);
   template <class T>
   static HWY_INLINE T scalar(T a, T b) {
     if constexpr (std::is_integral_v<T>) {

@@ -160,6 +160,27 @@ HWY_INLINE Lanes<T> softplus_of_product(Lanes<T> beta, Lanes<T> x) {
   return quotient + select(abs(product) < 1e4, correction, 0);
 }
 
+// Words whose formula for values has no accurate derivative: row_gradients.cpp writes these for
+// dual numbers in another way.
+
+// sigmoid(x)
+template <class T>
+HWY_INLINE Lanes<T> logistic(Lanes<T> x) {
+  return sigmoid(x);
+}
+// sigmoid(twice_z), which is gelu_tanh(x) / x. The tail of sigmoid magnifies the rounding of
+// twice_z; gelu_tanh sees to that.
+template <class T>
+HWY_INLINE Lanes<T> gelu_tanh_gate(Lanes<T> x, Lanes<T>) {
+  return select(abs(x) < 1e-20, 0.5, gelu_tanh(x) / x);
+}
+// a / hypot(a, b); 0 at the origin.
+template <class T>
+HWY_INLINE Lanes<T> over_hypot(Lanes<T> a, Lanes<T> b) {
+  const Lanes<T> h = hypot(a, b);
+  return select(h == 0, 0, a / h);
+}
+
 #define EXTENSOR_WORD HWY_INLINE
 #include "backend/row_words.h"
 #undef EXTENSOR_WORD
