@@ -442,7 +442,7 @@ TEST(ViewPrograms, GradientsEqualThoseOfTheFunctionalProgram) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
     Program program(seed);
-    program.run(6 + static_cast<int>(seed % 20));
+    program.run(10 + static_cast<int>(seed % 30));
     ASSERT_LE(difference(program.loss, program.functional_loss), tolerance);
     ASSERT_EQ(program.loss.requires_grad(), program.functional_loss.requires_grad());
     const auto got = grad(program.loss, program.leaves, first_order);
