@@ -72,7 +72,7 @@ CHILD_TEST(BadInputIndexAssignment, Item47MaskOfTheWrongShape) {
     expect_refused<ShapeError>(x, {ones(shape, bool_)}, {to_string(shape), "[2, 3]", "mask"});
   }
   expect_refused<ShapeError>(x, {Slice{}, ones({2}, bool_)}, {"[2]", "axis 1", "allowed: 3"});
-  expect_refused<IndexError>(x, {ones({2, 3, 1}, bool_)}, {"3 indices", "[2, 3]"});
+  expect_refused<ShapeError>(x, {ones({2, 3, 1}, bool_)}, {"[2, 3, 1]", "[2, 3]", "at most 2"});
   // Tensors that do not broadcast: the mask has three true elements.
   expect_refused<ShapeError>(x, {tensor({0, 1}), ones({3}, bool_)}, {"[2]", "[3]", "broadcast"});
 }

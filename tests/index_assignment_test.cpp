@@ -205,7 +205,14 @@ TEST(IndexAssignment, BracesChooseTheRightIndex) {
   const Tensor x = arange(12).reshape({3, 4});
   const Tensor t = tensor({2, 0}), mask = tensor({true, false, true});
   EXPECT_EQ((x[{1, 2}].item<std::int64_t>()), 6);
-  EXPECT_EQ(x[{0}].shape(), (Shape{4}));
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wbraced-scalar-init"
+#endif
+  EXPECT_EQ(x[{0}].shape(), (Shape{4}));  // the integer 0, not a list of one index
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
   EXPECT_EQ(x[{}].shape(), (Shape{3, 4}));
   EXPECT_EQ(integers(x[{t}]), integers(x[t]));
   EXPECT_EQ(integers(x[{mask}]), integers(x[mask]));

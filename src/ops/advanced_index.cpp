@@ -53,7 +53,13 @@ IndexPlan::IndexPlan(const char* operation, const Tensor& x, std::span<const Ind
     if (entry.kind() == Index::Kind::tensor) {
       const Source pair[] = {x, entry.tensor()};
       common_device(operation, pair);
-      consumed += entry.tensor().dtype() == DType::bool_ ? entry.tensor().shape().size() : 1;
+      const bool is_mask = entry.tensor().dtype() == DType::bool_;
+      if (is_mask && entry.tensor().shape().size() > shape.size()) {
+        throw ShapeError(message(operation, ": a mask of shape ", entry.tensor().shape(),
+                                 " indexes x, whose shape is ", shape, " (allowed: at most ",
+                                 shape.size(), " dimensions)"));
+      }
+      consumed += is_mask ? entry.tensor().shape().size() : 1;
     } else {
       consumed += entry.kind() == Index::Kind::integer || entry.kind() == Index::Kind::slice;
     }
