@@ -1,5 +1,10 @@
 // Layers: linear, convolution, pooling, normalization, dropout, embedding. Parameters have
 // PyTorch's names, shapes and initial distributions; options have its names and defaults.
+//
+// A layer takes inputs of its parameters' float dtype and throws DTypeError for another one, since
+// promotion would turn the rest of the network into the wider dtype: convert the input with
+// x.to(float32), or the layer with layer.to(float64). Under Autocast, float32 and the half dtypes
+// mix.
 #pragma once
 
 #include <optional>
@@ -19,7 +24,8 @@ struct LinearOptions {
 class Linear : public Module<Linear> {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
-  Tensor forward(const Tensor& x) const;
+  // The activation is computed together with the product.
+  Tensor forward(const Tensor& x, Activation activation = Activation::none) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
 
