@@ -122,7 +122,7 @@ class AnyLayer {
 
 // One layer after the other.
 //   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
-class Sequential : public Module<Sequential> {
+class Sequential final : public Module<Sequential> {
  public:
   Sequential() = default;
   template <Layer... Layers>
@@ -157,7 +157,7 @@ class Sequential : public Module<Sequential> {
 
 // Modules of one type, by number; a member std::vector<T> does as well.
 template <class T>
-class ModuleList : public Module<ModuleList<T>> {
+class ModuleList final : public Module<ModuleList<T>> {
  public:
   ModuleList() = default;
   ModuleList(std::initializer_list<T> modules) : modules_(modules) {}
@@ -180,7 +180,7 @@ class ModuleList : public Module<ModuleList<T>> {
 };
 
 // Parameters by name, in the order of the names.
-class ParameterDict : public Module<ParameterDict> {
+class ParameterDict final : public Module<ParameterDict> {
  public:
   ParameterDict() = default;
   // ValueError for a name that is not there.

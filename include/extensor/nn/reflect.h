@@ -15,11 +15,14 @@
 
 namespace extensor::nn::detail {
 
-// Converts to any type but T's bases: an initializer of any member of T, and of nothing else.
+// Converts to any type but T's bases: an initializer of any member of T, and of nothing else. Like
+// the two below, it is never called; it has a body since Clang wants one of what it instantiates.
 template <class T>
 struct AnythingFor {
   template <class Member>
-  requires(!std::is_base_of_v<Member, T>) operator Member() const;  // NOLINT: implicit
+  requires(!std::is_base_of_v<Member, T>) operator Member() const {  // NOLINT: implicit
+    __builtin_unreachable();
+  }
 };
 // Converts to classes only: {AnyClassFor<T>} initializes a class without help of those of its
 // constructors that take numbers.
@@ -27,14 +30,18 @@ template <class T>
 struct AnyClassFor {
   template <class Member>
   requires(std::is_class_v<Member> && !std::is_base_of_v<Member, T>) operator Member()
-      const;  // NOLINT: implicit
+      const {  // NOLINT: implicit
+    __builtin_unreachable();
+  }
 };
 // Converts to T's bases only.
 template <class T>
 struct BaseFor {
   template <class Base>
   requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>) operator Base()
-      const;  // NOLINT: implicit
+      const {  // NOLINT: implicit
+    __builtin_unreachable();
+  }
 };
 
 template <class T>
@@ -123,8 +130,13 @@ class MemberCounter {
   // it; any other member leaves the number after it alone.
   template <std::size_t all, std::size_t at>
   static consteval bool may_be_array() {
-    // Two quick ways to rule it out; where both fail, array_size() tries all sizes.
-    return !nested<at, all - at - 1, AnyClassFor<T>>() && !nested<at, all - at - 1>();
+    // Two quick ways to rule it out; where both fail, array_size() tries all sizes. Braces around
+    // nothing come first: they need no code of std::vector and others.
+    if constexpr (nested<at, all - at - 1>()) {
+      return false;
+    } else {
+      return !nested<at, all - at - 1, AnyClassFor<T>>();
+    }
   }
   template <std::size_t all, std::size_t at, std::size_t size>
   static consteval std::size_t array_size() {
@@ -175,11 +187,10 @@ inline constexpr std::size_t member_count = MemberCounter<T, has_base>::count();
 // function(member…) of all members of `object`, whose number is n.
 template <std::size_t n, class T, class Function>
 constexpr auto with_members(T& object, const Function& function) {
-  static_assert(
-      n != members_unknown,
-      "the members of this struct cannot be found (a reference, a bit-field, an anonymous "
-      "union or a second base prevents it): give it a member function "
-      "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
+  static_assert(n != members_unknown,
+                "the members of this struct cannot be found (a reference, an anonymous union, a "
+                "second base or more than 64 members prevent it): give it a member function "
+                "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
   static_assert(n == members_unknown || n <= most_members,
                 "a struct of more than 64 members has to name them: give it a member function "
                 "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }, "

@@ -268,6 +268,8 @@ consteval MemberKind kind_of() {
   } else if constexpr (std::is_aggregate_v<T>) {
     if constexpr (member_count < T, false >> most_members) {
       return nothing;
+    } else if constexpr (member_count<T, false> > most_members) {
+      return aggregate;  // walking it tells the limit
     } else {
       return if_any(any_matters<T, Seen...>(MemberTypes<T>()), aggregate);
     }
