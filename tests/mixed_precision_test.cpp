@@ -56,6 +56,30 @@ TEST(Autocast, GradientsAreNearTheExactOnes) {
   }
 }
 
+// Autocast once gave the kernel gates of half its width, and it wrote beyond them.
+TEST(Autocast, RecurrentLayersComputeAsWithoutIt) {
+  manual_seed(0);
+  const Tensor x = rand({7, 3, 5});
+  const auto run = [&](auto& layer, bool enabled) {
+    layer.zero_grad();
+    const Autocast half(bfloat16, enabled);
+    const Tensor output = layer(x).output;
+    sum(square(output)).backward();
+    std::vector<Tensor> results{output.detach()};
+    for (const Tensor& parameter : layer.parameters()) results.push_back(parameter.grad());
+    return results;
+  };
+  const auto check = [&](auto layer) {
+    const std::vector<Tensor> exact = run(layer, false), under = run(layer, true);
+    for (std::size_t k = 0; k < exact.size(); ++k) {
+      EXPECT_EQ(under[k].to_vector<float>(), exact[k].to_vector<float>()) << k;
+    }
+  };
+  check(nn::RNN(5, 4));
+  check(nn::LSTM(5, 4, {.layers = 2}));
+  check(nn::GRU(5, 4, {.bidirectional = true}));
+}
+
 // A line whose gradients are below what float16 holds: 2⁻²⁴ is its smallest number.
 double loss_after_training(bool scaled) {
   manual_seed(1);

@@ -8,8 +8,9 @@
 //
 // While one lives, on this thread, linear, matmul and what is made of it, convolutions and
 // attention take their float32 operands in the half dtype and give results in it; losses take
-// theirs in float32. The casts are recorded: a float32 weight gets a float32 gradient. float64 is
-// left alone. docs/mixed-precision.md tells more, and of float16's loss scaling.
+// theirs in float32; recurrent layers compute as without it. The casts are recorded: a float32
+// weight gets a float32 gradient. float64 is left alone. docs/mixed-precision.md tells more, and of
+// float16's loss scaling.
 #pragma once
 
 #include <optional>

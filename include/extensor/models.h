@@ -6,7 +6,7 @@
 namespace extensor::models {
 
 // Linear layers with ReLU between them: widths {784, 512, 256, 10}.
-class Mlp : public nn::Module<Mlp> {
+class Mlp final : public nn::Module<Mlp> {
  public:
   explicit Mlp(const std::vector<std::int64_t>& widths);
   Tensor forward(const Tensor& x) const;  // [n, …]: flattened to the first width
@@ -21,7 +21,7 @@ struct LeNetOptions {
   std::int64_t height = 28, width = 28;
 };
 // LeNet-5 with ReLU and max pooling. ValueError for images of less than 12 × 12.
-class LeNet : public nn::Module<LeNet> {
+class LeNet final : public nn::Module<LeNet> {
  public:
   explicit LeNet(const LeNetOptions& options = {});
   Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
@@ -32,7 +32,7 @@ class LeNet : public nn::Module<LeNet> {
 };
 
 // Two convolutions and a way around them.
-class ResidualBlock : public nn::Module<ResidualBlock> {
+class ResidualBlock final : public nn::Module<ResidualBlock> {
  public:
   ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride);
   Tensor forward(const Tensor& x) const;
@@ -50,7 +50,7 @@ struct ResNetOptions {
   std::int64_t channels = 3;
   bool small_images = true;  // 32 × 32: a 3 × 3 stem without pooling
 };
-class ResNet18 : public nn::Module<ResNet18> {
+class ResNet18 final : public nn::Module<ResNet18> {
  public:
   explicit ResNet18(const ResNetOptions& options = {});
   Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
@@ -72,7 +72,7 @@ struct VggOptions {
 };
 // VGG-16 with batch norm. Small images have "classifier.weight", others torchvision's three linear
 // layers with dropout, "classifier.0.weight" and so on.
-class Vgg16 : public nn::Module<Vgg16> {
+class Vgg16 final : public nn::Module<Vgg16> {
  public:
   explicit Vgg16(const VggOptions& options = {});
   Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
@@ -94,7 +94,7 @@ struct GptOptions {
   double dropout = 0;
 };
 // One block of a GPT: attention to what came before, then a perceptron, each around a norm.
-class GptBlock : public nn::Module<GptBlock> {
+class GptBlock final : public nn::Module<GptBlock> {
  public:
   explicit GptBlock(const GptOptions& options);
   Tensor forward(const Tensor& x) const;
@@ -106,7 +106,7 @@ class GptBlock : public nn::Module<GptBlock> {
   nn::Linear fc, proj;
   nn::Dropout dropout;
 };
-class Gpt : public nn::Module<Gpt> {
+class Gpt final : public nn::Module<Gpt> {
  public:
   explicit Gpt(const GptOptions& options = {});
   Tensor forward(const Tensor& tokens) const;  // int64 [n, length] → logits [n, length, vocabulary]

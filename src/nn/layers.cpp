@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "extensor/autocast.h"
 #include "extensor/autograd.h"
 #include "extensor/creation.h"
 #include "extensor/dropout.h"
@@ -66,6 +67,14 @@ void check_positive(const char* layer, const char* argument, std::int64_t value)
   throw ValueError(message(layer, ": ", argument, " is ", value, ", must be 1 or more"));
 }
 
+void check_mixed_dtypes(const char* layer, const char* argument, DType input, DType parameters) {
+  if (!is_floating_point(input)) return;  // integers do not change the dtype of the result
+  if (autocast_dtype() && input != DType::float64 && parameters != DType::float64) return;
+  throw DTypeError(message(layer, ": ", argument, " is ", input, ", the layer's parameters are ",
+                           parameters, " (convert the input with x.to(ext::", parameters,
+                           "), or the layer with layer.to(ext::", input, "))"));
+}
+
 Parameter uniform_parameter(const Shape& shape, double bound, DType dtype) {
   return Parameter(uniform(shape, -bound, bound, dtype));
 }
@@ -95,7 +104,10 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
   if (options.bias) bias = detail::uniform_parameter({out_features}, bound, options.dtype);
 }
 
-Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }
+Tensor Linear::forward(const Tensor& x, Activation activation) const {
+  detail::check_dtype("Linear", "x", x, weight);
+  return linear(x, weight, bias, activation);
+}
 
 std::string Linear::describe() const {
   return message(weight.shape()[1], " → ", weight.shape()[0], bias.defined() ? "" : ", no bias");
@@ -116,7 +128,10 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
   }
 }
 
-Tensor Conv1d::forward(const Tensor& x) const { return conv1d(x, weight, bias, options_); }
+Tensor Conv1d::forward(const Tensor& x) const {
+  detail::check_dtype("Conv1d", "x", x, weight);
+  return conv1d(x, weight, bias, options_);
+}
 
 std::string Conv1d::describe() const {
   return message(weight.shape()[1] * options_.groups, " → ", weight.shape()[0], ", kernel ",
@@ -137,7 +152,10 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d
   }
 }
 
-Tensor Conv2d::forward(const Tensor& x) const { return conv2d(x, weight, bias, options_); }
+Tensor Conv2d::forward(const Tensor& x) const {
+  detail::check_dtype("Conv2d", "x", x, weight);
+  return conv2d(x, weight, bias, options_);
+}
 
 std::string Conv2d::describe() const {
   const Shape& shape = weight.shape();
@@ -161,6 +179,7 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 Tensor ConvTranspose2d::forward(const Tensor& x) const {
+  detail::check_dtype("ConvTranspose2d", "x", x, weight);
   return conv_transpose2d(x, weight, bias, options_);
 }
 
@@ -237,6 +256,7 @@ Tensor BatchNorm::normalize(const char* name, const Tensor& x, std::int64_t leas
                              least_rank == most_rank ? "" : message(" or ", most_rank),
                              " dimensions, the second of them ", features_));
   }
+  detail::check_dtype(name, "x", x, weight.defined() ? weight.tensor() : running_mean.tensor());
   const bool batch_statistics = training || !running_mean.defined();
   if (training && num_batches_tracked.defined()) {
     const NoGrad off;
@@ -261,6 +281,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
   if (options.bias) bias = Parameter(zeros(normalized_shape, options.dtype));
 }
 Tensor LayerNorm::forward(const Tensor& x) const {
+  detail::check_dtype("LayerNorm", "x", x, weight);
   return layer_norm(x, shape_, weight, bias, eps_);
 }
 std::string LayerNorm::describe() const { return message(shape_); }
@@ -269,7 +290,10 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
     : shape_(normalized_shape), eps_(options.eps) {
   if (options.affine) weight = Parameter(ones(normalized_shape, options.dtype));
 }
-Tensor RMSNorm::forward(const Tensor& x) const { return rms_norm(x, shape_, weight, eps_); }
+Tensor RMSNorm::forward(const Tensor& x) const {
+  detail::check_dtype("RMSNorm", "x", x, weight);
+  return rms_norm(x, shape_, weight, eps_);
+}
 std::string RMSNorm::describe() const { return message(shape_); }
 
 GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options)
@@ -285,6 +309,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNorm
   bias = Parameter(zeros({channels}, options.dtype));
 }
 Tensor GroupNorm::forward(const Tensor& x) const {
+  detail::check_dtype("GroupNorm", "x", x, weight);
   return group_norm(x, groups_, weight, bias, eps_);
 }
 std::string GroupNorm::describe() const { return message(groups_, " groups of ", channels_); }
@@ -296,7 +321,10 @@ InstanceNorm::InstanceNorm(std::int64_t features, const InstanceNormOptions& opt
   weight = Parameter(ones({features}, options.dtype));
   bias = Parameter(zeros({features}, options.dtype));
 }
-Tensor InstanceNorm::forward(const Tensor& x) const { return instance_norm(x, weight, bias, eps_); }
+Tensor InstanceNorm::forward(const Tensor& x) const {
+  detail::check_dtype("InstanceNorm", "x", x, weight);
+  return instance_norm(x, weight, bias, eps_);
+}
 std::string InstanceNorm::describe() const { return message(features_); }
 
 // ---- others
@@ -337,6 +365,7 @@ PReLU::PReLU(std::int64_t parameters, double initial) {
   weight = Parameter(full({parameters}, initial, default_float));
 }
 Tensor PReLU::forward(const Tensor& x) const {
+  detail::check_dtype("PReLU", "x", x, weight);
   const std::int64_t count = weight.shape()[0];
   if (count == 1) return prelu(x, weight);
   if (x.ndim() < 2 || x.size(1) != count) {

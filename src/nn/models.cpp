@@ -6,7 +6,6 @@
 #include "extensor/autograd.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
-#include "extensor/linear.h"
 #include "extensor/pooling.h"
 
 namespace extensor::models {
@@ -26,7 +25,7 @@ Tensor Mlp::forward(const Tensor& x) const {
   Tensor y = x.ndim() > 2 ? x.reshape({x.size(0), -1}) : x;
   std::size_t left = layers.size();
   for (const nn::Linear& layer : layers) {
-    y = linear(y, layer.weight, layer.bias, --left == 0 ? Activation::none : Activation::relu);
+    y = layer(y, --left == 0 ? Activation::none : Activation::relu);
   }
   return y;
 }
@@ -61,9 +60,7 @@ Tensor LeNet::forward(const Tensor& x) const {
   Tensor y = max_pool2d(relu(conv1(x)), 2);
   y = max_pool2d(relu(conv2(y)), 2);
   y = y.reshape({y.size(0), -1});
-  y = linear(y, fc1.weight, fc1.bias, Activation::relu);
-  y = linear(y, fc2.weight, fc2.bias, Activation::relu);
-  return fc3(y);
+  return fc3(fc2(fc1(y, Activation::relu), Activation::relu));
 }
 
 // ---- ResNet
@@ -153,12 +150,7 @@ Tensor Vgg16::forward(const Tensor& x) const {
   return classifier(y.reshape({y.size(0), -1}));
 }
 
-void Vgg16::visit(nn::Walker& walk) {
-  walk("features", features);
-  walk.enter("classifier", classifier.reference());
-  classifier.walk(walk);
-  walk.leave();
-}
+void Vgg16::visit(nn::Walker& walk) { walk("features", features)("classifier", classifier); }
 
 // ---- GPT
 // -------------------------------------------------------------------------------------------

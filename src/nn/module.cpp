@@ -2,77 +2,33 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <ostream>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "core/check.h"
 #include "core/format_number.h"
 #include "core/make_tensor.h"
 #include "extensor/autograd.h"
+#include "nn/naming_walker.h"
+#include "nn/support.h"
 
 namespace extensor::nn {
 
 using extensor::detail::message;
 
-namespace {
-
-// A leaf with these values in memory of its own.
-Tensor leaf_of(const Tensor& value) {
-  if (!value.defined()) return {};
-  const NoGrad off;
-  Tensor leaf = value.detach().clone();
-  return leaf.requires_grad_();
-}
-
-Tensor copy_of(const Tensor& value) {
-  if (!value.defined()) return {};
-  const NoGrad off;
-  return value.detach().clone();
-}
-
-}  // namespace
-
-Parameter::Parameter(const Tensor& value) : tensor_(leaf_of(value)) {}
-
-Parameter::Parameter(const Parameter& other) : tensor_(leaf_of(other.tensor_)) {
-  if (defined() && !other.tensor_.requires_grad()) tensor_.requires_grad_(false);
-}
-
-Parameter& Parameter::operator=(const Parameter& other) {
-  if (this != &other) *this = Parameter(other);
-  return *this;
-}
-
-Buffer::Buffer(const Buffer& other) : tensor_(copy_of(other.tensor_)) {}
-
-Buffer& Buffer::operator=(const Buffer& other) {
-  if (this != &other) *this = Buffer(other);
-  return *this;
+void Walker::tensor(std::string_view name, const Tensor& tensor) {
+  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  throw ValueError(message("Module: the member ", name,
+                           " is a Tensor that requires a gradient, which would be neither "
+                           "trained nor saved (declare it as nn::Parameter to train it, as "
+                           "nn::Buffer to save it only, or "
+                           "call requires_grad_(false))"));
 }
 
 namespace detail {
 
 namespace {
-
-// Keeps track of where it is: "layers.0." in front of a name.
-class NamingWalker : public Walker {
- public:
-  void enter(std::string_view name, const ModuleReference&) override {
-    lengths_.push_back(prefix_.size());
-    prefix_.append(name).append(".");
-  }
-  void leave() override {
-    prefix_.resize(lengths_.back());
-    lengths_.pop_back();
-  }
-
- protected:
-  std::string named(std::string_view name) const { return prefix_ + std::string(name); }
-
- private:
-  std::string prefix_;
-  std::vector<std::size_t> lengths_;
-};
 
 struct Entry {
   std::string name;
@@ -92,16 +48,34 @@ class Collector final : public NamingWalker {
   std::vector<Entry> entries;
 };
 
+// ValueError when two members have one name.
+void check_names(const std::vector<Entry>& entries) {
+  std::vector<std::string_view> names;
+  names.reserve(entries.size());
+  for (const Entry& entry : entries) names.push_back(entry.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return;
+  throw ValueError(message("Module: two members have the name ", *twice,
+                           " (in visit(), or as the key of a map)"));
+}
+
 std::vector<Entry> entries_of(const Walk& walk) {
+  forget_planned_copies();
   Collector collector;
   walk(collector);
+  check_names(collector.entries);
   return std::move(collector.entries);
 }
 
+// Each tensor once, under its first name.
 NamedTensors named(const Walk& walk, bool learned) {
   NamedTensors list;
+  std::unordered_set<const void*> seen;
   for (const Entry& entry : entries_of(walk)) {
-    if (entry.learned == learned) list.emplace_back(entry.name, *entry.tensor);
+    if (entry.learned == learned && seen.insert(entry.tensor->impl_or_null()).second) {
+      list.emplace_back(entry.name, *entry.tensor);
+    }
   }
   return list;
 }
@@ -129,30 +103,59 @@ NamedTensors state_dict(const Walk& walk) {
   return state;
 }
 
-void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOptions& options) {
-  std::map<std::string_view, const Tensor*> given;
+namespace {
+
+// The tensor of the state that an entry gets: that of its name, or where it is tied, of any of its
+// names. Null when the state has none.
+std::vector<const Tensor*> sources_of(const std::vector<Entry>& entries,
+                                      const NamedTensors& state) {
+  std::unordered_map<std::string_view, const Tensor*> given;
   for (const auto& [name, tensor] : state) given[name] = &tensor;
-  const std::vector<Entry> entries = entries_of(walk);
-  std::vector<std::string> missing, unknown;
+  std::unordered_map<const void*, const Entry*> first_of;  // the first name that the state has
   for (const Entry& entry : entries) {
     const auto found = given.find(entry.name);
-    if (found == given.end()) {
-      missing.push_back(entry.name);
-      continue;
+    if (found == given.end()) continue;
+    const auto [first, is_new] = first_of.emplace(entry.tensor->impl_or_null(), &entry);
+    if (!is_new && !have_same_values(*found->second, *given.at(first->second->name))) {
+      throw ValueError(message("load_state_dict: ", first->second->name, " and ", entry.name,
+                               " are tied in the module, but differ in the state"));
     }
-    const Tensor& tensor = *found->second;
-    if (!(tensor.shape() == entry.tensor->shape())) {
-      throw ShapeError(message("load_state_dict: ", entry.name, " is ", tensor.shape(),
-                               " in the state and ", entry.tensor->shape(), " in the module"));
-    }
-    if (is_floating_point(tensor.dtype()) != is_floating_point(entry.tensor->dtype())) {
-      throw DTypeError(message("load_state_dict: ", entry.name, " is ", tensor.dtype(),
-                               " in the state and ", entry.tensor->dtype(), " in the module"));
+  }
+  std::vector<const Tensor*> sources;
+  for (const Entry& entry : entries) {
+    const auto first = first_of.find(entry.tensor->impl_or_null());
+    sources.push_back(first == first_of.end() ? nullptr : given.at(first->second->name));
+  }
+  return sources;
+}
+
+void check_fits(const Entry& entry, const Tensor& tensor) {
+  if (!(tensor.shape() == entry.tensor->shape())) {
+    throw ShapeError(message("load_state_dict: ", entry.name, " is ", tensor.shape(),
+                             " in the state and ", entry.tensor->shape(), " in the module"));
+  }
+  if (is_floating_point(tensor.dtype()) != is_floating_point(entry.tensor->dtype())) {
+    throw DTypeError(message("load_state_dict: ", entry.name, " is ", tensor.dtype(),
+                             " in the state and ", entry.tensor->dtype(), " in the module"));
+  }
+}
+
+}  // namespace
+
+void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOptions& options) {
+  const std::vector<Entry> entries = entries_of(walk);
+  const std::vector<const Tensor*> sources = sources_of(entries, state);
+  std::vector<std::string> missing, unknown;
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    if (sources[k] == nullptr) {
+      missing.push_back(entries[k].name);
+    } else {
+      check_fits(entries[k], *sources[k]);
     }
   }
   if (options.strict) {
-    std::map<std::string_view, bool> known;
-    for (const Entry& entry : entries) known[entry.name] = true;
+    std::unordered_set<std::string_view> known;
+    for (const Entry& entry : entries) known.insert(entry.name);
     for (const auto& [name, tensor] : state) {
       if (!known.contains(name)) unknown.push_back(name);
     }
@@ -165,18 +168,19 @@ void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOpti
     }
   }
   const NoGrad off;
-  for (const Entry& entry : entries) {
-    const auto found = given.find(entry.name);
-    if (found != given.end()) entry.tensor->copy_from(found->second->to(entry.tensor->dtype()));
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    Tensor& to = *entries[k].tensor;
+    if (sources[k] != nullptr) to.copy_from(sources[k]->to(to.dtype()));
   }
 }
 
 void set_training(const Walk& walk, bool on) {
-  struct Setter final : Walker {
+  struct Setter final : NamingWalker {
     explicit Setter(bool value) : on(value) {}
     void training(Training& flag) override { flag.set(on); }
     bool on;
   } setter(on);
+  forget_planned_copies();
   walk(setter);
 }
 
@@ -217,7 +221,7 @@ void zero_grad(const Walk& walk, bool set_to_none) {
 void apply(const Walk& walk, const ModuleReference& root,
            const std::function<void(const ModuleView&)>& function) {
   // A module is shown when it is left: after all that is inside.
-  struct Shower final : Walker {
+  struct Shower final : NamingWalker {
     explicit Shower(const std::function<void(const ModuleView&)>& to) : function(to) {}
     void parameter(std::string_view name, Parameter& parameter) override {
       open.back().parameters.emplace_back(std::string(name), parameter.tensor());
@@ -226,10 +230,14 @@ void apply(const Walk& walk, const ModuleReference& root,
       open.back().buffers.emplace_back(std::string(name), buffer.tensor());
     }
     void enter(std::string_view name, const ModuleReference& module) override {
-      const std::string& outer = open.back().name;
-      open.push_back({(outer.empty() ? "" : outer + ".") + std::string(name), module.type, {}, {}});
+      NamingWalker::enter(name, module);
+      open.push_back({std::string(path()), module.type, {}, {}});
     }
     void leave() override {
+      NamingWalker::leave();
+      show();
+    }
+    void show() {
       const ModuleView view = std::move(open.back());
       open.pop_back();
       if (!view.type.empty() || !view.parameters.empty()) function(view);
@@ -238,8 +246,9 @@ void apply(const Walk& walk, const ModuleReference& root,
     std::vector<ModuleView> open;
   } shower(function);
   shower.open.push_back({"", root.type, {}, {}});
+  forget_planned_copies();
   walk(shower);
-  shower.leave();
+  shower.show();
 }
 
 // ---- the table
@@ -252,7 +261,7 @@ struct Line {
   std::int64_t count = 0;
 };
 
-class Table final : public Walker {
+class Table final : public NamingWalker {
  public:
   explicit Table(const ModuleReference& root) {
     lines_.push_back({unqualified(root.type) + bracketed(root.detail), "", 0});
@@ -262,16 +271,26 @@ class Table final : public Walker {
     Line& line = lines_[open_.back()];
     line.shapes +=
         (line.shapes.empty() ? "" : ", ") + std::string(name) + " " + message(parameter.shape());
+    const auto [first, is_new] = first_of_.emplace(parameter.tensor().impl_or_null(), named(name));
+    if (!is_new) {
+      line.shapes += " = " + first->second;
+      return;
+    }
     for (std::size_t at : open_) lines_[at].count += parameter.tensor().numel();
   }
   void enter(std::string_view name, const ModuleReference& module) override {
+    NamingWalker::enter(name, module);
     const std::string indent(2 * open_.size(), ' ');
     std::string text = indent + std::string(name);
     if (!module.type.empty()) text += ": " + unqualified(module.type) + bracketed(module.detail);
     open_.push_back(lines_.size());
     lines_.push_back({text, "", 0});
   }
-  void leave() override { open_.pop_back(); }
+  void leave() override {
+    NamingWalker::leave();
+    open_.pop_back();
+  }
+  bool wants_detail() const override { return true; }
 
   std::string text() const {
     std::size_t width = 0, numbers = 0;
@@ -318,7 +337,8 @@ class Table final : public Walker {
   }
 
   std::vector<Line> lines_;
-  std::vector<std::size_t> open_;  // the modules around, by line
+  std::vector<std::size_t> open_;                          // the modules around, by line
+  std::unordered_map<const void*, std::string> first_of_;  // names of tensors, to show tied ones
 };
 
 }  // namespace

@@ -43,16 +43,17 @@ void check_sizes(const char* name, std::int64_t input_size, std::int64_t hidden_
   }
 }
 
-void check_floats(const char* name, const char* argument, const Tensor& x) {
+void check_floats(const char* name, const char* argument, const Tensor& x,
+                  const Tensor& parameter) {
   if (!x.defined()) throw ValueError(message(name, ": ", argument, " is undefined"));
-  if (is_floating_point(x.dtype())) return;
+  if (is_floating_point(x.dtype())) return detail::check_dtype(name, argument, x, parameter);
   throw DTypeError(message(name, ": ", argument, " is ", x.dtype(), ", must be a float"));
 }
 
-void check_state(const char* name, const char* argument, const Tensor& state, const Shape& expected,
-                 const char* meaning) {
+void check_state(const char* name, const char* argument, const Tensor& state,
+                 const Tensor& parameter, const Shape& expected, const char* meaning) {
   if (!state.defined()) return;
-  check_floats(name, argument, state);
+  check_floats(name, argument, state, parameter);
   if (state.shape() == expected) return;
   throw ShapeError(message(name, ": ", argument, " is ", state.shape(), ", must be ", expected,
                            " (", meaning, ")"));
@@ -93,7 +94,7 @@ RecurrentLayers::RecurrentLayers(const char* name, std::int64_t gates, std::int6
 }
 
 void RecurrentLayers::check(const Tensor& x, const Tensor& hidden, const Tensor& cell) const {
-  check_floats(name_, "x", x);
+  check_floats(name_, "x", x, weights[0].weight_ih);
   if ((x.ndim() != 2 && x.ndim() != 3) || x.size(-1) != in_) {
     throw ShapeError(message(name_, ": x is ", x.shape(), ", must be ",
                              options_.batch_first ? "[batch, time, " : "[time, batch, ", in_,
@@ -108,8 +109,8 @@ void RecurrentLayers::check(const Tensor& x, const Tensor& hidden, const Tensor&
       batched ? Shape{count, x.size(options_.batch_first ? 0 : 1), hidden_} : Shape{count, hidden_};
   const char* meaning =
       batched ? "layers · directions, batch, hidden" : "layers · directions, hidden";
-  check_state(name_, "hidden", hidden, expected, meaning);
-  check_state(name_, "cell", cell, expected, meaning);
+  check_state(name_, "hidden", hidden, weights[0].weight_ih, expected, meaning);
+  check_state(name_, "cell", cell, weights[0].weight_ih, expected, meaning);
 }
 
 LSTMOutput RecurrentLayers::run(const Tensor& x, const Tensor& hidden, const Tensor& cell,
@@ -210,7 +211,7 @@ RecurrentCells::RecurrentCells(const char* name, std::int64_t gates, std::int64_
 LSTMState RecurrentCells::run(const Tensor& x, const Tensor& hidden, const Tensor& cell,
                               Layer layer) const {
   const std::int64_t in = weight_ih.shape()[1], units = weight_hh.shape()[1];
-  check_floats(name_, "x", x);
+  check_floats(name_, "x", x, weight_ih);
   if ((x.ndim() != 1 && x.ndim() != 2) || x.size(-1) != in) {
     throw ShapeError(message(name_, ": x is ", x.shape(), ", must be [batch, ", in,
                              "] or, without a batch, [", in, "]"));
@@ -218,8 +219,8 @@ LSTMState RecurrentCells::run(const Tensor& x, const Tensor& hidden, const Tenso
   const bool batched = x.ndim() == 2;
   const Shape expected = batched ? Shape{x.size(0), units} : Shape{units};
   const char* meaning = batched ? "batch, hidden" : "hidden";
-  check_state(name_, "hidden", hidden, expected, meaning);
-  check_state(name_, "cell", cell, expected, meaning);
+  check_state(name_, "hidden", hidden, weight_ih, expected, meaning);
+  check_state(name_, "cell", cell, weight_ih, expected, meaning);
   const auto with_batch = [&](const Tensor& state) {
     return batched || !state.defined() ? state : unsqueeze(state, 0);
   };

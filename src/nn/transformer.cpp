@@ -91,7 +91,7 @@ Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
     if (mask.dtype() == DType::bool_) {
       hide(mask);
     } else {
-      scores = scores + mask;
+      scores = scores + mask.to(scores.dtype());  // as the fused kernel takes it
     }
   }
   return matmul(dropout(softmax(scores), p, true).output, v);
@@ -104,6 +104,10 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   check_sequence("query", query);
   check_sequence("key", key);
   check_sequence("value", value);
+  const Tensor& weight = out_proj.weight;
+  detail::check_dtype("MultiheadAttention", "query", query, weight);
+  detail::check_dtype("MultiheadAttention", "key", key, weight);
+  detail::check_dtype("MultiheadAttention", "value", value, weight);
   const bool itself =
       query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
   Tensor q, k, v;
@@ -116,13 +120,13 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
     q = each[0], k = each[1], v = each[2];
   } else {
     const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
-      const Tensor weight =
+      const Tensor projection =
           own.defined() ? own.tensor()
                         : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
       const Tensor bias = in_proj_bias.defined()
                               ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
                               : Tensor();
-      return by_heads(linear(x, weight, bias), heads_);
+      return by_heads(linear(x, projection, bias), heads_);
     };
     q = projected(query, q_proj_weight, 0);
     k = projected(key, k_proj_weight, 1);

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/autocast.h"
 #include "extensor/autograd.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -171,7 +172,14 @@ backend::RecurrentCall call_of(const Layer& layer, const Sizes& sizes, const Ten
   return call;
 }
 
+// The kernels read products in the layer's own dtype, so that Autocast must not give them in
+// another one: recurrent layers compute as they do without it.
+class FullPrecision {
+  Autocast off_{DType::bfloat16, false};
+};
+
 RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerInputs& wide) {
+  const FullPrecision full;
   RecurrentResult result;
   RecurrentSaved& saved = result.saved;
   saved.states = slots(layer, sizes, wide[hidden_]);
@@ -231,6 +239,7 @@ Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype) {
 
 LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResults& gradients,
                          const LayerInputs& in, const RecurrentSaved& saved, const Wanted& wanted) {
+  const FullPrecision full;
   const LayerInputs wide = widened(in, sizes.compute);
   const Tensor grad_output = gradients[0].defined() ? gradients[0].to(sizes.compute).contiguous()
                                                     : zeros(sizes.output(), sizes.compute);
@@ -284,6 +293,7 @@ LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResu
 
 // The layer as recorded operations, step by step.
 LayerResults composed(const Layer& layer, const Sizes& sizes, const LayerInputs& in) {
+  const FullPrecision full;
   const LayerInputs wide = widened(in, sizes.compute);
   const std::vector<Tensor> of_x =
       sizes.steps == 0 ? std::vector<Tensor>()

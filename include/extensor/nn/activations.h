@@ -9,7 +9,7 @@
 namespace extensor::nn {
 
 #define EXTENSOR_ACTIVATION(Type, function)                       \
-  class Type : public Module<Type> {                              \
+  class Type final : public Module<Type> {                        \
    public:                                                        \
     Tensor forward(const Tensor& x) const { return function(x); } \
     void visit(Walker&) {}                                        \
@@ -26,7 +26,7 @@ EXTENSOR_ACTIVATION(Hardsigmoid, hard_sigmoid)
 EXTENSOR_ACTIVATION(Hardswish, hard_swish)
 #undef EXTENSOR_ACTIVATION
 
-class GELU : public Module<GELU> {
+class GELU final : public Module<GELU> {
  public:
   explicit GELU(bool approximate = false) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) const { return gelu(x, approximate_); }
@@ -38,7 +38,7 @@ class GELU : public Module<GELU> {
 
 // Activations of one number.
 #define EXTENSOR_ACTIVATION(Type, function, parameter, standard)                \
-  class Type : public Module<Type> {                                            \
+  class Type final : public Module<Type> {                                      \
    public:                                                                      \
     explicit Type(double parameter = standard) : parameter##_(parameter) {}     \
     Tensor forward(const Tensor& x) const { return function(x, parameter##_); } \
@@ -52,7 +52,7 @@ EXTENSOR_ACTIVATION(ELU, elu, alpha, 1.0)
 EXTENSOR_ACTIVATION(Softplus, softplus, beta, 1.0)
 #undef EXTENSOR_ACTIVATION
 
-class Hardtanh : public Module<Hardtanh> {
+class Hardtanh final : public Module<Hardtanh> {
  public:
   explicit Hardtanh(double lo = -1, double hi = 1) : lo_(lo), hi_(hi) {}
   Tensor forward(const Tensor& x) const { return hard_tanh(x, lo_, hi_); }
@@ -64,7 +64,7 @@ class Hardtanh : public Module<Hardtanh> {
 
 // Activations along an axis.
 #define EXTENSOR_ACTIVATION(Type, function)                              \
-  class Type : public Module<Type> {                                     \
+  class Type final : public Module<Type> {                               \
    public:                                                               \
     explicit Type(std::int64_t axis = -1) : axis_(axis) {}               \
     Tensor forward(const Tensor& x) const { return function(x, axis_); } \
@@ -79,7 +79,7 @@ EXTENSOR_ACTIVATION(GLU, glu)
 #undef EXTENSOR_ACTIVATION
 
 // A learned slope below 0: one, or one for each channel (axis 1).
-class PReLU : public Module<PReLU> {
+class PReLU final : public Module<PReLU> {
  public:
   explicit PReLU(std::int64_t parameters = 1, double initial = 0.25);
   Tensor forward(const Tensor& x) const;

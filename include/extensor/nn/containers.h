@@ -1,6 +1,7 @@
 // Modules of modules.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -12,29 +13,48 @@
 namespace extensor::nn {
 
 template <class T>
-concept Layer = !std::is_same_v<std::remove_cvref_t<T>, detail::Anything> &&
+concept Layer = !detail::IsAnything<std::remove_cvref_t<T>>::value &&
                 requires(std::remove_cvref_t<T> & layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
-// Any layer from a tensor to a tensor, as a value: a module, or a plain function of a tensor.
+// Any layer from a tensor to a tensor, as a value: a module, or a plain function of a tensor. A
+// function may capture numbers and references, but owns nothing: what it owned could hold
+// parameters that nobody finds.
+//
+// As with modules, a copy has parameters of its own, and assignment keeps the tensors of a layer of
+// the same type.
 class AnyLayer {
  public:
   template <Layer T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, AnyLayer>)
       AnyLayer(T&& layer)  // NOLINT: implicit, a list of layers
       : layer_(std::make_unique<Held<std::remove_cvref_t<T>>>(std::forward<T>(layer))) {}
-  AnyLayer(const AnyLayer& other) : layer_(other.layer_->copy()) {}
+  AnyLayer(const AnyLayer& other) : layer_(other.layer_ ? other.layer_->copy() : nullptr) {}
   AnyLayer(AnyLayer&&) noexcept = default;
-  AnyLayer& operator=(AnyLayer other) noexcept {
-    layer_.swap(other.layer_);
+  AnyLayer& operator=(const AnyLayer& other) {
+    if (this == &other) return *this;
+    if (layer_ == nullptr || other.layer_ == nullptr || !layer_->assign(*other.layer_)) {
+      layer_ = AnyLayer(other).layer_;
+    }
+    return *this;
+  }
+  AnyLayer& operator=(AnyLayer&& other) {  // NOLINT: may copy values
+    if (this == &other) return *this;
+    if (layer_ == nullptr || other.layer_ == nullptr || !layer_->move(*other.layer_)) {
+      layer_ = std::move(other.layer_);
+    }
     return *this;
   }
   ~AnyLayer() = default;
 
   Tensor operator()(const Tensor& x) const { return layer_->forward(x); }
-  ModuleReference reference() const { return layer_->reference(); }
-  void walk(Walker& walker) const { layer_->walk(walker); }
+  ModuleReference reference(bool with_detail = true) const {
+    return layer_ == nullptr ? ModuleReference{} : layer_->reference(with_detail);
+  }
+  void walk(Walker& walker) const {
+    if (layer_ != nullptr) layer_->walk(walker);
+  }
   // The layer itself, null where it is of another type.
   template <class T>
   T* get() {
@@ -47,25 +67,52 @@ class AnyLayer {
     virtual ~Base() = default;
     virtual Tensor forward(const Tensor& x) = 0;
     virtual std::unique_ptr<Base> copy() const = 0;
-    virtual ModuleReference reference() const = 0;
+    // False when the other layer is of another type, or of one that cannot be assigned.
+    virtual bool assign(const Base& other) = 0;
+    virtual bool move(Base& other) = 0;
+    virtual ModuleReference reference(bool with_detail) const = 0;
     virtual void walk(Walker& walker) = 0;
   };
   template <class T>
   struct Held final : Base {
+    static constexpr bool is_module = detail::IsModule<T>;
+    static_assert(
+        is_module || std::is_trivially_copyable_v<T>,
+        "this function owns something, perhaps parameters, which would be neither trained "
+        "nor saved: make it a module, struct F : nn::Module<F>, with what it owns as "
+        "members and forward() as the function");
     template <class From>
     explicit Held(From&& from)  // NOLINT: only make_unique calls it
         : layer(std::forward<From>(from)) {}
     Tensor forward(const Tensor& x) override { return layer(x); }
     std::unique_ptr<Base> copy() const override { return std::make_unique<Held>(layer); }
-    ModuleReference reference() const override {
-      if constexpr (detail::IsModule<T>) {
-        return detail::reference_to(layer);
+    bool assign(const Base& other) override {
+      if constexpr (std::is_copy_assignable_v<T>) {
+        if (const auto* same = dynamic_cast<const Held*>(&other)) {
+          layer = same->layer;
+          return true;
+        }
+      }
+      return false;
+    }
+    bool move(Base& other) override {
+      if constexpr (std::is_move_assignable_v<T>) {
+        if (auto* same = dynamic_cast<Held*>(&other)) {
+          layer = std::move(same->layer);
+          return true;
+        }
+      }
+      return false;
+    }
+    ModuleReference reference(bool with_detail) const override {
+      if constexpr (is_module) {
+        return detail::reference_to(layer, with_detail);
       } else {
         return {"function", {}};
       }
     }
     void walk(Walker& walker) override {
-      if constexpr (detail::IsModule<T>) detail::walk(layer, walker);
+      if constexpr (is_module) detail::walk(layer, walker);
     }
     T layer;
   };
@@ -75,7 +122,7 @@ class AnyLayer {
 
 // One layer after the other.
 //   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
-class Sequential : public Module<Sequential> {
+class Sequential final : public Module<Sequential> {
  public:
   Sequential() = default;
   template <Layer... Layers>
@@ -101,11 +148,7 @@ class Sequential : public Module<Sequential> {
   AnyLayer& operator[](std::size_t position);
 
   void visit(Walker& walk) {
-    for (std::size_t k = 0; k < layers_.size(); ++k) {
-      walk.enter(std::to_string(k), layers_[k].reference());
-      layers_[k].walk(walk);
-      walk.leave();
-    }
+    for (std::size_t k = 0; k < layers_.size(); ++k) walk(std::to_string(k), layers_[k]);
   }
 
  private:
@@ -114,7 +157,7 @@ class Sequential : public Module<Sequential> {
 
 // Modules of one type, by number; a member std::vector<T> does as well.
 template <class T>
-class ModuleList : public Module<ModuleList<T>> {
+class ModuleList final : public Module<ModuleList<T>> {
  public:
   ModuleList() = default;
   ModuleList(std::initializer_list<T> modules) : modules_(modules) {}
@@ -137,7 +180,7 @@ class ModuleList : public Module<ModuleList<T>> {
 };
 
 // Parameters by name, in the order of the names.
-class ParameterDict : public Module<ParameterDict> {
+class ParameterDict final : public Module<ParameterDict> {
  public:
   ParameterDict() = default;
   // ValueError for a name that is not there.

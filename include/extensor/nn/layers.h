@@ -1,5 +1,10 @@
 // Layers: linear, convolution, pooling, normalization, dropout, embedding. Parameters have
 // PyTorch's names, shapes and initial distributions; options have its names and defaults.
+//
+// A layer takes inputs of its parameters' float dtype and throws DTypeError for another one, since
+// promotion would turn the rest of the network into the wider dtype: convert the input with
+// x.to(float32), or the layer with layer.to(float64). Under Autocast, float32 and the half dtypes
+// mix.
 #pragma once
 
 #include <optional>
@@ -16,10 +21,11 @@ struct LinearOptions {
   DType dtype = default_float;
 };
 // x·weightᵀ + bias over the last axis.
-class Linear : public Module<Linear> {
+class Linear final : public Module<Linear> {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
-  Tensor forward(const Tensor& x) const;
+  // The activation is computed together with the product.
+  Tensor forward(const Tensor& x, Activation activation = Activation::none) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
 
@@ -38,7 +44,7 @@ struct ConvOptions1d {
   bool bias = true;
   DType dtype = default_float;
 };
-class Conv1d : public Module<Conv1d> {
+class Conv1d final : public Module<Conv1d> {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
          const ConvOptions1d& options = {});
@@ -61,7 +67,7 @@ struct ConvOptions2d {
   bool bias = true;
   DType dtype = default_float;
 };
-class Conv2d : public Module<Conv2d> {
+class Conv2d final : public Module<Conv2d> {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
          const ConvOptions2d& options = {});
@@ -85,7 +91,7 @@ struct ConvTransposeOptions2d {
   bool bias = true;
   DType dtype = default_float;
 };
-class ConvTranspose2d : public Module<ConvTranspose2d> {
+class ConvTranspose2d final : public Module<ConvTranspose2d> {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
                   const ConvTransposeOptions2d& options = {});
@@ -103,7 +109,7 @@ class ConvTranspose2d : public Module<ConvTranspose2d> {
 // ---- pooling
 // ---------------------------------------------------------------------------------------
 
-class MaxPool2d : public Module<MaxPool2d> {
+class MaxPool2d final : public Module<MaxPool2d> {
  public:
   explicit MaxPool2d(const Size2d& kernel, const MaxPool2dOptions& options = {});
   Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_, options_); }
@@ -115,7 +121,7 @@ class MaxPool2d : public Module<MaxPool2d> {
   MaxPool2dOptions options_;
 };
 
-class AvgPool2d : public Module<AvgPool2d> {
+class AvgPool2d final : public Module<AvgPool2d> {
  public:
   explicit AvgPool2d(const Size2d& kernel, const AvgPool2dOptions& options = {});
   Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_, options_); }
@@ -127,7 +133,7 @@ class AvgPool2d : public Module<AvgPool2d> {
   AvgPool2dOptions options_;
 };
 
-class AdaptiveAvgPool2d : public Module<AdaptiveAvgPool2d> {
+class AdaptiveAvgPool2d final : public Module<AdaptiveAvgPool2d> {
  public:
   explicit AdaptiveAvgPool2d(const Size2d& output);
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_); }
@@ -139,7 +145,7 @@ class AdaptiveAvgPool2d : public Module<AdaptiveAvgPool2d> {
 };
 
 // All axes from `first` to `last` become one.
-class Flatten : public Module<Flatten> {
+class Flatten final : public Module<Flatten> {
  public:
   explicit Flatten(std::int64_t first = 1, std::int64_t last = -1) : first_(first), last_(last) {}
   Tensor forward(const Tensor& x) const;
@@ -179,7 +185,7 @@ class BatchNorm {
   BatchNormOptions options_;
 };
 // x: [n, features] or [n, features, length]
-class BatchNorm1d : public Module<BatchNorm1d>, public BatchNorm {
+class BatchNorm1d final : public Module<BatchNorm1d>, public BatchNorm {
  public:
   explicit BatchNorm1d(std::int64_t features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm1d", features, options) {}
@@ -188,7 +194,7 @@ class BatchNorm1d : public Module<BatchNorm1d>, public BatchNorm {
   void visit(Walker& walk) { visit_members(walk); }
 };
 // x: [n, features, height, width]
-class BatchNorm2d : public Module<BatchNorm2d>, public BatchNorm {
+class BatchNorm2d final : public Module<BatchNorm2d>, public BatchNorm {
  public:
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm2d", features, options) {}
@@ -204,7 +210,7 @@ struct LayerNormOptions {
   DType dtype = default_float;
 };
 // Over the last axes, which have `normalized_shape`.
-class LayerNorm : public Module<LayerNorm> {
+class LayerNorm final : public Module<LayerNorm> {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(std::int64_t width, const LayerNormOptions& options = {})
@@ -225,7 +231,7 @@ struct RMSNormOptions {
   bool affine = true;
   DType dtype = default_float;
 };
-class RMSNorm : public Module<RMSNorm> {
+class RMSNorm final : public Module<RMSNorm> {
  public:
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
   explicit RMSNorm(std::int64_t width, const RMSNormOptions& options = {})
@@ -246,7 +252,7 @@ struct GroupNormOptions {
   bool affine = true;
   DType dtype = default_float;
 };
-class GroupNorm : public Module<GroupNorm> {
+class GroupNorm final : public Module<GroupNorm> {
  public:
   GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& options = {});
   Tensor forward(const Tensor& x) const;
@@ -266,7 +272,7 @@ struct InstanceNormOptions {
   DType dtype = default_float;
 };
 // Every channel of every sample by itself; any number of axes behind the channels.
-class InstanceNorm : public Module<InstanceNorm> {
+class InstanceNorm final : public Module<InstanceNorm> {
  public:
   explicit InstanceNorm(std::int64_t features, const InstanceNormOptions& options = {});
   Tensor forward(const Tensor& x) const;
@@ -284,7 +290,7 @@ class InstanceNorm : public Module<InstanceNorm> {
 // ----------------------------------------------------------------------------------------
 
 // Zeroes elements with probability p while training, and scales the others by 1 / (1 − p).
-class Dropout : public Module<Dropout> {
+class Dropout final : public Module<Dropout> {
  public:
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) const;
@@ -301,7 +307,7 @@ struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx = {};  // its row is zeros and stays so
   DType dtype = default_float;
 };
-class Embedding : public Module<Embedding> {
+class Embedding final : public Module<Embedding> {
  public:
   Embedding(std::int64_t rows, std::int64_t width, const EmbeddingOptions& options = {});
   Tensor forward(const Tensor& ids) const;

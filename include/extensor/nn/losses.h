@@ -8,7 +8,7 @@ namespace extensor::nn {
 
 // Losses of a prediction and a target alone.
 #define EXTENSOR_LOSS(Type, function)                                                             \
-  class Type : public Module<Type> {                                                              \
+  class Type final : public Module<Type> {                                                        \
    public:                                                                                        \
     explicit Type(Reduction reduction = Reduction::mean) : reduction_(reduction) {}               \
     Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, reduction_); } \
@@ -25,7 +25,7 @@ EXTENSOR_LOSS(L1Loss, l1_loss)
 
 // And of a number, or a flag.
 #define EXTENSOR_LOSS(Type, function, Option, option, standard)                    \
-  class Type : public Module<Type> {                                               \
+  class Type final : public Module<Type> {                                         \
    public:                                                                         \
     explicit Type(Reduction reduction = Reduction::mean, Option option = standard) \
         : reduction_(reduction), option##_(option) {}                              \
@@ -50,7 +50,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = default_ignore_index;
   double label_smoothing = 0;
 };
-class CrossEntropyLoss : public Module<CrossEntropyLoss> {
+class CrossEntropyLoss final : public Module<CrossEntropyLoss> {
  public:
   explicit CrossEntropyLoss(CrossEntropyOptions options = {}) : options_(std::move(options)) {}
   Tensor forward(const Tensor& logits, const Tensor& target) const {
@@ -68,7 +68,7 @@ struct NLLOptions {
   Reduction reduction = Reduction::mean;
   std::int64_t ignore_index = default_ignore_index;
 };
-class NLLLoss : public Module<NLLLoss> {
+class NLLLoss final : public Module<NLLLoss> {
  public:
   explicit NLLLoss(NLLOptions options = {}) : options_(std::move(options)) {}
   Tensor forward(const Tensor& x, const Tensor& target) const {
@@ -80,7 +80,7 @@ class NLLLoss : public Module<NLLLoss> {
   NLLOptions options_;
 };
 
-class FocalLoss : public Module<FocalLoss> {
+class FocalLoss final : public Module<FocalLoss> {
  public:
   explicit FocalLoss(Reduction reduction = Reduction::mean, double alpha = 0.25, double gamma = 2)
       : reduction_(reduction), alpha_(alpha), gamma_(gamma) {}
@@ -94,7 +94,7 @@ class FocalLoss : public Module<FocalLoss> {
   double alpha_, gamma_;
 };
 
-class TripletMarginLoss : public Module<TripletMarginLoss> {
+class TripletMarginLoss final : public Module<TripletMarginLoss> {
  public:
   explicit TripletMarginLoss(double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
                              Reduction reduction = Reduction::mean)

@@ -12,185 +12,26 @@
 //
 // A struct without constructors needs no more than that. One that has constructors names its
 // members itself: void visit(nn::Walker& walk) { walk("hidden", hidden)("out", out); }.
-// A module is a value: a copy has parameters of its own.
+// extensor/nn/walker.h lists the types of members that are walked; others that may hold parameters
+// do not compile.
+//
+// A module is a value. A copy has parameters of its own, tied ones are tied in the copy as well.
+// Assignment copies values: `model = best;` writes into the tensors that `model` has, so that an
+// optimizer that was made from model.parameters() goes on with them. What a std::shared_ptr holds
+// is shared by copies.
 #pragma once
 
-#include <concepts>
 #include <functional>
 #include <iosfwd>
-#include <map>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "extensor/named_tensors.h"
-#include "extensor/nn/reflect.h"
-#include "extensor/tensor.h"
+#include "extensor/nn/walker.h"
 
 namespace extensor::nn {
-
-// A tensor that is learned. Undefined: there is none, as a bias that was not asked for. A copy is
-// memory of its own.
-class Parameter {
- public:
-  Parameter() = default;
-  explicit Parameter(const Tensor& value);  // its values; DTypeError unless they are floats
-  Parameter(const Parameter& other);
-  Parameter(Parameter&&) noexcept = default;
-  Parameter& operator=(const Parameter& other);
-  Parameter& operator=(Parameter&&) noexcept = default;
-  ~Parameter() = default;
-
-  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit, it is used as a tensor
-  const Tensor& tensor() const { return tensor_; }
-  Tensor& tensor() { return tensor_; }
-  bool defined() const { return tensor_.defined(); }
-  const Shape& shape() const { return tensor_.shape(); }
-
- private:
-  Tensor tensor_;
-};
-
-// A tensor that belongs to the state but is not learned, as running statistics.
-class Buffer {
- public:
-  Buffer() = default;
-  explicit Buffer(Tensor value) : tensor_(std::move(value)) {}
-  Buffer(const Buffer& other);
-  Buffer(Buffer&&) noexcept = default;
-  Buffer& operator=(const Buffer& other);
-  Buffer& operator=(Buffer&&) noexcept = default;
-  ~Buffer() = default;
-
-  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit
-  const Tensor& tensor() const { return tensor_; }
-  Tensor& tensor() { return tensor_; }
-  bool defined() const { return tensor_.defined(); }
-
- private:
-  Tensor tensor_;
-};
-
-// A module that behaves otherwise in training has one of these; train() and eval() set it.
-class Training {
- public:
-  Training() = default;
-  operator bool() const { return on_; }  // NOLINT: implicit
-  void set(bool on) { on_ = on; }
-
- private:
-  bool on_ = true;
-};
-
-class Walker;
-
-// What a module says of itself.
-struct ModuleReference {
-  std::string_view type;  // "Linear"; empty for a list of members
-  std::string detail;     // "784 → 128"
-};
-
-// Sees all that a module is made of, in order.
-class Walker {
- public:
-  virtual ~Walker() = default;
-  virtual void parameter(std::string_view, Parameter&) {}
-  virtual void buffer(std::string_view, Buffer&) {}
-  virtual void training(Training&) {}
-  // Around the members of a module that is a member.
-  virtual void enter(std::string_view, const ModuleReference&) {}
-  virtual void leave() {}
-
-  // A member by its name: a Parameter, Buffer, Training or module, a vector or map of those by
-  // name; anything else is no concern of a walker.
-  template <class Member>
-  Walker& operator()(std::string_view name, Member& member);
-};
-
-namespace detail {
-
-struct ModuleTag {};
-
-template <class T>
-concept IsModule = std::derived_from<T, ModuleTag>;
-
-template <class T>
-concept NamesItsMembers = requires(T& module, Walker& walker) {
-  module.visit(walker);
-};
-
-template <class T>
-concept IsMap = requires(T& map) {
-  map.begin()->first;
-  map.begin()->second;
-};
-
-template <class T>
-concept IsList = requires(T& list) {
-  typename T::value_type;
-  list.begin();
-  requires IsModule<typename T::value_type> || std::same_as<typename T::value_type, Parameter> ||
-      std::same_as<typename T::value_type, Buffer>;
-};
-
-// Every member of `module`.
-template <class T>
-void walk(T& module, Walker& walker) {
-  if constexpr (NamesItsMembers<T>) {
-    module.visit(walker);
-  } else {
-    static_assert(std::is_aggregate_v<T>,
-                  "a module with constructors names its members: give it a member function "
-                  "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
-    with_members(module, [&](auto&... members) {
-      [&]<std::size_t... k>(std::index_sequence<k...>) {
-        (walker(member_name<T, k>(), members), ...);
-      }
-      (std::make_index_sequence<sizeof...(members)>());
-    });
-  }
-}
-
-template <class T>
-ModuleReference reference_to(const T& module) {
-  if constexpr (requires { module.describe(); }) {
-    return {type_name<T>(), module.describe()};
-  } else {
-    return {type_name<T>(), {}};
-  }
-}
-
-using Walk = std::function<void(Walker&)>;
-
-}  // namespace detail
-
-template <class Member>
-Walker& Walker::operator()(std::string_view name, Member& member) {
-  if constexpr (std::is_same_v<Member, Parameter>) {
-    if (member.defined()) parameter(name, member);
-  } else if constexpr (std::is_same_v<Member, Buffer>) {
-    if (member.defined()) buffer(name, member);
-  } else if constexpr (std::is_same_v<Member, Training>) {
-    training(member);
-  } else if constexpr (detail::IsModule<Member>) {
-    enter(name, detail::reference_to(member));
-    detail::walk(member, *this);
-    leave();
-  } else if constexpr (detail::IsMap<Member>) {
-    enter(name, {});
-    for (auto& [key, value] : member) (*this)(key, value);
-    leave();
-  } else if constexpr (detail::IsList<Member>) {
-    enter(name, {});
-    std::size_t position = 0;
-    for (auto& value : member) (*this)(std::to_string(position++), value);
-    leave();
-  }
-  return *this;
-}
 
 using extensor::NamedTensors;
 
@@ -218,11 +59,38 @@ void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
            const std::function<void(const ModuleView&)>& function);
 std::string summary(const Walk& walk, const ModuleReference& root);
+// Called before the members of a module are copied or assigned one by one; src/nn/copying.cpp.
+void begin_copy(const Walk& from);
+void begin_assignment(const Walk& to, const Walk& from);
+void begin_move_assignment(const Walk& to, const Walk& from);
 }  // namespace detail
 
-// The base of a module, which names itself: struct Net : Module<Net>.
-template <class Derived>
-struct Module : detail::ModuleTag {
+// The base of a module, which names itself: struct Net : Module<Net>. A module that extends another
+// one names both: struct Wider : Module<Wider, Net>; its own members it lists in visit(), and they
+// come after those of Net.
+template <class Derived, class Base = detail::ModuleTag>
+struct Module : Base {
+  using ModuleType = Derived;
+  using ModuleBase = Base;
+  using Base::Base;
+
+  Module() = default;
+  Module(const Module& other) : Base((detail::begin_copy(other.walk()), other)) {}
+  Module(Module&&) noexcept = default;
+  Module& operator=(const Module& other) {
+    if (this == &other) return *this;
+    detail::begin_assignment(walk(), other.walk());
+    Base::operator=(other);
+    return *this;
+  }
+  Module& operator=(Module&& other) {  // NOLINT: copies values
+    if (this == &other) return *this;
+    detail::begin_move_assignment(walk(), other.walk());
+    Base::operator=(std::move(other));
+    return *this;
+  }
+  ~Module() = default;
+
   template <class... Arguments>
   decltype(auto) operator()(Arguments&&... arguments) {
     return self().forward(std::forward<Arguments>(arguments)...);
@@ -232,7 +100,7 @@ struct Module : detail::ModuleTag {
     return self().forward(std::forward<Arguments>(arguments)...);
   }
 
-  // The tensors themselves, not copies.
+  // The tensors themselves, not copies; tied ones once.
   std::vector<Tensor> parameters() const {
     std::vector<Tensor> list;
     for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
@@ -241,9 +109,11 @@ struct Module : detail::ModuleTag {
   // By PyTorch's names: "layers.0.weight".
   NamedTensors named_parameters() const { return detail::named_parameters(walk()); }
   NamedTensors named_buffers() const { return detail::named_buffers(walk()); }
-  // Parameters and buffers, in the order of the members; detached, the same memory.
+  // Parameters and buffers, in the order of the members; detached, the same memory. Tied parameters
+  // are there under each of their names.
   NamedTensors state_dict() const { return detail::state_dict(walk()); }
-  // Copies values into the module, dtypes converted. ValueError naming what is missing or unknown,
+  // Copies values into the module, dtypes converted. One name of tied parameters is enough.
+  // ValueError naming what is missing or unknown, or tied here but different in the state;
   // ShapeError for another shape; nothing is changed then.
   void load_state_dict(const NamedTensors& state, const LoadOptions& options = {}) {
     detail::load_state_dict(walk(), state, options);
@@ -284,14 +154,14 @@ struct Module : detail::ModuleTag {
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }
   detail::Walk walk() const {
-    // A walker sees members as they are; what it does with them is up to the function.
-    auto* module = const_cast<Derived*>(&self());
-    return [module](Walker& walker) { detail::walk(*module, walker); };
+    // A walker sees members as they are; each function decides whether it changes them.
+    return detail::walk_of(const_cast<Derived&>(self()));
   }
 };
 
 template <detail::IsModule T>
 std::ostream& operator<<(std::ostream& stream, const T& module) {
+  detail::check_derivation<T>();
   return stream << module.summary();
 }
 

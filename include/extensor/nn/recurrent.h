@@ -73,7 +73,7 @@ class RecurrentLayers {
   RecurrentOptions options_;
 };
 
-class RNN : public Module<RNN>, public RecurrentLayers {
+class RNN final : public Module<RNN>, public RecurrentLayers {
  public:
   RNN(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options = {});
   RecurrentOutput forward(const Tensor& x, const Tensor& hidden = {}) const;
@@ -84,7 +84,7 @@ class RNN : public Module<RNN>, public RecurrentLayers {
   RecurrentActivation nonlinearity_;
 };
 
-class LSTM : public Module<LSTM>, public RecurrentLayers {
+class LSTM final : public Module<LSTM>, public RecurrentLayers {
  public:
   LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
       : RecurrentLayers("LSTM", 4, input_size, hidden_size, options) {}
@@ -93,7 +93,7 @@ class LSTM : public Module<LSTM>, public RecurrentLayers {
   void visit(Walker& walk) { visit_members(walk); }
 };
 
-class GRU : public Module<GRU>, public RecurrentLayers {
+class GRU final : public Module<GRU>, public RecurrentLayers {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
       : RecurrentLayers("GRU", 3, input_size, hidden_size, options) {}
@@ -137,7 +137,7 @@ class RecurrentCells : public RecurrentParameters {
   const char* name_;
 };
 
-class RNNCell : public Module<RNNCell>, public RecurrentCells {
+class RNNCell final : public Module<RNNCell>, public RecurrentCells {
  public:
   RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RNNCellOptions& options = {});
   Tensor forward(const Tensor& x, const Tensor& hidden = {}) const;
@@ -148,7 +148,7 @@ class RNNCell : public Module<RNNCell>, public RecurrentCells {
   RecurrentActivation nonlinearity_;
 };
 
-class LSTMCell : public Module<LSTMCell>, public RecurrentCells {
+class LSTMCell final : public Module<LSTMCell>, public RecurrentCells {
  public:
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
            const RecurrentCellOptions& options = {})
@@ -158,7 +158,7 @@ class LSTMCell : public Module<LSTMCell>, public RecurrentCells {
   void visit(Walker& walk) { visit_members(walk); }
 };
 
-class GRUCell : public Module<GRUCell>, public RecurrentCells {
+class GRUCell final : public Module<GRUCell>, public RecurrentCells {
  public:
   GRUCell(std::int64_t input_size, std::int64_t hidden_size,
           const RecurrentCellOptions& options = {})

@@ -23,7 +23,7 @@ struct AttentionMasks {
 };
 
 // Attention of several heads. Batches come first: [batch, sequence, width].
-class MultiheadAttention : public Module<MultiheadAttention> {
+class MultiheadAttention final : public Module<MultiheadAttention> {
  public:
   MultiheadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -56,7 +56,7 @@ struct TransformerOptions {
   DType dtype = default_float;
 };
 
-class TransformerEncoderLayer : public Module<TransformerEncoderLayer> {
+class TransformerEncoderLayer final : public Module<TransformerEncoderLayer> {
  public:
   TransformerEncoderLayer(std::int64_t width, std::int64_t heads,
                           const TransformerOptions& options = {});
@@ -72,7 +72,7 @@ class TransformerEncoderLayer : public Module<TransformerEncoderLayer> {
   TransformerOptions options_;
 };
 
-class TransformerDecoderLayer : public Module<TransformerDecoderLayer> {
+class TransformerDecoderLayer final : public Module<TransformerDecoderLayer> {
  public:
   TransformerDecoderLayer(std::int64_t width, std::int64_t heads,
                           const TransformerOptions& options = {});
@@ -91,7 +91,7 @@ class TransformerDecoderLayer : public Module<TransformerDecoderLayer> {
 };
 
 // Layers one after the other, copies of the first.
-class TransformerEncoder : public Module<TransformerEncoder> {
+class TransformerEncoder final : public Module<TransformerEncoder> {
  public:
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t count);
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
@@ -100,7 +100,7 @@ class TransformerEncoder : public Module<TransformerEncoder> {
   ModuleList<TransformerEncoderLayer> layers;
 };
 
-class TransformerDecoder : public Module<TransformerDecoder> {
+class TransformerDecoder final : public Module<TransformerDecoder> {
  public:
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t count);
   Tensor forward(const Tensor& x, const Tensor& memory, const AttentionMasks& masks = {},

@@ -16,11 +16,12 @@ class ModelReference {
   template <nn::detail::IsModule Model>
   ModelReference(Model& model)  // NOLINT: implicit, a model is given where one is asked for
       : forward_([&model](const Tensor& x) -> Tensor { return model(x); }),
-        walk_([&model](nn::Walker& walker) { nn::detail::walk(model, walker); }),
+        walk_(nn::detail::walk_of(model)),
         root_(nn::detail::reference_to(model)) {}
   ModelReference(nn::AnyLayer& model)  // NOLINT: implicit
       : forward_([&model](const Tensor& x) { return model(x); }),
-        walk_([&model](nn::Walker& walker) { model.walk(walker); }),
+        walk_{&model,
+              [](void* of, nn::Walker& walker) { static_cast<nn::AnyLayer*>(of)->walk(walker); }},
         root_(model.reference()) {}
 
   Tensor operator()(const Tensor& x) const { return forward_(x); }

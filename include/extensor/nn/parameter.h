@@ -1,0 +1,79 @@
+// The tensors that a module owns: Parameter (learned) and Buffer (kept), and Training, the flag
+// that train() and eval() set.
+#pragma once
+
+#include <utility>
+
+#include "extensor/tensor.h"
+
+namespace extensor::nn {
+
+// A tensor that is learned. An undefined one stands for none, as a bias that was not asked for.
+//
+// A copy owns memory of its own. Assignment copies the values into the tensor that is already
+// there, dtype included, so that an optimizer that holds this tensor keeps it; only where the
+// parameter is undefined or of another shape, it takes a new tensor. tie_to() makes two parameters
+// one tensor.
+class Parameter {
+ public:
+  Parameter() = default;
+  explicit Parameter(const Tensor& value);  // copies the values; DTypeError unless they are floats
+  Parameter(const Parameter& other);
+  Parameter(Parameter&&) noexcept = default;
+  Parameter& operator=(const Parameter& other);
+  Parameter& operator=(Parameter&& other);  // NOLINT: copies values where both are defined
+  ~Parameter() = default;
+
+  // Tied weights: from now on this is the same tensor as `other`. A module lists it once in
+  // parameters() and under both names in state_dict(), and copies of the module are tied as well.
+  // ValueError when `other` is undefined, ShapeError when this has another shape.
+  //   lm_head.weight.tie_to(embedding.weight);
+  void tie_to(const Parameter& other);
+
+  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit, it is used as a tensor
+  const Tensor& tensor() const { return tensor_; }
+  Tensor& tensor() { return tensor_; }
+  bool defined() const { return tensor_.defined(); }
+  const Shape& shape() const { return tensor_.shape(); }
+
+ private:
+  Tensor tensor_;
+};
+
+// A tensor that belongs to the state but is not learned, as running statistics. Copies own memory
+// of their own.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(Tensor value) : tensor_(std::move(value)) {}
+  Buffer(const Buffer& other);
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(const Buffer& other);
+  Buffer& operator=(Buffer&&) noexcept = default;
+  ~Buffer() = default;
+
+  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit
+  const Tensor& tensor() const { return tensor_; }
+  Tensor& tensor() { return tensor_; }
+  bool defined() const { return tensor_.defined(); }
+
+ private:
+  Tensor tensor_;
+};
+
+// A module that behaves differently in training has one of these; train() and eval() set it.
+class Training {
+ public:
+  Training() = default;
+  // User-provided, so that no struct that holds a flag is trivially copyable: such structs are not
+  // searched for members.
+  Training(const Training& other) : on_(other.on_) {}
+  Training& operator=(const Training& other) = default;
+  operator bool() const { return on_; }  // NOLINT: implicit
+  void set(bool on) { on_ = on; }
+
+ private:
+  bool on_ = true;
+};
+
+}  // namespace extensor::nn

@@ -1,0 +1,275 @@
+// Copying and assigning parameters, alone and as members of modules.
+//
+// C++ copies a module member by member, and each member knows nothing of the others. But tied
+// parameters must stay tied in the copy, and `model = best;` must write into the tensors that
+// `model` has, even where a member is a std::map or another container that makes new elements when
+// it is assigned. So Module plans the copies of its parameters before C++ makes them: the plan says
+// which tensor the copy of a parameter is to use, and copying that parameter consumes the entry.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "core/make_tensor.h"
+#include "extensor/autograd.h"
+#include "extensor/nn/module.h"
+#include "nn/naming_walker.h"
+#include "nn/support.h"
+
+namespace extensor::nn {
+
+using extensor::detail::message;
+
+namespace {
+
+bool is_same(const Tensor& a, const Tensor& b) { return a.impl_or_null() == b.impl_or_null(); }
+
+// The copy of a parameter that is about to be made.
+struct PlannedCopy {
+  Tensor source;               // of the parameter that is copied
+  std::shared_ptr<Tensor> to;  // undefined: the first copy makes it; shared by tied parameters
+};
+
+// By the parameter that is copied. Empty except while a module is copied: an exception in the
+// middle may leave entries behind, which forget_planned_copies() drops when a module is used next.
+thread_local std::unordered_map<const Parameter*, PlannedCopy> plan;
+
+// Null when there is no plan for `from`.
+const PlannedCopy* find_planned(const Parameter& from) {
+  const auto found = plan.find(&from);
+  if (found == plan.end()) return nullptr;
+  // Another parameter at the same address is left from a copy that failed.
+  return is_same(found->second.source, from.tensor()) ? &found->second : nullptr;
+}
+
+std::shared_ptr<Tensor> take_planned(const Parameter& from) {
+  const PlannedCopy* planned = plan.empty() ? nullptr : find_planned(from);
+  if (planned == nullptr) return nullptr;
+  std::shared_ptr<Tensor> to = planned->to;
+  plan.erase(&from);
+  return to;
+}
+
+// A leaf with these values in memory of its own.
+Tensor leaf_of(const Tensor& value) {
+  if (!value.defined()) return {};
+  const NoGrad off;
+  Tensor leaf = value.detach().clone();
+  return leaf.requires_grad_();
+}
+
+Tensor copied(const Tensor& parameter) {
+  Tensor copy = leaf_of(parameter);
+  if (copy.defined() && !parameter.requires_grad()) copy.requires_grad_(false);
+  return copy;
+}
+
+// Whether the values of `from` can go into the tensor `to`.
+bool fits(const Tensor& to, const Tensor& from) {
+  return to.defined() && from.defined() && to.shape() == from.shape() &&
+         to.device() == from.device();
+}
+
+// Gives `to` the values and the dtype of `from`; it stays the tensor that it is.
+void write(Tensor& to, const Tensor& from) {
+  if (is_same(to, from)) return;
+  const NoGrad off;
+  if (to.dtype() == from.dtype()) {
+    to.copy_from(from.detach());
+    return;
+  }
+  const Tensor grad = to.grad();
+  extensor::detail::replace_elements(to, from.detach().clone());
+  if (grad.defined()) to.set_grad(grad.to(to.dtype()));
+}
+
+// The tensor of a copy of `from` by its plan.
+Tensor fulfilled(const std::shared_ptr<Tensor>& to, const Tensor& from) {
+  if (to->defined()) {
+    write(*to, from);
+  } else {
+    *to = copied(from);
+  }
+  return *to;
+}
+
+}  // namespace
+
+Parameter::Parameter(const Tensor& value) : tensor_(leaf_of(value)) {}
+
+Parameter::Parameter(const Parameter& other) {
+  const std::shared_ptr<Tensor> planned = take_planned(other);
+  tensor_ = planned ? fulfilled(planned, other.tensor_) : copied(other.tensor_);
+}
+
+Parameter& Parameter::operator=(const Parameter& other) {
+  if (this == &other) return *this;
+  if (const std::shared_ptr<Tensor> planned = take_planned(other)) {
+    tensor_ = fulfilled(planned, other.tensor_);
+  } else if (fits(tensor_, other.tensor_)) {
+    write(tensor_, other.tensor_);
+  } else {
+    tensor_ = copied(other.tensor_);
+  }
+  return *this;
+}
+
+Parameter& Parameter::operator=(Parameter&& other) {
+  if (this == &other) return *this;
+  if (fits(tensor_, other.tensor_)) {
+    write(tensor_, other.tensor_);
+    other.tensor_ = Tensor();
+  } else {
+    tensor_ = std::move(other.tensor_);
+  }
+  return *this;
+}
+
+void Parameter::tie_to(const Parameter& other) {
+  if (!other.defined()) throw ValueError("tie_to: the other parameter is undefined");
+  if (defined() && !(shape() == other.shape())) {
+    throw ShapeError(message("tie_to: this parameter is ", shape(), ", the other one is ",
+                             other.shape(), " (allowed: the same shape)"));
+  }
+  tensor_ = other.tensor_;
+}
+
+Buffer::Buffer(const Buffer& other) {
+  if (!other.defined()) return;
+  const NoGrad off;
+  tensor_ = other.tensor_.detach().clone();
+}
+
+Buffer& Buffer::operator=(const Buffer& other) {
+  if (this != &other) *this = Buffer(other);
+  return *this;
+}
+
+// ---- modules
+// ---------------------------------------------------------------------------------------
+
+namespace detail {
+
+namespace {
+
+struct Place {
+  std::string name;
+  Parameter* parameter;
+  bool shared;  // behind a std::shared_ptr
+};
+
+class PlaceCollector final : public NamingWalker {
+ public:
+  void parameter(std::string_view name, Parameter& parameter) override {
+    places.push_back({named(name), &parameter, shared_ > 0});
+  }
+  void tensor(std::string_view, const Tensor&) override {}
+  void enter_shared() override { ++shared_; }
+  void leave_shared() override { --shared_; }
+
+  std::vector<Place> places;
+
+ private:
+  int shared_ = 0;
+};
+
+std::vector<Place> places_of(const Walk& walk) {
+  PlaceCollector collector;
+  walk(collector);
+  return std::move(collector.places);
+}
+
+struct Match {
+  Parameter* from;
+  Tensor to;  // the tensor that is to have its values
+};
+
+// The parameters of `from` that have a counterpart in `to`. Tied ones of `from` get one tensor.
+std::vector<Match> matches(const Walk& to, const Walk& from, bool is_copy) {
+  std::map<std::string, Place> targets;
+  for (Place& place : places_of(to)) targets.emplace(place.name, place);
+  std::vector<Match> list;
+  std::map<const void*, Tensor> target_of;        // by source tensor
+  std::map<const void*, const Place*> source_of;  // by target tensor
+  const std::vector<Place> sources = places_of(from);
+  for (const Place& source : sources) {
+    const auto found = targets.find(source.name);
+    if (found == targets.end()) continue;
+    const Tensor& tensor = source.parameter->tensor();
+    const Tensor& target = found->second.parameter->tensor();
+    if (source.shared || found->second.shared) {
+      if (is_copy && !is_same(tensor, target)) {
+        throw ValueError(
+            message("assignment of a module: ", source.name,
+                    " is behind a std::shared_ptr, so that both modules would share it afterwards "
+                    "(to copy the values: model.load_state_dict(other.state_dict()))"));
+      }
+      continue;
+    }
+    if (!fits(target, tensor)) continue;
+    const auto tied = target_of.find(tensor.impl_or_null());
+    if (tied != target_of.end()) {
+      list.push_back({source.parameter, tied->second});
+      continue;
+    }
+    const auto [other, is_first] = source_of.emplace(target.impl_or_null(), &source);
+    if (!is_first && !have_same_values(other->second->parameter->tensor(), tensor)) {
+      throw ValueError(message("assignment of a module: ", other->second->name, " and ",
+                               source.name,
+                               " are tied in the module that is assigned to, but differ in the "
+                               "other one"));
+    }
+    target_of.emplace(tensor.impl_or_null(), target);
+    list.push_back({source.parameter, target});
+  }
+  return list;
+}
+
+}  // namespace
+
+bool have_same_values(const Tensor& a, const Tensor& b) {
+  if (is_same(a, b)) return true;
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  const NoGrad off;
+  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  return x.numel() == 0 || std::memcmp(x.impl().data, y.impl().data, x.nbytes()) == 0;
+}
+
+void forget_planned_copies() { plan.clear(); }
+
+void begin_copy(const Walk& from) {
+  std::map<const void*, std::vector<const Parameter*>> by_tensor;
+  for (const Place& place : places_of(from)) {
+    if (!place.shared)
+      by_tensor[place.parameter->tensor().impl_or_null()].push_back(place.parameter);
+  }
+  for (const auto& [tensor, tied] : by_tensor) {
+    // A plan of the module around this one covers more.
+    if (tied.size() < 2 || find_planned(*tied.front()) != nullptr) continue;
+    const auto to = std::make_shared<Tensor>();
+    for (const Parameter* parameter : tied) {
+      plan.insert_or_assign(parameter, PlannedCopy{parameter->tensor(), to});
+    }
+  }
+}
+
+void begin_assignment(const Walk& to, const Walk& from) {
+  for (const Match& match : matches(to, from, true)) {
+    if (find_planned(*match.from) != nullptr) continue;  // by the module around this one
+    plan.insert_or_assign(match.from,
+                          PlannedCopy{match.from->tensor(), std::make_shared<Tensor>(match.to)});
+  }
+}
+
+void begin_move_assignment(const Walk& to, const Walk& from) {
+  // The module that is moved from takes over the tensors of the other one, and then gives them back
+  // together with all else that it holds.
+  for (Match& match : matches(to, from, false)) {
+    write(match.to, match.from->tensor());
+    match.from->tensor() = match.to;
+  }
+}
+
+}  // namespace detail
+}  // namespace extensor::nn
