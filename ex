@@ -20,6 +20,7 @@ hdr:zlib.h                zlib1g-dev        compressed files
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
+cmd:python3               python3           files for the tests of the tool
 '
 need_format='
 cmd:clang-format-14       clang-format-14   source format (one version for everybody)

@@ -65,13 +65,14 @@ bool is_pnm(std::string_view file) {
          (is_space(file[2]) || file[2] == '#');
 }
 
-Tensor read_pnm(const std::string& label, std::string_view file) {
+Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t max_pixels) {
   const bool text = file[1] <= '3';
   const std::int64_t channels = file[1] == '3' || file[1] == '6' ? 3 : 1;
   Numbers numbers(label, file.substr(2));
   constexpr std::uint32_t most_side = 0x7fffffff;
   const std::int64_t width = numbers.next("the width", 1, most_side);
   const std::int64_t height = numbers.next("the height", 1, most_side);
+  check_pixels(label, width, height, max_pixels);
   const std::uint32_t highest = numbers.next("the highest value", 1, 65535);
   if (!text) numbers.skip_one_space();
 
