@@ -28,8 +28,9 @@ void move_file(const fs::path& from, const fs::path& to) {
 std::vector<fs::path> run_files(const RunDirectory& directory, const fs::path& parent) {
   std::vector<fs::path> found;
   for (const fs::path& path :
-       {directory.log(), directory.checkpoints(), directory.weights(), directory.best(),
-        directory.pictures(), directory.tokenizer(), directory.fingerprint(), directory.report()}) {
+       {directory.config(), directory.log(), directory.checkpoints(), directory.weights(),
+        directory.best(), directory.pictures(), directory.tokenizer(), directory.fingerprint(),
+        directory.report()}) {
     if (fs::exists(fs::symlink_status(parent / path.filename()))) {
       found.push_back(parent / path.filename());
     }
@@ -45,42 +46,40 @@ std::vector<fs::path> run_files(const RunDirectory& directory, const fs::path& p
 
 void remove_run(const RunDirectory& directory) {
   std::error_code ignored;
-  fs::remove(directory.config(), ignored);
   for (const fs::path& path : run_files(directory, directory.path)) fs::remove_all(path, ignored);
 }
 
-// A run is set aside file by file. Its config.json is the last to go and the first to come back, so
-// that after a kill at any moment it says which of the two runs the other files belong to.
+void move_run(const RunDirectory& directory, const fs::path& from, const fs::path& to) {
+  for (const fs::path& path : run_files(directory, from)) move_file(path, to / path.filename());
+}
+
+// A run is set aside file by file and brought back the same way. After a kill at any moment the
+// name of the directory says where the other files belong: beside .moving-run there are those of
+// the old run, beside .previous-run those of the new one.
 void set_aside(const RunDirectory& directory) {
   std::error_code error;
-  fs::create_directory(directory.previous(), error);
-  if (error) {
-    throw IoError(quoted(directory.previous()) + " cannot be made: " + error.message());
-  }
-  for (const fs::path& path : run_files(directory, directory.path)) {
-    move_file(path, directory.previous() / path.filename());
-  }
-  move_file(directory.config(), directory.previous() / directory.config().filename());
+  fs::create_directory(directory.moving(), error);
+  if (error) throw IoError(quoted(directory.moving()) + " cannot be made: " + error.message());
+  move_run(directory, directory.path, directory.moving());
+  move_file(directory.moving(), directory.previous());
 }
 
 void bring_back(const RunDirectory& directory) {
-  const fs::path config = directory.previous() / directory.config().filename();
-  if (fs::exists(config)) {
+  if (fs::exists(directory.previous())) {
     remove_run(directory);
-    move_file(config, directory.config());
+    move_file(directory.previous(), directory.moving());
   }
-  for (const fs::path& path : run_files(directory, directory.previous())) {
-    move_file(path, directory.path / path.filename());
-  }
+  if (!fs::exists(directory.moving())) return;
+  move_run(directory, directory.moving(), directory.path);
   std::error_code ignored;
-  fs::remove(directory.previous(), ignored);
+  fs::remove(directory.moving(), ignored);
 }
 
-// What a killed process left.
+// Puts in order what a killed process left.
 void recover(const RunDirectory& directory) {
   std::error_code ignored;
   fs::remove_all(directory.discarded(), ignored);
-  if (fs::exists(directory.previous())) bring_back(directory);
+  bring_back(directory);
 }
 
 // Directories that were made for a run, removed with it unless they are kept.
@@ -120,8 +119,13 @@ class NewRun final : public ClaimedRun {
  public:
   NewRun(const fs::path& path, bool overwrite) : directory_{path}, made_(path), lock_(directory_) {
     recover(directory_);
-    if (!directory_.has_run()) return;
-    if (!overwrite) refuse_existing_run(directory_);
+    const std::vector<fs::path> files = run_files(directory_, path);
+    if (files.empty()) return;
+    if (!overwrite && directory_.has_run()) refuse_existing_run(directory_);
+    if (!overwrite) {
+      throw ValueError(quoted(path) + " has " + quoted(files.front().filename()) +
+                       ", which a run would replace (allowed: another directory, or --overwrite)");
+    }
     try {
       set_aside(directory_);
     } catch (...) {
@@ -203,7 +207,7 @@ fs::path trained_weights(const RunDirectory& directory) {
 }
 
 std::unique_ptr<ClaimedRun> claim_resumed_run(const RunDirectory& directory) {
-  if (!fs::exists(directory.previous())) check_run(directory);
+  if (!fs::exists(directory.previous()) && !fs::exists(directory.moving())) check_run(directory);
   return std::make_unique<ResumedRun>(directory);
 }
 

@@ -21,7 +21,9 @@ struct RunDirectory {
   std::filesystem::path fingerprint() const { return path / "data.json"; }
   std::filesystem::path report() const { return path / "report.html"; }
   std::filesystem::path lock() const { return path / "lock"; }
-  // A run that is being replaced by one that has not started yet, and one that has been replaced.
+  // The files of a run that another one is to replace: while they are moved away, until the new run
+  // has started, and after that.
+  std::filesystem::path moving() const { return path / ".moving-run"; }
   std::filesystem::path previous() const { return path / ".previous-run"; }
   std::filesystem::path discarded() const { return path / ".discarded-run"; }
 
@@ -60,8 +62,8 @@ class ClaimedRun {
 // killed. IoError, ValueError.
 std::unique_ptr<ClaimedRun> claim_resumed_run(const RunDirectory& directory);
 
-// A new run in `path`, made with the directories above it. With `overwrite` a run that is there is
-// set aside, to be removed when the new one has started. ValueError for a run without `overwrite`.
+// A new run in `path`, made with the directories above it. With `overwrite` files of a run that are
+// there are set aside, to be removed when the new one has started; without, ValueError.
 std::unique_ptr<ClaimedRun> claim_new_run(const std::filesystem::path& path, bool overwrite);
 
 // A new run in runs/NAME, runs/NAME-2 …: the first that is free.

@@ -195,7 +195,7 @@ test_mistakes() {
   expect 1 "there is no directory 'nowhere'" train --resume nowhere
   expect 1 "there is no directory 'nowhere'" predict nowhere x.png
   expect 1 "there is no file 'nowhere'" inspect nowhere
-  expect 2 'allowed: 0 or more' compare a b --tolerance -1
+  expect 2 'allowed: a number, 0 or more' compare a b --tolerance -1
   : >empty.txt
   expect 1 'is empty' train text --data empty.txt
   expect 1 '--data' train mnist

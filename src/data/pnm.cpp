@@ -72,7 +72,6 @@ Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t ma
   constexpr std::uint32_t most_side = 0x7fffffff;
   const std::int64_t width = numbers.next("the width", 1, most_side);
   const std::int64_t height = numbers.next("the height", 1, most_side);
-  check_pixels(label, width, height, max_pixels);
   const std::uint32_t highest = numbers.next("the highest value", 1, 65535);
   if (!text) numbers.skip_one_space();
 
@@ -85,6 +84,7 @@ Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t ma
             text ? " need at least " : " need ",
             static_cast<double>(count) * static_cast<double>(item));
   }
+  check_pixels(label, width, height, max_pixels);
   Tensor image = detail::make_empty(label.c_str(), {channels, height, width}, DType::uint8);
   auto* to = image.data<std::uint8_t>();
   const auto plane = static_cast<std::size_t>(height * width);

@@ -35,7 +35,7 @@ test_numbers() {
   # refused TEXT WORDS...: each value is refused with the text, given to the option that is the last word.
   refused() {
     local value text=$1 option=${*: -1}
-    for value in nan inf -1 x 1e999 9223372036854775808999; do
+    for value in nan inf -1 x 1e999; do
       expect 2 "$text" "${@:2:$#-2}" "$option=$value"
     done
     expect 2 "$text" "${@:2:$#-2}" "$option" ''

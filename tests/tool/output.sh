@@ -59,11 +59,11 @@ test_unwritable_output() {
 # Files never get the numbers of closed standard descriptors.
 test_closed_descriptors() {
   local status=0
-  "$tool" train digits "${small[@]}" --epochs 2 --out run <&- >&- 2>&- || status=$?
+  "$tool" train digits "${small[@]}" --out run <&- >&- 2>&- || status=$?
   [[ $status == 1 ]] || fail "code $status where nothing can be printed"
   python3 -c 'import json; [json.loads(line) for line in open("run/log.jsonl")]' || fail 'text in the log'
   expect 0 'steps are done' train --resume run
-  "$tool" train digits "${small[@]}" --epochs 2 --out quiet 2>&- >out || fail 'stderr closed'
+  "$tool" train digits "${small[@]}" --out quiet 2>&- >out || fail 'stderr closed'
   python3 -c 'import json; [json.loads(line) for line in open("quiet/log.jsonl")]' || fail 'text in the log'
   expect 0 '0 do not' compare run/model.safetensors quiet/model.safetensors
 }
@@ -95,19 +95,20 @@ test_commands_to_paste() {
 # Long work shows how far it is and prints what is done as it goes.
 test_progress() {
   local run
-  "$tool" accuracy relu neg exp --exhaustive >lines 2>out &
+  "$tool" accuracy relu exp --exhaustive >lines 2>out &
   run=$!
-  wait_until 300 grep -q '%' out || fail 'no progress'
+  wait_until 60 grep -q '^function' lines || fail 'nothing is printed until the end'
+  wait_until 120 grep -q '%  exp' out || fail 'no progress'
   kill $run
   wait $run 2>/dev/null
-  grep -q '^function' lines || fail 'nothing is printed until the end'
-  "$tool" accuracy relu sin exp >lines 2>out &
+  "$tool" accuracy exp relu sin tanh gelu >lines 2>out &
   run=$!
-  wait_until 60 grep -q '^relu' lines || fail 'the first function is not printed'
-  wait $run || fail 'accuracy fails'
-  expect 0 '"function": "exp"' accuracy relu exp --json
-  "$tool" accuracy relu exp --json | python3 -c 'import json, sys; assert [row["function"] for row in json.load(sys.stdin)] == ["relu", "exp"]' ||
-    fail 'no JSON'
+  wait_until 120 grep -q '^exp' lines || fail 'the first function is not printed'
+  kill -0 $run || fail 'it is printed at the end only'
+  kill $run
+  wait $run 2>/dev/null
+  "$tool" accuracy relu exp --json >out
+  python3 -c 'import json; assert [row["function"] for row in json.load(open("out"))] == ["exp", "relu"]' || fail 'no JSON'
 }
 
 # Memory and time of inspect grow with the file and no faster.
@@ -131,11 +132,13 @@ SAFETENSORS
     /usr/bin/time -f '%M' -o kilobytes "$tool" inspect large.safetensors >out 2>&1
     (($(tail -n 1 kilobytes) < 500000)) || fail "inspect takes $(tail -n 1 kilobytes) kB"
   fi
-  # 2 s on an idle machine; comparing each name with each other takes minutes.
-  local before=${EPOCHREALTIME/[.,]/}
-  expect 0 '300,000 tensors' inspect many.safetensors
-  before=$(((${EPOCHREALTIME/[.,]/} - before) / 1000))
-  echo "inspect of 300,000 tensors: $before ms"
-  ((before < 30000)) || fail "inspect of 300,000 tensors takes $before ms"
+  # 2 s are to be reached with optimisation; comparing each name with each other takes minutes.
+  if [[ -x /usr/bin/time ]]; then
+    /usr/bin/time -f '%U' -o seconds "$tool" inspect many.safetensors >many 2>&1
+    tail -n 1 many >out
+    grep -q '300,000 tensors' out || fail 'not all tensors'
+    echo "inspect of 300,000 tensors: $(tail -n 1 seconds) s of a processor"
+    (($(tail -n 1 seconds | cut -d. -f1) < 20)) || fail "inspect of 300,000 tensors takes $(tail -n 1 seconds) s"
+  fi
   expect 0 'layer.299999.weight' inspect many.safetensors layer.299999.weight
 }
