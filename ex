@@ -2,6 +2,7 @@
 # The one entry point for people. `./ex help` says what it can do.
 # Every command first installs what the machine lacks, then builds, then runs.
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # ---- what each command needs: probe, Debian/Ubuntu package, why -----------------------------------
@@ -20,6 +21,7 @@ hdr:zlib.h                zlib1g-dev        compressed files
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
+cmd:python3               python3           files for the tests of the tool
 '
 need_format='
 cmd:clang-format-14       clang-format-14   source format (one version for everybody)
@@ -357,7 +359,11 @@ command_train() {
   for word in "$@"; do
     [[ $word =~ ^(--resume|--config|--help|-h)(=|$) ]] && dataset=()
   done
-  build/release/cli/extensor train "${dataset[@]}" "$@"
+  # Where the caller is, so that paths mean what was typed and the commands that it prints can be pasted.
+  local tool=build/release/cli/extensor
+  [[ $caller -ef . ]] || tool=$PWD/$tool
+  cd "$caller"
+  "$tool" train "${dataset[@]}" "$@"
 }
 
 # figures DIR: what takes minutes. DIR/mnist has MNIST's files, DIR/text/tinyshakespeare.txt a text.

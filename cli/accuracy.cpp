@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/terminal.h"
 #include "op_database/compare.h"
 #include "op_database/elementwise_reference.h"
@@ -68,32 +71,77 @@ std::vector<Bits> spread(std::uint64_t first, std::uint64_t step, std::size_t co
 
 constexpr std::size_t block = 1 << 16;
 
-Worst over_halves(const UnaryRow& row, const reference::Unary& exact, DType dtype) {
+// Shows progress after each block of inputs.
+using Step = std::function<void()>;
+
+Worst over_halves(const UnaryRow& row, const reference::Unary& exact, DType dtype,
+                  const Step& step) {
   Worst worst;
   const auto bits = spread<std::uint16_t>(0, 1, block);
   compare_all(row, exact,
               dtype == DType::float16 ? from_bits<Float16>(bits) : from_bits<BFloat16>(bits),
               worst);
+  step();
   return worst;
 }
 
-Worst over_float32(const UnaryRow& row, const reference::Unary& exact, bool exhaustive) {
+constexpr std::uint64_t all_float32 = std::uint64_t{1} << 32;
+constexpr std::uint64_t float32_stride(bool exhaustive) { return exhaustive ? 1 : 4093; }
+constexpr int float64_blocks = 16;
+
+Worst over_float32(const UnaryRow& row, const reference::Unary& exact, bool exhaustive,
+                   const Step& step) {
   Worst worst;
-  const std::uint64_t step = exhaustive ? 1 : 4093;
-  for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32); first += step * block) {
-    compare_all(row, exact, from_bits<float>(spread<std::uint32_t>(first, step, block)), worst);
+  const std::uint64_t stride = float32_stride(exhaustive);
+  for (std::uint64_t first = 0; first < all_float32; first += stride * block) {
+    compare_all(row, exact, from_bits<float>(spread<std::uint32_t>(first, stride, block)), worst);
+    step();
   }
   return worst;
 }
 
-Worst over_float64(const UnaryRow& row, const reference::Unary& exact) {
+Worst over_float64(const UnaryRow& row, const reference::Unary& exact, const Step& step) {
   Worst worst;
-  constexpr std::uint64_t step = 17592186044399;  // a prime near 2⁴⁴: 2²⁰ patterns
-  for (int i = 0; i < 16; ++i) {
-    const std::uint64_t first = static_cast<std::uint64_t>(i) * block * step;
-    compare_all(row, exact, from_bits<double>(spread<std::uint64_t>(first, step, block)), worst);
+  constexpr std::uint64_t stride = 17592186044399;  // a prime near 2⁴⁴: 2²⁰ patterns
+  for (int i = 0; i < float64_blocks; ++i) {
+    const std::uint64_t first = static_cast<std::uint64_t>(i) * block * stride;
+    compare_all(row, exact, from_bits<double>(spread<std::uint64_t>(first, stride, block)), worst);
+    step();
   }
   return worst;
+}
+
+// The blocks of inputs that one function is measured on.
+std::int64_t block_count(bool exhaustive) {
+  const std::uint64_t of_float32 = float32_stride(exhaustive) * block;
+  return static_cast<std::int64_t>((all_float32 + of_float32 - 1) / of_float32) + float64_blocks +
+         2;
+}
+
+struct Measured {
+  Worst single, wide, half, brain;
+};
+
+std::vector<std::string> cells_of(const std::string& label, const Measured& of) {
+  return {label,
+          short_number(of.single.ulp),
+          short_number(of.single.x),
+          short_number(of.wide.ulp),
+          short_number(of.wide.x),
+          short_number(of.half.ulp),
+          short_number(of.brain.ulp)};
+}
+
+nlohmann::ordered_json json_of(const Worst& of) {
+  return {{"ulp", of.ulp}, {"x", of.x}, {"inputs", of.inputs}};
+}
+
+nlohmann::ordered_json json_of(const std::string& label, const Measured& of) {
+  return {{"function", label},
+          {"float32", json_of(of.single)},
+          {"float64", json_of(of.wide)},
+          {"float16", json_of(of.half)},
+          {"bfloat16", json_of(of.brain)}};
 }
 
 void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
@@ -109,35 +157,38 @@ void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
   std::erase_if(rows, [&](const UnaryRow& row) {
     return std::ranges::find(wanted, row.name) == wanted.end();
   });
-  std::vector<std::vector<std::string>> lines = {
-      {"function", "float32 ULP", "at x", "float64 ULP", "at x", "float16 ULP", "bfloat16 ULP"}};
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  {
-    Progress progress(static_cast<std::int64_t>(rows.size()));
-    for (const UnaryRow& row : rows) {
-      const reference::Unary& exact = references.at(row.name);
-      const Worst single = over_float32(row, exact, exhaustive);
-      const Worst wide = over_float64(row, exact);
-      const Worst half = over_halves(row, exact, DType::float16);
-      const Worst brain = over_halves(row, exact, DType::bfloat16);
-      lines.push_back({row.label, short_number(single.ulp), short_number(single.x),
-                       short_number(wide.ulp), short_number(wide.x), short_number(half.ulp),
-                       short_number(brain.ulp)});
-      list.push_back(
-          {{"function", row.label},
-           {"float32", {{"ulp", single.ulp}, {"x", single.x}, {"inputs", single.inputs}}},
-           {"float64", {{"ulp", wide.ulp}, {"x", wide.x}, {"inputs", wide.inputs}}},
-           {"float16", {{"ulp", half.ulp}, {"x", half.x}, {"inputs", half.inputs}}},
-           {"bfloat16", {{"ulp", brain.ulp}, {"x", brain.x}, {"inputs", brain.inputs}}}});
-      progress.advance(row.label);
+  // Every line is printed as soon as it is known: all inputs of a function take minutes.
+  std::size_t widest = 0;
+  for (const UnaryRow& row : rows) widest = std::max(widest, row.label.size());
+  std::optional<TableWriter> lines;
+  if (!json) {
+    lines.emplace(std::vector<std::string>{"function", "float32 ULP", "at x", "float64 ULP", "at x",
+                                           "float16 ULP", "bfloat16 ULP"},
+                  std::vector<std::size_t>{widest, 0, 10, 0, 10});
+  }
+  Progress progress(std::ssize(rows) * block_count(exhaustive));
+  const char* before = "[\n";
+  for (const UnaryRow& row : rows) {
+    const reference::Unary& exact = references.at(row.name);
+    const Step step = [&] { progress.advance(row.label); };
+    const Measured measured{over_float32(row, exact, exhaustive, step),
+                            over_float64(row, exact, step),
+                            over_halves(row, exact, DType::float16, step),
+                            over_halves(row, exact, DType::bfloat16, step)};
+    progress.clear();
+    if (json) {
+      std::cout << before << json_of(row.label, measured).dump(2);
+      flush_output();
+      before = ",\n";
+    } else {
+      lines->add(cells_of(row.label, measured));
     }
   }
   if (json) {
-    std::cout << list.dump(2) << '\n';
+    std::cout << "\n]\n";
     return;
   }
-  std::cout << table(lines)
-            << "\nThe largest error against long double, in units of the last place; "
+  std::cout << "\nThe largest error against long double, in units of the last place; "
             << "0.5 is rounded correctly.\nfloat16 and bfloat16 on all 65,536 inputs, float32 on "
             << (exhaustive ? "all 2^32" : "2^20 spread over all") << ", float64 on 2^20.\n";
 }

@@ -7,7 +7,9 @@
 
 #include "cli/commands.h"
 #include "cli/tensor_files.h"
+#include "cli/tensor_values.h"
 #include "cli/terminal.h"
+#include "cli/validators.h"
 
 namespace extensor::cli {
 
@@ -23,19 +25,29 @@ struct Difference {
   std::int64_t count = 0;
 };
 
-// Two NaNs are alike; one is as far as can be.
-Difference difference_of(const Tensor& a, const Tensor& b) {
-  const auto x = a.to(float64).to_vector<double>(), y = b.to(float64).to_vector<double>();
+// Two NaNs are equal; one alone is infinitely far from any number.
+template <class Element>
+Difference difference_of(std::span<const Element> a, std::span<const Element> b) {
   Difference result;
   double scale = 0;
-  for (std::size_t k = 0; k < x.size(); ++k) {
-    if (x[k] == y[k] || (std::isnan(x[k]) && std::isnan(y[k]))) continue;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    const double x = number_of(a[k]), y = number_of(b[k]);
+    if (std::isfinite(x)) scale = std::max(scale, std::abs(x));
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     ++result.count;
-    const double distance = std::abs(x[k] - y[k]);
+    const double distance = std::abs(x - y);
     result.largest = std::max(result.largest, std::isnan(distance) ? INFINITY : distance);
   }
-  for (const double value : x) scale = std::max(scale, std::isfinite(value) ? std::abs(value) : 0);
   result.relative = result.largest / std::max(scale, 1e-300);
+  return result;
+}
+
+// Of tensors of the same shape and dtype.
+Difference difference_of(const Tensor& a, const Tensor& b) {
+  Difference result;
+  visit_elements(a, [&]<class Element>(std::span<const Element> elements) {
+    result = difference_of(elements, std::span(b.data<Element>(), elements.size()));
+  });
   return result;
 }
 
@@ -91,14 +103,13 @@ void add_compare_command(CLI::App& app) {
   static std::string first, second;
   static double tolerance = 0;
   command->add_option("first", first, "A .safetensors, .npy or .npz file, or a run's directory")
-      ->required();
-  command->add_option("second", second, "Another")->required();
+      ->required()
+      ->check(not_empty());
+  command->add_option("second", second, "Another")->required()->check(not_empty());
   command
       ->add_option("--tolerance", tolerance,
                    "Differences up to this part of a tensor's largest element do not count")
-      ->check([](const std::string& text) {
-        return text.starts_with('-') ? "--tolerance is " + text + " (allowed: 0 or more)" : "";
-      });
+      ->check(number_between(0.0, 1e300, "a number, 0 or more"));
   command->footer(
       "Exit code 1 where they differ.\n\nExample:\n"
       "  extensor compare runs/a/model.safetensors runs/b/model.safetensors");

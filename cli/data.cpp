@@ -5,6 +5,7 @@
 
 #include "cli/ingredients.h"
 #include "cli/terminal.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -25,7 +26,10 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
   if (recipe.dataset == "fashion-mnist") return data::load_fashion_mnist(recipe.data);
   if (recipe.dataset == "cifar10") return data::load_cifar10(recipe.data);
   if (recipe.dataset == "cifar100") return data::load_cifar100(recipe.data);
-  data::PictureOptions options{.height = recipe.side, .width = recipe.side, .most = usual_side};
+  data::PictureOptions options{.height = recipe.side,
+                               .width = recipe.side,
+                               .most = usual_side,
+                               .max_pixels = recipe.max_pixels};
   if (known != nullptr) {
     options.channels = known->channels;
     options.classes = known->classes;
@@ -80,18 +84,34 @@ Pictures pictures_of(const Recipe& recipe, const data::LabelledImages& training)
   return pictures;
 }
 
-Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
+// Class names are kept in JSON files, which are UTF-8.
+void check_classes(const Recipe& recipe, const std::vector<std::string>& classes) {
+  for (const std::string& name : classes) {
+    if (io::is_utf8(name)) continue;
+    throw ValueError(io::in_quotes(recipe.data) + " has a class directory " + io::in_quotes(name) +
+                     ", whose name is not UTF-8 (allowed: UTF-8; rename the directory)");
+  }
+}
+
+Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
+                   const FingerprintCheck& check) {
   const Pictures* known = language ? &*language->pictures : nullptr;
   data::ImageSplits splits = splits_of(recipe, known, all_held_out);
+  check_classes(recipe, splits.train.classes);
   if (splits.train.classes.size() < 2) {
-    throw ValueError("'" + recipe.data + "' has one class, '" + splits.train.classes.at(0) +
-                     "' (allowed: 2 or more)");
+    throw ValueError("'" + recipe.data + "' has one class, " +
+                     io::in_quotes(splits.train.classes.at(0)) + " (allowed: 2 or more)");
   }
   if (recipe.examples > 0 && recipe.examples < splits.train.labels.numel()) {
     splits.train.images = splits.train.images.slice(0, 0, recipe.examples).contiguous();
     splits.train.labels = splits.train.labels.slice(0, 0, recipe.examples).contiguous();
   }
   Data all;
+  all.fingerprint = {fingerprint_of("training images", splits.train.images),
+                     fingerprint_of("training labels", splits.train.labels),
+                     fingerprint_of("held-out images", splits.test.images),
+                     fingerprint_of("held-out labels", splits.test.labels)};
+  if (check) check(all.fingerprint);
   if (language) {
     all.language = *std::move(language);
   } else {
@@ -139,11 +159,14 @@ std::unique_ptr<data::Tokenizer> make_tokenizer(const Recipe& recipe, const std:
       data::BytePairTokenizer::train(text, recipe.vocabulary));
 }
 
-Data load_text(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
+Data load_text(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
+               const FingerprintCheck& check) {
   if (recipe.data.empty()) throw ValueError("which text? Name its file with --data");
   const std::string text = data::load_text(recipe.data);
   if (text.empty()) throw ValueError("'" + recipe.data + "' is empty");
   Data all;
+  all.fingerprint = {fingerprint_of("text", text)};
+  if (check) check(all.fingerprint);
   if (language) {
     all.language = *std::move(language);
   } else {
@@ -174,9 +197,10 @@ std::vector<data::Transform> steps_of(const Pictures& pictures) {
           data::normalize(pictures.mean, pictures.deviation)};
 }
 
-Data load_data(const Recipe& recipe, std::optional<Language> language, bool all_held_out) {
-  return recipe.dataset == "text" ? load_text(recipe, std::move(language), all_held_out)
-                                  : load_pictures(recipe, std::move(language), all_held_out);
+Data load_data(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
+               const FingerprintCheck& check) {
+  return recipe.dataset == "text" ? load_text(recipe, std::move(language), all_held_out, check)
+                                  : load_pictures(recipe, std::move(language), all_held_out, check);
 }
 
 std::string described(const Data& data) {
@@ -189,7 +213,7 @@ std::string described(const Data& data) {
   std::string names;
   constexpr std::size_t most = 12;
   for (std::size_t k = 0; k < pictures.classes.size(); ++k) {
-    if (k < most) names += (k == 0 ? ": " : ", ") + pictures.classes[k];
+    if (k < most) names += (k == 0 ? ": " : ", ") + io::printable(pictures.classes[k]);
     if (k == most) names += ", …";
   }
   return counted(data.training->size(), "picture") + parts + std::to_string(pictures.height) +

@@ -5,6 +5,8 @@
 #include "cli/commands.h"
 #include "cli/ingredients.h"
 #include "cli/terminal.h"
+#include "cli/validators.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -29,7 +31,17 @@ void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::
 void run(const std::string& path, const std::string& data, bool json) {
   Trained trained = load_trained(path);
   if (!data.empty()) trained.recipe.data = data;
-  const Data all = load_data(trained.recipe, std::move(trained.language), !data.empty());
+  const Fingerprint before = read_fingerprint(trained.directory.fingerprint());
+  const auto check = [&](const Fingerprint& now) {
+    if (!data.empty() || before.empty()) return;
+    const std::string differs = difference(before, now);
+    if (differs.empty()) return;
+    std::cerr
+        << "extensor: warning: the data has changed, so that what is held out now may be what "
+           "the run learned from: "
+        << differs << '\n';
+  };
+  const Data all = load_data(trained.recipe, std::move(trained.language), !data.empty(), check);
   const bool is_text = trained.recipe.dataset == "text";
   const data::DataLoader loader(all.held_out,
                                 {.batch_size = is_text ? 32 : 256,
@@ -56,7 +68,7 @@ void run(const std::string& path, const std::string& data, bool json) {
     std::cout << object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     return;
   }
-  std::cout << trained.weights.string() << " on "
+  std::cout << io::printable(trained.weights.native()) << " on "
             << counted(result.examples, data.empty() ? "held-out example" : "example") << ": loss "
             << decimals(result.loss, 4) << ", accuracy " << percent(result.accuracy);
   if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss), 2);
@@ -74,9 +86,10 @@ void add_eval_command(CLI::App& app) {
       "eval", "Evaluate a trained network on what it did not learn from, or on other data");
   static std::string path, data;
   static bool json;
-  command->add_option("run", path, "The run's directory")->required();
-  command->add_option("--data", data,
-                      "Other data of the same kind: all of it, or what DIR/test has");
+  command->add_option("run", path, "The run's directory")->required()->check(not_empty());
+  command
+      ->add_option("--data", data, "Other data of the same kind: all of it, or what DIR/test has")
+      ->check(not_empty());
   command->add_flag("--json", json, "As JSON");
   command->footer(
       "With the best weights of the run (best.safetensors).\n\n"

@@ -1,9 +1,14 @@
 // extensor generate: text that a trained network writes.
 #include <iostream>
+#include <limits>
 
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/ingredients.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/validators.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -36,47 +41,87 @@ std::int64_t choose(const Tensor& logits, const GenerateOptions& options, data::
 
 }  // namespace
 
+namespace {
+
+// Joins tokens to whole characters: one token may be a part of a character.
+class Pieces {
+ public:
+  explicit Pieces(const std::function<void(const std::string&)>& written) : written_(written) {}
+
+  void add(const std::string& bytes) {
+    text_ += bytes;
+    waiting_ += bytes;
+    constexpr std::size_t longest_character = 4;
+    std::size_t whole = io::utf8_prefix(waiting_);
+    if (waiting_.size() - whole >= longest_character) whole = waiting_.size();  // no UTF-8 at all
+    put(whole);
+  }
+  std::string finish() {
+    put(waiting_.size());
+    return std::move(text_);
+  }
+
+ private:
+  void put(std::size_t count) {
+    if (written_ && count > 0) written_(waiting_.substr(0, count));
+    waiting_.erase(0, count);
+  }
+
+  const std::function<void(const std::string&)>& written_;
+  std::string text_, waiting_;
+};
+
+}  // namespace
+
 std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer,
-                     std::int64_t block, const GenerateOptions& options) {
+                     std::int64_t block, const GenerateOptions& options,
+                     const std::function<void(const std::string&)>& written) {
   const NoGrad off;
   data::Tokens tokens = tokenizer.encode(options.prompt);
-  const bool has_prompt = !tokens.empty();
-  if (!has_prompt) tokens.push_back(0);
+  Pieces pieces(written);
+  pieces.add(tokenizer.decode(tokens));
+  if (tokens.empty())
+    tokens.push_back(0);  // something to begin with, which is not part of the text
   data::Draws draws(options.seed, 0, 0);
   for (std::int64_t k = 0; k < options.tokens; ++k) {
     tokens.push_back(choose(next_logits(model, tokens, block, options), options, draws));
+    pieces.add(tokenizer.decode({tokens.back()}));
   }
-  if (!has_prompt) tokens.erase(tokens.begin());
-  return tokenizer.decode(tokens);
+  return pieces.finish();
 }
 
 void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Let a network that learned a text write");
   static std::string run;
   static GenerateOptions options;
-  command->add_option("run", run, "The run's directory")->required();
+  constexpr std::int64_t highest = std::int64_t{1} << 30;
+  command->add_option("run", run, "The run's directory")->required()->check(not_empty());
   command->add_option("--prompt", options.prompt, "How it begins");
   command->add_option("--tokens", options.tokens, "How many tokens are written")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+      ->check(number_between(std::int64_t{0}, highest, "a whole number, 0 to 2^30"));
   command
       ->add_option("--temperature", options.temperature, "0: always the likeliest; 1: as learned")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(number_between(0.0, 100.0, "a number, 0 to 100"));
   command->add_option("--top-k", options.top_k, "Only the k likeliest; 0: all")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+      ->check(number_between(std::int64_t{0}, highest, "a whole number, 0 to 2^30"));
   command->add_option("--seed", options.seed, "Another seed, another text")
-      ->check([](const std::string& text) {
-        return text.starts_with('-') ? "--seed is " + text + " (allowed: 0 or more)" : "";
-      });
+      ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(),
+                             "a whole number below 2^64"));
   command->footer(
       "Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
   command->callback([] {
     const Trained trained = load_trained(run);
     if (!trained.language.tokenizer) {
-      throw ValueError("'" + run + "' learned " + trained.recipe.dataset +
-                       ", not a text; 'extensor predict' shows what it sees");
+      throw ValueError(io::in_quotes(run) + " learned " + trained.recipe.dataset +
+                       ", not a text; " + command_line({"predict", run, "PICTURE.png"}) +
+                       " shows what it sees");
     }
-    std::cout << generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options)
-              << '\n';
+    generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options,
+             [](const std::string& piece) {
+               std::cout << piece;
+               flush_output();
+             });
+    std::cout << '\n';
   });
 }
 

@@ -4,6 +4,7 @@
 #include <extensor/extensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace extensor::cli {
@@ -16,8 +17,10 @@ struct GenerateOptions {
   std::uint64_t seed = 0;
 };
 
-// The prompt and what follows. ValueError for a prompt that has no tokens for a character.
+// The prompt and what follows. `written` is called with each piece of whole characters as it comes.
+// ValueError for a prompt that has no tokens for a character.
 std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer,
-                     std::int64_t block, const GenerateOptions& options);
+                     std::int64_t block, const GenerateOptions& options,
+                     const std::function<void(const std::string&)>& written = {});
 
 }  // namespace extensor::cli

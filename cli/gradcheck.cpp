@@ -2,6 +2,7 @@
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -48,7 +49,13 @@ void run(const std::vector<std::string>& words, bool json, bool verbose) {
     count += op_database::count_checks(*selected.back(), options);
   }
   Totals all;
-  std::vector<std::vector<std::string>> rows = {{"op", "cases", "passed", "worst error (float64)"}};
+  std::size_t widest = 0;
+  for (const Op* op : selected) widest = std::max(widest, op->name.size());
+  std::optional<TableWriter> rows;
+  if (!json) {
+    rows.emplace(std::vector<std::string>{"op", "cases", "passed", "worst error (float64)"},
+                 std::vector<std::size_t>{widest});
+  }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   const auto start = std::chrono::steady_clock::now();
   {
@@ -72,8 +79,11 @@ void run(const std::vector<std::string>& words, bool json, bool verbose) {
                     << short_number(result.error) << '\n';
         }
       });
-      rows.push_back({op->name, std::to_string(totals.cases), std::to_string(totals.passed),
-                      short_number(totals.worst_float64)});
+      if (rows) {
+        progress.clear();
+        rows->add({op->name, std::to_string(totals.cases), std::to_string(totals.passed),
+                   short_number(totals.worst_float64)});
+      }
       list.push_back(as_json(op->name, totals));
       all.cases += totals.cases;
       all.passed += totals.passed;
@@ -91,7 +101,7 @@ void run(const std::vector<std::string>& words, bool json, bool verbose) {
                      .dump(2)
               << '\n';
   } else {
-    std::cout << table(rows) << '\n';
+    std::cout << '\n';
     for (const std::string& failure : all.failures) std::cout << "FAIL  " << failure << '\n';
     char rate[16];
     std::snprintf(rate, sizeof rate, "%.2f",

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/fingerprint.h"
 #include "cli/recipe.h"
+#include "cli/run_directory.h"
 
 namespace extensor::cli {
 
@@ -32,23 +34,8 @@ struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
   data::LabelledImages shown;  // pictures that are held out, as they are
   Language language;
+  Fingerprint fingerprint;
 };
-
-// Where a run's directory has its parts.
-struct RunDirectory {
-  std::filesystem::path path;
-  std::filesystem::path config() const { return path / "config.json"; }
-  std::filesystem::path log() const { return path / "log.jsonl"; }
-  std::filesystem::path checkpoints() const { return path / "checkpoints"; }
-  std::filesystem::path weights() const { return path / "model.safetensors"; }
-  std::filesystem::path best() const { return path / "best.safetensors"; }
-  std::filesystem::path pictures() const { return path / "pictures.json"; }
-  std::filesystem::path tokenizer() const { return path / "tokenizer.json"; }
-  std::filesystem::path report() const { return path / "report.html"; }
-};
-
-// As a whole or not at all.
-void write_text(const std::filesystem::path& path, const std::string& text);
 
 void save_language(const Language& language, const RunDirectory& directory);
 // FormatError, IoError.
@@ -57,9 +44,10 @@ Language load_language(const Recipe& recipe, const RunDirectory& directory);
 std::vector<data::Transform> steps_of(const Pictures& pictures);
 
 // `language`: of a run that there is already; without one it is found in the data. With
-// `all_held_out` nothing is to be learned from it. ValueError, IoError, FormatError.
+// `all_held_out` all of it is for evaluation. ValueError, IoError, FormatError, and what `check`
+// throws.
 Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt,
-               bool all_held_out = false);
+               bool all_held_out = false, const FingerprintCheck& check = {});
 // "3,000 pictures to learn from, 500 held out; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
 std::string described(const Data& data);
 
@@ -74,11 +62,6 @@ struct Schedule {
   optim::LRScheduler* whole = nullptr;  // null: the rate stays
 };
 Schedule make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps);
-
-// IoError unless it is the directory of a run.
-void check_run(const RunDirectory& directory);
-// The best weights; the last, where none were evaluated. IoError where there are none.
-std::filesystem::path trained_weights(const RunDirectory& directory);
 
 // A model of a run that there is, with those weights.
 struct Trained {

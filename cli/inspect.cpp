@@ -1,17 +1,24 @@
 // extensor inspect: what is in a file of tensors.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/ingredients.h"
 #include "cli/tensor_files.h"
+#include "cli/tensor_values.h"
 #include "cli/terminal.h"
+#include "cli/validators.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
 TensorFile load_tensors(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) throw IoError("there is no file '" + path.string() + "'");
+  if (!std::filesystem::exists(path)) {
+    throw IoError("there is no file " + io::in_quotes(path.native()));
+  }
   if (std::filesystem::is_directory(path)) {
     const RunDirectory run{path};
     check_run(run);
@@ -24,66 +31,70 @@ TensorFile load_tensors(const std::filesystem::path& path) {
     Safetensors file = load_safetensors(path, {.mmap = true});
     return {std::move(file.tensors), std::move(file.metadata)};
   }
-  throw ValueError("'" + path.string() + "' ends with '" + ending +
-                   "' (allowed: .safetensors, .npy, .npz, or a run's directory)");
+  throw ValueError(io::in_quotes(path.native()) + " ends with " + io::in_quotes(ending) +
+                   " (allowed: .safetensors, .npy, .npz, or a run's directory)");
 }
 
 namespace {
 
-// What numbers are like: NaN and infinities are counted apart.
+constexpr std::size_t bins = 16;
+
+// Of the finite numbers; NaN and infinities are counted apart.
 struct Statistics {
   double least = NAN, most = NAN, mean = NAN, deviation = NAN;
-  std::int64_t not_finite = 0;
-  std::vector<double> finite;
+  std::int64_t finite = 0, not_finite = 0;
+  std::array<std::size_t, bins> counts{};  // in equal ranges from the least to the most
 };
+
+// Reads the elements twice, where they lie: a copy of them may not fit into memory.
+template <class Element>
+Statistics statistics_of(std::span<const Element> elements) {
+  Statistics result;
+  double least = INFINITY, most = -INFINITY, sum = 0;
+  for (const Element element : elements) {
+    const double value = number_of(element);
+    if (!std::isfinite(value)) continue;
+    ++result.finite;
+    sum += value;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  result.not_finite = std::ssize(elements) - result.finite;
+  if (result.finite == 0) return result;
+  result.least = least;
+  result.most = most;
+  result.mean = sum / static_cast<double>(result.finite);
+  // Halved, because the range of float64 numbers may not be one.
+  const double half_range = most / 2 - least / 2;
+  const double scale = half_range > 0 ? static_cast<double>(bins) / 2 / half_range : 0;
+  double squares = 0;
+  for (const Element element : elements) {
+    const double value = number_of(element);
+    if (!std::isfinite(value)) continue;
+    const double from_mean = value - result.mean;
+    squares += from_mean * from_mean;
+    const double at = half_range > 0 ? (value / 2 - least / 2) * scale * 2 : bins / 2.0;
+    ++result.counts[std::min(bins - 1, static_cast<std::size_t>(at))];
+  }
+  result.deviation = std::sqrt(squares / static_cast<double>(result.finite));
+  return result;
+}
 
 Statistics statistics_of(const Tensor& tensor) {
   Statistics result;
-  const auto values = tensor.to(float64).to_vector<double>();
-  result.finite.reserve(values.size());
-  double sum = 0;
-  for (const double value : values) {
-    if (std::isfinite(value)) {
-      result.finite.push_back(value);
-      sum += value;
-    }
-  }
-  result.not_finite = std::ssize(values) - std::ssize(result.finite);
-  if (result.finite.empty()) return result;
-  const auto count = static_cast<double>(result.finite.size());
-  result.mean = sum / count;
-  double squares = 0;
-  for (const double value : result.finite) squares += (value - result.mean) * (value - result.mean);
-  result.deviation = std::sqrt(squares / count);
-  const auto [least, most] = std::ranges::minmax(result.finite);
-  result.least = least;
-  result.most = most;
+  visit_elements(tensor, [&](auto elements) { result = statistics_of(elements); });
   return result;
 }
 
 constexpr const char* heights[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-// How many numbers are in each of equal ranges from the least to the most.
-std::vector<std::size_t> histogram(const Statistics& of, std::size_t bins) {
-  std::vector<std::size_t> counts(bins);
-  const double range = of.most - of.least;
-  for (const double value : of.finite) {
-    const double at = range > 0 ? (value - of.least) / range : 0.5;
-    ++counts[std::min(bins - 1, static_cast<std::size_t>(at * static_cast<double>(bins)))];
-  }
-  return counts;
-}
-
-constexpr std::size_t bins = 16;
-
 // One line of blocks.
 std::string small_histogram(const Statistics& of) {
-  if (of.finite.empty()) return "";
-  const std::vector<std::size_t> counts = histogram(of, bins);
-  const std::size_t highest = *std::ranges::max_element(counts);
+  if (of.finite == 0) return "";
+  const std::size_t highest = *std::ranges::max_element(of.counts);
   std::string text;
-  for (const std::size_t count : counts) {
-    // What is there at all is seen.
+  for (const std::size_t count : of.counts) {
+    // A bin with any number at all is visible.
     text += heights[count == 0 ? 0 : std::max<std::size_t>(1, count * 8 / highest)];
   }
   return text;
@@ -91,16 +102,15 @@ std::string small_histogram(const Statistics& of) {
 
 void print_histogram(const Statistics& of) {
   constexpr std::size_t width = 50;
-  if (of.finite.empty()) return;
-  const std::vector<std::size_t> counts = histogram(of, bins);
-  const std::size_t highest = *std::ranges::max_element(counts);
+  if (of.finite == 0) return;
+  const std::size_t highest = *std::ranges::max_element(of.counts);
   for (std::size_t k = 0; k < bins; ++k) {
     std::string bar;
-    for (std::size_t i = 0; i < counts[k] * width / highest; ++i) bar += "█";
+    for (std::size_t i = 0; i < of.counts[k] * width / highest; ++i) bar += "█";
     char line[64];
     std::snprintf(line, sizeof line, "%12.4g  ",
                   of.least + (of.most - of.least) * static_cast<double>(k) / bins);
-    std::cout << line << bar << (bar.empty() ? "" : " ") << counts[k] << '\n';
+    std::cout << line << bar << (bar.empty() ? "" : " ") << of.counts[k] << '\n';
   }
 }
 
@@ -111,39 +121,50 @@ std::string shape_text(const Tensor& tensor) {
   return text.empty() ? "scalar" : text;
 }
 
+// The tensors that the words name, in the order of the file; all without words.
+NamedTensors wanted_tensors(const NamedTensors& tensors, const std::vector<std::string>& words) {
+  if (words.empty()) return tensors;
+  std::vector<std::string> names;
+  names.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  const std::vector<std::string> list = chosen(words, names, "tensor");
+  const std::set<std::string> wanted(list.begin(), list.end());
+  NamedTensors found;
+  for (const auto& [name, tensor] : tensors) {
+    if (wanted.contains(name)) found.emplace_back(name, tensor);
+  }
+  return found;
+}
+
 void run(const std::string& path, const std::vector<std::string>& words) {
   const TensorFile file = load_tensors(path);
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : file.tensors) names.push_back(name);
-  const std::vector<std::string> wanted = chosen(words, names, "tensor");
+  const NamedTensors tensors = wanted_tensors(file.tensors, words);
   for (const auto& [key, value] : file.metadata) {
-    if (key.starts_with("checksum")) continue;
-    std::cout << key << ": " << value.substr(0, 100) << (value.size() > 100 ? " …" : "") << '\n';
+    if (key.starts_with("checksum")) continue;  // of a checkpoint
+    std::cout << io::printable(key) << ": " << io::printable(value.substr(0, 100))
+              << (value.size() > 100 ? " …" : "") << '\n';
   }
   std::vector<std::vector<std::string>> rows{
       {"name", "dtype", "shape", "least", "most", "mean", "deviation", "histogram"}};
+  rows.reserve(tensors.size() + 1);
   std::int64_t elements = 0;
   std::size_t bytes = 0;
-  for (const auto& [name, tensor] : file.tensors) {
-    if (std::ranges::find(wanted, name) == wanted.end()) continue;
+  Statistics of;
+  for (const auto& [name, tensor] : tensors) {
     elements += tensor.numel();
     bytes += tensor.nbytes();
-    const Statistics of = statistics_of(tensor);
-    const auto text = [&](double value) { return of.finite.empty() ? "" : short_number(value); };
+    of = statistics_of(tensor);
+    const auto text = [&](double value) { return of.finite == 0 ? "" : short_number(value); };
     rows.push_back({name, extensor::name(tensor.dtype()), shape_text(tensor), text(of.least),
                     text(of.most), text(of.mean), text(of.deviation), small_histogram(of)});
     if (of.not_finite != 0) rows.back().push_back(std::to_string(of.not_finite) + " not finite");
   }
-  std::cout << table(rows) << counted(std::ssize(wanted), "tensor") << ", "
+  std::cout << table(rows) << counted(std::ssize(tensors), "tensor") << ", "
             << counted(elements, "element") << ", "
             << counted(static_cast<std::int64_t>(bytes), "byte") << '\n';
   if (words.size() == 1) {
-    for (const auto& [name, tensor] : file.tensors) {
-      if (name == wanted.front()) {
-        std::cout << '\n';
-        print_histogram(statistics_of(tensor));
-      }
-    }
+    std::cout << '\n';
+    print_histogram(of);
   }
 }
 
@@ -155,7 +176,8 @@ void add_inspect_command(CLI::App& app) {
   static std::string path;
   static std::vector<std::string> words;
   command->add_option("file", path, "A .safetensors, .npy or .npz file, or a run's directory")
-      ->required();
+      ->required()
+      ->check(not_empty());
   command->add_option("tensor", words, "Only these; of a single one, a histogram too");
   command->footer("Example:\n  extensor inspect runs/digits-lenet conv1.weight");
   command->callback([] { run(path, words); });

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -10,37 +12,57 @@ namespace extensor::cli {
 
 namespace {
 
-std::atomic<bool> was_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+constexpr std::array<int, 3> ending = {SIGINT, SIGTERM, SIGHUP};
 
-// Only what a signal handler may do: a flag, and a line written as it stands.
+std::atomic<int> first_signal{0};
+std::array<std::atomic<bool>, ending.size()> seen{};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+// The actions that the watch replaced; SIGPIPE is the last.
+std::array<struct sigaction, ending.size() + 1> replaced;
+
+// Only what a signal handler may do: flags, and a line written as it stands.
 void handle(int signal) {
-  if (was_requested.exchange(true)) {
+  const int error = errno;
+  int none = 0;
+  const bool is_first = first_signal.compare_exchange_strong(none, signal);
+  for (std::size_t k = 0; k < ending.size(); ++k) {
+    if (ending[k] != signal || !seen[k].exchange(true) || signal == SIGHUP) continue;
     std::signal(signal, SIG_DFL);
     std::raise(signal);
     return;
   }
   constexpr std::string_view text = "\nextensor: ending after this step; again to end at once\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  if (is_first) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+  errno = error;
 }
 
 }  // namespace
 
 InterruptWatch::InterruptWatch() {
-  was_requested = false;
+  first_signal = 0;
+  for (auto& one : seen) one = false;
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (std::size_t k = 0; k < ending.size(); ++k) {
+    sigaction(ending[k], nullptr, &replaced[k]);
+    if (replaced[k].sa_handler != SIG_IGN) sigaction(ending[k], &action, nullptr);
+  }
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigemptyset(&ignore.sa_mask);
+  sigaction(SIGPIPE, &ignore, &replaced.back());
 }
 
 InterruptWatch::~InterruptWatch() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (std::size_t k = 0; k < ending.size(); ++k) sigaction(ending[k], &replaced[k], nullptr);
+  sigaction(SIGPIPE, &replaced.back(), nullptr);
 }
 
-bool InterruptWatch::requested() { return was_requested; }
+int InterruptWatch::signal() { return first_signal; }
 
 }  // namespace extensor::cli

@@ -1,22 +1,10 @@
-// What a model reads and writes, in the run's directory.
-#include <fstream>
-#include <nlohmann/json.hpp>
-
+// The size, mean, deviation and classes of images and the tokens of a text, in the run's directory.
 #include "cli/ingredients.h"
+#include "cli/json_file.h"
 
 namespace extensor::cli {
 
 namespace {
-
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) {
-    throw IoError("'" + path.string() + "' cannot be read");
-  }
-  auto json = nlohmann::json::parse(stream, nullptr, false);
-  if (json.is_discarded()) throw FormatError("'" + path.string() + "' is no JSON");
-  return json;
-}
 
 Pictures read_pictures(const std::filesystem::path& path) {
   const nlohmann::json json = read_json(path);
@@ -45,16 +33,6 @@ std::int64_t Language::outputs() const {
   return tokenizer ? tokenizer->size() : std::ssize(pictures->classes);
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  std::error_code error;
-  if (stream) std::filesystem::rename(temporary, path, error);
-  if (!stream || error) throw IoError("'" + path.string() + "' cannot be written");
-}
-
 void save_language(const Language& language, const RunDirectory& directory) {
   if (language.tokenizer) {
     language.tokenizer->save(directory.tokenizer());
@@ -64,9 +42,7 @@ void save_language(const Language& language, const RunDirectory& directory) {
   const nlohmann::ordered_json json{{"channels", of.channels},   {"height", of.height},
                                     {"width", of.width},         {"mean", of.mean},
                                     {"deviation", of.deviation}, {"classes", of.classes}};
-  // Names of directories may be any bytes.
-  write_text(directory.pictures(),
-             json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_json(directory.pictures(), json);
 }
 
 Language load_language(const Recipe& recipe, const RunDirectory& directory) {

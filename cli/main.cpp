@@ -3,7 +3,10 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/program.h"
 #include "cli/terminal.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 namespace {
@@ -24,24 +27,39 @@ std::vector<std::string> known_words(const CLI::App& command) {
   return words;
 }
 
-// What CLI11 did not understand, with the word that was probably meant.
+// Help texts are written with "extensor"; the reader may have started the tool by another name.
+void name_program(CLI::App& command) {
+  std::string text = command.get_footer();
+  for (const std::string_view before : {"  ", "'"}) {
+    const std::string from = std::string(before) + "extensor ";
+    const std::string to = std::string(before) + shell_word(program()) + " ";
+    for (std::size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  }
+  command.footer(text);
+  for (CLI::App* one : command.get_subcommands({})) name_program(*one);
+}
+
+// Says what CLI11 did not understand, with the word that was probably meant.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
   const CLI::App& command = chosen_command(app);
   const std::vector<std::string> rest = app.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
-    std::cerr << "extensor: unknown '" << rest.front() << "'"
+    std::cerr << "extensor: unknown " << io::in_quotes(rest.front())
               << did_you_mean(rest.front(), known_words(command)) << '\n';
   } else {
     std::cerr << "extensor: " << error.what() << '\n';
   }
-  std::cerr << "'extensor" << (&command == &app ? "" : " " + command.get_name())
-            << " --help' shows what there is.\n";
+  std::cerr << "'" << shell_word(program()) << (&command == &app ? "" : " " + command.get_name())
+            << " --help' lists the options.\n";
   return 2;
 }
 
 int run(int count, char** words) {
-  CLI::App app("ExTensor: tensors and neural networks, every gradient checked.", "extensor");
+  CLI::App app("ExTensor: tensors and neural networks, every gradient checked.", program());
   app.set_version_flag("--version", std::string("extensor ") + version());
   app.set_help_flag("-h,--help", "Show this text");
   app.footer(
@@ -67,6 +85,7 @@ int run(int count, char** words) {
   add_gradcheck_command(app);
   add_accuracy_command(app);
   add_devices_command(app);
+  name_program(app);
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {
@@ -81,10 +100,17 @@ int run(int count, char** words) {
 }  // namespace extensor::cli
 
 int main(int count, char** words) {
+  using namespace extensor::cli;
+  open_standard_descriptors();
+  escape_output();
+  set_program(count > 0 ? words[0] : nullptr);
+  int code = 0;
   try {
-    return extensor::cli::run(count, words);
+    code = run(count, words);
+    flush_output();
+    return code;
   } catch (const std::exception& error) {
     std::cerr << "extensor: " << error.what() << '\n';
-    return 1;
+    return code == 0 ? 1 : code;
   }
 }

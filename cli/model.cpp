@@ -85,26 +85,6 @@ Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_
   return schedule;
 }
 
-void check_run(const RunDirectory& directory) {
-  const std::string path = directory.path.string();
-  if (!std::filesystem::exists(directory.path))
-    throw IoError("there is no directory '" + path + "'");
-  if (!std::filesystem::exists(directory.config())) {
-    throw IoError("'" + path + "' is no run's directory: it has no config.json");
-  }
-}
-
-std::filesystem::path trained_weights(const RunDirectory& directory) {
-  for (const auto& path : {directory.best(), directory.weights()}) {
-    if (std::filesystem::exists(path)) return path;
-  }
-  const std::string path = directory.path.string();
-  throw IoError("'" + path +
-                "' has no weights yet: the run was neither evaluated nor ended so far (extensor "
-                "train --resume " +
-                path + ")");
-}
-
 Trained load_trained(const std::filesystem::path& path) {
   RunDirectory directory{path};
   check_run(directory);

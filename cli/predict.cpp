@@ -1,11 +1,15 @@
 // extensor predict: what a trained network makes of pictures, or of the beginning of a text.
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/ingredients.h"
+#include "cli/output.h"
 #include "cli/terminal.h"
+#include "cli/validators.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -15,6 +19,7 @@ struct Request {
   std::string run;
   std::vector<std::string> inputs;
   std::int64_t top = 3;
+  std::optional<std::int64_t> max_pixels;  // without it, as the run has it
   bool invert = false;
 };
 
@@ -39,15 +44,16 @@ std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& i
     const std::size_t before = list.size();
     add_pictures(input, list);
     if (list.size() == before) {
-      throw ValueError("'" + input + "' has no pictures (allowed: .png, .pgm, .ppm)");
+      throw ValueError(io::in_quotes(input) + " has no pictures (allowed: .png, .pgm, .ppm)");
     }
   }
   return list;
 }
 
 // The picture as the network read its like.
-Tensor prepared(const std::filesystem::path& path, const Pictures& how, bool invert) {
-  Tensor picture = data::load_image(path);
+Tensor prepared(const std::filesystem::path& path, const Pictures& how, bool invert,
+                std::int64_t max_pixels) {
+  Tensor picture = data::load_image(path, {.max_pixels = max_pixels});
   if (invert) picture = (255 - picture.to(int32)).to(uint8);
   if (how.channels == 3 && picture.shape()[0] == 1) {
     picture = concatenate({picture, picture, picture}, 0);
@@ -71,7 +77,7 @@ std::string likeliest(const Tensor& logits, const std::vector<std::string>& clas
   for (std::size_t k = 0; k < std::min(order.size(), static_cast<std::size_t>(top)); ++k) {
     char part[32];
     std::snprintf(part, sizeof part, " %.1f %%", 100 * parts[order[k]]);
-    text += (k == 0 ? "" : "   ") + classes.at(order[k]) + part;
+    text += (k == 0 ? "" : "   ") + io::printable(classes.at(order[k])) + part;
   }
   return text;
 }
@@ -85,21 +91,29 @@ void run(const Request& request) {
       options.prompt = prompt;
       options.temperature = 0;
       options.tokens = 100;
-      std::cout << generate(trained.model, *trained.language.tokenizer, trained.recipe.block,
-                            options)
-                << '\n';
+      generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options,
+               [](const std::string& piece) {
+                 std::cout << piece;
+                 flush_output();
+               });
+      std::cout << '\n';
     }
     return;
   }
   const Pictures& how = *trained.language.pictures;
   const std::vector<std::filesystem::path> paths = pictures_of(request.inputs);
+  std::vector<std::string> names;
   std::size_t longest = 0;
-  for (const std::filesystem::path& path : paths) longest = std::max(longest, path.string().size());
   for (const std::filesystem::path& path : paths) {
-    const Tensor logits = trained.model(prepared(path, how, request.invert));
-    const std::string name = path.string();
-    std::cout << name << std::string(longest - name.size() + 2, ' ')
+    names.push_back(io::printable(path.native()));
+    longest = std::max(longest, names.back().size());
+  }
+  const std::int64_t max_pixels = request.max_pixels.value_or(trained.recipe.max_pixels);
+  for (std::size_t k = 0; k < paths.size(); ++k) {
+    const Tensor logits = trained.model(prepared(paths[k], how, request.invert, max_pixels));
+    std::cout << names[k] << std::string(longest - names[k].size() + 2, ' ')
               << likeliest(logits[{0}], how.classes, request.top) << '\n';
+    flush_output();
   }
 }
 
@@ -109,13 +123,17 @@ void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "predict", "Show what a network sees in pictures, or how it continues a text");
   static Request request;
-  command->add_option("run", request.run, "The run's directory")->required();
+  command->add_option("run", request.run, "The run's directory")->required()->check(not_empty());
   command
       ->add_option("input", request.inputs,
                    "Pictures (PNG, PGM, PPM) or directories of them; texts to continue")
       ->required();
   command->add_option("--top", request.top, "How many classes are shown")
-      ->check(CLI::Range(1, 1000));
+      ->check(number_between(std::int64_t{1}, std::int64_t{1000}, "a whole number, 1 to 1000"));
+  command
+      ->add_option("--max-pixels", request.max_pixels,
+                   "Refuse pictures with more pixels; without it, what the run was told")
+      ->check(number_between(std::int64_t{1}, std::int64_t{1} << 40, "a whole number, 1 to 2^40"));
   command->add_flag("--invert", request.invert,
                     "Dark on light, where the network knows light on dark");
   command->footer(

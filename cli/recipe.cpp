@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "cli/json_file.h"
 #include "cli/terminal.h"
+#include "cli/validators.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -24,7 +24,7 @@ std::string flag_of(std::string name) {
 
 [[noreturn]] void refuse(const std::string& name, const std::string& text,
                          const std::string& allowed) {
-  throw ValueError(flag_of(name) + " is '" + text + "' (allowed: " + allowed + ")");
+  throw ValueError(flag_of(name) + " is " + io::in_quotes(text) + " (allowed: " + allowed + ")");
 }
 
 std::string text_of(const std::string& value) { return value; }
@@ -33,14 +33,6 @@ template <class Number>
 std::string text_of(Number value) {
   char digits[32];
   return {digits, std::to_chars(std::begin(digits), std::end(digits), value).ptr};
-}
-
-template <class Number>
-bool read_number(const std::string& name, const std::string& text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec == std::errc::result_out_of_range) refuse(name, text, "a smaller number");
-  return result.ec == std::errc() && result.ptr == end && !text.empty();
 }
 
 void read(const std::string&, const std::string& text, std::string& value) { value = text; }
@@ -54,13 +46,17 @@ void read(const std::string& name, const std::string& text, bool& value) {
   }
 }
 void read(const std::string& name, const std::string& text, std::int64_t& value) {
-  if (!read_number(name, text, value) || value < 0) refuse(name, text, "a whole number, 0 or more");
+  const Parsed parsed = parse_number(text, value);
+  if (parsed == Parsed::out_of_range) refuse(name, text, "a smaller number");
+  if (parsed != Parsed::number || value < 0) refuse(name, text, "a whole number, 0 or more");
 }
 void read(const std::string& name, const std::string& text, std::uint64_t& value) {
-  if (!read_number(name, text, value)) refuse(name, text, "a whole number below 2^64");
+  if (parse_number(text, value) != Parsed::number) {
+    refuse(name, text, "a whole number below 2^64");
+  }
 }
 void read(const std::string& name, const std::string& text, double& value) {
-  if (!read_number(name, text, value) || !(value >= 0) || value > 1e300) {
+  if (parse_number(text, value) != Parsed::number || !(value >= 0) || value > 1e300) {
     refuse(name, text, "a number, 0 or more");
   }
 }
@@ -75,7 +71,7 @@ void apply(const GivenFields& given, Recipe& recipe) {
   });
   for (const auto& [name, text] : given) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw ValueError("there is no '" + name + "'" + did_you_mean(name, names));
+      throw ValueError("there is no " + io::in_quotes(name) + did_you_mean(name, names));
     }
   }
 }
@@ -90,8 +86,8 @@ void check_word(const std::string& name, const std::string& word,
   for (const std::string& one : words) all += (all.empty() ? "" : ", ") + one;
   const std::string what = name == "dataset" ? "dataset" : flag_of(name);
   if (word.empty()) throw ValueError("which " + what + "? (" + all + ")");
-  throw ValueError(what + " is '" + word + "'" + did_you_mean(word, words) + " (allowed: " + all +
-                   ")");
+  throw ValueError(what + " is " + io::in_quotes(word) + did_you_mean(word, words) +
+                   " (allowed: " + all + ")");
 }
 
 void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
@@ -102,8 +98,26 @@ void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
 void check_at_most(const char* name, std::int64_t value, std::int64_t most) {
   if (value > most) refuse(name, std::to_string(value), "at most " + std::to_string(most));
 }
+void check_part(const char* name, double value) {
+  if (!(value < 1)) refuse(name, text_of(value), "0 or more, below 1");
+}
+
+// Counts above this are mistakes, and below it products of two of them do not overflow.
+constexpr std::int64_t highest_count = 1'000'000'000;
+
+void check_any(const char* name, std::int64_t value) {
+  if (std::string_view(name) != "max_pixels") check_at_most(name, value, highest_count);
+}
+void check_any(const char* name, const std::string& value) {
+  // config.json keeps it.
+  if (!io::is_utf8(value)) refuse(name, value, "UTF-8");
+}
+void check_any(const char*, std::uint64_t) {}
+void check_any(const char*, double) {}
+void check_any(const char*, bool) {}
 
 void check(const Recipe& r) {
+  visit_fields(r, [](const char* name, const auto& field, const char*) { check_any(name, field); });
   check_word("optimizer", r.optimizer, {"adamw", "adam", "sgd", "rmsprop", "lion"});
   check_word("schedule", r.schedule, {"constant", "cosine", "one-cycle"});
   check_word("precision", r.precision, {"float32", "bfloat16"});
@@ -117,11 +131,16 @@ void check(const Recipe& r) {
   check_at_least("width", r.width, 1);
   check_at_least("vocabulary", r.vocabulary, 256);
   check_at_least("keep_checkpoints", r.keep_checkpoints, 1);
+  check_at_least("max_pixels", r.max_pixels, 1);
+  check_at_most("max_pixels", r.max_pixels, std::int64_t{1} << 40);
+  check_at_most("layers", r.layers, 10'000);
   check_at_most("threads", r.threads, 1024);
   check_at_most("workers", r.workers, 1024);
   check_at_most("side", r.side, 4096);
   if (!(r.lr > 0)) refuse("lr", text_of(r.lr), "a number above 0");
-  if (!(r.dropout < 1)) refuse("dropout", text_of(r.dropout), "0 or more, below 1");
+  check_part("momentum", r.momentum);
+  check_part("beta2", r.beta2);
+  check_part("dropout", r.dropout);
   if (r.model == "transformer" && r.width % r.heads != 0) {
     throw ValueError("--width is " + std::to_string(r.width) + " and --heads " +
                      std::to_string(r.heads) + " (allowed: a width that the heads divide)");
@@ -169,16 +188,19 @@ std::string usual_model(const std::string& dataset) {
 }  // namespace
 
 Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
-  const auto given = [&](const char* name) -> std::string {
+  const auto given = [&](const char* name, const std::string& otherwise) {
     for (const GivenFields* fields : {&command_line, &file}) {
       if (const auto found = fields->find(name); found != fields->end()) return found->second;
     }
-    return {};
+    return otherwise;
   };
-  const std::string dataset = given("dataset");
+  const std::string dataset = given("dataset", "");
   check_word("dataset", dataset, datasets);
-  std::string model = given("model");
-  if (model.empty()) model = usual_model(dataset);
+  const std::string model = given("model", usual_model(dataset));
+  if (const auto path = command_line.find("data");
+      path != command_line.end() && path->second.empty()) {
+    refuse("data", "", "a directory or a file");
+  }
   const bool reads_text = dataset == "text";
   check_word("model", model, {"mlp", "lenet", "resnet18", "vgg16", "transformer"});
   if (reads_text != (model == "transformer")) {
@@ -195,27 +217,12 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
 }
 
 GivenFields read_fields(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!std::filesystem::exists(path)) throw IoError("there is no file '" + path.string() + "'");
-  if (!stream || std::filesystem::is_directory(path)) {
-    throw IoError("'" + path.string() + "' cannot be read");
-  }
-  constexpr std::streamsize most = 1 << 20;
-  std::string text(static_cast<std::size_t>(most), '\0');
-  stream.read(text.data(), most);
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  nlohmann::json file;
-  try {
-    file = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw FormatError("'" + path.string() + "' is no JSON object: " + error.what());
-  }
-  if (!file.is_object()) throw FormatError("'" + path.string() + "' is no JSON object");
   GivenFields fields;
+  const nlohmann::json file = read_json(path);
   for (const auto& [name, value] : file.items()) {
     if (value.is_structured() || value.is_null()) {
-      throw FormatError("'" + path.string() + "': '" + name + "' is " + value.dump().substr(0, 40) +
-                        " (allowed: a number, a string, true or false)");
+      throw FormatError(io::in_quotes(path.native()) + ": " + io::in_quotes(name) + " is " +
+                        value.type_name() + " (allowed: a number, a string, true or false)");
     }
     fields[name] = value.is_string()         ? value.get<std::string>()
                    : value.is_number_float() ? text_of(value.get<double>())
@@ -232,11 +239,11 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe)
   return fields;
 }
 
-std::string to_json(const Recipe& recipe) {
+nlohmann::ordered_json json_of(const Recipe& recipe) {
   nlohmann::ordered_json json;
   visit_fields(recipe,
                [&](const char* name, const auto& field, const char*) { json[name] = field; });
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json;
 }
 
 }  // namespace extensor::cli

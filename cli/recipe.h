@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@ inline constexpr std::int64_t usual_side = 64;
 
 struct Recipe {
   std::string dataset, data, model;
-  std::int64_t examples = 0, side = 0;
+  std::int64_t examples = 0, side = 0, max_pixels = std::int64_t{1} << 26;
   std::int64_t epochs = 5, steps = 0, batch_size = 64, accumulate = 1;
   std::string optimizer = "adamw", schedule = "one-cycle";
   double lr = 2e-3, weight_decay = 0.01, momentum = 0.9, beta2 = 0.999;
@@ -40,6 +41,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("examples", r.examples, "how many to learn from; 0: all that are not held out");
   visit("side", r.side,
         "height and width of your own pictures; 0: as the first is, or 64 where it is larger");
+  visit("max_pixels", r.max_pixels, "refuse image files of your own with more pixels than this");
   visit("epochs", r.epochs, "how often each example is seen");
   visit("steps", r.steps, "end after so many steps; 0: with the epochs");
   visit("batch_size", r.batch_size, "examples in a batch");
@@ -78,11 +80,12 @@ using GivenFields = std::map<std::string, std::string>;
 // word for one that is mistyped.
 Recipe make_recipe(const GivenFields& file, const GivenFields& command_line);
 
-// The fields of a JSON object in a file. FormatError, IoError.
+// The fields of a JSON object in a file. FormatError, also for a key that is there twice; IoError,
+// also for what is no regular file.
 GivenFields read_fields(const std::filesystem::path& path);
 
 // Every field, in the order of the list.
 std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe);
-std::string to_json(const Recipe& recipe);
+nlohmann::ordered_json json_of(const Recipe& recipe);
 
 }  // namespace extensor::cli

@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 #include <numeric>
+
+#include "cli/output.h"
+#include "io/text.h"
 
 namespace extensor::cli {
 
@@ -41,7 +45,10 @@ std::size_t width(const std::string& cell) {
 
 }  // namespace
 
-Progress::Progress(std::int64_t total) : total_(total), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::int64_t total)
+    : total_(total), last_shown_(milliseconds_now()), terminal_(isatty(STDERR_FILENO) != 0) {
+  if (terminal_) last_shown_ = -1000;
+}
 
 Progress::~Progress() { clear(); }
 
@@ -52,37 +59,68 @@ void Progress::clear() {
 
 void Progress::advance(const std::string& what) {
   ++done_;
-  if (!terminal_) return;
   const std::int64_t now = milliseconds_now();
-  if (now - last_shown_ < 50) return;
+  if (now - last_shown_ < (terminal_ ? 50 : 10'000)) return;
   last_shown_ = now;
+  const auto done = static_cast<long long>(done_), total = static_cast<long long>(total_);
+  if (!terminal_) {
+    std::fprintf(stderr, "%.1f %%  %s\n",
+                 100.0 * static_cast<double>(done) / static_cast<double>(total), what.c_str());
+    return;
+  }
   constexpr std::int64_t length = 30;
   const auto filled = static_cast<std::size_t>(length * done_ / std::max<std::int64_t>(1, total_));
   std::string bar;
   for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) bar += i < filled ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %lld / %lld  %s", bar.c_str(), static_cast<long long>(done_),
-               static_cast<long long>(total_), what.c_str());
+  std::fprintf(stderr, "\r\033[K%s %lld / %lld  %s", bar.c_str(), done, total, what.c_str());
   std::fflush(stderr);
   shown_ = true;
 }
 
+namespace {
+
+void widen(std::vector<std::size_t>& widths, const std::vector<std::string>& row) {
+  widths.resize(std::max(widths.size(), row.size()));
+  for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+}
+
+void append_row(std::string& text, const std::vector<std::string>& row,
+                const std::vector<std::size_t>& widths) {
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    text += row[c];
+    const std::size_t used = width(row[c]), wanted = c < widths.size() ? widths[c] : 0;
+    if (c + 1 < row.size()) text.append(std::max(wanted, used) - used + 2, ' ');
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  text += '\n';
+}
+
+}  // namespace
+
 std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> cells = rows;
   std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+  for (auto& row : cells) {
+    for (std::string& cell : row) cell = io::printable(cell);
+    widen(widths, row);
   }
   std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      line += row[c];
-      if (c + 1 < row.size()) line.append(widths[c] - width(row[c]) + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
-  }
+  for (const auto& row : cells) append_row(text, row, widths);
   return text;
+}
+
+TableWriter::TableWriter(const std::vector<std::string>& heading,
+                         const std::vector<std::size_t>& widths)
+    : widths_(widths) {
+  widen(widths_, heading);
+  add(heading);
+}
+
+void TableWriter::add(const std::vector<std::string>& row) {
+  std::string text;
+  append_row(text, row, widths_);
+  std::cout << text;
+  flush_output();
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
@@ -96,7 +134,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
       best_distance = distance;
     }
   }
-  return best == nullptr ? "" : "; did you mean '" + *best + "'?";
+  return best == nullptr ? "" : "; did you mean " + io::in_quotes(*best) + "?";
 }
 
 std::string counted(std::int64_t count, const std::string& what) {
@@ -128,7 +166,7 @@ std::vector<std::string> chosen(const std::vector<std::string>& words,
   if (words.empty()) return names;
   for (const std::string& word : words) {
     if (std::ranges::find(names, word) != names.end()) continue;
-    throw CLI::ValidationError("there is no " + kind + " '" + word + "'" +
+    throw CLI::ValidationError("there is no " + kind + " " + io::in_quotes(word) +
                                did_you_mean(word, names));
   }
   return words;

@@ -1,5 +1,4 @@
-// What is shown to a person: progress while they wait, tables, and the word that a mistyped one
-// was meant to be.
+// Progress while people wait, tables, numbers, and the word that a mistyped one was meant to be.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +7,7 @@
 
 namespace extensor::cli {
 
-// A bar on the terminal's last line; nothing where stderr is a file.
+// A bar on the terminal's last line; where stderr is no terminal, a plain line every ten seconds.
 class Progress {
  public:
   explicit Progress(std::int64_t total);
@@ -21,13 +20,26 @@ class Progress {
 
  private:
   std::int64_t total_, done_ = 0;
-  std::int64_t last_shown_ = -1000;  // in milliseconds
+  std::int64_t last_shown_;  // in milliseconds
   bool shown_ = false;
   const bool terminal_;
 };
 
-// Rows of cells in columns as wide as they need to be; the first row is the heading.
+// Rows of cells in columns as wide as they need to be; the first row is the heading. Control
+// characters are escaped.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+
+// The same, printed row by row as the rows become known.
+class TableWriter {
+ public:
+  // Columns are at least as wide as the heading and the widths, which may be fewer.
+  TableWriter(const std::vector<std::string>& heading, const std::vector<std::size_t>& widths);
+  // On standard output when this returns. IoError.
+  void add(const std::vector<std::string>& row);
+
+ private:
+  std::vector<std::size_t> widths_;
+};
 
 // "; did you mean 'epochs'?" where one of the candidates is close to the word, else nothing.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);

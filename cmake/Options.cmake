@@ -1,6 +1,10 @@
 # Options, and the compile flags they stand for.
 
-option(BUILD_SHARED_LIBS "Build extensor as a shared library" ON)
+# Inside another project its own choices hold: BUILD_SHARED_LIBS and CMAKE_BUILD_TYPE are its
+# variables, and nothing is installed with it unless it asks for that.
+if(PROJECT_IS_TOP_LEVEL)
+  option(BUILD_SHARED_LIBS "Build extensor as a shared library" ON)
+endif()
 option(EXTENSOR_SIMD_STATIC "Build kernels only for this machine's SIMD target (quick builds)" OFF)
 option(EXTENSOR_WERROR "Turn warnings into errors" OFF)
 option(EXTENSOR_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
@@ -8,13 +12,20 @@ option(EXTENSOR_BUILD_TOOL "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL}
 option(EXTENSOR_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(EXTENSOR_BUILD_FUZZ "Build the libFuzzer targets (Clang)" OFF)
 option(EXTENSOR_BUILD_BENCH "Build the benchmarks" OFF)
-option(EXTENSOR_INSTALL "Install the library and its CMake package" ON)
+option(EXTENSOR_INSTALL "Install the library and its CMake package" ${PROJECT_IS_TOP_LEVEL})
 set(EXTENSOR_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 set(EXTENSOR_PEERS_DIR "${PROJECT_SOURCE_DIR}/build/peers" CACHE PATH
     "Where the benchmark looks for an unpacked PyTorch wheel (DIR/torch)")
 
+set(EXTENSOR_DEFAULT_OPTIONS "")
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  else()
+    # Without a build type a compiler does not optimise at all.
+    set(EXTENSOR_DEFAULT_OPTIONS -O2)
+    message(STATUS "extensor: CMAKE_BUILD_TYPE is not set; the library is compiled with -O2")
+  endif()
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -229,6 +229,34 @@ TEST(Png, NamesWhatIsWrong) {
   expect_damaged(gray.file(), {"tRNS", "transparency of its own"});
 }
 
+// Width × height is limited before memory is taken, in every format.
+TEST(Image, HasALimitOnPixels) {
+  const TemporaryDirectory directory;
+  data::save_png(directory / "a.png", zeros({3, 20, 30}, uint8));
+  write_file(directory / "b.pgm", "P5\n30 20\n255\n" + std::string(600, '\0'));
+  write_file(directory / "c.pgm", "P2\n30 20\n255\n" + std::string(1200, '0'));
+  for (const char* name : {"a.png", "b.pgm", "c.pgm"}) {
+    const auto load = [&](std::int64_t most) {
+      data::load_image(directory / name, {.max_pixels = most});
+    };
+    try {
+      load(599);
+      FAIL() << name;
+    } catch (const FormatError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("has 30 × 20 pixels (allowed: at most 599"), std::string::npos) << text;
+    }
+    EXPECT_THROW(load(0), ValueError);
+  }
+  EXPECT_EQ(data::load_image(directory / "a.png", {.max_pixels = 600}).shape(), (Shape{3, 20, 30}));
+  EXPECT_EQ(data::load_image(directory / "b.pgm", {.max_pixels = 600}).shape(), (Shape{1, 20, 30}));
+  // 400 million of them in a small file.
+  const PngFile large{.width = 20000, .height = 20000, .depth = 1, .colour = 0};
+  expect_damaged(test_support::png_start + large.header() +
+                     png_chunk("IDAT", std::string(100'000, 'x')) + png_chunk("IEND", ""),
+                 {"20000 × 20000", "67108864"});
+}
+
 // ---- writing ------------------------------------------------------------------------------------
 
 TEST(SavePng, WritesWhatOthersRead) {

@@ -195,6 +195,49 @@ TEST(Safetensors, SavesAndLoadsAModuleInOneLineEach) {
   EXPECT_EQ(other.parameters()[0].grad().defined(), false);
 }
 
+// With checksums every change of a tensor or of the metadata is noticed, mapped or not, and the
+// checksums are no part of the metadata that comes back.
+TEST(Safetensors, ChecksumsNoticeEveryChange) {
+  const TemporaryDirectory directory;
+  const NamedTensors tensors{{"a", arange(5, float32)}, {"b", ones({2}, bool_)}, {"c", zeros({0})}};
+  const Metadata metadata{{"step", "7"}};
+  const auto path = directory / "x";
+  save_safetensors(path, tensors, metadata, {.checksums = true});
+  const std::string whole = read_file(path);
+  EXPECT_NE(whole.find("\"extensor.checksum.a\""), std::string::npos);
+  for (const bool mmap : {false, true}) {
+    const Safetensors file = load_safetensors(path, {.mmap = mmap});
+    EXPECT_EQ(file.metadata, metadata);
+    EXPECT_EQ(file.tensors.size(), 3U);
+  }
+  std::size_t noticed = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    write_file(path, changed);
+    try {
+      const Safetensors file = load_safetensors(path);
+      // A space of the header may be another one; what comes back is the same.
+      EXPECT_EQ(file.metadata, metadata) << at;
+    } catch (const FormatError&) {
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, whole.size() - 16);
+  // The elements alone, where the format itself has nothing to notice.
+  std::string changed = whole;
+  changed[whole.size() - 4] ^= 1;
+  write_file(path, changed);
+  EXPECT_THROW(load_safetensors(path, {.mmap = true}), FormatError);
+  EXPECT_NO_THROW(load_safetensors(path, {.verify = false}));
+  // Saved again without them, the old ones are gone.
+  write_file(path, whole);
+  Safetensors file = load_safetensors(path);
+  file.tensors[0].second = ones({5});
+  save_safetensors(path, file.tensors, file.metadata);
+  EXPECT_NO_THROW(load_safetensors(path));
+}
+
 TEST(Safetensors, AFileReplacesTheOneItWasLoadedFrom) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "x", {{"a", ones({1 << 16})}});

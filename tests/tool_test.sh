@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The tool as a stranger uses it: train, look, evaluate, predict, stop, go on; and mistakes.
 #   tests/tool_test.sh TOOL [PART...]
-# Parts are the functions that begin with test_; all of them without any.
+# Parts are the functions that begin with test_, here and in tests/tool/*.sh; all of them without any.
 set -uo pipefail
 tool=$(realpath "$1")
+tests=$(dirname "$(realpath "$0")")
 shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,6 +24,18 @@ expect() {
   grep -qF -- "$text" out || fail "extensor $*: does not say '$text'"
 }
 exists() { [[ -s $1 ]] || fail "$1 is not there"; }
+absent() { [[ ! -e $1 ]] || fail "$1 is there"; }
+# A shell without job control starts background jobs with SIGINT ignored; env undoes that. $! is the tool.
+in_background() { env --default-signal=INT,HUP,TERM "$tool" "$@" >out 2>&1 & }
+# wait_until SECONDS COMMAND...: until the command succeeds; fails where it never does.
+wait_until() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.02
+  done
+}
 
 small=(--examples 512 --epochs 1 --batch-size 32 --workers 1)
 small_run() { expect 0 'held-out pictures read correctly' train digits "${small[@]}" --out "$@"; }
@@ -118,7 +131,7 @@ test_text() {
 test_interrupted() {
   local long=(--examples 4096 --epochs 3 --batch-size 32 --accumulate 2) run status=0 _
   expect 0 'held-out' train digits "${long[@]}" --out whole
-  "$tool" train digits "${long[@]}" --out stopped >out 2>&1 &
+  in_background train digits "${long[@]}" --out stopped
   run=$!
   for _ in $(seq 500); do
     [[ -e stopped/config.json ]] && break
@@ -128,7 +141,7 @@ test_interrupted() {
   kill -INT $run
   wait $run || status=$?
   if [[ $status == 130 ]]; then
-    grep -q 'extensor train --resume stopped' out || fail 'does not say how to go on'
+    grep -qF "$tool train --resume stopped" out || fail 'does not say how to go on'
     expect 0 'accuracy' eval stopped
   else # it may have been done already
     [[ $status == 0 ]] || fail "Ctrl-C: code $status"
@@ -182,7 +195,7 @@ test_mistakes() {
   expect 1 "there is no directory 'nowhere'" train --resume nowhere
   expect 1 "there is no directory 'nowhere'" predict nowhere x.png
   expect 1 "there is no file 'nowhere'" inspect nowhere
-  expect 2 'allowed: 0 or more' compare a b --tolerance -1
+  expect 2 'allowed: a number, 0 or more' compare a b --tolerance -1
   : >empty.txt
   expect 1 'is empty' train text --data empty.txt
   expect 1 '--data' train mnist
@@ -201,6 +214,11 @@ test_mistakes() {
   printf 'nonsense' >bad.json
   expect 1 'is no JSON object' train --config bad.json
 }
+
+for file in "$tests"/tool/*.sh; do
+  # shellcheck source=/dev/null
+  source "$file"
+done
 
 (($# > 0)) || mapfile -t parts < <(compgen -A function test_)
 for part in "${@:-${parts[@]#test_}}"; do

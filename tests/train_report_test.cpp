@@ -66,17 +66,36 @@ TEST(Report, IsWrittenOfNothing) {
   EXPECT_FALSE(has(page, "<section>"));
 }
 
-TEST(Report, RefusesALogThatIsNone) {
+// A torn line, wherever it is, costs that line and a warning.
+TEST(Report, SkipsDamagedLinesOfTheLog) {
   const TemporaryDirectory directory;
-  for (const char* log : {"nonsense\n", "[1]\n", "{\"type\":\"step\"}\n",
-                          "{\"type\":\"step\",\"step\":1}\n{\"type\":"}) {
-    write_file(directory / "log", log);
-    EXPECT_THROW(write_report(directory / "r", {.title = "x", .log = directory / "log"}),
-                 FormatError)
-        << log;
-    EXPECT_FALSE(std::filesystem::exists(directory / "r"));
+  const std::string good =
+      "{\"type\":\"step\",\"step\":1,\"loss\":2.5}\n{\"type\":\"step\",\"step\":2,\"loss\":1.5}\n";
+  for (const std::string& line :
+       {std::string("nonsense"), std::string("[1]"), std::string("{\"type\":\"step\"}"),
+        std::string("{\"type\":\"step\",\"step\":1}{\"type\":"), std::string("\0\0\0", 3),
+        std::string("{\"type\":[],\"step\":\"x\"}"), std::string("\xff\xfe"), std::string(),
+        std::string(150'000, '['), std::string("{\"type\":\"st")}) {
+    for (const int place : {0, 1, 2}) {
+      const std::string torn = line + "\n";
+      write_file(directory / "log", place == 0   ? torn + good
+                                    : place == 1 ? good + torn + good
+                                                 : good + line);
+      const std::vector<std::string> warnings =
+          write_report(directory / "r", {.title = "x", .log = directory / "log"});
+      if (place == 2 && line.empty()) {
+        EXPECT_TRUE(warnings.empty());
+        continue;
+      }
+      ASSERT_EQ(warnings.size(), 1U) << line.substr(0, 40);
+      EXPECT_TRUE(has(warnings[0], place == 0 ? "line 1 is skipped" : "line 3 is skipped"))
+          << warnings[0];
+      EXPECT_TRUE(has(read_file(directory / "r"), "Loss"));
+    }
   }
-  EXPECT_THROW(write_report(directory / "r", {.title = "x", .log = directory / "none"}), IoError);
+  const auto warnings = write_report(directory / "r", {.title = "x", .log = directory / "none"});
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(has(warnings[0], "the report has no curves")) << warnings[0];
 }
 
 TEST(Chart, DrawsWhatCanBeDrawn) {

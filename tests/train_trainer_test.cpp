@@ -315,6 +315,43 @@ TEST(Trainer, ChecksItsOptions) {
   EXPECT_THROW(trainer.fit(nothing), ValueError);
 }
 
+// Numbers of steps that do not fit are refused; a step of more batches than there are is all of
+// them.
+TEST(Trainer, CountsStepsWithoutOverflow) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(steps_of_epoch(10, most), 1);
+  EXPECT_EQ(steps_of_epoch(10, 3), 4);
+  EXPECT_EQ(steps_of_epoch(9, 3), 3);
+  nn::Linear model(1, 1);
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const data::DataLoader loader(line(32), {.batch_size = 4});
+  Trainer one(model, optimizer, {.epochs = 2, .accumulate = most, .loss = squares});
+  EXPECT_EQ(one.fit(loader).step, 2);
+  Trainer many(model, optimizer, {.epochs = most, .loss = squares});
+  EXPECT_THROW(many.fit(loader), ValueError);
+}
+
+// A checkpoint's place in the data means nothing in other data.
+TEST(Trainer, RefusesToResumeOnAnotherNumberOfBatches) {
+  const TemporaryDirectory directory;
+  const auto train = [&](std::int64_t examples, bool allow, int steps) {
+    nn::Linear model(1, 1);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.01});
+    int taken = 0;
+    Trainer trainer(model, optimizer,
+                    {.epochs = 3,
+                     .loss = squares,
+                     .checkpoints = directory / "checkpoints",
+                     .stop = [&] { return ++taken == steps; },
+                     .allow_changed_data = allow});
+    trainer.resume();
+    return trainer.fit(data::DataLoader(line(examples), {.batch_size = 4}));
+  };
+  EXPECT_EQ(train(32, false, 7).step, 7);
+  EXPECT_THROW(train(20, false, 100), ValueError);
+  EXPECT_EQ(train(20, true, 100).step, 15);
+}
+
 TEST(Evaluate, CountsWhatIsRight) {
   // A model that says its input, which is a row of logits.
   nn::Sequential model;

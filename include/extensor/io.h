@@ -34,12 +34,23 @@ struct SafetensorsOptions {
   // its pages. Writing to such a tensor changes no file. While one lives, the file may be replaced
   // or removed, but not cut short in place: the system ends a program that reads what is gone.
   bool mmap = false;
+  // Compare the tensors with the checksums that save_safetensors wrote, where the file has them.
+  // That reads all of a mapped file, too.
+  bool verify = true;
+};
+
+struct SafetensorsSaveOptions {
+  // Put a CRC-32 of every tensor and of the metadata into the metadata, as "extensor.checksum" and
+  // "extensor.checksum.NAME". load_safetensors compares and removes them; other programs ignore
+  // them.
+  bool checksums = false;
 };
 
 // All 13 dtypes. ValueError for a name given twice, one that is not UTF-8 or is "__metadata__", and
 // an undefined tensor.
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                      const Metadata& metadata = {});
+                      const Metadata& metadata = {}, const SafetensorsSaveOptions& options = {});
+// FormatError, too, for a tensor that does not have the checksum that the file says.
 Safetensors load_safetensors(const std::filesystem::path& path,
                              const SafetensorsOptions& options = {});
 

@@ -81,7 +81,7 @@ std::size_t label_of(const Path& directory, const std::vector<std::string>& clas
   const auto found = std::ranges::find(classes, directory.filename().string());
   if (found == classes.end()) {
     std::string all;
-    for (const std::string& name : classes) all += (all.empty() ? "" : ", ") + name;
+    for (const std::string& name : classes) all += (all.empty() ? "" : ", ") + io::printable(name);
     throw ValueError(message(operation, ": ", io::in_quotes(directory.native()),
                              " is none of the classes (", all, ")"));
   }
@@ -201,9 +201,9 @@ Tensor fitted(std::int64_t count, const Size& size,
 }
 
 LabelledImages loaded(const Listed& listed, const Size& size,
-                      const std::vector<std::string>& classes) {
+                      const std::vector<std::string>& classes, const ImageOptions& options) {
   const auto picture = [&](std::int64_t k) {
-    return load_image(listed.files[static_cast<std::size_t>(k)]);
+    return load_image(listed.files[static_cast<std::size_t>(k)], options);
   };
   return {fitted(std::ssize(listed.files), size, picture), from_data(listed.labels), classes};
 }
@@ -256,8 +256,9 @@ ImageSplits load_pictures(const Path& directory, const PictureOptions& options) 
   if (has_idx_splits(directory)) return load_idx_pictures(directory, options);
   std::vector<std::string> classes = options.classes;
   const auto [train, test] = list(directory, classes, options.hold_out);
-  const Size size = wanted_size(load_image(train.files.front()), options);
-  return {loaded(train, size, classes), loaded(test, size, classes)};
+  const ImageOptions image{.max_pixels = options.max_pixels};
+  const Size size = wanted_size(load_image(train.files.front(), image), options);
+  return {loaded(train, size, classes, image), loaded(test, size, classes, image)};
 }
 
 }  // namespace extensor::data

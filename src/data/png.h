@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "extensor/data/readers.h"
 #include "extensor/tensor.h"
 #include "io/byte_sink.h"
 #include "io/byte_source.h"
@@ -48,7 +49,8 @@ struct PngChunk {
 PngChunk next_png_chunk(const std::string& label, std::span<const std::byte>& bytes);
 
 // uint8 [channels, height, width], 1 channel or 3. FormatError.
-Tensor read_png(const std::string& label, std::span<const std::byte> file);
+Tensor read_png(const std::string& label, std::span<const std::byte> file,
+                std::int64_t max_pixels = data::default_max_pixels);
 
 // ShapeError, DTypeError, ValueError unless it is a picture.
 void check_picture(const std::string& label, const Tensor& image);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/make_tensor.h"
+#include "data/image_file.h"
 #include "data/png.h"
 #include "io/inflater.h"
 
@@ -61,8 +62,7 @@ std::size_t size_of_lines(const std::string& label, const Png& png) {
 }
 
 // The bytes of all lines. The memory grows with what is decoded.
-std::vector<std::byte> inflate_lines(const std::string& label, const Png& png) {
-  const std::size_t size = size_of_lines(label, png);
+std::vector<std::byte> inflate_lines(const std::string& label, const Png& png, std::size_t size) {
   constexpr std::size_t first_room = 1 << 16;
   std::vector<std::byte> lines;
   std::size_t done = 0;
@@ -180,10 +180,12 @@ class Pixels {
 
 }  // namespace
 
-Tensor read_png(const std::string& label, Bytes file) {
+Tensor read_png(const std::string& label, Bytes file, std::int64_t max_pixels) {
   if (!is_png(file)) damaged(label, "does not begin as PNG does");
   const Png png = parse_png(label, file);
-  std::vector<std::byte> lines = inflate_lines(label, png);
+  const std::size_t size = size_of_lines(label, png);
+  check_pixels(label, png.width, png.height, max_pixels);
+  std::vector<std::byte> lines = inflate_lines(label, png, size);
   const std::int64_t width = png.width, height = png.height;
   Tensor image = detail::make_empty(label.c_str(), {png.channels(), height, width}, DType::uint8);
   auto* to = image.data<std::uint8_t>();

@@ -65,7 +65,7 @@ bool is_pnm(std::string_view file) {
          (is_space(file[2]) || file[2] == '#');
 }
 
-Tensor read_pnm(const std::string& label, std::string_view file) {
+Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t max_pixels) {
   const bool text = file[1] <= '3';
   const std::int64_t channels = file[1] == '3' || file[1] == '6' ? 3 : 1;
   Numbers numbers(label, file.substr(2));
@@ -84,6 +84,7 @@ Tensor read_pnm(const std::string& label, std::string_view file) {
             text ? " need at least " : " need ",
             static_cast<double>(count) * static_cast<double>(item));
   }
+  check_pixels(label, width, height, max_pixels);
   Tensor image = detail::make_empty(label.c_str(), {channels, height, width}, DType::uint8);
   auto* to = image.data<std::uint8_t>();
   const auto plane = static_cast<std::size_t>(height * width);

@@ -6,6 +6,7 @@
 
 #include "core/make_tensor.h"
 #include "io/atomic_file.h"
+#include "io/checksums.h"
 #include "io/given.h"
 #include "io/text.h"
 
@@ -136,16 +137,25 @@ void write_safetensors(ByteSink& sink, const NamedTensors& tensors, const Metada
 }  // namespace io
 
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                      const Metadata& metadata) {
+                      const Metadata& metadata, const SafetensorsSaveOptions& options) {
   io::check_safetensors("save_safetensors", tensors, metadata);
+  Metadata written = metadata;
+  // Checksums of other tensors would make the file unreadable.
+  io::remove_checksums(io::weights_checksum, written);
+  if (options.checksums) io::add_checksums(io::weights_checksum, tensors, written);
   io::AtomicFile file("save_safetensors", path);
-  io::write_safetensors(file, tensors, metadata);
+  io::write_safetensors(file, tensors, written);
   file.commit();
 }
 
 Safetensors load_safetensors(const std::filesystem::path& path, const SafetensorsOptions& options) {
-  const io::FileSource file("load_safetensors", path);
-  return options.mmap ? io::map_safetensors(file) : io::read_safetensors(file);
+  const io::FileSource source("load_safetensors", path);
+  Safetensors file = options.mmap ? io::map_safetensors(source) : io::read_safetensors(source);
+  if (options.verify && io::has_checksums(io::weights_checksum, file.metadata)) {
+    io::check_checksums(io::weights_checksum, source.label(), file);
+  }
+  io::remove_checksums(io::weights_checksum, file.metadata);
+  return file;
 }
 
 }  // namespace extensor

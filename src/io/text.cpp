@@ -58,24 +58,49 @@ void append_utf8(std::string& text, char32_t code_point) {
   put(0x80 | (code_point & 0x3f));
 }
 
+namespace {
+
+// Control characters, C1 controls among them (U+009B begins a terminal sequence as ESC [ does), and
+// the marks that reorder text around them.
+bool is_control(char32_t point) {
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c || point == 0x200e ||
+         point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+void append_hexadecimal(std::string& text, char32_t value, int digits) {
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
+    text += "0123456789abcdef"[value >> shift & 15];
+  }
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const char32_t point =
+        length == 0 ? static_cast<unsigned char>(text.front()) : code_point(text.substr(0, length));
+    if (length == 0 || point < 0x20) {
+      result += "\\x";
+      append_hexadecimal(result, point, 2);
+    } else if (is_control(point)) {
+      result += "\\u";
+      append_hexadecimal(result, point, 4);
+    } else {
+      result += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return result;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 300;
   const bool cut = text.size() > most;
-  if (cut) text = text.substr(0, most);
-  std::string result = "'";
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto first = static_cast<unsigned char>(text.front());
-    if (length == 0 || first < 0x20 || first == 0x7f) {
-      constexpr char digits[] = "0123456789abcdef";
-      result += {'\\', 'x', digits[first >> 4], digits[first & 15]};
-      text.remove_prefix(1);
-    } else {
-      result += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return result + (cut ? "…'" : "'");
+  return "'" + printable(text.substr(0, most)) + (cut ? "…'" : "'");
 }
 
 std::string_view fault_of_name(std::string_view name) {

@@ -17,7 +17,11 @@ inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.si
 char32_t code_point(std::string_view character);
 void append_utf8(std::string& text, char32_t code_point);
 
-// In quotes, on one line, in UTF-8: other bytes as \x1b, and only the beginning of a long one.
+// Text from outside, made safe to print: control characters and marks that reorder text become
+// \x1b or \u009b, and bytes that are not UTF-8 become \xff. The result is one line of UTF-8.
+std::string printable(std::string_view text);
+
+// The same in quotes, for messages; only the first 300 bytes of a longer text.
 std::string in_quotes(std::string_view text);
 
 // What is wrong with the name of a tensor, or nothing: NUL, "..", bytes that are not UTF-8.

@@ -1,7 +1,5 @@
 #include "extensor/train/checkpoint.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "core/check.h"
 #include "io/atomic_file.h"
 #include "io/byte_source.h"
+#include "io/checksums.h"
 #include "io/safetensors.h"
 #include "io/text.h"
 #include "train/checkpoint_format.h"
@@ -22,49 +21,7 @@ using io::in_quotes;
 namespace {
 
 constexpr std::string_view format_key = "format", format_name = "extensor checkpoint 1";
-constexpr std::string_view sum_key = "checksum", tensor_sum = "checksum.";
 constexpr std::string_view number_key = "number.", text_key = "text.";
-
-class Crc {
- public:
-  void add(std::span<const std::byte> bytes) {
-    // zlib counts in 32 bits.
-    while (!bytes.empty()) {
-      const std::size_t count = std::min(bytes.size(), std::size_t{1} << 30);
-      crc_ = ::crc32(crc_, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(count));
-      bytes = bytes.subspan(count);
-    }
-  }
-  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  std::string text() const {
-    std::string digits(8, '0');
-    for (std::size_t k = 0; k < 8; ++k) {
-      digits[k] = "0123456789abcdef"[crc_ >> (28 - 4 * k) & 15];
-    }
-    return digits;
-  }
-
- private:
-  uLong crc_ = ::crc32(0, nullptr, 0);
-};
-
-// What a tensor is, and its elements.
-std::string checksum_of(const std::string& name, const Tensor& tensor) {
-  Crc crc;
-  crc.add(message(name, '\0', tensor.dtype(), tensor.shape()));
-  const Tensor elements = tensor.detach().contiguous();
-  crc.add(io::bytes_of(elements));
-  return crc.text();
-}
-
-// All there is in the metadata but this checksum.
-std::string checksum_of(const Metadata& metadata) {
-  Crc crc;
-  for (const auto& [key, value] : metadata) {
-    if (key != sum_key) crc.add(message(key, '\0', value, '\0'));
-  }
-  return crc.text();
-}
 
 // The shortest digits that give the same number again.
 std::string text_of(double number) {
@@ -89,43 +46,16 @@ Metadata metadata_of(const Checkpoint& checkpoint) {
     metadata[std::string(number_key) + name] = text_of(number);
   }
   for (const auto& [name, text] : checkpoint.texts) metadata[std::string(text_key) + name] = text;
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    metadata[std::string(tensor_sum) + name] = checksum_of(name, tensor);
-  }
-  metadata[std::string(sum_key)] = checksum_of(metadata);
+  io::add_checksums(io::checkpoint_checksum, checkpoint.tensors, metadata);
   return metadata;
 }
 
-const std::string* find(const Metadata& metadata, std::string_view key) {
-  const auto found = metadata.find(std::string(key));
-  return found == metadata.end() ? nullptr : &found->second;
-}
-
-void check_sums(const std::string& label, const Safetensors& file) {
-  const std::string* format = find(file.metadata, format_key);
-  if (format == nullptr || *format != format_name) {
-    io::damaged(label, "is no checkpoint: its format is ",
-                format == nullptr ? "not said" : in_quotes(*format),
-                " (allowed: ", in_quotes(format_name), ")");
-  }
-  const std::string* sum = find(file.metadata, sum_key);
-  if (sum == nullptr || *sum != checksum_of(file.metadata)) {
-    io::damaged(label, "the metadata is damaged: its checksum is ", checksum_of(file.metadata),
-                ", not ", sum == nullptr ? "there" : *sum);
-  }
-  std::size_t sums = 0;
-  for (const auto& [key, value] : file.metadata) sums += key.starts_with(tensor_sum) ? 1 : 0;
-  for (const auto& [name, tensor] : file.tensors) {
-    const std::string* expected = find(file.metadata, std::string(tensor_sum) + name);
-    const std::string found = checksum_of(name, tensor);
-    if (expected == nullptr || *expected != found) {
-      io::damaged(label, "tensor ", in_quotes(name), " is damaged: its checksum is ", found,
-                  ", not ", expected == nullptr ? "there" : *expected);
-    }
-  }
-  if (sums != file.tensors.size()) {
-    io::damaged(label, "has ", file.tensors.size(), " tensors, and checksums of ", sums);
-  }
+void check_format(const std::string& label, const Safetensors& file) {
+  const auto format = file.metadata.find(std::string(format_key));
+  if (format != file.metadata.end() && format->second == format_name) return;
+  io::damaged(label, "is no checkpoint: its format is ",
+              format == file.metadata.end() ? "not said" : in_quotes(format->second),
+              " (allowed: ", in_quotes(format_name), ")");
 }
 
 }  // namespace
@@ -148,7 +78,8 @@ std::vector<std::byte> checkpoint_bytes(const Checkpoint& checkpoint) {
 
 Checkpoint read_checkpoint(const io::ByteSource& source) {
   Safetensors file = io::read_safetensors(source);
-  check_sums(source.label(), file);
+  check_format(source.label(), file);
+  io::check_checksums(io::checkpoint_checksum, source.label(), file);
   Checkpoint checkpoint;
   checkpoint.tensors = std::move(file.tensors);
   for (auto& [key, value] : file.metadata) {

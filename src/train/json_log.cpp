@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -43,21 +45,33 @@ class Line {
 struct JsonLog::File {
   explicit File(const std::filesystem::path& path)
       : label(message("JsonLog: ", io::in_quotes(path.native()))),
-        descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
+        // O_NONBLOCK: opening a FIFO would wait for a reader.
+        descriptor(
+            ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666)) {
     if (descriptor < 0) io::throw_system_error(label, "cannot be written", errno);
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+      ::close(descriptor);
+      throw IoError(message(label, ": is ", io::kind_of_file(status.st_mode),
+                            " (allowed: a regular file, or none yet)"));
+    }
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() { ::close(descriptor); }
 
-  // Only the first so many bytes stay.
+  // Keeps the first `bytes` bytes. Where they end within a line, because somebody changed the file,
+  // the next line still begins as one of its own.
   void cut(std::int64_t bytes) {
     const off_t end = ::lseek(descriptor, 0, SEEK_END);
-    written = std::min<std::int64_t>(bytes, end);
+    written = std::clamp<std::int64_t>(bytes, 0, std::max<off_t>(end, 0));
+    char last = '\n';
     if (end < 0 || ::ftruncate(descriptor, written) != 0 ||
-        ::lseek(descriptor, written, SEEK_SET) < 0) {
+        ::lseek(descriptor, written, SEEK_SET) < 0 ||
+        (written > 0 && ::pread(descriptor, &last, 1, written - 1) != 1)) {
       io::throw_system_error(label, "cannot be cut", errno);
     }
+    if (last != '\n') waiting += '\n';
   }
 
   void add(const Line& line) {

@@ -8,6 +8,7 @@
 #include "data/png.h"
 #include "io/atomic_file.h"
 #include "io/byte_source.h"
+#include "io/text.h"
 #include "train/chart.h"
 #include "train/report_style.h"
 
@@ -59,7 +60,15 @@ class Rate {
   double since_ = -1, examples_ = 0;
 };
 
-Curves curves_of(const std::string& label, const std::string& text) {
+std::string type_of(const nlohmann::json& line) {
+  const auto found = line.find("type");
+  return found != line.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Lines that cannot be read are skipped, each with a warning: a log that was torn by a crash or a
+// full disk must not make a run unfinishable.
+Curves curves_of(const std::string& label, const std::string& text,
+                 std::vector<std::string>& warnings) {
   Curves curves;
   Rate rate;
   std::size_t begin = 0, number = 0;
@@ -70,10 +79,13 @@ Curves curves_of(const std::string& label, const std::string& text) {
         nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                               text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     begin = end + 1;
-    if (!line.is_object()) io::damaged(label, "line ", number, " is no JSON object");
-    const auto type = line.value("type", std::string());
-    const double step = value_of(line, "step");
-    if (std::isnan(step)) io::damaged(label, "line ", number, " has no step");
+    const double step = line.is_object() ? value_of(line, "step") : NAN;
+    if (std::isnan(step)) {
+      warnings.push_back(message(label, ": line ", number, " is skipped: ",
+                                 line.is_object() ? "it has no step" : "it is no JSON object"));
+      continue;
+    }
+    const std::string type = type_of(line);
     if (type == "step") {
       add(curves.loss, step, value_of(line, "loss"));
       add(curves.accuracy, step, 100 * value_of(line, "accuracy"));
@@ -230,9 +242,17 @@ std::string list_of(const Rows& rows) {
 
 }  // namespace
 
-void write_report(const std::filesystem::path& path, const Report& report) {
-  const std::string label = message("write_report: ", report.log.string());
-  const Curves curves = report.log.empty() ? Curves() : curves_of(label, text_of(report.log));
+std::vector<std::string> write_report(const std::filesystem::path& path, const Report& report) {
+  std::vector<std::string> warnings;
+  Curves curves;
+  if (!report.log.empty()) {
+    try {
+      const std::string label = message("write_report: ", io::in_quotes(report.log.native()));
+      curves = curves_of(label, text_of(report.log), warnings);
+    } catch (const IoError& error) {
+      warnings.push_back(message(error.what(), "; the report has no curves"));
+    }
+  }
   const std::string page = message(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>",
@@ -247,6 +267,7 @@ void write_report(const std::filesystem::path& path, const Report& report) {
   io::AtomicFile file("write_report", path);
   file.write(page);
   file.commit();
+  return warnings;
 }
 
 }  // namespace extensor::train

@@ -15,7 +15,7 @@ double watched_of(Watched watched, const Evaluation& evaluation) {
   return watched == Watched::loss ? evaluation.loss : evaluation.accuracy;
 }
 
-// Anything is better than nothing, and nothing is better than what is no number.
+// A NaN never counts as an improvement.
 bool is_better(Watched watched, double value, double best, double margin) {
   if (std::isnan(value)) return false;
   if (std::isnan(best)) return true;
@@ -79,7 +79,8 @@ void BestModel::evaluation(const EvaluationRecord& record) {
   loss_ = loss;
   save_safetensors(path_, model_->state_dict(),
                    {{"step", std::to_string(record.step)},
-                    {watched_ == Watched::loss ? "loss" : "accuracy", message(value)}});
+                    {watched_ == Watched::loss ? "loss" : "accuracy", message(value)}},
+                   {.checksums = true});
 }
 
 void BestModel::save(Checkpoint& checkpoint) const {

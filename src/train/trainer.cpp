@@ -44,6 +44,10 @@ void check_options(const TrainerOptions& options) {
 
 }  // namespace
 
+std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate) {
+  return batches / accumulate + (batches % accumulate != 0 ? 1 : 0);
+}
+
 Callback::~Callback() = default;
 
 // What the batches of one step add up to.
@@ -64,10 +68,14 @@ double Trainer::seconds_now() const { return steady_seconds() - started_; }
 
 // Without `steps`, the epochs decide: each ends with a step, full or not.
 std::int64_t Trainer::last_step(const data::DataLoader& training) const {
-  const std::int64_t batches = training.batches();
-  const std::int64_t all =
-      options_.epochs * ((batches + options_.accumulate - 1) / options_.accumulate);
-  return options_.steps == 0 ? all : options_.steps;
+  if (options_.steps != 0) return options_.steps;
+  const std::int64_t steps = steps_of_epoch(training.batches(), options_.accumulate);
+  std::int64_t all = 0;
+  if (__builtin_mul_overflow(options_.epochs, steps, &all)) {
+    throw ValueError(message("Trainer: epochs is ", options_.epochs, " with ", steps,
+                             " steps in each (allowed: fewer than 2^63 steps in all)"));
+  }
+  return all;
 }
 
 void Trainer::take(const data::Batch& batch, std::int64_t parts, Gathered& gathered) {
@@ -136,9 +144,26 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   outcome.last = std::move(record.evaluation);
 }
 
+// A checkpoint that was written with other data says nothing about a place in this.
+void Trainer::check_place(const data::DataLoader& training) {
+  const std::int64_t batches = training.batches();
+  if (resumed_batches_ != 0 && resumed_batches_ != batches && !options_.allow_changed_data) {
+    throw ValueError(message("Trainer: the checkpoint was written with ", resumed_batches_,
+                             " batches in an epoch, the data has ", batches,
+                             " (allowed: the same data and batch size, or allow_changed_data)"));
+  }
+  resumed_batches_ = 0;
+  batches_ = batches;
+  if (at_.batch >= batches) {
+    at_.epoch += 1;
+    at_.batch = 0;
+  }
+}
+
 Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
   const std::int64_t last = last_step(training);
   if (training.batches() == 0) throw ValueError("Trainer: there are no batches to learn from");
+  check_place(training);
   started_ = steady_seconds() - at_.seconds;
   model_.train();
   optimizer_.zero_grad();
@@ -204,6 +229,7 @@ Checkpoint Trainer::state() const {
   state.numbers["run.step"] = static_cast<double>(at_.step);
   state.numbers["run.epoch"] = static_cast<double>(at_.epoch);
   state.numbers["run.batch"] = static_cast<double>(at_.batch);
+  state.numbers["run.batches"] = static_cast<double>(batches_);
   state.numbers["run.seconds"] = seconds_now();
   state.numbers["run.loss_sum"] = at_.loss_sum;
   state.numbers["run.loss_steps"] = static_cast<double>(at_.loss_steps);
@@ -242,6 +268,10 @@ std::optional<Checkpoints::Found> Trainer::resume() {
   default_generator().set_state(random);
   for (const auto& callback : callbacks_) callback->load(state);
   at_ = place;
+  // Checkpoints of older versions do not say.
+  const auto batches = state.numbers.find("run.batches");
+  resumed_batches_ =
+      batches == state.numbers.end() ? 0 : static_cast<std::int64_t>(batches->second);
   saved_step_ = evaluated_step_ = place.step;
   return found;
 }

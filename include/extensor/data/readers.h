@@ -25,12 +25,17 @@ Tensor load_idx(const std::filesystem::path& path);
 ImageSplits load_mnist(const std::filesystem::path& directory);
 ImageSplits load_fashion_mnist(const std::filesystem::path& directory);
 
+// The default limit on the pixels of an image, width × height: 8192 × 8192. A file of a few
+// megabytes can hold more than fits into memory.
+inline constexpr std::int64_t default_max_pixels = std::int64_t{1} << 26;
+
 struct PictureOptions {
   std::int64_t height = 0, width = 0;     // that all become; 0: as the first picture is,
   std::int64_t most = 0;                  // and made smaller where a side is longer (0: never)
   std::int64_t channels = 0;              // 1 or 3; 0: as the first picture has
   std::vector<std::string> classes = {};  // empty: all that are found
   bool hold_out = true;                   // false: all of undivided classes are in both parts
+  std::int64_t max_pixels = default_max_pixels;  // of a file; FormatError for one with more
 };
 // Pictures of one's own, of any sizes, in a directory of one of three kinds:
 //   CLASS/*.png …                        every tenth picture of a class is held out as .test
@@ -65,7 +70,12 @@ Table load_csv(const std::filesystem::path& path, const CsvOptions& options = {}
 
 // A PNG, PGM or PPM, whichever its bytes are: uint8 [channels, height, width], 1 channel for gray
 // and 3 for colour. Transparency is laid on black, 16 bits are rounded to 8.
-Tensor load_image(const std::filesystem::path& path);
+// FormatError for an image of more than `max_pixels` pixels, before memory is taken for them;
+// ValueError for a limit below 1.
+struct ImageOptions {
+  std::int64_t max_pixels = default_max_pixels;
+};
+Tensor load_image(const std::filesystem::path& path, const ImageOptions& options = {});
 // As PNG: uint8 [height, width] or [channels, height, width] with 1 or 3 channels.
 void save_png(const std::filesystem::path& path, const Tensor& image);
 

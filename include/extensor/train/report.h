@@ -33,7 +33,8 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> timings = {};
 };
 
-// Replaces the file as a whole or not at all. IoError; FormatError for a log that is none.
-void write_report(const std::filesystem::path& path, const Report& report);
+// Replaces the file as a whole or not at all. IoError. Returns a warning for each line of the log
+// that is damaged, and one for a log that cannot be read: the report is written without them.
+std::vector<std::string> write_report(const std::filesystem::path& path, const Report& report);
 
 }  // namespace extensor::train

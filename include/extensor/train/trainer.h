@@ -45,7 +45,12 @@ struct TrainerOptions {
   std::int64_t keep_checkpoints = 2;
   std::string configuration = {};   // UTF-8, kept in every checkpoint
   std::function<bool()> stop = {};  // asked after every step: true ends the run, to be resumed
+  // Resume from a checkpoint although the data has another number of batches.
+  bool allow_changed_data = false;
 };
+
+// The optimizer's steps in an epoch: the last one may have fewer batches than the others.
+std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate);
 
 // The loss or a gradient is not finite. The message names the step, the layer and what was found.
 class DivergedError : public Error {
@@ -76,8 +81,9 @@ class Trainer {
   // are damaged.
   std::optional<Checkpoints::Found> resume();
 
-  // All steps that are left. DivergedError; what the data, the loss or a callback throws passes
-  // through. Interrupted by options.stop, it has written a checkpoint.
+  // All steps that are left. DivergedError; ValueError where the checkpoint was written with
+  // another number of batches; what the data, the loss or a callback throws passes through.
+  // Interrupted by options.stop, it has written a checkpoint.
   Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
 
   std::int64_t step() const { return at_.step; }
@@ -93,6 +99,7 @@ class Trainer {
   struct Gathered;
 
   std::int64_t last_step(const data::DataLoader& training) const;
+  void check_place(const data::DataLoader& training);
   void take(const data::Batch& batch, std::int64_t parts, Gathered& gathered);
   StepRecord finish_step(const Gathered& gathered, const data::DataLoader& training);
   void evaluate_now(const data::DataLoader* held_out, Outcome& outcome);
@@ -106,6 +113,8 @@ class Trainer {
   std::vector<std::unique_ptr<Callback>> callbacks_;
   std::vector<Tensor> parameters_;
   Place at_;
+  std::int64_t batches_ = 0;          // in an epoch of fit
+  std::int64_t resumed_batches_ = 0;  // in an epoch of the run that was resumed; 0: not known
   std::int64_t saved_step_ = -1, evaluated_step_ = -1;
   double started_ = 0;  // on a steady clock, less what was spent before it was resumed
 };

@@ -1,0 +1,63 @@
+#include "cli/program.h"
+
+#include <algorithm>
+
+#include "io/text.h"
+
+namespace extensor::cli {
+
+namespace {
+
+std::string& typed_program() {
+  static std::string typed = "extensor";
+  return typed;
+}
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-./+=:,@%").find(c) != std::string_view::npos;
+}
+
+std::string in_single_quotes(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// $'…' of bash and zsh, for bytes that a terminal does not show.
+std::string in_escapes(std::string_view text) {
+  std::string quoted = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\'' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      constexpr char digits[] = "0123456789abcdef";
+      quoted += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace
+
+void set_program(const char* typed) {
+  if (typed != nullptr && *typed != '\0') typed_program() = typed;
+}
+
+const std::string& program() { return typed_program(); }
+
+std::string shell_word(std::string_view text) {
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
+  return io::printable(text) == text ? in_single_quotes(text) : in_escapes(text);
+}
+
+std::string command_line(std::initializer_list<std::string> words) {
+  std::string line = shell_word(program());
+  for (const std::string& word : words) line += " " + shell_word(word);
+  return line;
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,20 @@
+// Commands that the tool prints, so that they can be pasted into a shell as they are.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace extensor::cli {
+
+// By which the tool was started: "extensor", or the path that was typed.
+void set_program(const char* typed);
+const std::string& program();
+
+// One word of a shell's command line, quoted where a shell would take it for anything else.
+std::string shell_word(std::string_view text);
+
+// command_line({"train", "--resume", "my run"}) is `build/cli/extensor train --resume 'my run'`.
+std::string command_line(std::initializer_list<std::string> words);
+
+}  // namespace extensor::cli

@@ -1,0 +1,286 @@
+#include "cli/training.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "cli/generate.h"
+#include "cli/interrupt.h"
+#include "cli/json_file.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/terminal.h"
+#include "io/text.h"
+
+namespace extensor::cli {
+
+namespace {
+
+// Tells the claim of the run's directory when the first step is done.
+class FirstStep final : public train::Callback {
+ public:
+  explicit FirstStep(ClaimedRun& claim) : claim_(claim) {}
+  void step(const train::StepRecord&) override { claim_.started(); }
+
+ private:
+  ClaimedRun& claim_;
+};
+
+void warn(const std::string& text) { std::cerr << "extensor: warning: " << text << '\n'; }
+
+}  // namespace
+
+Training::Training(Recipe recipe, const std::function<std::unique_ptr<ClaimedRun>()>& claim)
+    : Training(std::move(recipe), nullptr, claim, false) {}
+
+Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed, bool allow_changed_data)
+    : Training(std::move(recipe), std::move(resumed), {}, allow_changed_data) {}
+
+Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
+                   const std::function<std::unique_ptr<ClaimedRun>()>& claim,
+                   bool allow_changed_data)
+    : recipe_(std::move(recipe)),
+      resumes_(resumed != nullptr),
+      claim_(std::move(resumed)),
+      data_(read_data(allow_changed_data)),
+      loader_(data_.training, loader_options(true)),
+      held_out_(data_.held_out, loader_options(false)),
+      model_(seeded_model()),
+      reference_(model_),
+      optimizer_(make_optimizer(recipe_, reference_.parameters())),
+      schedule_(make_schedule(recipe_, *optimizer_, step_count())) {
+  if (!resumes_) claim_ = claim();
+  trainer_.emplace(reference_, *optimizer_, trainer_options(allow_changed_data));
+  add_callbacks();
+  if (resumes_) {
+    resume();
+    if (allow_changed_data) write_fingerprint(directory().fingerprint(), data_.fingerprint);
+    return;
+  }
+  save_language(data_.language, directory());
+  write_fingerprint(directory().fingerprint(), data_.fingerprint);
+  // The last, because a directory with this file is a run.
+  write_json(directory().config(), json_of(recipe_));
+}
+
+Data Training::read_data(bool allow_changed_data) const {
+  if (!resumes_) return load_data(recipe_);
+  const Fingerprint before = read_fingerprint(directory().fingerprint());
+  const auto check = [&](const Fingerprint& now) {
+    if (before.empty()) {
+      warn("the run has no data.json: whether its data has changed is not known");
+      return;
+    }
+    const std::string differs = difference(before, now);
+    if (differs.empty()) return;
+    if (!allow_changed_data) {
+      throw ValueError("the data of " + io::in_quotes(directory().path.native()) +
+                       " has changed: " + differs +
+                       " (allowed: the data that the run began with, or --allow-changed-data)");
+    }
+    warn("the data has changed: " + differs);
+  };
+  return load_data(recipe_, load_language(recipe_, directory()), false, check);
+}
+
+data::DataLoaderOptions Training::loader_options(bool training) const {
+  constexpr std::int64_t evaluated_together = 256;
+  return {.batch_size = training
+                            ? recipe_.batch_size
+                            : std::max(recipe_.batch_size, reads_text() ? 32 : evaluated_together),
+          .shuffle = training,
+          .drop_last = training && data_.training->size() >= recipe_.batch_size,
+          .workers = static_cast<int>(recipe_.workers),
+          .seed = recipe_.seed};
+}
+
+nn::AnyLayer Training::seeded_model() const {
+  manual_seed(recipe_.seed);
+  return make_model(recipe_, data_.language);
+}
+
+std::int64_t Training::step_count() const {
+  if (recipe_.steps > 0) return recipe_.steps;
+  return recipe_.epochs * train::steps_of_epoch(loader_.batches(), recipe_.accumulate);
+}
+
+train::Watched Training::watched() const {
+  return reads_text() ? train::Watched::loss : train::Watched::accuracy;
+}
+
+train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
+  train::TrainerOptions options;
+  options.epochs = recipe_.epochs;
+  options.steps = recipe_.steps;
+  options.accumulate = recipe_.accumulate;
+  options.clip_norm = recipe_.clip_norm;
+  options.evaluate_every = recipe_.evaluate_every;
+  options.schedule = schedule_.whole;
+  if (recipe_.precision == "bfloat16") options.autocast = bfloat16;
+  options.checkpoints = directory().checkpoints();
+  options.checkpoint_every = recipe_.checkpoint_every;
+  options.keep_checkpoints = recipe_.keep_checkpoints;
+  options.configuration = json_of(recipe_).dump(2);
+  options.stop = InterruptWatch::requested;
+  options.allow_changed_data = allow_changed_data;
+  return options;
+}
+
+void Training::add_callbacks() {
+  trainer_->add<train::ProgressBar>(reads_text() ? "windows" : "pictures");
+  trainer_->add<train::JsonLog>(directory().log());
+  trainer_->add<train::EventLog>(directory().path);
+  trainer_->add<train::BestModel>(directory().best(), watched());
+  if (recipe_.patience > 0) {
+    trainer_->add<train::EarlyStopping>(
+        train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
+  }
+  // The last: the others have written their part of the first step.
+  trainer_->add<FirstStep>(*claim_);
+}
+
+void Training::resume() {
+  const auto found = trainer_->resume();
+  if (!found) {
+    std::cerr << "extensor: no checkpoint yet, the run begins anew\n";
+    return;
+  }
+  for (const std::string& text : found->damaged) {
+    std::cerr << "extensor: passed over: " << text << '\n';
+  }
+  if (found->step >= step_count()) {
+    std::cerr << "extensor: all " << found->step << " steps are done; the report is made anew\n";
+  } else {
+    std::cerr << "extensor: going on at step " << found->step << '\n';
+  }
+}
+
+// A signal waits for the end of a step only in here.
+train::Outcome Training::fit() {
+  const InterruptWatch watch;
+  train::Outcome outcome = trainer_->fit(loader_, &held_out_);
+  save_safetensors(directory().weights(), reference_.state_dict(), {}, {.checksums = true});
+  if (outcome.end == train::End::interrupted) {
+    std::cerr << "extensor: ended at step " << outcome.step << ", all of it kept. To go on:\n  "
+              << command_line({"train", "--resume", directory().path.string()}) << '\n';
+    throw CLI::RuntimeError(128 + InterruptWatch::signal());
+  }
+  return outcome;
+}
+
+void Training::run() {
+  std::cerr << described(data_) << "\n\n" << reference_.summary() << '\n';
+  finish(fit());
+}
+
+namespace {
+
+bool is_all_right(const train::Evaluation& evaluation) {
+  return std::ranges::all_of(evaluation.worst, &train::Judged::is_right);
+}
+
+// The worst mistakes, or what was almost one.
+std::vector<train::ReportPicture> pictures_of(const Data& data,
+                                              const train::Evaluation& evaluation) {
+  std::vector<train::ReportPicture> pictures;
+  const auto name = [&](std::int64_t k) {
+    return data.language.pictures->classes.at(static_cast<std::size_t>(k));
+  };
+  for (const train::Judged& one : evaluation.worst) {
+    if (one.is_right() && !is_all_right(evaluation)) continue;
+    const std::string certainty = percent(std::exp(-one.loss));
+    pictures.push_back({data.shown.images[{one.index}].contiguous(),
+                        one.is_right() ? name(one.target) + ", with " + certainty
+                                       : name(one.target) + ", taken for " + name(one.prediction)});
+  }
+  return pictures;
+}
+
+}  // namespace
+
+train::Report Training::report(const train::Outcome& outcome,
+                               const train::Evaluation& evaluation) const {
+  std::int64_t parameters = 0;
+  for (const auto& [name, tensor] : reference_.named_parameters()) parameters += tensor.numel();
+  const std::int64_t step_examples =
+      std::min(recipe_.batch_size * recipe_.accumulate, data_.training->size());
+  const double examples = static_cast<double>(outcome.step) * static_cast<double>(step_examples);
+  train::Report report;
+  report.title = recipe_.model + " on " + recipe_.dataset;
+  if (!reads_text()) report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
+  report.facts.emplace_back("held-out loss", decimals(evaluation.loss, 4));
+  if (reads_text()) {
+    report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
+  }
+  report.facts.emplace_back("parameters", with_commas(parameters));
+  report.facts.emplace_back("steps", with_commas(outcome.step));
+  report.facts.emplace_back("time", decimals(outcome.seconds, 1) + " s");
+  report.log = directory().log();
+  report.confusion = evaluation.confusion;
+  if (!reads_text()) report.classes = data_.language.pictures->classes;
+  report.pictures = pictures_of(data_, evaluation);
+  report.pictures_title =
+      is_all_right(evaluation) ? "No mistakes; least certain of" : "Worst mistakes";
+  report.model = reference_.summary();
+  report.configuration = fields_of(recipe_);
+  report.configuration.emplace_back("data that was read", described(data_));
+  report.timings = {
+      {"all", decimals(outcome.seconds, 2) + " s"},
+      {"a step, with evaluations and checkpoints",
+       decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
+      {"examples a second, the same", with_commas(std::llround(examples / outcome.seconds))},
+      {"threads", std::to_string(get_num_threads())},
+      {"version", version()}};
+  return report;
+}
+
+// Loads the weights of the best evaluation, which the other commands use too, and returns a note on
+// where they are from. A damaged file is passed over: the last weights are there.
+std::string Training::load_best(const train::Outcome& outcome) {
+  try {
+    const Safetensors best = load_safetensors(trained_weights(directory()));
+    reference_.load_state_dict(best.tensors);
+    const auto step = best.metadata.find("step");
+    const bool is_last =
+        step == best.metadata.end() || step->second == std::to_string(outcome.step);
+    return is_last ? "" : " by the weights of step " + io::printable(step->second) + ", the best";
+  } catch (const FormatError& error) {
+    warn(error.what());
+    return " by the last weights, for the best ones are damaged";
+  }
+}
+
+void Training::finish(const train::Outcome& outcome) {
+  const std::string of_step = load_best(outcome);
+  constexpr std::int64_t shown = 24;
+  const train::Evaluation evaluation =
+      train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
+  train::Report page = report(outcome, evaluation);
+  if (reads_text()) page.sample = generate(model_, *data_.language.tokenizer, recipe_.block, {});
+  for (const std::string& text : train::write_report(directory().report(), page)) warn(text);
+
+  if (outcome.end == train::End::stopped_early) {
+    std::cout << "ended early, after " << counted(recipe_.patience, "evaluation")
+              << " without a better one\n";
+  }
+  if (reads_text()) {
+    std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
+              << decimals(train::perplexity(evaluation.loss), 2) << of_step;
+  } else {
+    std::cout << percent(evaluation.accuracy) << " of " << with_commas(evaluation.examples)
+              << " held-out pictures read correctly" << of_step;
+  }
+  const std::string path = directory().path.string();
+  std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
+            << "Report:  " << io::printable(directory().report().native())
+            << "\nWeights: " << io::printable(trained_weights(directory()).native())
+            << " (the best), " << directory().weights().filename().string() << " (the last)\n"
+            << "Next:    "
+            << (reads_text() ? command_line({"generate", path})
+                             : command_line({"predict", path, "PICTURE.png"}))
+            << '\n';
+  flush_output();
+}
+
+}  // namespace extensor::cli
