@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
-#include "backend/cpu/parallel.h"
+#include "core/parallel.h"
 #include "backend/cpu/width.h"
 
 namespace extensor::cpu {
@@ -109,13 +109,13 @@ void run(const SelectCall& call) {
   };
   if (writes && !call.distinct) {
     // One thread writes all points of an outer position, in order.
-    parallel_for(outer_size, grain(call.count * inner_size),
+    detail::parallel_for(outer_size, grain(call.count * inner_size),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t o = begin; o < end; ++o) move_points(o, 0, call.count);
                  });
     return;
   }
-  parallel_for(outer_size * call.count, grain(inner_size),
+  detail::parallel_for(outer_size * call.count, grain(inner_size),
                [&](std::int64_t begin, std::int64_t end) {
                  while (begin < end) {
                    const std::int64_t o = begin / call.count, first = begin % call.count;
