@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -97,9 +98,11 @@ class Index {
 
   Index(std::int64_t integer) : kind_(Kind::integer), integer_(integer) {}  // NOLINT: implicit
   Index(int integer) : Index(std::int64_t{integer}) {}                      // NOLINT: implicit
-  Index(Slice slice) : kind_(Kind::slice), slice_(slice) {}                 // NOLINT: implicit
-  Index(EllipsisTag) : kind_(Kind::ellipsis) {}                             // NOLINT: implicit
-  Index(NewAxisTag) : kind_(Kind::newaxis) {}                               // NOLINT: implicit
+  template <std::same_as<bool> T>
+  Index(T) = delete;  // x[{true}] is neither a position nor a mask
+  Index(Slice slice) : kind_(Kind::slice), slice_(slice) {}  // NOLINT: implicit
+  Index(EllipsisTag) : kind_(Kind::ellipsis) {}              // NOLINT: implicit
+  Index(NewAxisTag) : kind_(Kind::newaxis) {}                // NOLINT: implicit
 
   Kind kind() const { return kind_; }
   std::int64_t integer() const { return integer_; }
@@ -137,11 +140,14 @@ class Tensor {
   explicit Tensor(detail::TensorImpl* adopted) : impl_(adopted) {}
 
   bool defined() const { return impl_ != nullptr; }
-  const Shape& shape() const { return impl().shape; }
-  const Strides& strides() const { return impl().strides; }
+  const Shape& shape() const& { return impl().shape; }
+  const Strides& strides() const& { return impl().strides; }
+  // By value from a temporary, which for (auto d : (x + y).shape()) does not outlive.
+  Shape shape() const&& { return impl().shape; }
+  Strides strides() const&& { return impl().strides; }
   std::int64_t ndim() const { return static_cast<std::int64_t>(impl().shape.size()); }
   std::int64_t numel() const { return impl().numel; }
-  std::int64_t size(std::int64_t axis) const;  // negative counts from the end
+  std::int64_t size(StrictInt axis) const;  // negative counts from the end
   DType dtype() const { return impl().dtype; }
   Device device() const { return impl().storage->device; }
   std::size_t itemsize() const { return extensor::itemsize(dtype()); }
@@ -173,12 +179,14 @@ class Tensor {
   Tensor transpose() const;       // reverses all axes
   Tensor transpose(const Dims& axes) const;  // a permutation
   Tensor squeeze(const Axes& axes = {}) const;
-  Tensor unsqueeze(std::int64_t axis) const;
+  Tensor unsqueeze(StrictInt axis) const;
   Tensor flatten() const;
   Tensor broadcast_to(const Shape& shape) const;
-  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
-               std::optional<std::int64_t> stop = {}, std::int64_t step = 1) const;
-  Tensor operator[](std::int64_t index) const;                  // along the first axis
+  Tensor slice(StrictInt axis, std::optional<StrictInt> start = {},
+               std::optional<StrictInt> stop = {}, StrictInt step = 1) const;
+  Tensor operator[](std::int64_t index) const;  // along the first axis
+  template <std::same_as<bool> T>
+  Tensor operator[](T) const = delete;
   Tensor operator[](std::initializer_list<Index> index) const;  // x[{1, Slice{0, 4}, newaxis}]
   Tensor index(const std::vector<Index>& index) const;
   // Copies: a mask selects elements (masked_select), integers select along the first axis (take).
@@ -189,28 +197,35 @@ class Tensor {
   Tensor clone() const;
   Tensor contiguous() const;  // itself when it is contiguous
 
-  // Writes into this memory; `source` broadcasts to this shape.
-  Tensor& copy_from(const Tensor& source);
-  Tensor& fill(const Scalar& value);
+  // Writes into this memory; `source` broadcasts to this shape. On a temporary, these and the
+  // operators below return by value, so that a reference to the result cannot dangle.
+  Tensor& copy_from(const Tensor& source) &;
+  Tensor copy_from(const Tensor& source) && { return std::move(copy_from(source)); }
+  Tensor& fill(const Scalar& value) &;
+  Tensor fill(const Scalar& value) && { return std::move(fill(value)); }
 
   // In place: the result keeps this shape and dtype. ValueError where this memory is a broadcast
   // view or overlaps the other operand at other positions.
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
-  Tensor& operator%=(const Tensor& other);
-  Tensor& operator+=(const Scalar& other);
-  Tensor& operator-=(const Scalar& other);
-  Tensor& operator*=(const Scalar& other);
-  Tensor& operator/=(const Scalar& other);
-  Tensor& operator%=(const Scalar& other);
+#define EXTENSOR_IN_PLACE(symbol)                                                         \
+  Tensor& operator symbol(const Tensor& other)&;                                          \
+  Tensor& operator symbol(const Scalar& other)&;                                          \
+  Tensor operator symbol(const Tensor& other)&& { return std::move(*this symbol other); } \
+  Tensor operator symbol(const Scalar& other)&& { return std::move(*this symbol other); }
+  EXTENSOR_IN_PLACE(+=)
+  EXTENSOR_IN_PLACE(-=)
+  EXTENSOR_IN_PLACE(*=)
+  EXTENSOR_IN_PLACE(/=)
+  EXTENSOR_IN_PLACE(%=)
+#undef EXTENSOR_IN_PLACE
 
   // Gradients; extensor/autograd.h has the rest.
   bool requires_grad() const { return impl().node.get() != nullptr; }
   // Asks for a gradient, or no longer. DTypeError unless it is a float; ValueError when it is to
   // stop on a tensor that was computed (detach() gives one without).
-  Tensor& requires_grad_(bool required = true);
+  Tensor& requires_grad_(StrictBool required = true) &;
+  Tensor requires_grad_(StrictBool required = true) && {
+    return std::move(requires_grad_(required));
+  }
   bool is_leaf() const;  // not computed from tensors that require a gradient
   Tensor grad() const;   // what backward() gave, undefined before that
   void set_grad(const Tensor& grad);

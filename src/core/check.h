@@ -31,6 +31,10 @@ inline void append_part(std::string& text, const char* part) {
 inline void append_part(std::string& text, const std::string& part) {
   append_part(text, std::string_view(part));
 }
+inline void append_part(std::string& text, StrictInt part) { append_signed(text, part); }
+inline void append_part(std::string& text, StrictDouble part) {
+  append_part(text, static_cast<double>(part));
+}
 // Constrained, so that neither a pointer nor an integer turns into a bool.
 template <std::same_as<bool> Bool>
 void append_part(std::string& text, Bool part) {

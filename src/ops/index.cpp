@@ -134,8 +134,8 @@ Tensor index_with(const Tensor& base, const Index* first, std::size_t count) {
 
 }  // namespace
 
-Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
-                     std::optional<std::int64_t> stop, std::int64_t step) const {
+Tensor Tensor::slice(StrictInt axis, std::optional<StrictInt> start, std::optional<StrictInt> stop,
+                     StrictInt step) const {
   const TensorImpl& tensor = impl();
   const auto rank = static_cast<std::int64_t>(tensor.shape.size());
   const auto sliced = static_cast<std::size_t>(detail::normalize_axis("slice", axis, rank));

@@ -148,7 +148,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 }
 
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
-                                bool has_bias) {
+                                StrictBool has_bias) {
   constexpr const char* operation = "linear_backward";
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
   LinearGradients gradients;
@@ -216,7 +216,7 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
 
 }  // namespace
 
-Tensor glu(const Tensor& x, std::int64_t axis) {
+Tensor glu(const Tensor& x, StrictInt axis) {
   if (detail::records(x)) {
     return detail::recorded(
         "glu", [&] { return glu(x, axis); },
@@ -226,7 +226,7 @@ Tensor glu(const Tensor& x, std::int64_t axis) {
   return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
 }
 
-Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis) {
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "glu_backward", [&] { return glu_backward(grad_output, x, axis); },
@@ -248,7 +248,7 @@ Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axi
 // With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, s′ being s (1 − s) and s″ =
 // s′ (1 − 2 s).
 std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, std::int64_t axis) {
+                                              const Tensor& x, StrictInt axis) {
   constexpr const char* operation = "glu_double_backward";
   const Halves halves = split_gates(operation, x, axis);
   ops::check_grad_output(operation, grad_output, halves.values.shape());

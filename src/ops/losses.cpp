@@ -249,7 +249,7 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& y, Reduction reductio
 
 std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
                                                         const Tensor& y, Reduction reduction,
-                                                        bool target_gradient) {
+                                                        StrictBool target_gradient) {
   return backward(LossOp::binary_cross_entropy, "binary_cross_entropy_backward", grad_output, p, y,
                   reduction, {true, target_gradient});
 }
@@ -280,7 +280,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(const Tensor
                                                                     const Tensor& x,
                                                                     const Tensor& y,
                                                                     Reduction reduction,
-                                                                    bool target_gradient) {
+                                                                    StrictBool target_gradient) {
   return backward(LossOp::binary_cross_entropy_with_logits,
                   "binary_cross_entropy_with_logits_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
@@ -304,7 +304,7 @@ Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction)
 
 std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output, const Tensor& x,
                                                       const Tensor& y, Reduction reduction,
-                                                      bool target_gradient) {
+                                                      StrictBool target_gradient) {
   return backward(LossOp::mean_squared_error, "mean_squared_error_backward", grad_output, x, y,
                   reduction, {true, target_gradient});
 }
@@ -326,7 +326,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                            const Tensor& y, Reduction reduction,
-                                           bool target_gradient) {
+                                           StrictBool target_gradient) {
   return backward(LossOp::l1_loss, "l1_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
 }
@@ -349,14 +349,14 @@ void check_delta(const char* operation, double delta) {
 }
 }  // namespace
 
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction, double beta) {
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble beta) {
   check_beta("smooth_l1_loss", beta);
   return forward(LossOp::smooth_l1_loss, "smooth_l1_loss", x, y, reduction, {beta});
 }
 
 std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& y, Reduction reduction, double beta,
-                                                  bool target_gradient) {
+                                                  const Tensor& y, Reduction reduction,
+                                                  StrictDouble beta, StrictBool target_gradient) {
   check_beta("smooth_l1_loss_backward", beta);
   return backward(LossOp::smooth_l1_loss, "smooth_l1_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {beta});
@@ -366,7 +366,7 @@ LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
                                                    const Tensor& grad_grad_y,
                                                    const Tensor& grad_output, const Tensor& x,
                                                    const Tensor& y, Reduction reduction,
-                                                   double beta) {
+                                                   StrictDouble beta) {
   check_beta("smooth_l1_loss_double_backward", beta);
   const SecondOrder s("smooth_l1_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
@@ -376,14 +376,14 @@ LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
                   multiply(is_square, beta > 0 ? 1 / beta : 0));
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, double delta) {
+Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble delta) {
   check_delta("huber_loss", delta);
   return forward(LossOp::huber_loss, "huber_loss", x, y, reduction, {delta});
 }
 
 std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double delta,
-                                              bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble delta, StrictBool target_gradient) {
   check_delta("huber_loss_backward", delta);
   return backward(LossOp::huber_loss, "huber_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {delta});
@@ -391,7 +391,8 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
 
 LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y, Reduction reduction, double delta) {
+                                               const Tensor& y, Reduction reduction,
+                                               StrictDouble delta) {
   check_delta("huber_loss_double_backward", delta);
   const SecondOrder s("huber_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
@@ -403,13 +404,13 @@ LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const 
 // ---- margins, divergences, focus
 // -------------------------------------------------------------------
 
-Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction, double margin) {
+Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble margin) {
   return forward(LossOp::hinge_loss, "hinge_loss", x, y, reduction, {margin});
 }
 
 std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double margin,
-                                              bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble margin, StrictBool target_gradient) {
   return backward(LossOp::hinge_loss, "hinge_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {margin});
 }
@@ -417,7 +418,7 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
 LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& y, Reduction reduction,
-                                               double margin) {
+                                               StrictDouble margin) {
   const SecondOrder s("hinge_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
 
@@ -431,13 +432,14 @@ LossOp divergence(bool log_target) {
 }
 }  // namespace
 
-Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction, bool log_target) {
+Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction, StrictBool log_target) {
   return forward(divergence(log_target), "kl_divergence", x, y, reduction);
 }
 
 std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
                                                  const Tensor& y, Reduction reduction,
-                                                 bool log_target, bool target_gradient) {
+                                                 StrictBool log_target,
+                                                 StrictBool target_gradient) {
   return backward(divergence(log_target), "kl_divergence_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
 }
@@ -447,7 +449,7 @@ LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_grad_y,
                                                   const Tensor& grad_output, const Tensor& x,
                                                   const Tensor& y, Reduction reduction,
-                                                  bool log_target) {
+                                                  StrictBool log_target) {
   SecondOrder s("kl_divergence_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                 reduction);
 
@@ -468,15 +470,16 @@ void check_focus(const char* operation, double alpha, double gamma) {
 }
 }  // namespace
 
-Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction, double alpha,
-                  double gamma) {
+Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble alpha,
+                  StrictDouble gamma) {
   check_focus("focal_loss", alpha, gamma);
   return forward(LossOp::focal_loss, "focal_loss", x, y, reduction, {alpha, gamma});
 }
 
 std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double alpha,
-                                              double gamma, bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble alpha, StrictDouble gamma,
+                                              StrictBool target_gradient) {
   check_focus("focal_loss_backward", alpha, gamma);
   return backward(LossOp::focal_loss, "focal_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {alpha, gamma});
@@ -486,8 +489,8 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
 // the probability of the other class, y (1 − p) + (1 − y) p. w does not depend on x.
 LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y, Reduction reduction, double alpha,
-                                               double gamma) {
+                                               const Tensor& y, Reduction reduction,
+                                               StrictDouble alpha, StrictDouble gamma) {
   check_focus("focal_loss_double_backward", alpha, gamma);
   const SecondOrder s("focal_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);

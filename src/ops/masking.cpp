@@ -141,9 +141,9 @@ Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                        [index](const Tensor& x) { return x.index(index); });
 }
 
-Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
-                      std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
-                      std::int64_t step) {
+Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
+                      std::optional<StrictInt> start, std::optional<StrictInt> stop,
+                      StrictInt step) {
   return view_gradient(grad_output, input_shape,
                        [=](const Tensor& x) { return x.slice(axis, start, stop, step); });
 }
@@ -165,7 +165,7 @@ std::vector<Tensor> nonzero(const Tensor& x) {
   return coordinates;
 }
 
-Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
+Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype) {
   if (classes < 0) {
     throw ValueError(message("one_hot: classes is ", classes, ", must be 0 or more"));
   }

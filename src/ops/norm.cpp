@@ -71,7 +71,7 @@ Tensor at_least(const Tensor& denominator, double eps) {
 
 }  // namespace
 
-Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "norm", [&] { return norm(x, p, axes, keepdims); },
@@ -87,8 +87,8 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
   return wide_norm(x, p, axes, reduced).to(dtype).reshape(reduced.shape(x.shape(), keepdims));
 }
 
-Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const Axes& axes,
-                     double eps) {
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,
+                     StrictDouble eps) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "norm_backward", [&] { return norm_backward(grad_output, x, p, axes, eps); },
@@ -127,8 +127,8 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
 // With u = sign(x) · (|x| / y)^(p − 1) the gradient is g · u, and u changes with x by
 // (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ).
 std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, double p, const Axes& axes,
-                                               double eps) {
+                                               const Tensor& x, StrictDouble p, const Axes& axes,
+                                               StrictDouble eps) {
   constexpr const char* operation = "norm_double_backward";
   ops::check_float(operation, "x", x);
   const ReducedAxes reduced(operation, axes, x.ndim());
@@ -145,7 +145,7 @@ std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const 
     return {grad_grad_output, zeros_like(x)};
   }
   const Tensor y = at_least(norm(wide, p, axes, true), eps);
-  const Tensor ratio = at_least(divide(abs(wide), y), p < 2 ? eps : 0.0);
+  const Tensor ratio = at_least(divide(abs(wide), y), p < 2 ? eps : StrictDouble(0));
   const Tensor own = p == 2 ? v : multiply(v, power(ratio, p - 2));
   const Tensor change = multiply(divide(subtract(own, multiply(unit, along)), y), p - 1);
   return {grad_grad_output, multiply(change, g).to(x.dtype())};

@@ -89,16 +89,16 @@ SortedTensor recorded_order(const char* name, const Tensor& x, SortedTensor foun
 
 }  // namespace
 
-Tensor sort(const Tensor& x, std::int64_t axis, bool descending) {
+Tensor sort(const Tensor& x, StrictInt axis, StrictBool descending) {
   if (detail::records(x)) return sort_with_indices(x, axis, descending).values;
   return sorted("sort", x, axis, descending, true, false).values;
 }
 
-Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+Tensor argsort(const Tensor& x, StrictInt axis, StrictBool descending) {
   return sorted("argsort", x, axis, descending, false, true).indices;
 }
 
-SortedTensor sort_with_indices(const Tensor& x, std::int64_t axis, bool descending) {
+SortedTensor sort_with_indices(const Tensor& x, StrictInt axis, StrictBool descending) {
   if (detail::records(x)) {
     return recorded_order(
         "sort", x, detail::unrecorded([&] { return sort_with_indices(x, axis, descending); }),
@@ -107,7 +107,7 @@ SortedTensor sort_with_indices(const Tensor& x, std::int64_t axis, bool descendi
   return sorted("sort_with_indices", x, axis, descending, true, true);
 }
 
-Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, std::int64_t axis) {
+Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, StrictInt axis) {
   constexpr const char* operation = "sort_backward";
   const std::int64_t along = row_axis(operation, indices.ndim(), axis);
   ops::check_grad_output(operation, grad_output, indices.shape());
@@ -118,8 +118,8 @@ Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, std::int6
 // ---- topk
 // ------------------------------------------------------------------------------------------
 
-SortedTensor topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest,
-                  [[maybe_unused]] bool in_order) {
+SortedTensor topk(const Tensor& x, StrictInt k, StrictInt axis, StrictBool largest,
+                  [[maybe_unused]] StrictBool in_order) {
   if (detail::records(x)) {
     return recorded_order("topk", x,
                           detail::unrecorded([&] { return topk(x, k, axis, largest, in_order); }),
@@ -137,7 +137,7 @@ SortedTensor topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool large
 }
 
 Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
-                     std::int64_t axis) {
+                     StrictInt axis) {
   constexpr const char* operation = "topk_backward";
   const std::int64_t along =
       row_axis(operation, static_cast<std::int64_t>(input_shape.size()), axis);
@@ -157,7 +157,7 @@ Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const 
 // ---- searching
 // -------------------------------------------------------------------------------------
 
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right) {
   constexpr const char* operation = "searchsorted";
   const bool one_row = sorted.ndim() == 1;
   bool fits = one_row || (sorted.ndim() > 0 && sorted.ndim() == values.ndim());
