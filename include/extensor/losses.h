@@ -32,7 +32,8 @@ struct LossSecondGradients {
 // ----------------------------------------------------------------------------
 
 // −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]; the gradient of p is
-// (p − y) / (p (1 − p)) at the clamped p, so it is finite and points inwards outside of it too.
+// (p − y) / (p (1 − p)) at the clamped p, so it is finite at 0 and 1 too. ValueError, naming the
+// value, for a p or y below 0 or above 1; NaN gives NaN.
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& y,
                             Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,

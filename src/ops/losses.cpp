@@ -98,6 +98,29 @@ struct Operands {
 
 // Which gradients are asked for.
 struct Wanted {
+// Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
+// logits given for probabilities, would be clamped without a word. The kernel looks at the range
+// while it reads; ValueError, before anybody sees its results. NaN passes, and gives NaN.
+void run(const LossCall& call, const char* operation, const Operands& operands) {
+  const auto& backend = backend::backend_for(operands.x.device());
+  if (call.op != LossOp::binary_cross_entropy) return backend.loss(call);
+  std::atomic<bool> outside{false};
+  LossCall checked = call;
+  checked.outside_unit_interval = &outside;
+  backend.loss(checked);
+  if (!outside) return;
+  const auto refuse_outside = [&](const char* argument, const Tensor& values) {
+    const Tensor wrong = less(values, 0) | greater(values, 1);
+    const auto first = argmax(wrong).item<std::int64_t>();
+    if (!wrong.flatten()[first].item<bool>()) return;
+    throw ValueError(message(operation, ": ", argument, " is ",
+                             values.flatten()[first].item<double>(), " at element ", first,
+                             " (allowed: 0 to 1)"));
+  };
+  refuse_outside("p", operands.x);
+  refuse_outside("y", operands.y);
+}
+
   bool x = true, y = true;
 };
 
@@ -134,7 +157,7 @@ Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& 
   Tensor result = detail::make_empty(operation, ops::loss_shape(x.shape(), reduction),
                                      operands.x.dtype(), x.device());
   call.out = result.impl().data;
-  backend::backend_for(x.device()).loss(call);
+  run(call, operation, operands);
   return result;
 }
 
@@ -172,7 +195,7 @@ std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tenso
   const Tensor of_x = gradient_of(wanted.x, call.gradient_x);
   const Tensor of_y = gradient_of(wants_gradient(y, wanted.y), call.gradient_y);
   call.g = g.impl().data;
-  if (x.numel() != 0) backend::backend_for(x.device()).loss(call);
+  if (x.numel() != 0) run(call, operation, operands);
   return {of_x.defined() ? of_x.to(x.dtype()) : of_x, of_y.defined() ? of_y.to(y.dtype()) : of_y};
 }
 
@@ -259,12 +282,13 @@ LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad
                                                          const Tensor& grad_grad_y,
                                                          const Tensor& grad_output, const Tensor& p,
                                                          const Tensor& y, Reduction reduction) {
-  const SecondOrder s("binary_cross_entropy_double_backward", grad_grad_p, grad_grad_y, grad_output,
-                      p, y, reduction);
+  constexpr const char* operation = "binary_cross_entropy_double_backward";
+  const SecondOrder s(operation, grad_grad_p, grad_grad_y, grad_output, p, y, reduction);
   const double least = backend::probability_margin, most = 1 - least;
   const Tensor inside = clip(s.x, least, most), rest = clip(1 - s.x, least, most);
   LossSecondGradients result =
-      s.result(binary_cross_entropy_backward(s.one(), s.x, s.y, Reduction::none),
+      s.result(backward(LossOp::binary_cross_entropy, operation, s.one(), s.x, s.y, Reduction::none,
+                        {true, true}),
                s.y / square(inside) + (1 - s.y) / square(rest), -1 / (inside * rest), {});
   const Tensor is_inside = greater_equal(s.x, least) & less_equal(s.x, most);
   result.input = where(is_inside, result.input, zeros_like(result.input));
