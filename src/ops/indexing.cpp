@@ -476,11 +476,15 @@ Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const T
   check_devices(operation, x, source);
   const DType dtype = promote_types(x.dtype(), source.dtype(), operation);
   if (!is_floating_point(dtype)) {
-    ops::check_scalar_fits(operation, alpha, sum_dtype(dtype));
     if (alpha.is_floating()) {
-      throw DTypeError(message(operation, ": alpha is ", alpha, " and the result would be ", dtype,
-                               ", must be an integer"));
+      throw DTypeError(message(operation, ": alpha is ", alpha, ", must be an integer for a result",
+                               " of ", dtype));
     }
+    if (dtype == DType::bool_ && alpha.as_double() < 0) {
+      throw ValueError(
+          message(operation, ": alpha is ", alpha, ", must be 0 or more for a result", " of bool"));
+    }
+    ops::check_scalar_fits(operation, alpha, dtype);
   }
   const Tensor checked = checked_indices(operation, indices, x.size(along), along);
   Tensor result = copy_as(x, dtype);

@@ -173,7 +173,7 @@ Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype) {
       ops::checked_indices("one_hot", indices, classes, indices.ndim(), ops::Negative::refused);
   Shape shape = indices.shape();
   shape.push_back(classes);
-  detail::checked_numel("one_hot", shape);
+  if (detail::checked_numel("one_hot", shape) == 0) return zeros(shape, dtype);
   return equal(checked.unsqueeze(-1), arange(classes)).to(dtype);
 }
 

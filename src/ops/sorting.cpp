@@ -128,12 +128,16 @@ SortedTensor topk(const Tensor& x, StrictInt k, StrictInt axis, StrictBool large
                           });
   }
   const std::int64_t along = row_axis("topk", x.ndim(), axis);
-  const Tensor rows = as_rows(x);
-  if (k < 0 || k > rows.size(along)) {
-    throw ValueError(message("topk: k is ", k, ", must be 0 to ", rows.size(along),
+  if (x.ndim() == 0) {
+    // One element, and a shape with no room for another number of them.
+    if (k != 1) throw ValueError(message("topk: k is ", k, ", must be 1 for a 0-d tensor"));
+    return {x.clone(), zeros({}, DType::int64)};
+  }
+  if (k < 0 || k > x.size(along)) {
+    throw ValueError(message("topk: k is ", k, ", must be 0 to ", x.size(along),
                              ", the size of axis ", along, " of ", x.shape()));
   }
-  return sorted_rows("topk", rows, along, k, largest, true, true);
+  return sorted_rows("topk", x, along, k, largest, true, true);
 }
 
 Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
@@ -142,16 +146,17 @@ Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const 
   const std::int64_t along =
       row_axis(operation, static_cast<std::int64_t>(input_shape.size()), axis);
   ops::check_grad_output(operation, grad_output, indices.shape());
-  const Shape rows = input_shape.empty() ? Shape{1} : input_shape;
-  Shape expected = rows;
-  if (indices.shape().size() == rows.size()) {
+  const bool is_row = !input_shape.empty();
+  const Shape rows = is_row ? input_shape : Shape{1};
+  Shape expected = input_shape;
+  if (is_row && indices.shape().size() == rows.size()) {
     expected[static_cast<std::size_t>(along)] = indices.shape()[static_cast<std::size_t>(along)];
   }
   if (!(indices.shape() == expected)) {
     throw ShapeError(message(operation, ": indices are ", indices.shape(), " and the input was ",
                              input_shape, ", they may differ along axis ", along, " alone"));
   }
-  return gather_backward(grad_output, rows, along, indices).reshape(input_shape);
+  return gather_backward(as_rows(grad_output), rows, along, as_rows(indices)).reshape(input_shape);
 }
 
 // ---- searching
