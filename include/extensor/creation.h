@@ -49,7 +49,8 @@ Tensor triu(const Tensor& x, StrictInt diagonal = 0);
 // One tensor per vector; "xy" indexing swaps the first two axes.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_indexing = true);
 
-// Copies `values`, in row-major order. ShapeError when their number does not match.
+// Copies `values`, in row-major order. ShapeError when their number does not match, ValueError for
+// null. Of bool, any byte but 0 is true.
 Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape);
 template <class T>
 Tensor from_data(std::span<const T> values, const Shape& shape) {

@@ -97,7 +97,10 @@ Tensor arange_reals(double start, double stop, double step, DType dtype) {
     throw ValueError(
         message("arange: start is ", start, " and stop is ", stop, ", both must be finite"));
   }
-  const double count = std::max(0.0, std::ceil((stop - start) / step));
+  // Divided first where the distance is beyond the largest double.
+  const double distance = stop - start;
+  const double steps = std::isfinite(distance) ? distance / step : stop / step - start / step;
+  const double count = std::max(0.0, std::ceil(steps));
   if (!(count < 0x1p60)) {
     throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
   }
@@ -133,12 +136,18 @@ Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
 Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype,
                 StrictBool endpoint) {
   if (count < 0) throw ValueError(message("linspace: count is ", count, ", must be 0 or more"));
+  if (!std::isfinite(start) || !std::isfinite(stop)) {
+    throw ValueError(
+        message("linspace: start is ", start, " and stop is ", stop, ", both must be finite"));
+  }
+  ops::check_scalar_fits("linspace", start, dtype);
+  ops::check_scalar_fits("linspace", stop, dtype);
   Tensor result = make_empty("linspace", {count}, DType::float64);
   double* values = result.data<double>();
   const double intervals = static_cast<double>(count) - (endpoint ? 1 : 0);
   const double step = intervals > 0 ? (stop - start) / intervals : 0;
   for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * step;
-  if (!std::isfinite(step) && std::isfinite(start) && std::isfinite(stop)) {
+  if (!std::isfinite(step)) {
     // The distance is beyond the largest double, the numbers between are not.
     for (std::int64_t i = 0; i < count; ++i) {
       const double part = static_cast<double>(i) / intervals;
@@ -200,6 +209,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_i
     }
     shape[axis_of(i)] = vectors[i].size(0);
   }
+  detail::checked_numel("meshgrid", shape);
   std::vector<Tensor> grids;
   for (std::size_t i = 0; i < count; ++i) {
     Shape column(count, 1);
@@ -218,8 +228,20 @@ Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shap
     throw ShapeError(message("from_data: ", count, " values do not fill ", shape, ", which has ",
                              numel, " elements"));
   }
+  if (values == nullptr && count != 0) {
+    throw ValueError(
+        message("from_data: values is null for ", count, " elements of shape ", shape));
+  }
   Tensor result = make_empty("from_data", shape, dtype);
-  if (count != 0) std::memcpy(result.impl().data, values, result.nbytes());
+  if (count == 0) return result;
+  if (dtype == DType::bool_) {
+    // A byte other than 0 and 1 is no bool: reading it as one is undefined.
+    const auto* bytes = static_cast<const unsigned char*>(values);
+    std::transform(bytes, bytes + count, result.data<bool>(),
+                   [](unsigned char byte) { return byte != 0; });
+  } else {
+    std::memcpy(result.impl().data, values, result.nbytes());
+  }
   return result;
 }
 
@@ -313,7 +335,7 @@ Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dt
   check_random_float("uniform", dtype);
   if (!(low <= high) || !std::isfinite(high - low)) {
     throw ValueError(message("uniform: low is ", low, " and high is ", high,
-                             ", both must be finite and low ≤ high"));
+                             ", both must be finite, their distance too, and low ≤ high"));
   }
   return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, dtype, generator);
 }

@@ -43,6 +43,8 @@ double xavier_deviation(const char* operation, const Shape& shape, double gain) 
 double kaiming_deviation(const char* operation, const Shape& shape, double slope, FanMode mode,
                          Nonlinearity nonlinearity) {
   check_factor(operation, "slope", slope);
+  detail::check_option(operation, "mode", mode, FanMode::fan_out);
+  detail::check_option(operation, "nonlinearity", nonlinearity, Nonlinearity::selu);
   const Fans fans = fans_of(operation, shape);
   const std::int64_t fan = mode == FanMode::fan_in ? fans.fan_in : fans.fan_out;
   return fan == 0 ? 0 : calculate_gain(nonlinearity, slope) / std::sqrt(static_cast<double>(fan));

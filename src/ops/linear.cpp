@@ -118,6 +118,7 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  detail::check_option("linear", "activation", activation, Activation::silu);
   if (ops::lowers(x, weight, bias)) {
     return linear(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), activation);
   }
@@ -161,6 +162,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation) {
   constexpr const char* operation = "linear_backward";
+  detail::check_option(operation, "activation", activation, Activation::silu);
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
   Tensor g = grad_output;

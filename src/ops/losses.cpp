@@ -36,6 +36,7 @@ backend::LossReduction loss_reduction(Reduction reduction) {
 }
 
 Tensor reduced_loss(const Tensor& values, Reduction reduction) {
+  loss_reduction(reduction);
   if (reduction == Reduction::none) return values;
   return reduction == Reduction::sum ? sum(values) : mean(values);
 }
@@ -50,6 +51,7 @@ bool wants_gradient(const Tensor& target, bool target_gradient) {
 
 Tensor loss_gradient_input(const char* operation, const Tensor& grad_output, const Shape& shape,
                            Reduction reduction, DType dtype) {
+  loss_reduction(reduction);
   check_grad_output(operation, grad_output, loss_shape(shape, reduction));
   return grad_output.to(compute_dtype(dtype)).contiguous();
 }
@@ -96,8 +98,6 @@ struct Operands {
   }
 };
 
-// Which gradients are asked for.
-struct Wanted {
 // Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
 // logits given for probabilities, would be clamped without a word. The kernel looks at the range
 // while it reads; ValueError, before anybody sees its results. NaN passes, and gives NaN.
@@ -121,6 +121,8 @@ void run(const LossCall& call, const char* operation, const Operands& operands) 
   refuse_outside("y", operands.y);
 }
 
+// Which gradients are asked for.
+struct Wanted {
   bool x = true, y = true;
 };
 

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/graph.h"
+#include "core/machine.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
@@ -230,7 +231,7 @@ std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis) {
                        });
     return views;
   }
-  std::vector<Tensor> result;
+  std::vector<Tensor> result = room_for_views("split", parts);
   for (std::int64_t i = 0; i < parts; ++i) {
     result.push_back(x.slice(at, i * (length / parts), (i + 1) * (length / parts)));
   }
@@ -248,7 +249,7 @@ std::vector<Tensor> unstack(const Tensor& x, StrictInt axis) {
         });
     return views;
   }
-  std::vector<Tensor> result;
+  std::vector<Tensor> result = room_for_views("unstack", x.size(at));
   for (std::int64_t i = 0; i < x.size(at); ++i) {
     result.push_back(x.slice(at, i, i + 1).squeeze(at));
   }

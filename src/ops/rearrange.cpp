@@ -357,6 +357,7 @@ struct Frame {
 
   Frame(const char* operation, const Shape& shape, const Padding& given, PadMode mode)
       : widths(given), result(shape) {
+    detail::check_option(operation, "mode", mode, PadMode::wrap);
     if (given.size() == 1) widths.assign(shape.size(), given[0]);
     if (widths.size() != shape.size()) {
       throw ShapeError(message(operation, ": widths has ", given.size(), " pairs and x is ", shape,

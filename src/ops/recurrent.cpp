@@ -425,7 +425,8 @@ RecurrentGradients backward(const Layer& layer, const RecurrentResultGradients& 
           found[cell_]};
 }
 
-RecurrentCell cell_of(RecurrentActivation activation) {
+RecurrentCell cell_of(const char* operation, RecurrentActivation activation) {
+  detail::check_option(operation, "activation", activation, RecurrentActivation::relu);
   return activation == RecurrentActivation::relu ? RecurrentCell::relu : RecurrentCell::tanh;
 }
 
@@ -441,8 +442,8 @@ RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients,
                                       const RecurrentWeights& weights, const Tensor& hidden,
                                       RecurrentActivation activation, StrictBool reverse,
                                       const RecurrentSaved& saved) {
-  return backward({"rnn_layer_backward", cell_of(activation), reverse}, gradients,
-                  inputs_of(x, weights, hidden, {}), saved);
+  return backward({"rnn_layer_backward", cell_of("rnn_layer_backward", activation), reverse},
+                  gradients, inputs_of(x, weights, hidden, {}), saved);
 }
 
 RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
