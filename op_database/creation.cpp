@@ -106,7 +106,7 @@ std::vector<Sample> eye_samples() {
   return samples;
 }
 
-std::vector<Sample> triangle_samples(Tensor (*triangle)(const Tensor&, std::int64_t), bool lower) {
+std::vector<Sample> triangle_samples(Tensor (*triangle)(const Tensor&, StrictInt), bool lower) {
   std::vector<Sample> samples;
   for (const auto& [shape, diagonal] : std::vector<std::pair<Shape, std::int64_t>>{
            {{3, 3}, 0}, {{3, 5}, 1}, {{5, 3}, -2}, {{2, 3, 17}, 4}, {{0, 3}, 0}}) {

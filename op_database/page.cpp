@@ -81,7 +81,9 @@ std::string reference_page() {
           "and a "
           "test compares.\nAll functions are in namespace `extensor`; all take any layout and any "
           "float "
-          "dtype listed, and throw typed errors\nbefore anything is written.\n\n";
+          "dtype listed, and throw typed errors\nbefore anything is written. `StrictBool`, "
+          "`StrictInt` and `StrictDouble` parameters take a bool, an integer and a number,\nand "
+          "nothing that merely converts to one: `sum(x, true)` does not compile.\n\n";
   for (const std::string& family : families) {
     page << "- [" << family << "](#" << anchor(family) << "):";
     for (const Op& op : ops()) {

@@ -45,7 +45,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
+using Reduce = Tensor (*)(const Tensor&, const Axes&, StrictBool);
 using Group = std::function<double(const Doubles&)>;
 using Draw = std::function<Tensor(const Shape&)>;
 using ReduceBackward = std::function<Tensor(const Tensor& g, const Tensor& x, const Axes& axes)>;
@@ -222,7 +222,7 @@ std::vector<Sample> truth_samples(Reduce reduce, const Group& group) {
   return samples;
 }
 
-using Position = Tensor (*)(const Tensor&, std::optional<std::int64_t>, bool);
+using Position = Tensor (*)(const Tensor&, std::optional<StrictInt>, StrictBool);
 
 std::vector<Sample> position_samples(Position position, bool largest) {
   struct PositionCase {

@@ -8,7 +8,7 @@ std::vector<std::string> row_signatures(const std::string& name) {
   using Lines = std::vector<std::string>;
 #define X "const Tensor& x"
 #define SAVED(saved) "const Tensor& grad_output, const Tensor& " #saved
-#define WITH(p, p_default) ", double " #p " = " #p_default
+#define WITH(p, p_default) ", StrictDouble " #p " = " #p_default
 #define A_AND_B "const Tensor& a, const Tensor& b"
 #define PAIR(name) "std::pair<Tensor, Tensor> " #name "_backward(const Tensor& grad_output, "
 #define ONE(name, of) "Tensor " #name "(" of ")"
@@ -17,7 +17,7 @@ std::vector<std::string> row_signatures(const std::string& name) {
 #define UNARY(name, lo, hi, kinks, saved, ...) \
   {#name, {ONE(name, X), BACKWARD(name, SAVED(saved))}},
 #define UNARY_EPS(name, lo, hi, kinks, saved, ...) \
-  {#name, {ONE(name, X), BACKWARD(name, SAVED(saved) ", double eps = default_eps")}},
+  {#name, {ONE(name, X), BACKWARD(name, SAVED(saved) ", StrictDouble eps = default_eps")}},
 #define UNARY_1(name, p, p_default, lo, hi, kinks, saved, ...) \
   {#name, {ONE(name, X WITH(p, p_default)), BACKWARD(name, SAVED(saved) WITH(p, p_default))}},
 #define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...) \
@@ -31,7 +31,7 @@ std::vector<std::string> row_signatures(const std::string& name) {
 #include "extensor/tables/unary.def"
 #define BINARY(name, ...) {#name, {ONE(name, A_AND_B), PAIR(name) A_AND_B ")"}},
 #define BINARY_EPS(name, ...) \
-  {#name, {ONE(name, A_AND_B), PAIR(name) A_AND_B ", double eps = default_eps)"}},
+  {#name, {ONE(name, A_AND_B), PAIR(name) A_AND_B ", StrictDouble eps = default_eps)"}},
 #define BINARY_LINEAR(name, ...) \
   {#name, {ONE(name, A_AND_B), PAIR(name) "const Shape& a_shape, const Shape& b_shape)"}},
 #include "extensor/tables/binary.def"

@@ -33,10 +33,10 @@ Doubles exact_softmax(const Doubles& row) {
   return result;
 }
 
-using Forward = Tensor (*)(const Tensor&, std::int64_t);
-using Backward = Tensor (*)(const Tensor&, const Tensor&, std::int64_t);
+using Forward = Tensor (*)(const Tensor&, StrictInt);
+using Backward = Tensor (*)(const Tensor&, const Tensor&, StrictInt);
 using DoubleBackward = std::pair<Tensor, Tensor> (*)(const Tensor&, const Tensor&, const Tensor&,
-                                                     std::int64_t);
+                                                     StrictInt);
 
 std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), Backward backward,
                             DoubleBackward double_backward) {

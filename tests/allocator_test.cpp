@@ -177,6 +177,42 @@ TEST_F(AllocatorTest, ManyBlocksThatTogetherExceedTheMachine) {
   EXPECT_EQ(allocate(step)->bytes, step);
 }
 
+// Every thread keeps a small share of the total to itself. Where one thread frees what others
+// allocated, the shared part is negative.
+TEST_F(AllocatorTest, OneThreadFreesWhatManyAllocated) {
+  constexpr int threads = 40;
+  std::vector<StoragePointer> blocks(threads);
+  std::vector<std::thread> others;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int allocated = 0;
+  bool freed = false;
+  for (int i = 0; i < threads; ++i) {
+    others.emplace_back([&, i] {
+      StoragePointer mine = allocate(60000);
+      std::unique_lock lock(mutex);
+      blocks[static_cast<std::size_t>(i)] = std::move(mine);
+      ++allocated;
+      changed.notify_all();
+      changed.wait(lock, [&] { return freed; });  // a thread that ends would count its share
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return allocated == threads; });
+  }
+  blocks.clear();
+  // 60000 · 40 bytes are not back in the shared total, 2^20 of them are charged now.
+  EXPECT_NO_THROW(allocate(mebibyte));
+  EXPECT_LT(memory_stats().allocated_bytes, 40 * mebibyte);
+  {
+    const std::lock_guard lock(mutex);
+    freed = true;
+  }
+  changed.notify_all();
+  for (std::thread& other : others) other.join();
+}
+
 // One thread allocates, another frees: what it frees must come back into circulation.
 TEST_F(AllocatorTest, ProducerAndConsumerStayBounded) {
   for (const std::size_t bytes : {std::size_t{256}, std::size_t{60000}, 2 * mebibyte}) {

@@ -2,8 +2,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "core/check.h"
 #include "core/make_tensor.h"
 #include "support/child_process.h"
 
@@ -127,6 +130,121 @@ CHILD_TEST(BadInputCreation, Item06DataLengthDiffersFromShape) {
                            {"from_external", "aligned", "float32"});
 }
 
+CHILD_TEST(BadInputCreation, NullForData) {
+  expect_error<ValueError>([] { from_bytes(nullptr, 4, float32, {4}); },
+                           {"from_data", "values is null", "4", "[4]"});
+  expect_error<ValueError>(
+      [] { from_data(std::span<const double>(static_cast<const double*>(nullptr), 2), {2}); },
+      {"from_data", "values is null"});
+  EXPECT_EQ(from_bytes(nullptr, 0, float32, {0, 3}).shape(), Shape({0, 3}));
+  const unsigned char bytes[] = {0, 1, 2, 255};  // any but 0 is true
+  const Tensor truth = from_bytes(bytes, 4, bool_, {4});
+  EXPECT_EQ(truth.to(uint8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 1, 1, 1}));
+}
+
+// A number that is cast to DType and names none.
+CHILD_TEST(BadInputCreation, InvalidDType) {
+  for (int number : {13, 100, 255}) {
+    const auto invalid = static_cast<DType>(number);
+    const std::string text = "invalid (" + std::to_string(number) + ")";
+    EXPECT_STREQ(name(invalid), "invalid");
+    EXPECT_EQ(detail::message(invalid), text);
+    EXPECT_EQ(itemsize(invalid), 0U);
+    const Tensor x = ones({2});
+    std::int64_t place = 0;
+    expect_error<DTypeError>([&] { empty({2}, invalid); }, {"empty", text});
+    expect_error<DTypeError>([&] { zeros({0}, invalid); }, {"zeros", text});
+    expect_error<DTypeError>([&] { full({}, true, invalid); }, {"full", text});
+    expect_error<DTypeError>([&] { zeros_like(x, invalid); }, {"zeros_like", text}, {x});
+    expect_error<DTypeError>([&] { x.to(invalid); }, {"to", text}, {x});
+    expect_error<DTypeError>([&] { arange(3, invalid); }, {text});
+    expect_error<DTypeError>([&] { arange(0.0, 3.0, 1.0, invalid); }, {text});
+    expect_error<DTypeError>([&] { linspace(0, 1, 3, invalid); }, {text});
+    expect_error<DTypeError>([&] { (void)tensor({1, 2}, invalid); }, {text});
+    expect_error<DTypeError>([&] { rand({2}, invalid); }, {"rand", text});
+    expect_error<DTypeError>([&] { randint(0, 3, {2}, invalid); }, {"randint", text});
+    expect_error<DTypeError>([&] { bernoulli(0.5, {2}, invalid); }, {"bernoulli", text});
+    expect_error<DTypeError>([&] { one_hot(tensor({1}), 2, invalid); }, {text});
+    expect_error<DTypeError>([&] { eye(2, 2, 0, invalid); }, {"eye", text});
+    expect_error<DTypeError>([&] { from_bytes(&place, 1, invalid, {1}); }, {"from_data", text});
+    expect_error<DTypeError>([&] { from_external(&place, invalid, {1}); }, {"from_external", text});
+    expect_error<DTypeError>([&] { promote_types(invalid, float32); }, {"promote_types", text});
+    expect_error<DTypeError>([&] { promote_types(bool_, invalid); }, {"promote_types", text});
+  }
+}
+
+// A number that is cast to an enumeration of options and names none of them.
+CHILD_TEST(BadInputCreation, InvalidOptions) {
+  const Tensor x = ones({2, 3});
+  const auto mode = static_cast<FanMode>(2);
+  const auto nonlinearity = static_cast<Nonlinearity>(99);
+  expect_error<ValueError>([&] { calculate_gain(nonlinearity); },
+                           {"calculate_gain", "nonlinearity", "99", "0 to 5"});
+  expect_error<ValueError>(
+      [&] {
+        kaiming_uniform({2, 2}, 0, FanMode::fan_in, nonlinearity);
+      },
+      {"kaiming_uniform", "nonlinearity", "99"});
+  expect_error<ValueError>(
+      [&] {
+        kaiming_normal({2, 2}, 0, mode);
+      },
+      {"kaiming_normal", "mode", "2", "0 to 1"});
+  expect_error<ValueError>(
+      [&] {
+        pad(x, {{1, 1}}, static_cast<PadMode>(4));
+      },
+      {"pad", "mode", "4", "0 to 3"}, {x});
+  expect_error<ValueError>([&] { linear(x, x, {}, static_cast<Activation>(6)); },
+                           {"linear", "activation", "6", "0 to 5"}, {x});
+  expect_error<ValueError>(
+      [&] {
+        linear_backward(ones({2, 2}), x, x, {}, static_cast<Activation>(6));
+      },
+      {"linear_backward", "activation", "6"}, {x});
+  expect_error<ValueError>(
+      [&] {
+        rnn_layer(ones({2, 1, 3}), {ones({4, 3}), ones({4, 4})}, {},
+                  static_cast<RecurrentActivation>(2));
+      },
+      {"rnn_layer", "activation", "2"});
+  const auto reduction = static_cast<Reduction>(3);
+  expect_error<ValueError>([&] { mean_squared_error(x, x, reduction); }, {"reduction", "3"}, {x});
+  expect_error<ValueError>(
+      [&] {
+        cross_entropy(x, tensor({0, 1}), {}, reduction);
+      },
+      {"reduction", "3"}, {x});
+  expect_error<ValueError>([&] { triplet_margin_loss(x, x, x, 1, 2, 1e-6, false, reduction); },
+                           {"reduction", "3"}, {x});
+}
+
+// A backward takes a shape, which may be one that no tensor has.
+CHILD_TEST(BadInputCreation, ShapesOfBackwardsThatNoTensorHas) {
+  const Tensor one = ones({});
+  expect_error<ShapeError>([&] { sum_backward(one, Shape(65, 1)); }, {"sum_backward", "65", "64"});
+  expect_error<ShapeError>([&] { mean_backward(one, Shape(1000, 1)); }, {"mean_backward", "1000"});
+  expect_error<ShapeError>(
+      [&] {
+        sum_backward(one, {INT64_MAX, INT64_MAX});
+      },
+      {"sum_backward", "overflows"});
+  expect_error<ShapeError>([&] { sum_backward(one, {-1}); }, {"sum_backward", "-1"});
+}
+
+CHILD_TEST(BadInputCreation, LinspaceBetweenNumbersThatAreNone) {
+  expect_error<ValueError>([] { linspace(-infinity, infinity, 3); }, {"linspace", "-inf", "inf"});
+  expect_error<ValueError>([] { linspace(nan_value, 1, 3); }, {"linspace", "start", "nan"});
+  expect_error<ValueError>([] { linspace(0, infinity, 1); }, {"linspace", "stop", "inf"});
+  expect_error<ValueError>([] { linspace(0, 300, 3, int8); }, {"linspace", "300", "int8"});
+  expect_error<ValueError>([] { linspace(-1, 3, 3, uint8); }, {"linspace", "-1", "uint8"});
+  constexpr double most = std::numeric_limits<double>::max();
+  EXPECT_EQ(linspace(-most, most, 3, float64).to_vector<double>(),
+            (std::vector<double>{-most, 0, most}));
+  EXPECT_EQ(linspace(0, 1, 3, int64).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 0, 1}));
+}
+
 CHILD_TEST(BadInputCreation, Item07StridedViewBeyondItsStorage) {
   const Tensor x = arange(10);
   const auto view = [&](const Shape& shape, const Strides& strides, std::int64_t offset) {
@@ -154,6 +272,8 @@ CHILD_TEST(BadInputCreation, Item08ArangeWithStepZeroOrNan) {
   expect_error<ValueError>([] { arange(2, -4, -2, uint8); }, {"arange", "-2", "uint8"});
   expect_error<ValueError>([] { arange(0.0, 1e30, 5e29, int64); }, {"arange", "5e+29", "int64"});
   EXPECT_EQ(arange(5, 0, 1).numel(), 0);
+  EXPECT_EQ(arange(-1e308, 1e308, 1e308, float64).to_vector<double>(),
+            (std::vector<double>{-1e308, 0}));
   EXPECT_EQ(arange(300, 0, 1, int8).numel(), 0);
 }
 

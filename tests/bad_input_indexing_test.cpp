@@ -191,6 +191,24 @@ CHILD_TEST(BadInputIndexing, Item48TakeFromAnEmptyAxis) {
   EXPECT_EQ(take(x, tensor({1, 1, 0}), 0).shape(), (Shape{3, 0, 3}));
 }
 
+// The message names the result's dtype, not the wider one in which sums are kept.
+CHILD_TEST(BadInputIndexing, IndexAddWithAnAlphaThatDoesNotFit) {
+  const Tensor x = ones({3}, uint8), first = tensor({0}), source = ones({1}, uint8);
+  const auto add = [&](const Tensor& to, const Scalar& alpha) {
+    return index_add(to, 0, first, source, alpha);
+  };
+  expect_error<ValueError>([&] { add(x, -1); }, {"index_add", "-1 does not fit uint8", "255"}, {x});
+  expect_error<ValueError>([&] { add(x, 256); }, {"index_add", "256 does not fit uint8"}, {x});
+  const Tensor wider = ones({3}, int32);
+  expect_error<ValueError>([&] { add(wider, std::int64_t{1} << 40); }, {"does not fit int32"});
+  expect_error<DTypeError>([&] { add(wider, 1e30); }, {"index_add", "alpha is 1e+30", "int32"});
+  expect_error<DTypeError>([&] { add(x, 0.5); }, {"index_add", "alpha is 0.5", "uint8"}, {x});
+  const Tensor truth = ones({1}, bool_);
+  expect_error<ValueError>([&] { index_add(truth, 0, first, truth, -1); },
+                           {"index_add", "-1", "bool"});
+  EXPECT_EQ(integers(add(x, 255).to(int64)), (Integers{0, 1, 1}));  // 256 wraps
+}
+
 CHILD_TEST(BadInputIndexing, Item49OneHotWithTooFewClasses) {
   const Tensor classes = tensor({{0, 2}, {1, 3}});
   expect_error<IndexError>([&] { one_hot(classes, 3); }, {"one_hot", "index 3", "[1, 1]", "size 3"},
@@ -201,6 +219,7 @@ CHILD_TEST(BadInputIndexing, Item49OneHotWithTooFewClasses) {
   expect_error<ShapeError>([&] { one_hot(zeros({4}, int64), INT64_MAX); }, {"one_hot"});
   EXPECT_EQ(integers(one_hot(tensor({2, 0}), 3)), (Integers{0, 0, 1, 1, 0, 0}));
   EXPECT_EQ(one_hot(zeros({0}, int64), 0).shape(), (Shape{0, 0}));
+  EXPECT_EQ(one_hot(zeros({0}, int64), 1L << 50).shape(), (Shape{0, 1L << 50}));
 }
 
 CHILD_TEST(BadInputIndexing, Item50NegativeIndexBelowMinusN) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/check.h"
 #include "support/child_process.h"
 
 namespace {
@@ -139,6 +140,47 @@ CHILD_TEST(BadInputLayers, Item66EveryTargetIgnored) {
   EXPECT_EQ(cross_entropy(zeros({0, 4}), zeros({0}, int64)).item<float>(), 0);
   // The next good call.
   EXPECT_NEAR(cross_entropy(logits, tensor({0, 1, -100})).item<float>(), std::log(4.0), 1e-6);
+}
+
+// Labels of 1 and 2, or logits given for probabilities, would be clamped and give a plausible loss.
+CHILD_TEST(BadInputLosses, BinaryCrossEntropyOutsideZeroToOne) {
+  const Tensor one = ones({});
+  for (DType dtype : {float16, bfloat16, float32, float64}) {
+    for (std::int64_t count : {3, 5000}) {  // in one piece, and in many
+      const Tensor good = full({count}, 0.5, dtype);
+      for (double value : {-0.25, 1.5, -1e-3, 8.0}) {
+        Tensor bad = good.clone();
+        bad[count - 1].fill(value);
+        const std::string text = detail::message(bad[count - 1].item<double>());
+        const std::string place = detail::message("at element ", count - 1);
+        for (Reduction reduction : every_reduction) {
+          expect_error<ValueError>([&] { binary_cross_entropy(bad, good, reduction); },
+                                   {"binary_cross_entropy: p is ", text, place, "0 to 1"},
+                                   {bad, good});
+          expect_error<ValueError>([&] { binary_cross_entropy(good, bad, reduction); },
+                                   {"binary_cross_entropy: y is ", text, place}, {bad, good});
+        }
+        expect_error<ValueError>([&] { binary_cross_entropy_backward(one, bad, good); },
+                                 {"binary_cross_entropy_backward: p is ", text}, {bad, good});
+        expect_error<ValueError>(
+            [&] { binary_cross_entropy_double_backward(good, good, one, bad, good); },
+            {"binary_cross_entropy_double_backward: p is ", text}, {bad, good});
+      }
+    }
+  }
+  const Tensor p = full({2, 2}, 0.5), labels = tensor({{0, 1}, {2, 1}});
+  expect_error<ValueError>([&] { binary_cross_entropy(p, labels); }, {"y is 2 at element 2"});
+  // As it is recorded.
+  Tensor w = full({2}, 1.5).requires_grad_();
+  expect_error<ValueError>([&] { binary_cross_entropy(w, ones({2})); }, {"p is 1.5 at element 0"});
+  // Both ends are inside, and NaN is not outside: it shows in the loss.
+  EXPECT_TRUE(
+      std::isfinite(binary_cross_entropy(tensor({0.0, 1.0}), tensor({1, 0})).item<float>()));
+  EXPECT_TRUE(std::isnan(binary_cross_entropy(full({1}, std::nan("")), ones({1})).item<float>()));
+  EXPECT_EQ(binary_cross_entropy(zeros({0}), zeros({0}), Reduction::sum).item<float>(), 0);
+  // A logit is any number, and so is its target.
+  EXPECT_EQ(binary_cross_entropy_with_logits(tensor({0.0}), tensor({2.0})).item<float>(),
+            binary_cross_entropy_with_logits(tensor({0.0}), tensor({-1.0})).item<float>());
 }
 
 CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {

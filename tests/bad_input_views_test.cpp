@@ -139,6 +139,14 @@ CHILD_TEST(BadInputViews, Item21SplitIntoZeroOrUnequalParts) {
   expect_error<ValueError>([&] { split(x, -1); }, {"split", "-1"}, {x});
   expect_error<ValueError>([&] { split(x, INT64_MIN); }, {"split"}, {x});
   expect_error<IndexError>([&] { split(x, 2, 1); }, {"split", "1"}, {x});
+  // An empty axis has any number of parts, but only so many fit into the machine. So it is with
+  // the tensors of a broadcast axis.
+  const Tensor nothing = zeros({0, 2});
+  expect_error<OutOfMemoryError>([&] { split(nothing, INT64_MAX); },
+                                 {"split", "9223372036854775807"}, {nothing});
+  expect_error<OutOfMemoryError>([&] { unstack(zeros({}).broadcast_to({INT64_MAX / 8})); },
+                                 {"unstack", "1152921504606846975"});
+  EXPECT_EQ(split(nothing, 3)[2].shape(), (Shape{0, 2}));
   const std::vector<Tensor> parts = split(x, 3);
   ASSERT_EQ(parts.size(), 3U);
   EXPECT_EQ(integers(parts[2]), (std::vector<std::int64_t>{4, 5}));

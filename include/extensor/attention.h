@@ -13,8 +13,8 @@ namespace extensor {
 // the keys j ≤ i. `scale` is 1/√d unless given. A query that sees no key gives 0.
 // ShapeError, DTypeError for integers, ValueError for a scale that is not finite.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& mask = {}, bool causal = false,
-                                    std::optional<double> scale = {});
+                                    const Tensor& mask = {}, StrictBool causal = false,
+                                    std::optional<StrictDouble> scale = {});
 
 // The result, and what spares the backward a second forward; recorded, only the result is.
 struct AttentionResult {
@@ -24,8 +24,8 @@ struct AttentionResult {
 AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
                                                             const Tensor& v,
                                                             const Tensor& mask = {},
-                                                            bool causal = false,
-                                                            std::optional<double> scale = {});
+                                                            StrictBool causal = false,
+                                                            std::optional<StrictDouble> scale = {});
 
 struct AttentionGradients {
   Tensor q, k, v;
@@ -37,8 +37,8 @@ struct AttentionGradients {
 // of every batch.
 AttentionGradients scaled_dot_product_attention_backward(
     const Tensor& grad_output, const Tensor& q, const Tensor& k, const Tensor& v,
-    const Tensor& mask = {}, bool causal = false, std::optional<double> scale = {},
-    const AttentionResult& saved = {}, bool mask_gradient = false);
+    const Tensor& mask = {}, StrictBool causal = false, std::optional<StrictDouble> scale = {},
+    const AttentionResult& saved = {}, StrictBool mask_gradient = false);
 
 // The gradients of grad_output, q, k, v and a float mask through the backward, given those of its
 // results; one that is undefined counts as 0. Holds all Lq × Lk scores at once.
@@ -48,7 +48,7 @@ struct AttentionDoubleGradients {
 };
 AttentionDoubleGradients scaled_dot_product_attention_double_backward(
     const AttentionGradients& grad_gradients, const Tensor& grad_output, const Tensor& q,
-    const Tensor& k, const Tensor& v, const Tensor& mask = {}, bool causal = false,
-    std::optional<double> scale = {});
+    const Tensor& k, const Tensor& v, const Tensor& mask = {}, StrictBool causal = false,
+    std::optional<StrictDouble> scale = {});
 
 }  // namespace extensor

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 
 #include "extensor/tensor.h"
@@ -13,9 +14,10 @@ namespace extensor {
 // A height and a width; one number stands for both.
 struct Size2d {
   std::int64_t height, width;
-  constexpr Size2d(std::int64_t both)
-      : height(both), width(both) {}  // NOLINT: implicit, {.stride = 2}
-  constexpr Size2d(std::int64_t h, std::int64_t w) : height(h), width(w) {}
+  template <std::convertible_to<StrictInt> T>
+  constexpr Size2d(T both)  // NOLINT: implicit, {.stride = 2}
+      : height(StrictInt(both)), width(height) {}
+  constexpr Size2d(StrictInt h, StrictInt w) : height(h), width(w) {}
   friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
 };
 

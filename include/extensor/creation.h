@@ -1,6 +1,7 @@
 // New tensors: filled, counted, drawn, or from your own data.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -31,19 +32,25 @@ Tensor scalar(const Scalar& value, std::optional<DType> dtype = {});
 Tensor arange(const Scalar& stop, std::optional<DType> dtype = {});
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step = 1,
               std::optional<DType> dtype = {});
-// `count` numbers from start to stop, both ends included unless endpoint is false.
-Tensor linspace(double start, double stop, std::int64_t count, DType dtype = default_float,
-                bool endpoint = true);
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, std::int64_t diagonal = 0,
+// A bool is neither a bound nor a step.
+template <class... T>
+requires(std::same_as<T, bool> || ...) Tensor arange(T...)
+= delete;
+// `count` numbers from start to stop, both ends included unless endpoint is false. ValueError
+// unless both are finite and fit the dtype.
+Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype = default_float,
+                StrictBool endpoint = true);
+Tensor eye(StrictInt rows, std::optional<StrictInt> columns = {}, StrictInt diagonal = 0,
            DType dtype = default_float);
 
 // The lower or upper triangle of the last two axes, the rest 0.
-Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
-Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+Tensor tril(const Tensor& x, StrictInt diagonal = 0);
+Tensor triu(const Tensor& x, StrictInt diagonal = 0);
 // One tensor per vector; "xy" indexing swaps the first two axes.
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool xy_indexing = true);
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_indexing = true);
 
-// Copies `values`, in row-major order. ShapeError when their number does not match.
+// Copies `values`, in row-major order. ShapeError when their number does not match, ValueError for
+// null. Of bool, any byte but 0 is true.
 Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape);
 template <class T>
 Tensor from_data(std::span<const T> values, const Shape& shape) {
@@ -77,15 +84,15 @@ Tensor rand(const Shape& shape, DType dtype = default_float,
             Generator& generator = default_generator());  // uniform in [0, 1)
 Tensor randn(const Shape& shape, DType dtype = default_float,
              Generator& generator = default_generator());
-Tensor uniform(const Shape& shape, double low, double high, DType dtype = default_float,
+Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype = default_float,
                Generator& generator = default_generator());
-Tensor normal(const Shape& shape, double mean, double deviation, DType dtype = default_float,
-              Generator& generator = default_generator());
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
-               DType dtype = default_integer, Generator& generator = default_generator());
-Tensor randperm(std::int64_t count, Generator& generator = default_generator());
+Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
+              DType dtype = default_float, Generator& generator = default_generator());
+Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype = default_integer,
+               Generator& generator = default_generator());
+Tensor randperm(StrictInt count, Generator& generator = default_generator());
 // 1 with the given probability, else 0.
-Tensor bernoulli(double probability, const Shape& shape, DType dtype = default_float,
+Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype = default_float,
                  Generator& generator = default_generator());
 
 // ---- templates

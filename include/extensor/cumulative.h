@@ -10,17 +10,17 @@
 namespace extensor {
 
 // The axis may be left out up to one dimension; ValueError beyond. A 0-d tensor is a row of one.
-Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis = {});
-Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int64_t> axis = {});
+Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis = {});
+Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis = {});
 
 // Its gradient is exact where elements are 0 too.
-Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis = {});
+Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis = {});
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
-                                std::optional<std::int64_t> axis = {});
+                                std::optional<StrictInt> axis = {});
 // The gradients of grad_output and of x, given that of cumulative_prod_backward's result.
 std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
                                                           const Tensor& grad_output,
                                                           const Tensor& x,
-                                                          std::optional<std::int64_t> axis = {});
+                                                          std::optional<StrictInt> axis = {});
 
 }  // namespace extensor

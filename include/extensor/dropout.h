@@ -25,7 +25,7 @@ struct DropoutResult {
 // Each element is 0 with probability p, else x / (1 − p). p = 0, or not training: x itself. p = 1:
 // zeros. The same for any number of threads and any layout of x. Floats; ValueError for p outside
 // [0, 1].
-DropoutResult dropout(const Tensor& x, double p = 0.5, bool training = true,
+DropoutResult dropout(const Tensor& x, StrictDouble p = 0.5, StrictBool training = true,
                       Generator& generator = default_generator());
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask);
 

@@ -66,22 +66,27 @@ struct DTypeOf<std::conditional_t<std::is_same_v<std::uint64_t, unsigned long>, 
 template <class T>
 inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 
+// Whether the value is one of the list: a DType cast from a number may be anything.
+constexpr bool is_valid(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
+
+// 0 for a DType that is not valid.
 constexpr std::size_t itemsize(DType dtype) {
   constexpr std::size_t sizes[] = {
 #define EXTENSOR_SIZE(name, type) sizeof(type),
       EXTENSOR_DTYPES(EXTENSOR_SIZE)
 #undef EXTENSOR_SIZE
   };
-  return sizes[static_cast<int>(dtype)];
+  return is_valid(dtype) ? sizes[static_cast<int>(dtype)] : 0;
 }
 
-// "float32", "bool", …: the name as NumPy prints it.
+// "float32", "bool", …: the name as NumPy prints it; "invalid" for a DType that is not valid.
 constexpr const char* name(DType dtype) {
   constexpr const char* names[] = {
 #define EXTENSOR_NAME(name, type) #name,
       EXTENSOR_DTYPES(EXTENSOR_NAME)
 #undef EXTENSOR_NAME
   };
+  if (!is_valid(dtype)) return "invalid";
   return dtype == DType::bool_ ? "bool" : names[static_cast<int>(dtype)];
 }
 

@@ -25,19 +25,21 @@ inline constexpr double default_eps = 1e-10;
   Tensor name(const Tensor& x);                \
   Tensor& name##_(Tensor& x);                  \
   Tensor name##_backward(const Tensor& grad_output, const Tensor& saved);
-#define UNARY_EPS(name, lo, hi, kinks, saved, ...) \
-  Tensor name(const Tensor& x);                    \
-  Tensor& name##_(Tensor& x);                      \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double eps = default_eps);
-#define UNARY_1(name, p, p_default, lo, hi, kinks, saved, ...) \
-  Tensor name(const Tensor& x, double p = p_default);          \
-  Tensor& name##_(Tensor& x, double p = p_default);            \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p = p_default);
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...)                 \
-  Tensor name(const Tensor& x, double p = p_default, double q = q_default);                    \
-  Tensor& name##_(Tensor& x, double p = p_default, double q = q_default);                      \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p = p_default, \
-                         double q = q_default);
+#define UNARY_EPS(name, lo, hi, kinks, saved, ...)                       \
+  Tensor name(const Tensor& x);                                          \
+  Tensor& name##_(Tensor& x);                                            \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, \
+                         StrictDouble eps = default_eps);
+#define UNARY_1(name, p, p_default, lo, hi, kinks, saved, ...)           \
+  Tensor name(const Tensor& x, StrictDouble p = p_default);              \
+  Tensor& name##_(Tensor& x, StrictDouble p = p_default);                \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, \
+                         StrictDouble p = p_default);
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...)          \
+  Tensor name(const Tensor& x, StrictDouble p = p_default, StrictDouble q = q_default); \
+  Tensor& name##_(Tensor& x, StrictDouble p = p_default, StrictDouble q = q_default);   \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved,                \
+                         StrictDouble p = p_default, StrictDouble q = q_default);
 #define UNARY_2_NUMERIC(name, p, q, lo_, hi_, kinks, saved, ...)                          \
   Tensor name(const Tensor& x, const Scalar& p, const Scalar& q);                         \
   Tensor& name##_(Tensor& x, const Scalar& p, const Scalar& q);                           \
@@ -59,7 +61,7 @@ inline constexpr double default_eps = 1e-10;
 #define BINARY_EPS(name, ...)                                                           \
   EXTENSOR_DECLARE_BINARY(name)                                                         \
   std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, \
-                                            const Tensor& b, double eps = default_eps);
+                                            const Tensor& b, StrictDouble eps = default_eps);
 #define BINARY_LINEAR(name, ...)                                                             \
   EXTENSOR_DECLARE_BINARY(name)                                                              \
   std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Shape& a_shape, \
@@ -76,8 +78,8 @@ inline constexpr double default_eps = 1e-10;
 #include "extensor/tables/logical.def"
 
 // gelu with the tanh approximation where `approximate` is set.
-Tensor gelu(const Tensor& x, bool approximate);
-Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximate);
+Tensor gelu(const Tensor& x, StrictBool approximate);
+Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, StrictBool approximate);
 
 // a · b + c, rounded once for float32 and float64.
 Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);
@@ -93,10 +95,10 @@ std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor
                                          const Shape& a_shape, const Shape& b_shape);
 
 // |a − b| ≤ absolute + relative · |b|, equal infinities included; NaN equals NaN only on request.
-Tensor isclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
-               bool equal_nan = false);
-bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
-              bool equal_nan = false);
+Tensor isclose(const Tensor& a, const Tensor& b, StrictDouble relative = 1e-5,
+               StrictDouble absolute = 1e-8, StrictBool equal_nan = false);
+bool allclose(const Tensor& a, const Tensor& b, StrictDouble relative = 1e-5,
+              StrictDouble absolute = 1e-8, StrictBool equal_nan = false);
 
 // The names of the Python Array API.
 inline Tensor remainder(const Tensor& a, const Tensor& b) { return modulo(a, b); }

@@ -11,10 +11,10 @@ namespace extensor {
 // for an id outside 0 … rows − 1, DTypeError for ids that are not integers.
 // Row `padding_idx` is read as any other, but has a gradient of 0 in a recorded call.
 Tensor embedding(const Tensor& weight, const Tensor& ids,
-                 std::optional<std::int64_t> padding_idx = {});
+                 std::optional<StrictInt> padding_idx = {});
 // The gradient of weight [rows, width]: each row the sum of its ids' gradients, always in the same
 // order. The gradient of row `padding_idx` (negative: counted from the end) is 0.
-Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,
-                          std::optional<std::int64_t> padding_idx = {});
+Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictInt rows,
+                          std::optional<StrictInt> padding_idx = {});
 
 }  // namespace extensor

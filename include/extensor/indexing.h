@@ -20,39 +20,39 @@ namespace extensor {
 
 // NumPy's take: x.shape with `axis` replaced by the shape of `indices`; without an axis, of x
 // flattened.
-Tensor take(const Tensor& x, const Tensor& indices, std::optional<std::int64_t> axis = {});
+Tensor take(const Tensor& x, const Tensor& indices, std::optional<StrictInt> axis = {});
 Tensor take_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
-                     std::optional<std::int64_t> axis = {});
+                     std::optional<StrictInt> axis = {});
 
 // NumPy's take_along_axis: out[…, j, …] = x[…, indices[…, j, …], …] along `axis`. Both have the
 // same rank and broadcast against each other on the other axes.
-Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis = -1);
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, StrictInt axis = -1);
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
-                                const Tensor& indices, std::int64_t axis = -1);
+                                const Tensor& indices, StrictInt axis = -1);
 
 // PyTorch's gather: as take_along_axis without broadcasting; indices may be shorter than x on the
 // other axes.
-Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices);
-Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
+Tensor gather(const Tensor& x, StrictInt axis, const Tensor& indices);
+Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
                        const Tensor& indices);
 
 // PyTorch's scatter, as a new tensor: x with out[…, indices[…, j, …], …] = source[…, j, …]. indices
 // may be shorter than source, and than x on the other axes. An element written twice keeps the last
 // one, in the order of the indices. Gradients: of x and of source.
-Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source);
-std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, std::int64_t axis,
+Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source);
+std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt axis,
                                            const Tensor& indices, const Shape& source_shape);
 
 // As scatter, adding to what is there.
-Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source);
-std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, std::int64_t axis,
+Tensor scatter_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source);
+std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, StrictInt axis,
                                                const Tensor& indices, const Shape& source_shape);
 
 // x with alpha · source[…, j, …] added at out[…, indices[j], …]. indices has one dimension, source
 // the shape of x with `axis` as long as indices. Gradients: of x and of source.
-Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source,
+Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source,
                  const Scalar& alpha = 1);
-std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, std::int64_t axis,
+std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha = 1);
 
 // The elements where mask is true, NumPy's x[mask]: mask has the shape of x's leading axes, which
@@ -82,9 +82,9 @@ std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
 // elements that were read, summed where tensors read one more than once, and 0 elsewhere.
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index);
-Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
-                      std::optional<std::int64_t> start, std::optional<std::int64_t> stop = {},
-                      std::int64_t step = 1);
+Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
+                      std::optional<StrictInt> start, std::optional<StrictInt> stop = {},
+                      StrictInt step = 1);
 
 // The positions of the elements that are not 0, in row-major order: one int64 tensor per axis.
 // A 0-d tensor counts as one of length 1.
@@ -92,6 +92,6 @@ std::vector<Tensor> nonzero(const Tensor& x);
 
 // indices.shape + [classes], 1 at the index and 0 elsewhere. IndexError for an index below 0 or not
 // below `classes`.
-Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = default_integer);
+Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype = default_integer);
 
 }  // namespace extensor

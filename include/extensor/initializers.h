@@ -23,33 +23,33 @@ enum class FanMode : std::uint8_t { fan_in, fan_out };
 enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu, selu };
 // The factor that keeps the variance through a nonlinearity, as PyTorch's; `slope` is that of
 // leaky_relu below 0.
-double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
+double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope = 0.01);
 
-Tensor constant(const Shape& shape, double value, DType dtype = default_float);
+Tensor constant(const Shape& shape, StrictDouble value, DType dtype = default_float);
 
 // Variance gain² · 2 / (fan_in + fan_out).
-Tensor xavier_uniform(const Shape& shape, double gain = 1, DType dtype = default_float,
+Tensor xavier_uniform(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
                       Generator& generator = default_generator());
-Tensor xavier_normal(const Shape& shape, double gain = 1, DType dtype = default_float,
+Tensor xavier_normal(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
                      Generator& generator = default_generator());
 
 // Variance gain² / fan, the gain of the nonlinearity with the given slope.
-Tensor kaiming_uniform(const Shape& shape, double slope = 0, FanMode mode = FanMode::fan_in,
+Tensor kaiming_uniform(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                        Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
                        DType dtype = default_float, Generator& generator = default_generator());
-Tensor kaiming_normal(const Shape& shape, double slope = 0, FanMode mode = FanMode::fan_in,
+Tensor kaiming_normal(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                       Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
                       DType dtype = default_float, Generator& generator = default_generator());
 
 // The normal distribution of that mean and deviation, given that it falls between `lower` and
 // `upper`. ValueError unless lower < upper and the distribution reaches between them.
-Tensor trunc_normal(const Shape& shape, double mean = 0, double deviation = 1, double lower = -2,
-                    double upper = 2, DType dtype = default_float,
+Tensor trunc_normal(const Shape& shape, StrictDouble mean = 0, StrictDouble deviation = 1,
+                    StrictDouble lower = -2, StrictDouble upper = 2, DType dtype = default_float,
                     Generator& generator = default_generator());
 
 // [rows, …] seen as a matrix [rows, columns] with orthonormal rows or columns, whichever are fewer,
 // drawn uniformly from all such matrices, times `gain`. Computed in float64.
-Tensor orthogonal(const Shape& shape, double gain = 1, DType dtype = default_float,
+Tensor orthogonal(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
                   Generator& generator = default_generator());
 
 }  // namespace extensor

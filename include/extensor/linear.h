@@ -21,7 +21,7 @@ struct LinearGradients {
 //   z = linear(x, w, b); y = gelu(z);    linear_backward(gelu_backward(g, z), x, w)
 //   y = linear(x, w, b, Activation::relu);   linear_backward(relu_backward(g, y), x, w)
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
-                                bool has_bias = true);
+                                StrictBool has_bias = true);
 // With any activation, computing what the activation was applied to again: slower by one forward,
 // and nothing but the arguments has to be kept.
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
@@ -39,10 +39,10 @@ LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
                                              const Tensor& weight);
 
 // The first half of x along `axis` times the sigmoid of the second. ShapeError for an odd length.
-Tensor glu(const Tensor& x, std::int64_t axis = -1);
-Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis = -1);
+Tensor glu(const Tensor& x, StrictInt axis = -1);
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis = -1);
 // The gradients of grad_output and of x, given that of glu_backward's result.
 std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, std::int64_t axis = -1);
+                                              const Tensor& x, StrictInt axis = -1);
 
 }  // namespace extensor

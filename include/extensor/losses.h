@@ -32,13 +32,14 @@ struct LossSecondGradients {
 // ----------------------------------------------------------------------------
 
 // −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]; the gradient of p is
-// (p − y) / (p (1 − p)) at the clamped p, so it is finite and points inwards outside of it too.
+// (p − y) / (p (1 − p)) at the clamped p, so it is finite at 0 and 1 too. ValueError, naming the
+// value, for a p or y below 0 or above 1; NaN gives NaN.
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& y,
                             Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
                                                         const Tensor& y,
                                                         Reduction reduction = Reduction::mean,
-                                                        bool target_gradient = true);
+                                                        StrictBool target_gradient = true);
 LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad_p,
                                                          const Tensor& grad_grad_y,
                                                          const Tensor& grad_output, const Tensor& p,
@@ -50,7 +51,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
     const Tensor& grad_output, const Tensor& x, const Tensor& y,
-    Reduction reduction = Reduction::mean, bool target_gradient = true);
+    Reduction reduction = Reduction::mean, StrictBool target_gradient = true);
 LossSecondGradients binary_cross_entropy_with_logits_double_backward(
     const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
     const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
@@ -60,7 +61,7 @@ Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction 
 std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output, const Tensor& x,
                                                       const Tensor& y,
                                                       Reduction reduction = Reduction::mean,
-                                                      bool target_gradient = true);
+                                                      StrictBool target_gradient = true);
 LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
                                                        const Tensor& grad_grad_y,
                                                        const Tensor& grad_output, const Tensor& x,
@@ -71,80 +72,83 @@ LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                            const Tensor& y, Reduction reduction = Reduction::mean,
-                                           bool target_gradient = true);
+                                           StrictBool target_gradient = true);
 LossSecondGradients l1_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                             const Tensor& grad_output, const Tensor& x,
                                             const Tensor& y, Reduction reduction = Reduction::mean);
 
 // With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 gives l1_loss.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
-                      double beta = 1);
+                      StrictDouble beta = 1);
 std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                                   const Tensor& y,
                                                   Reduction reduction = Reduction::mean,
-                                                  double beta = 1, bool target_gradient = true);
+                                                  StrictDouble beta = 1,
+                                                  StrictBool target_gradient = true);
 LossSecondGradients smooth_l1_loss_double_backward(
     const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
-    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean, double beta = 1);
+    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean, StrictDouble beta = 1);
 
 // With d = |x − y|: d² / 2 below delta, else delta (d − delta / 2). delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
-                  double delta = 1);
+                  StrictDouble delta = 1);
 std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
                                               const Tensor& y,
                                               Reduction reduction = Reduction::mean,
-                                              double delta = 1, bool target_gradient = true);
+                                              StrictDouble delta = 1,
+                                              StrictBool target_gradient = true);
 LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& y,
                                                Reduction reduction = Reduction::mean,
-                                               double delta = 1);
+                                               StrictDouble delta = 1);
 
 // max(0, margin − x y) for a score x and a target y of −1 or 1; gradient 0 at the hinge.
 Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
-                  double margin = 1);
+                  StrictDouble margin = 1);
 std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
                                               const Tensor& y,
                                               Reduction reduction = Reduction::mean,
-                                              double margin = 1, bool target_gradient = true);
+                                              StrictDouble margin = 1,
+                                              StrictBool target_gradient = true);
 LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& y,
                                                Reduction reduction = Reduction::mean,
-                                               double margin = 1);
+                                               StrictDouble margin = 1);
 
 // y (log y − x) for log-probabilities x and probabilities y, 0 where y is 0 (and so is the gradient
 // of y there); with `log_target` y holds log-probabilities: exp(y) (y − x). The mean is over all
 // elements, as PyTorch's "mean"; for the mean over a batch of n, divide the sum by n.
 Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
-                     bool log_target = false);
+                     StrictBool log_target = false);
 std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
                                                  const Tensor& y,
                                                  Reduction reduction = Reduction::mean,
-                                                 bool log_target = false,
-                                                 bool target_gradient = true);
+                                                 StrictBool log_target = false,
+                                                 StrictBool target_gradient = true);
 LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_grad_y,
                                                   const Tensor& grad_output, const Tensor& x,
                                                   const Tensor& y,
                                                   Reduction reduction = Reduction::mean,
-                                                  bool log_target = false);
+                                                  StrictBool log_target = false);
 
 // alpha_t (1 − p_t)^gamma times the binary cross-entropy, of logits x: p_t is the probability of
 // the target, alpha_t is alpha where y is 1 and 1 − alpha where it is 0; a negative alpha weighs
 // nothing. gamma ≥ 0, alpha ≤ 1. Targets between 0 and 1 mix both sides.
 Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
-                  double alpha = 0.25, double gamma = 2);
+                  StrictDouble alpha = 0.25, StrictDouble gamma = 2);
 std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
                                               const Tensor& y,
                                               Reduction reduction = Reduction::mean,
-                                              double alpha = 0.25, double gamma = 2,
-                                              bool target_gradient = true);
+                                              StrictDouble alpha = 0.25, StrictDouble gamma = 2,
+                                              StrictBool target_gradient = true);
 LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& y,
                                                Reduction reduction = Reduction::mean,
-                                               double alpha = 0.25, double gamma = 2);
+                                               StrictDouble alpha = 0.25, StrictDouble gamma = 2);
 
 // ---- classes
 // ---------------------------------------------------------------------------------------
@@ -165,42 +169,44 @@ inline constexpr std::int64_t default_ignore_index = -100;
 // logits, and of a target of probabilities; the weight is a constant.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight = {},
                      Reduction reduction = Reduction::mean,
-                     std::int64_t ignore_index = default_ignore_index, double label_smoothing = 0);
+                     StrictInt ignore_index = default_ignore_index,
+                     StrictDouble label_smoothing = 0);
 std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
                                                  const Tensor& target, const Tensor& weight = {},
                                                  Reduction reduction = Reduction::mean,
-                                                 std::int64_t ignore_index = default_ignore_index,
-                                                 double label_smoothing = 0,
-                                                 bool target_gradient = true,
+                                                 StrictInt ignore_index = default_ignore_index,
+                                                 StrictDouble label_smoothing = 0,
+                                                 StrictBool target_gradient = true,
                                                  const Tensor& statistics = {});
 // The loss, and statistics of the rows that the backward with the same arguments takes: it gives
 // the same bits with them, and reads the logits once rather than twice.
 std::pair<Tensor, Tensor> cross_entropy_with_statistics(
     const Tensor& logits, const Tensor& target, const Tensor& weight = {},
-    Reduction reduction = Reduction::mean, std::int64_t ignore_index = default_ignore_index,
-    double label_smoothing = 0);
+    Reduction reduction = Reduction::mean, StrictInt ignore_index = default_ignore_index,
+    StrictDouble label_smoothing = 0);
 // A grad_grad_target goes with a target of probabilities only.
 LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits,
                                                   const Tensor& grad_grad_target,
                                                   const Tensor& grad_output, const Tensor& logits,
                                                   const Tensor& target, const Tensor& weight = {},
                                                   Reduction reduction = Reduction::mean,
-                                                  std::int64_t ignore_index = default_ignore_index,
-                                                  double label_smoothing = 0);
+                                                  StrictInt ignore_index = default_ignore_index,
+                                                  StrictDouble label_smoothing = 0);
 
 // −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
 // class indices.
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {},
                 Reduction reduction = Reduction::mean,
-                std::int64_t ignore_index = default_ignore_index);
+                StrictInt ignore_index = default_ignore_index);
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight = {}, Reduction reduction = Reduction::mean,
-                         std::int64_t ignore_index = default_ignore_index);
+                         StrictInt ignore_index = default_ignore_index);
 // The gradients of grad_output and of x, given that of the backward's result; that of x is 0.
-std::pair<Tensor, Tensor> nll_loss_double_backward(
-    const Tensor& grad_grad_x, const Tensor& grad_output, const Tensor& x, const Tensor& target,
-    const Tensor& weight = {}, Reduction reduction = Reduction::mean,
-    std::int64_t ignore_index = default_ignore_index);
+std::pair<Tensor, Tensor> nll_loss_double_backward(const Tensor& grad_grad_x,
+                                                   const Tensor& grad_output, const Tensor& x,
+                                                   const Tensor& target, const Tensor& weight = {},
+                                                   Reduction reduction = Reduction::mean,
+                                                   StrictInt ignore_index = default_ignore_index);
 
 // ---- distances
 // -------------------------------------------------------------------------------------
@@ -210,15 +216,15 @@ std::pair<Tensor, Tensor> nll_loss_double_backward(
 // All three of one shape, floats; margin > 0, p > 0 and finite, eps ≥ 0. Gradient 0 at the hinge
 // and at distance 0.
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
-                           double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
-                           Reduction reduction = Reduction::mean);
+                           StrictDouble margin = 1, StrictDouble p = 2, StrictDouble eps = 1e-6,
+                           StrictBool swap = false, Reduction reduction = Reduction::mean);
 struct TripletGradients {
   Tensor anchor, positive, negative;
 };
 TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const Tensor& anchor,
                                               const Tensor& positive, const Tensor& negative,
-                                              double margin = 1, double p = 2, double eps = 1e-6,
-                                              bool swap = false,
+                                              StrictDouble margin = 1, StrictDouble p = 2,
+                                              StrictDouble eps = 1e-6, StrictBool swap = false,
                                               Reduction reduction = Reduction::mean);
 // The gradients of grad_output and of all three, given those of the backward's results, undefined
 // for 0.
@@ -227,7 +233,7 @@ struct TripletSecondGradients {
 };
 TripletSecondGradients triplet_margin_loss_double_backward(
     const TripletGradients& grad_gradients, const Tensor& grad_output, const Tensor& anchor,
-    const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2,
-    double eps = 1e-6, bool swap = false, Reduction reduction = Reduction::mean);
+    const Tensor& positive, const Tensor& negative, StrictDouble margin = 1, StrictDouble p = 2,
+    StrictDouble eps = 1e-6, StrictBool swap = false, Reduction reduction = Reduction::mean);
 
 }  // namespace extensor

@@ -1,6 +1,7 @@
 // The same elements in another shape, and the gradients of that.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,36 +14,36 @@ Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor reshape_backward(const Tensor& grad_output, const Shape& input_shape);
 Tensor squeeze(const Tensor& x, const Axes& axes = {});
 Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape);
-Tensor unsqueeze(const Tensor& x, std::int64_t axis);
-inline Tensor expand_dims(const Tensor& x, std::int64_t axis) { return unsqueeze(x, axis); }
-Tensor unsqueeze_backward(const Tensor& grad_output, std::int64_t axis);
+Tensor unsqueeze(const Tensor& x, StrictInt axis);
+inline Tensor expand_dims(const Tensor& x, StrictInt axis) { return unsqueeze(x, axis); }
+Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis);
 Tensor flatten(const Tensor& x);
 inline Tensor ravel(const Tensor& x) { return flatten(x); }
 Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape);
 
 // Joins along an existing axis. Dtypes promote.
-Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
-inline Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis = 0) {
+Tensor concatenate(const std::vector<Tensor>& tensors, StrictInt axis = 0);
+inline Tensor concat(const std::vector<Tensor>& tensors, StrictInt axis = 0) {
   return concatenate(tensors, axis);
 }
 // One gradient for each of the shapes that were joined, as views.
 std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
-                                         const std::vector<Shape>& shapes, std::int64_t axis = 0);
+                                         const std::vector<Shape>& shapes, StrictInt axis = 0);
 
 // Joins tensors of one shape along a new axis. Dtypes promote.
-Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
-std::vector<Tensor> stack_backward(const Tensor& grad_output, std::int64_t axis = 0);
+Tensor stack(const std::vector<Tensor>& tensors, StrictInt axis = 0);
+std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis = 0);
 
 // Equal parts, as views. ValueError unless they divide the axis.
-std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis = 0);
+std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis = 0);
 // A part without a gradient may be left undefined: it counts as 0.
 Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
-                      std::int64_t axis = 0);
+                      StrictInt axis = 0);
 
 // The tensors along an axis, which goes away, as views.
-std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis = 0);
+std::vector<Tensor> unstack(const Tensor& x, StrictInt axis = 0);
 Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
-                        std::int64_t axis = 0);
+                        StrictInt axis = 0);
 
 // x repeated as a whole, repetitions[d] times along axis d; the shorter of shape and repetitions is
 // filled up with 1 in front, as NumPy does.
@@ -51,15 +52,21 @@ Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const 
 
 // Each element repeated, along an axis or in x flattened: all as often, or each its own number of
 // times. ValueError for a negative number, ShapeError unless there is one or one for each.
-Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis = {});
-Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<std::int64_t> axis = {});
-Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> axis = {});
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<StrictInt> axis = {});
+Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<StrictInt> axis = {});
+Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<StrictInt> axis = {});
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t repeats,
-                       std::optional<std::int64_t> axis = {});
+                       std::optional<StrictInt> axis = {});
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repeats,
-                       std::optional<std::int64_t> axis = {});
+                       std::optional<StrictInt> axis = {});
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& repeats,
-                       std::optional<std::int64_t> axis = {});
+                       std::optional<StrictInt> axis = {});
+
+// A bool is not a number of times.
+template <std::same_as<bool> T>
+Tensor repeat(const Tensor&, T, std::optional<StrictInt> = {}) = delete;
+template <std::same_as<bool> T>
+Tensor repeat_backward(const Tensor&, const Shape&, T, std::optional<StrictInt> = {}) = delete;
 
 // The other way round along the axes, as a view.
 Tensor flip(const Tensor& x, const Axes& axes = {});
@@ -75,6 +82,12 @@ Tensor roll_backward(const Tensor& grad_output, const Dims& shifts, const Axes& 
 inline Tensor roll_backward(const Tensor& grad_output, std::int64_t shift, const Axes& axes = {}) {
   return roll_backward(grad_output, Dims{shift}, axes);
 }
+
+// A bool is not a shift.
+template <std::same_as<bool> T>
+Tensor roll(const Tensor&, T, const Axes& = {}) = delete;
+template <std::same_as<bool> T>
+Tensor roll_backward(const Tensor&, T, const Axes& = {}) = delete;
 
 // Axis source[i] becomes axis destination[i], the others keep their order. A view.
 Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination);

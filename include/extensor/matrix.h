@@ -1,6 +1,7 @@
 // Matrix products and transposes, and their explicit gradients.
 #pragma once
 
+#include <concepts>
 #include <utility>
 
 #include "extensor/tensor.h"
@@ -48,9 +49,15 @@ std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Te
 std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
                                              const Tensor& b, const Dims& a_axes,
                                              const Dims& b_axes);
+// A bool is not a number of axes.
+template <std::same_as<bool> T>
+Tensor tensordot(const Tensor&, const Tensor&, T) = delete;
+template <std::same_as<bool> T>
+std::pair<Tensor, Tensor> tensordot_backward(const Tensor&, const Tensor&, const Tensor&,
+                                             T) = delete;
 // The dot products of the vectors along `axis` of the broadcast shape; the other axes broadcast.
-Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
+Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis = -1);
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
-                                          const Tensor& b, std::int64_t axis = -1);
+                                          const Tensor& b, StrictInt axis = -1);
 
 }  // namespace extensor

@@ -28,10 +28,10 @@ struct NormGradients {
 // (x − mean) / √(variance + eps) · weight + bias over the trailing axes, whose sizes are
 // `normalized_shape`; weight and bias have that shape.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
+                  const Tensor& bias = {}, StrictDouble eps = 1e-5);
 NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Shape& normalized_shape, const Tensor& weight = {},
-                                  const Tensor& bias = {}, double eps = 1e-5);
+                                  const Tensor& bias = {}, StrictDouble eps = 1e-5);
 
 // The derivative of a backward: from the gradients of its results, undefined where there is none,
 // those of grad_output, x and weight (undefined where it was); the bias has none.
@@ -41,45 +41,46 @@ struct NormDoubleGradients {
 NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Shape& normalized_shape,
-                                               const Tensor& weight = {}, double eps = 1e-5);
+                                               const Tensor& weight = {}, StrictDouble eps = 1e-5);
 
 // x / √(mean(x²) + eps) · weight over the trailing axes. No eps: the machine epsilon of x's dtype.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                std::optional<double> eps = {});
+                std::optional<StrictDouble> eps = {});
 // The gradients of x and weight.
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Tensor& x,
                                             const Shape& normalized_shape,
                                             const Tensor& weight = {},
-                                            std::optional<double> eps = {});
+                                            std::optional<StrictDouble> eps = {});
 
 NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
                                              const Tensor& grad_grad_weight,
                                              const Tensor& grad_output, const Tensor& x,
                                              const Shape& normalized_shape,
                                              const Tensor& weight = {},
-                                             std::optional<double> eps = {});
+                                             std::optional<StrictDouble> eps = {});
 
 // x is [N, C, …]: normalised over each of `groups` groups of channels of each sample, with weight
 // and bias [C]. ValueError unless the groups divide C.
-Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
-NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, std::int64_t groups,
+Tensor group_norm(const Tensor& x, StrictInt groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, StrictDouble eps = 1e-5);
+NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, StrictInt groups,
                                   const Tensor& weight = {}, const Tensor& bias = {},
-                                  double eps = 1e-5);
+                                  StrictDouble eps = 1e-5);
 NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
                                                const Tensor& grad_output, const Tensor& x,
-                                               std::int64_t groups, const Tensor& weight = {},
-                                               double eps = 1e-5);
+                                               StrictInt groups, const Tensor& weight = {},
+                                               StrictDouble eps = 1e-5);
 
 // Every channel of every sample of x [N, C, …] by itself. ValueError where that is one value.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
-                     double eps = 1e-5);
+                     StrictDouble eps = 1e-5);
 NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight = {}, const Tensor& bias = {},
-                                     double eps = 1e-5);
+                                     StrictDouble eps = 1e-5);
 NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
                                                   const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight = {}, double eps = 1e-5);
+                                                  const Tensor& weight = {},
+                                                  StrictDouble eps = 1e-5);
 
 // Every channel of x [N, C] or [N, C, …] over the batch. In training with the statistics of this
 // batch, which then move the running ones in place, running ← (1 − momentum) · running + momentum ·
@@ -87,18 +88,19 @@ NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_grad
 // statistics [C] are handles on memory and may be undefined together: then the batch's are used
 // always. ValueError for one value per channel in training, or a momentum outside [0, 1].
 Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var,
-                  const Tensor& weight = {}, const Tensor& bias = {}, bool training = false,
-                  double momentum = 0.1, double eps = 1e-5);
+                  const Tensor& weight = {}, const Tensor& bias = {}, StrictBool training = false,
+                  StrictDouble momentum = 0.1, StrictDouble eps = 1e-5);
 // The running statistics matter outside training alone, and are not changed.
 NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Tensor& running_mean, const Tensor& running_var,
                                   const Tensor& weight = {}, const Tensor& bias = {},
-                                  bool training = false, double eps = 1e-5);
+                                  StrictBool training = false, StrictDouble eps = 1e-5);
 // Given statistics are constants, as for the backward.
 NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradients,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& running_mean,
                                                const Tensor& running_var, const Tensor& weight = {},
-                                               bool training = false, double eps = 1e-5);
+                                               StrictBool training = false,
+                                               StrictDouble eps = 1e-5);
 
 }  // namespace extensor

@@ -28,7 +28,7 @@ struct SgdOptions {
 struct SgdState {
   Tensor momentum_buffer = {};  // where there is a momentum
 };
-void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
+void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, StrictInt step,
               const SgdOptions& options = {});
 // Without a momentum there is nothing to remember.
 inline void sgd_step(Tensor& param, const Tensor& grad, const SgdOptions& options = {}) {
@@ -49,7 +49,7 @@ struct AdamState {
   Tensor exp_avg_sq = {};
   Tensor max_exp_avg_sq = {};  // amsgrad
 };
-void adam_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+void adam_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
                const AdamOptions& options = {});
 
 struct AdamWOptions {
@@ -60,7 +60,7 @@ struct AdamWOptions {
   bool amsgrad = false;
   bool maximize = false;
 };
-void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
                 const AdamWOptions& options = {});
 
 struct RmspropOptions {
@@ -77,7 +77,7 @@ struct RmspropState {
   Tensor momentum_buffer = {};  // where there is a momentum
   Tensor grad_avg = {};         // centered
 };
-void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, std::int64_t step,
+void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, StrictInt step,
                   const RmspropOptions& options = {});
 
 struct AdagradOptions {
@@ -91,7 +91,7 @@ struct AdagradOptions {
 struct AdagradState {
   Tensor sum = {};
 };
-void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
+void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, StrictInt step,
                   const AdagradOptions& options = {});
 
 struct LionOptions {
@@ -105,16 +105,16 @@ struct LionState {
 };
 // The formulas of "Symbolic Discovery of Optimization Algorithms": the parameter moves by lr in the
 // direction of the sign.
-void lion_step(Tensor& param, const Tensor& grad, LionState& state, std::int64_t step,
+void lion_step(Tensor& param, const Tensor& grad, LionState& state, StrictInt step,
                const LionOptions& options = {});
 
 // Scales all gradients by max_norm / (norm + 1e-6) where their common norm is larger than max_norm,
 // and returns that norm; of order norm_type > 0, infinity included. A norm that is not finite makes
 // the gradients NaN or 0, or, on request, is a ValueError that leaves them alone.
-double clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type = 2,
-                      bool error_if_nonfinite = false);
+double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type = 2,
+                      StrictBool error_if_nonfinite = false);
 
 // Clips every element to [−clip_value, clip_value].
-void clip_grad_value(std::span<Tensor> grads, double clip_value);
+void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value);
 
 }  // namespace extensor

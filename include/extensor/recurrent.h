@@ -51,28 +51,28 @@ enum class RecurrentActivation : std::uint8_t { tanh, relu };
 RecurrentResult rnn_layer(const Tensor& x, const RecurrentWeights& weights,
                           const Tensor& hidden = {},
                           RecurrentActivation activation = RecurrentActivation::tanh,
-                          bool reverse = false);
+                          StrictBool reverse = false);
 // i, f, o = sigmoid(W_ih·x + b_ih + W_hh·h + b_hh), g = tanh(likewise)
 // c' = f · c + i · g,   h' = o · tanh(c')
 RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights,
                            const Tensor& hidden = {}, const Tensor& cell = {},
-                           bool reverse = false);
+                           StrictBool reverse = false);
 // r, z = sigmoid(W_ih·x + b_ih + W_hh·h + b_hh), n = tanh(W_in·x + b_in + r · (W_hn·h + b_hn))
 // h' = (1 − z) · n + z · h
 RecurrentResult gru_layer(const Tensor& x, const RecurrentWeights& weights,
-                          const Tensor& hidden = {}, bool reverse = false);
+                          const Tensor& hidden = {}, StrictBool reverse = false);
 
 // The arguments of the forward; without what it saved, it runs again.
 RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden = {},
                                       RecurrentActivation activation = RecurrentActivation::tanh,
-                                      bool reverse = false, const RecurrentSaved& saved = {});
+                                      StrictBool reverse = false, const RecurrentSaved& saved = {});
 RecurrentGradients lstm_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                        const RecurrentWeights& weights, const Tensor& hidden = {},
-                                       const Tensor& cell = {}, bool reverse = false,
+                                       const Tensor& cell = {}, StrictBool reverse = false,
                                        const RecurrentSaved& saved = {});
 RecurrentGradients gru_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden = {},
-                                      bool reverse = false, const RecurrentSaved& saved = {});
+                                      StrictBool reverse = false, const RecurrentSaved& saved = {});
 
 }  // namespace extensor

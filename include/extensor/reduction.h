@@ -17,74 +17,87 @@ namespace extensor {
 
 // Integers and bool sum to int64 (uint64 for unsigned); floats keep their dtype and are summed
 // pairwise in float32 or wider.
-Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor sum(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
 // Integers give float32. The mean of nothing is NaN.
-Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor mean(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
 // NaN propagates; ValueError for nothing. Ties share the gradient equally.
-Tensor max_reduce(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor max_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 // That of x is 0, here and for min_reduce.
 std::pair<Tensor, Tensor> max_reduce_double_backward(const Tensor& grad_grad_x,
                                                      const Tensor& grad_output, const Tensor& x,
                                                      const Axes& axes = {});
-Tensor min_reduce(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor min_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 std::pair<Tensor, Tensor> min_reduce_double_backward(const Tensor& grad_grad_x,
                                                      const Tensor& grad_output, const Tensor& x,
                                                      const Axes& axes = {});
 
 // Exact where elements are 0 too.
-Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor prod(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 std::pair<Tensor, Tensor> prod_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                                const Tensor& x, const Axes& axes = {});
 
 // The sum of squared deviations over n − correction; NaN where correction ≥ n.
-Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
+Tensor var(const Tensor& x, const Axes& axes = {}, StrictDouble correction = 0,
+           StrictBool keepdims = false);
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
-                    double correction = 0);
+                    StrictDouble correction = 0);
 std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                               const Tensor& x, const Axes& axes = {},
-                                              double correction = 0);
-Tensor std(const Tensor& x, const Axes& axes = {}, double correction = 0, bool keepdims = false);
+                                              StrictDouble correction = 0);
+// The square root of the variance. After `using namespace extensor` the unqualified name std is
+// ambiguous between this function and the namespace ::std: write extensor::std(x) or
+// standard_deviation(x).
+Tensor std(const Tensor& x, const Axes& axes = {}, StrictDouble correction = 0,
+           StrictBool keepdims = false);
 Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
-                    double correction = 0, double eps = default_eps);
+                    StrictDouble correction = 0, StrictDouble eps = default_eps);
 std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                               const Tensor& x, const Axes& axes = {},
-                                              double correction = 0, double eps = default_eps);
+                                              StrictDouble correction = 0,
+                                              StrictDouble eps = default_eps);
 
-Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
-Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor all(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
+Tensor any(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 
 // The position (int64) of the first largest or smallest; NaN counts as both. No axis: the position
 // in the flattened tensor. ValueError for nothing.
-Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
-Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {}, bool keepdims = false);
+Tensor argmax(const Tensor& x, std::optional<StrictInt> axis = {}, StrictBool keepdims = false);
+Tensor argmin(const Tensor& x, std::optional<StrictInt> axis = {}, StrictBool keepdims = false);
 
 // How many elements are not 0 (NaN is not), int64.
-Tensor count_nonzero(const Tensor& x, const Axes& axes = {}, bool keepdims = false);
+Tensor count_nonzero(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 
 // The vector norm (Σ |x|^p)^(1/p) for any p: 2; 1; ±infinity, the largest or smallest magnitude; 0,
 // the number of elements that are not 0. Neither overflows nor underflows where the norm does not.
 // Integers give float32. Nothing has the norm 0 for a finite p ≥ 0, ValueError for others and for
 // p = NaN.
-Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdims = false);
+Tensor norm(const Tensor& x, StrictDouble p = 2, const Axes& axes = {},
+            StrictBool keepdims = false);
 // Ties of p = ±infinity share the gradient equally; 0 wherever x is 0.
-Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p = 2,
-                     const Axes& axes = {}, double eps = default_eps);
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p = 2,
+                     const Axes& axes = {}, StrictDouble eps = default_eps);
 std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, double p = 2, const Axes& axes = {},
-                                               double eps = default_eps);
+                                               const Tensor& x, StrictDouble p = 2,
+                                               const Axes& axes = {},
+                                               StrictDouble eps = default_eps);
+
+inline Tensor standard_deviation(const Tensor& x, const Axes& axes = {},
+                                 StrictDouble correction = 0, StrictBool keepdims = false) {
+  return extensor::std(x, axes, correction, keepdims);
+}
 
 // The names of the Python Array API.
-inline Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {
+inline Tensor max(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false) {
   return max_reduce(x, axes, keepdims);
 }
-inline Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdims = false) {
+inline Tensor min(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false) {
   return min_reduce(x, axes, keepdims);
 }
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "extensor/dtype.h"
+#include "extensor/strict.h"
 
 namespace extensor {
 
@@ -33,6 +34,11 @@ class Scalar {
   }
   constexpr Scalar(Float16 value) : Scalar(static_cast<float>(value)) {}   // NOLINT: implicit
   constexpr Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}  // NOLINT: implicit
+
+  constexpr Scalar(StrictBool value) : Scalar(static_cast<bool>(value)) {}  // NOLINT: implicit
+  constexpr Scalar(StrictInt value)
+      : Scalar(static_cast<std::int64_t>(value)) {}                             // NOLINT: implicit
+  constexpr Scalar(StrictDouble value) : Scalar(static_cast<double>(value)) {}  // NOLINT: implicit
 
   constexpr Kind kind() const { return kind_; }
   constexpr double as_double() const {

@@ -27,11 +27,12 @@ struct DoubleGradients {
                                                    const Tensor& grad_output, __VA_ARGS__);
 #define UNARY(name, lo_, hi_, kinks, saved, ...) EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved)
 #define UNARY_EPS(name, lo_, hi_, kinks, saved, ...) \
-  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, double eps = default_eps)
+  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, StrictDouble eps = default_eps)
 #define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, ...) \
-  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, double p = p_default)
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...) \
-  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, double p = p_default, double q = q_default)
+  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, StrictDouble p = p_default)
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, ...)    \
+  EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, StrictDouble p = p_default, \
+                           StrictDouble q = q_default)
 #define UNARY_2_NUMERIC(name, p, q, lo_, hi_, kinks, saved, ...) \
   EXTENSOR_DOUBLE_BACKWARD(name, const Tensor& saved, const Scalar& p, const Scalar& q)
 #include "extensor/tables/unary.def"
@@ -43,7 +44,7 @@ struct DoubleGradients {
                                          const Tensor& grad_output, const Tensor& a,           \
                                          const Tensor& b __VA_OPT__(, ) __VA_ARGS__);
 #define BINARY(name, ...) EXTENSOR_DOUBLE_BACKWARD(name)
-#define BINARY_EPS(name, ...) EXTENSOR_DOUBLE_BACKWARD(name, double eps = default_eps)
+#define BINARY_EPS(name, ...) EXTENSOR_DOUBLE_BACKWARD(name, StrictDouble eps = default_eps)
 // The backward is linear in grad_output alone: only that has a gradient. ValueError when both
 // grad_grad_a and grad_grad_b are undefined.
 #define BINARY_LINEAR(name, ...)                                                      \
@@ -53,7 +54,7 @@ struct DoubleGradients {
 #undef EXTENSOR_DOUBLE_BACKWARD
 
 std::pair<Tensor, Tensor> gelu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, bool approximate);
+                                               const Tensor& x, StrictBool approximate);
 
 // a · b + c; the gradient of c's backward is grad_grad_c itself, within that of grad_output.
 DoubleGradients fma_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "extensor/strict.h"
+
 namespace extensor {
 
 inline constexpr int max_rank = 64;
@@ -137,9 +139,12 @@ using Strides = Dims;  // counted in elements, may be 0 or negative
 class Axes {
  public:
   Axes() = default;
-  Axes(std::int64_t axis) : all_(false), list_{axis} {}  // NOLINT: implicit, sum(x, 1)
-  Axes(int axis) : Axes(std::int64_t{axis}) {}           // NOLINT: implicit
-  Axes(std::initializer_list<std::int64_t> axes) : all_(false), list_(axes) {}
+  template <std::convertible_to<StrictInt> T>
+  Axes(T axis) : all_(false), list_{StrictInt(axis)} {}  // NOLINT: implicit, sum(x, 1)
+  Axes(std::initializer_list<StrictInt> axes) : all_(false) {
+    list_.resize_for_overwrite(axes.size());
+    std::copy(axes.begin(), axes.end(), list_.begin());
+  }
   Axes(const std::vector<std::int64_t>& axes) : all_(false), list_(axes) {}  // NOLINT: implicit
   Axes(const Dims& axes) : all_(false), list_(axes) {}                       // NOLINT: implicit
 

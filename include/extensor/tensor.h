@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -164,11 +165,14 @@ class Tensor {
   explicit Tensor(detail::TensorImpl* adopted) : impl_(adopted) {}
 
   bool defined() const { return impl_ != nullptr; }
-  const Shape& shape() const { return impl().shape; }
-  const Strides& strides() const { return impl().strides; }
+  const Shape& shape() const& { return impl().shape; }
+  const Strides& strides() const& { return impl().strides; }
+  // By value from a temporary, which for (auto d : (x + y).shape()) does not outlive.
+  Shape shape() const&& { return impl().shape; }
+  Strides strides() const&& { return impl().strides; }
   std::int64_t ndim() const { return static_cast<std::int64_t>(impl().shape.size()); }
   std::int64_t numel() const { return impl().numel; }
-  std::int64_t size(std::int64_t axis) const;  // negative counts from the end
+  std::int64_t size(StrictInt axis) const;  // negative counts from the end
   DType dtype() const { return impl().dtype; }
   Device device() const { return impl().storage->device; }
   std::size_t itemsize() const { return extensor::itemsize(dtype()); }
@@ -200,11 +204,11 @@ class Tensor {
   Tensor transpose() const;       // reverses all axes
   Tensor transpose(const Dims& axes) const;  // a permutation
   Tensor squeeze(const Axes& axes = {}) const;
-  Tensor unsqueeze(std::int64_t axis) const;
+  Tensor unsqueeze(StrictInt axis) const;
   Tensor flatten() const;
   Tensor broadcast_to(const Shape& shape) const;
-  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
-               std::optional<std::int64_t> stop = {}, std::int64_t step = 1) const;
+  Tensor slice(StrictInt axis, std::optional<StrictInt> start = {},
+               std::optional<StrictInt> stop = {}, StrictInt step = 1) const;
   // Elements by an index expression; extensor/indexed_tensor.h has the rules. Integers, slices,
   // ellipsis and newaxis give a view, tensors of integers or bool a copy. Assigning to the result
   // writes into this tensor: x[{1, Slice{0, 4}}] = y, x[mask] = 0, x[{rows, columns}] += y.
@@ -224,27 +228,35 @@ class Tensor {
   // Writes into this memory; `source` broadcasts to this shape. All writes in place are recorded,
   // also those into views: the tensor that the view was made of and all its other views take part.
   // ValueError for a leaf that requires a gradient, or a view of one, unless within NoGrad.
-  Tensor& copy_from(const Tensor& source);
-  Tensor& fill(const Scalar& value);
+  // On a temporary, these and the operators below return by value, so that a reference to the
+  // result cannot dangle.
+  Tensor& copy_from(const Tensor& source) &;
+  Tensor copy_from(const Tensor& source) && { return std::move(copy_from(source)); }
+  Tensor& fill(const Scalar& value) &;
+  Tensor fill(const Scalar& value) && { return std::move(fill(value)); }
 
   // In place: the result keeps this shape and dtype. ValueError where this memory is a broadcast
   // view or overlaps the other operand at other positions.
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
-  Tensor& operator%=(const Tensor& other);
-  Tensor& operator+=(const Scalar& other);
-  Tensor& operator-=(const Scalar& other);
-  Tensor& operator*=(const Scalar& other);
-  Tensor& operator/=(const Scalar& other);
-  Tensor& operator%=(const Scalar& other);
+#define EXTENSOR_IN_PLACE(symbol)                                                         \
+  Tensor& operator symbol(const Tensor& other)&;                                          \
+  Tensor& operator symbol(const Scalar& other)&;                                          \
+  Tensor operator symbol(const Tensor& other)&& { return std::move(*this symbol other); } \
+  Tensor operator symbol(const Scalar& other)&& { return std::move(*this symbol other); }
+  EXTENSOR_IN_PLACE(+=)
+  EXTENSOR_IN_PLACE(-=)
+  EXTENSOR_IN_PLACE(*=)
+  EXTENSOR_IN_PLACE(/=)
+  EXTENSOR_IN_PLACE(%=)
+#undef EXTENSOR_IN_PLACE
 
   // Gradients; extensor/autograd.h has the rest.
   bool requires_grad() const { return detail::node_of(impl()) != nullptr; }
   // Asks for a gradient, or no longer. DTypeError unless it is a float; ValueError when it is to
   // stop on a tensor that was computed (detach() gives one without).
-  Tensor& requires_grad_(bool required = true);
+  Tensor& requires_grad_(StrictBool required = true) &;
+  Tensor requires_grad_(StrictBool required = true) && {
+    return std::move(requires_grad_(required));
+  }
   bool is_leaf() const;  // not computed from tensors that require a gradient
   Tensor grad() const;   // what backward() gave, undefined before that
   void set_grad(const Tensor& grad);

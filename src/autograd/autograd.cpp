@@ -35,7 +35,7 @@ GradientEps::~GradientEps() { ops::set_gradient_eps(before_); }
 // ---- what a tensor knows of its gradient
 // -----------------------------------------------------------
 
-Tensor& Tensor::requires_grad_(bool required) {
+Tensor& Tensor::requires_grad_(StrictBool required) & {
   detail::TensorImpl& tensor = impl();
   if (required) {
     if (!is_floating_point(tensor.dtype)) {

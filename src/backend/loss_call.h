@@ -1,6 +1,7 @@
 // Losses: one family for those that work element by element, one for those over classes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,6 +36,8 @@ struct LossCall {
   std::byte* gradient_x;
   std::byte* gradient_y;
   double parameters[2];
+  // Set where an element of x or y is below 0 or above 1; null: not looked at.
+  std::atomic<bool>* outside_unit_interval;
 };
 
 // The cross-entropy of rows of logits (or, without `softmax`, of log-probabilities) with class

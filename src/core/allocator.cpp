@@ -62,11 +62,26 @@ void raise_peak(std::int64_t candidate) {
   }
 }
 
-void publish_pending(ThreadCache& cache) {
+// Moves the thread's share to the shared total. Under the lock, because totals_locked() reads both
+// and must not count the share twice.
+void publish_pending_locked(ThreadCache& cache) {
   const std::int64_t before = shared_allocated.fetch_add(cache.pending.get());
   raise_peak(before + cache.pending_peak.get());
   cache.pending.set(0);
   cache.pending_peak.set(0);
+}
+[[gnu::noinline]] void publish_pending(ThreadCache& cache) {
+  const std::lock_guard lock(shared.mutex);
+  publish_pending_locked(cache);
+}
+
+// Counts a block larger than a thread may keep to itself, in one step: the shared total is right at
+// every moment, up to pending_limit for each thread.
+[[gnu::noinline]] void count_directly(ThreadCache& cache, std::int64_t bytes) {
+  const std::int64_t before = shared_allocated.fetch_add(bytes);
+  raise_peak(before + cache.pending_peak.get());
+  raise_peak(before + bytes + cache.pending.get());
+  cache.pending_peak.set(cache.pending.get());
 }
 
 // The exact total, and the highest it has been as far as the threads can tell.
@@ -107,6 +122,10 @@ inline bool charge(ThreadCache* cache, std::size_t capacity) {
                static_cast<std::int64_t>(capacity));
     return true;
   }
+  if (capacity > static_cast<std::size_t>(pending_limit)) {
+    count_directly(*cache, static_cast<std::int64_t>(capacity));
+    return true;
+  }
   const std::int64_t pending = cache->pending.get() + static_cast<std::int64_t>(capacity);
   cache->pending.set(pending);
   if (pending > cache->pending_peak.get()) cache->pending_peak.set(pending);
@@ -118,6 +137,9 @@ inline void discharge(ThreadCache* cache, std::size_t capacity) {
   if (cache == nullptr) [[unlikely]] {
     shared_allocated.fetch_sub(static_cast<std::int64_t>(capacity));
     return;
+  }
+  if (capacity > static_cast<std::size_t>(pending_limit)) {
+    return count_directly(*cache, -static_cast<std::int64_t>(capacity));
   }
   const std::int64_t pending = cache->pending.get() - static_cast<std::int64_t>(capacity);
   cache->pending.set(pending);
@@ -308,11 +330,12 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
     return block;
   }
   if (!charge(cache, capacity)) throw_beyond_limit(operation, bytes);
-  // A charge of this size is in the shared total at once. Linux would promise more than there is
-  // and kill the process when it is touched, so ask the machine's size rather than mmap.
-  const auto allocated = static_cast<std::size_t>(shared_allocated.load());
-  if (allocated <= machine_bytes()) {
-    if (memory_stats().cached_bytes > machine_bytes() - allocated) empty_cache();
+  // Linux promises more memory than there is and kills the process that touches it, so compare with
+  // the machine's size rather than rely on mmap. The total includes the share of every thread:
+  // shared_allocated alone is negative where one thread frees what others allocate.
+  const MemoryStats stats = memory_stats();
+  if (stats.allocated_bytes <= machine_bytes()) {
+    if (stats.cached_bytes > machine_bytes() - stats.allocated_bytes) empty_cache();
     block = map_large_block(capacity);
     if (block == nullptr) {
       empty_cache();
@@ -355,7 +378,7 @@ void detach_thread_cache() {
   }
   {
     const std::lock_guard lock(shared.mutex);
-    publish_pending(*cache);
+    publish_pending_locked(*cache);
     shared.allocations += cache->allocations.get();
     shared.cache_hits += cache->cache_hits.get();
     (cache->previous != nullptr ? cache->previous->next : shared.threads) = cache->next;

@@ -26,7 +26,10 @@ void append_part(std::string& text, const Dims& part) {
   }
   text += ']';
 }
-void append_part(std::string& text, DType part) { text += name(part); }
+void append_part(std::string& text, DType part) {
+  text += name(part);
+  if (!is_valid(part)) text += message(" (", static_cast<int>(part), ")");
+}
 void append_part(std::string& text, const Device& part) { text += to_string(part); }
 void append_part(std::string& text, const Scalar& part) {
   switch (part.kind()) {
@@ -109,6 +112,16 @@ std::int64_t checked_numel(const char* operation, const Shape& shape) {
                              " overflows (allowed: at most ", INT64_MAX, " elements)"));
   }
   return empty ? 0 : without_zeros;
+}
+
+void throw_invalid_option(const char* operation, const char* argument, int value, int last) {
+  throw ValueError(message(operation, ": ", argument, " is option number ", value,
+                           " (allowed: 0 to ", last, ")"));
+}
+
+void throw_invalid_dtype(const char* operation, DType dtype) {
+  throw DTypeError(message(operation, ": dtype is ", dtype, " (allowed: bool to float64, 0 to ",
+                           dtype_count - 1, ")"));
 }
 
 void throw_byte_overflow(const char* operation, std::int64_t numel, DType dtype) {

@@ -31,6 +31,10 @@ inline void append_part(std::string& text, const char* part) {
 inline void append_part(std::string& text, const std::string& part) {
   append_part(text, std::string_view(part));
 }
+inline void append_part(std::string& text, StrictInt part) { append_signed(text, part); }
+inline void append_part(std::string& text, StrictDouble part) {
+  append_part(text, static_cast<double>(part));
+}
 // Constrained, so that neither a pointer nor an integer turns into a bool.
 template <std::same_as<bool> Bool>
 void append_part(std::string& text, Bool part) {
@@ -77,10 +81,32 @@ Dims normalize_axes(const char* operation, const Axes& axes, std::int64_t rank);
 // beyond int64; a zero anywhere does not excuse the other dimensions.
 std::int64_t checked_numel(const char* operation, const Shape& shape);
 
+[[noreturn]] void throw_invalid_option(const char* operation, const char* argument, int value,
+                                       int last);
+
+// ValueError for a number that was cast to an enumeration of options and names none of them; `last`
+// is the last option.
+template <class Enum>
+void check_option(const char* operation, const char* argument, Enum value, Enum last) {
+  if (value > last) [[unlikely]] {
+    throw_invalid_option(operation, argument, static_cast<int>(value), static_cast<int>(last));
+  }
+}
+
+[[noreturn]] void throw_invalid_dtype(const char* operation, DType dtype);
 [[noreturn]] void throw_byte_overflow(const char* operation, std::int64_t numel, DType dtype);
 
-// The number of bytes. ShapeError when it does not fit int64, in which offsets are counted.
+// DTypeError for a number that was cast to DType and names none.
+inline void check_dtype(const char* operation, DType dtype) {
+  if (!is_valid(dtype)) [[unlikely]] {
+    throw_invalid_dtype(operation, dtype);
+  }
+}
+
+// The number of bytes. DTypeError for an invalid dtype, ShapeError when the number does not fit
+// int64, in which offsets are counted.
 inline std::size_t checked_bytes(const char* operation, std::int64_t numel, DType dtype) {
+  check_dtype(operation, dtype);
   const auto item = static_cast<std::int64_t>(itemsize(dtype));
   std::int64_t bytes;
   if (__builtin_mul_overflow(numel, item, &bytes)) [[unlikely]] {

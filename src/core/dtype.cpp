@@ -25,6 +25,8 @@ DType next_wider_signed(DType unsigned_dtype) {
 
 DType promote_types(DType a, DType b, const char* operation) {
   if (a == b) return a;
+  detail::check_dtype(operation, a);
+  detail::check_dtype(operation, b);
   if (a == DType::bool_) return b;
   if (b == DType::bool_) return a;
   // From here on two different numbers. Within a kind the enumeration runs from narrow to wide.

@@ -25,7 +25,7 @@ void throw_dtype_mismatch(const char* operation, DType actual, DType asked) {
 
 }  // namespace detail
 
-std::int64_t Tensor::size(std::int64_t axis) const {
+std::int64_t Tensor::size(StrictInt axis) const {
   const Shape& sizes = shape();
   const auto position =
       detail::normalize_axis("size", axis, static_cast<std::int64_t>(sizes.size()));

@@ -330,7 +330,7 @@ std::string InstanceNorm::describe() const { return message(features_); }
 // ---- others
 // ----------------------------------------------------------------------------------------
 
-Dropout::Dropout(double p) : p_(p) {
+Dropout::Dropout(StrictDouble p) : p_(p) {
   if (!(p >= 0 && p <= 1)) {
     throw ValueError(message("Dropout: p is ", p, ", must be between 0 and 1"));
   }
@@ -360,7 +360,7 @@ std::string Embedding::describe() const {
   return message(weight.shape()[0], " × ", weight.shape()[1]);
 }
 
-PReLU::PReLU(std::int64_t parameters, double initial) {
+PReLU::PReLU(StrictInt parameters, StrictDouble initial) {
   detail::check_positive("PReLU", "parameters", parameters);
   weight = Parameter(full({parameters}, initial, default_float));
 }

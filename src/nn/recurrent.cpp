@@ -60,15 +60,15 @@ void check_state(const char* name, const char* argument, const Tensor& state,
 }
 
 RecurrentResult tanh_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                           const Tensor&, bool reverse) {
+                           const Tensor&, StrictBool reverse) {
   return rnn_layer(x, weights, hidden, RecurrentActivation::tanh, reverse);
 }
 RecurrentResult relu_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                           const Tensor&, bool reverse) {
+                           const Tensor&, StrictBool reverse) {
   return rnn_layer(x, weights, hidden, RecurrentActivation::relu, reverse);
 }
 RecurrentResult gated_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                            const Tensor&, bool reverse) {
+                            const Tensor&, StrictBool reverse) {
   return gru_layer(x, weights, hidden, reverse);
 }
 

@@ -226,7 +226,8 @@ AttentionResult forward(const char* operation, const Tensor& q, const Tensor& k,
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& mask, bool causal, std::optional<double> scale) {
+                                    const Tensor& mask, StrictBool causal,
+                                    std::optional<StrictDouble> scale) {
   if (ops::lowers(q, k, v)) {
     return scaled_dot_product_attention(ops::lowered(q), ops::lowered(k), ops::lowered(v),
                                         ops::lowered(mask), causal, scale);
@@ -236,17 +237,17 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 
 AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
                                                             const Tensor& v, const Tensor& mask,
-                                                            bool causal,
-                                                            std::optional<double> scale) {
+                                                            StrictBool causal,
+                                                            std::optional<StrictDouble> scale) {
   return forward("scaled_dot_product_attention_with_logsumexp", q, k, v, mask, causal, scale, true);
 }
 
 AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
                                                          const Tensor& k, const Tensor& v,
-                                                         const Tensor& mask, bool causal,
-                                                         std::optional<double> scale,
+                                                         const Tensor& mask, StrictBool causal,
+                                                         std::optional<StrictDouble> scale,
                                                          const AttentionResult& saved,
-                                                         bool mask_gradient) {
+                                                         StrictBool mask_gradient) {
   // What was saved is a function of the inputs, which the second derivative starts from.
   if (detail::records(grad_output, q, k, v, mask)) {
     std::vector<Tensor> gradients = detail::recorded_all(
@@ -362,8 +363,8 @@ void check_grad_gradient(const char* operation, const char* argument, const Tens
 
 AttentionDoubleGradients scaled_dot_product_attention_double_backward(
     const AttentionGradients& grad_gradients, const Tensor& grad_output, const Tensor& q,
-    const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
-    std::optional<double> scale) {
+    const Tensor& k, const Tensor& v, const Tensor& mask, StrictBool causal,
+    std::optional<StrictDouble> scale) {
   constexpr const char* operation = "scaled_dot_product_attention_double_backward";
   Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
   ops::check_grad_output(operation, grad_output,

@@ -207,7 +207,8 @@ NormGradients batch_backward(const Tensor& grad_output, const Tensor& x, const T
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
-                  const Tensor& bias, bool training, double momentum, double eps) {
+                  const Tensor& bias, StrictBool training, StrictDouble momentum,
+                  StrictDouble eps) {
   const auto forward = [&] {
     return batch_forward(x, running_mean, running_var, weight, bias, training, momentum, eps);
   };
@@ -228,8 +229,8 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
 
 NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Tensor& running_mean, const Tensor& running_var,
-                                  const Tensor& weight, const Tensor& bias, bool training,
-                                  double eps) {
+                                  const Tensor& weight, const Tensor& bias, StrictBool training,
+                                  StrictDouble eps) {
   constexpr const char* operation = "batch_norm_backward";
   check_float(operation, "x", x);
   const bool batch =
@@ -243,7 +244,7 @@ NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradien
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& running_mean,
                                                const Tensor& running_var, const Tensor& weight,
-                                               bool training, double eps) {
+                                               StrictBool training, StrictDouble eps) {
   constexpr const char* operation = "batch_norm_double_backward";
   const bool batch =
       uses_batch_statistics(operation, x, running_mean, running_var, weight, {}, training, eps);

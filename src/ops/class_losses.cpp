@@ -208,7 +208,7 @@ std::pair<Tensor, Tensor> cross_entropy_forward(const char* operation, const Ten
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
-                     Reduction reduction, std::int64_t ignore_index, double label_smoothing) {
+                     Reduction reduction, StrictInt ignore_index, StrictDouble label_smoothing) {
   return cross_entropy_forward("cross_entropy", ops::raised(logits), ops::raised(target), weight,
                                reduction, ignore_index, label_smoothing, false)
       .first;
@@ -216,16 +216,17 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
 
 std::pair<Tensor, Tensor> cross_entropy_with_statistics(const Tensor& logits, const Tensor& target,
                                                         const Tensor& weight, Reduction reduction,
-                                                        std::int64_t ignore_index,
-                                                        double label_smoothing) {
+                                                        StrictInt ignore_index,
+                                                        StrictDouble label_smoothing) {
   return cross_entropy_forward("cross_entropy_with_statistics", logits, target, weight, reduction,
                                ignore_index, label_smoothing, true);
 }
 
 std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
                                                  const Tensor& target, const Tensor& weight,
-                                                 Reduction reduction, std::int64_t ignore_index,
-                                                 double label_smoothing, bool target_gradient,
+                                                 Reduction reduction, StrictInt ignore_index,
+                                                 StrictDouble label_smoothing,
+                                                 StrictBool target_gradient,
                                                  const Tensor& statistics) {
   if (detail::records(grad_output, logits, target)) {
     const std::vector<Tensor> gradients = detail::recorded_all(
@@ -277,8 +278,8 @@ LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits
                                                   const Tensor& grad_grad_target,
                                                   const Tensor& grad_output, const Tensor& logits,
                                                   const Tensor& target, const Tensor& weight,
-                                                  Reduction reduction, std::int64_t ignore_index,
-                                                  double label_smoothing) {
+                                                  Reduction reduction, StrictInt ignore_index,
+                                                  StrictDouble label_smoothing) {
   const char* operation = "cross_entropy_double_backward";
   check_smoothing(operation, label_smoothing);
   ops::check_float(operation, "logits", logits);
@@ -354,7 +355,7 @@ LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits
 // -----------------------------------------------------------------------
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
-                std::int64_t ignore_index) {
+                StrictInt ignore_index) {
   if (ops::raises(x)) return nll_loss(ops::raised(x), target, weight, reduction, ignore_index);
   if (detail::records(x)) {
     Tensor loss =
@@ -372,7 +373,7 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight, Red
 }
 
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
-                         const Tensor& weight, Reduction reduction, std::int64_t ignore_index) {
+                         const Tensor& weight, Reduction reduction, StrictInt ignore_index) {
   if (detail::records(grad_output, x)) {
     // Linear in grad_output; x says the shape alone.
     Tensor gradient = detail::unrecorded(
@@ -399,7 +400,7 @@ Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tenso
 std::pair<Tensor, Tensor> nll_loss_double_backward(const Tensor& grad_grad_x,
                                                    const Tensor& grad_output, const Tensor& x,
                                                    const Tensor& target, const Tensor& weight,
-                                                   Reduction reduction, std::int64_t ignore_index) {
+                                                   Reduction reduction, StrictInt ignore_index) {
   constexpr const char* operation = "nll_loss_double_backward";
   ops::check_float(operation, "x", x);
   ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());

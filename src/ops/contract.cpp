@@ -107,16 +107,24 @@ Term without_repeated(const Term& term, const std::vector<std::int64_t>& sizes) 
   return result;
 }
 
+// How many terms have each label, the output counted as one more. The labels of a term differ.
+std::vector<int> label_uses(const std::vector<Term>& terms, const Labels& output,
+                            std::size_t label_count) {
+  std::vector<int> uses(label_count, 0);
+  for (const Term& term : terms) {
+    for (Label label : term.labels) ++uses[static_cast<std::size_t>(label)];
+  }
+  for (Label label : output) ++uses[static_cast<std::size_t>(label)];
+  return uses;
+}
+
 // The axes whose label nobody else needs, to be summed before anything is multiplied.
-Dims private_axes(const std::vector<Term>& terms, std::size_t i, const Labels& output) {
+Dims private_axes(const Labels& labels, const std::vector<int>& uses) {
   Dims axes;
-  const Labels& labels = terms[i].labels;
   for (std::size_t d = 0; d < labels.size(); ++d) {
-    bool needed = contains(output, labels[d]);
-    for (std::size_t j = 0; j < terms.size() && !needed; ++j) {
-      needed = j != i && contains(terms[j].labels, labels[d]);
+    if (uses[static_cast<std::size_t>(labels[d])] == 1) {
+      axes.push_back(static_cast<std::int64_t>(d));
     }
-    if (!needed) axes.push_back(static_cast<std::int64_t>(d));
   }
   return axes;
 }
@@ -196,48 +204,121 @@ Term multiply_pair(const Term& a, const Term& b, const Labels& needed) {
   return result;
 }
 
-// The labels of the output and of all terms but the two.
-Labels needed_beside(const std::vector<Term>& terms, std::size_t i, std::size_t j,
-                     const Labels& output) {
-  Labels needed = output;
-  for (std::size_t k = 0; k < terms.size(); ++k) {
-    if (k == i || k == j) continue;
-    needed.insert(needed.end(), terms[k].labels.begin(), terms[k].labels.end());
-  }
-  return needed;
-}
-
 struct Pair {
   std::size_t first, second;
 };
 
-// The pair whose product shrinks the terms most, or grows them least.
-Pair cheapest_pair(const std::vector<Term>& terms, const std::vector<std::int64_t>& sizes,
-                   const Labels& output) {
-  Pair best{0, 1};
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < terms.size() && terms.size() > 2; ++i) {
-    for (std::size_t j = i + 1; j < terms.size(); ++j) {
-      const Labels needed = needed_beside(terms, i, j, output);
-      double product = 1;
-      for (Label label : terms[i].labels) {
-        const bool kept = !contains(terms[j].labels, label) || contains(needed, label);
-        if (kept) product *= static_cast<double>(sizes[static_cast<std::size_t>(label)]);
-      }
-      for (Label label : terms[j].labels) {
-        if (contains(terms[i].labels, label)) continue;
-        product *= static_cast<double>(sizes[static_cast<std::size_t>(label)]);
-      }
-      const double growth = product - static_cast<double>(terms[i].tensor.numel()) -
-                            static_cast<double>(terms[j].tensor.numel());
-      if (growth < least) {
-        least = growth;
-        best = {i, j};
-      }
+// Multiplies terms in pairs: always the pair whose product shrinks the terms most, or grows them
+// least, and the first such pair among equals. A pair's growth depends on its own labels and on
+// whether anybody else needs them, which the product of two other terms does not change. So each
+// term remembers its best partner, and a product is compared with the others once: n terms take
+// O(n²) comparisons in all, where a search through all pairs at every step takes O(n³). Beyond
+// `window` terms, the search sees so many at a time, and another one after each product.
+class Multiplication {
+ public:
+  Multiplication(std::vector<Term> terms, const std::vector<std::int64_t>& sizes,
+                 std::vector<int> uses)
+      : terms_(std::move(terms)), sizes_(sizes), uses_(std::move(uses)), best_(terms_.size()) {
+    for (; next_ < std::min(window, terms_.size()); ++next_) alive_.push_back(next_);
+    if (terms_.size() > 2) {
+      for (std::size_t i : alive_) find_partner(i);
     }
   }
-  return best;
-}
+
+  Term run() {
+    while (alive_.size() > 1) {
+      const auto [i, j] = alive_.size() == 2 ? Pair{alive_[0], alive_[1]} : cheapest_pair();
+      multiply_terms(i, j);
+      for (std::size_t k : alive_) {
+        if (k == i || best_[k].second == i || best_[k].second == j) {
+          find_partner(k);
+        } else if (k < i) {
+          offer_partner(k, i);
+        }
+      }
+      if (next_ < terms_.size()) {
+        for (std::size_t k : alive_) offer_partner(k, next_);
+        alive_.push_back(next_++);
+      }
+    }
+    return std::move(terms_[alive_.front()]);
+  }
+
+ private:
+  static constexpr std::size_t window = 512;
+
+  struct Partner {
+    double growth = std::numeric_limits<double>::infinity();
+    std::size_t second = 0;  // 0: none
+  };
+
+  double size_of(Label label) const {
+    return static_cast<double>(sizes_[static_cast<std::size_t>(label)]);
+  }
+  int& uses_of(Label label) { return uses_[static_cast<std::size_t>(label)]; }
+  // Whether the output or a term beside two that have the label needs it.
+  bool is_needed_beside_two(Label label) const {
+    return uses_[static_cast<std::size_t>(label)] > 2;
+  }
+
+  double growth(const Term& a, const Term& b) const {
+    double product = 1;
+    for (Label label : a.labels) {
+      if (!contains(b.labels, label) || is_needed_beside_two(label)) product *= size_of(label);
+    }
+    for (Label label : b.labels) {
+      if (!contains(a.labels, label)) product *= size_of(label);
+    }
+    return product - static_cast<double>(a.tensor.numel()) - static_cast<double>(b.tensor.numel());
+  }
+
+  void offer_partner(std::size_t i, std::size_t j) {
+    const double offered = growth(terms_[i], terms_[j]);
+    Partner& best = best_[i];
+    if (offered < best.growth || (offered == best.growth && j < best.second)) best = {offered, j};
+  }
+  // Among the terms behind it.
+  void find_partner(std::size_t i) {
+    best_[i] = {};
+    for (std::size_t j : alive_) {
+      if (j > i) offer_partner(i, j);
+    }
+  }
+
+  Pair cheapest_pair() const {
+    // Growth may be infinite for every pair; any pair is as good then.
+    Pair cheapest{alive_[0], alive_[1]};
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i : alive_) {
+      if (best_[i].growth < least) {
+        least = best_[i].growth;
+        cheapest = {i, best_[i].second};
+      }
+    }
+    return cheapest;
+  }
+
+  // Term i becomes its product with term j.
+  void multiply_terms(std::size_t i, std::size_t j) {
+    Labels needed;
+    for (Label label : terms_[i].labels) {
+      if (is_needed_beside_two(label)) needed.push_back(label);
+      --uses_of(label);
+    }
+    for (Label label : terms_[j].labels) --uses_of(label);
+    terms_[i] = multiply_pair(terms_[i], terms_[j], needed);
+    terms_[j] = {};
+    for (Label label : terms_[i].labels) ++uses_of(label);
+    std::erase(alive_, j);
+  }
+
+  std::vector<Term> terms_;
+  const std::vector<std::int64_t>& sizes_;
+  std::vector<int> uses_;
+  std::vector<Partner> best_;
+  std::vector<std::size_t> alive_;  // terms that the search sees, ascending
+  std::size_t next_ = 0;            // the first term that it has not seen
+};
 
 DType common_dtype(const char* operation, const std::vector<Term>& terms) {
   DType dtype = terms.front().tensor.dtype();
@@ -272,9 +353,10 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
   }
   // Every further step would round halves again.
   std::size_t steps = rest.size() - 1;
+  std::vector<int> uses = label_uses(rest, output, sizes.size());
   std::vector<Dims> sums;
   for (std::size_t i = 0; i < rest.size(); ++i) {
-    sums.push_back(private_axes(rest, i, output));
+    sums.push_back(private_axes(rest[i].labels, uses));
     steps += sums.back().empty() ? 0 : 1;
   }
   const DType compute = steps > 1 ? compute_dtype(dtype) : dtype;
@@ -286,13 +368,7 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
     for (std::size_t d = sums[i].size(); d-- > 0;)
       term.labels.erase(term.labels.begin() + sums[i][d]);
   }
-  while (rest.size() > 1) {
-    const auto [i, j] = cheapest_pair(rest, sizes, output);
-    Term product = multiply_pair(rest[i], rest[j], needed_beside(rest, i, j, output));
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(j));
-    rest[i] = std::move(product);
-  }
-  return ordered(rest.front(), output).to(dtype);
+  return ordered(Multiplication(std::move(rest), sizes, std::move(uses)).run(), output).to(dtype);
 }
 
 namespace {

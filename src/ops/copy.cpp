@@ -35,7 +35,7 @@ Tensor Tensor::contiguous() const {
   return is_contiguous() ? *this : copied("contiguous", *this, dtype());
 }
 
-Tensor& Tensor::copy_from(const Tensor& source) {
+Tensor& Tensor::copy_from(const Tensor& source) & {
   if (source.dtype() != dtype() && !is_floating_point(dtype()) &&
       is_floating_point(source.dtype())) {
     throw DTypeError(detail::message("copy_from: source is ", source.dtype(),
@@ -58,7 +58,7 @@ Tensor& Tensor::copy_from(const Tensor& source) {
                              *this);
 }
 
-Tensor& Tensor::fill(const Scalar& value) {
+Tensor& Tensor::fill(const Scalar& value) & {
   ops::check_scalar_fits("fill", value, dtype());
   ops::check_writable("fill", *this);
   const Source inputs[] = {Source(value, dtype())};

@@ -97,7 +97,10 @@ Tensor arange_reals(double start, double stop, double step, DType dtype) {
     throw ValueError(
         message("arange: start is ", start, " and stop is ", stop, ", both must be finite"));
   }
-  const double count = std::max(0.0, std::ceil((stop - start) / step));
+  // Divided first where the distance is beyond the largest double.
+  const double distance = stop - start;
+  const double steps = std::isfinite(distance) ? distance / step : stop / step - start / step;
+  const double count = std::max(0.0, std::ceil(steps));
   if (!(count < 0x1p60)) {
     throw ShapeError(message("arange: too many elements from ", start, " to ", stop, " by ", step));
   }
@@ -130,14 +133,21 @@ Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
                          dtype.value_or(default_integer));
 }
 
-Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool endpoint) {
+Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype,
+                StrictBool endpoint) {
   if (count < 0) throw ValueError(message("linspace: count is ", count, ", must be 0 or more"));
+  if (!std::isfinite(start) || !std::isfinite(stop)) {
+    throw ValueError(
+        message("linspace: start is ", start, " and stop is ", stop, ", both must be finite"));
+  }
+  ops::check_scalar_fits("linspace", start, dtype);
+  ops::check_scalar_fits("linspace", stop, dtype);
   Tensor result = make_empty("linspace", {count}, DType::float64);
   double* values = result.data<double>();
-  const double intervals = static_cast<double>(endpoint ? count - 1 : count);
+  const double intervals = static_cast<double>(count) - (endpoint ? 1 : 0);
   const double step = intervals > 0 ? (stop - start) / intervals : 0;
   for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * step;
-  if (!std::isfinite(step) && std::isfinite(start) && std::isfinite(stop)) {
+  if (!std::isfinite(step)) {
     // The distance is beyond the largest double, the numbers between are not.
     for (std::int64_t i = 0; i < count; ++i) {
       const double part = static_cast<double>(i) / intervals;
@@ -148,12 +158,13 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool
   return result.to(dtype);
 }
 
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t diagonal,
-           DType dtype) {
+Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal, DType dtype) {
   const std::int64_t width = columns.value_or(rows);
   Tensor result = filled("eye", {rows, width}, 0, dtype);
-  const std::int64_t first_row = std::max<std::int64_t>(0, -std::max(diagonal, -rows));
-  const std::int64_t first_column = std::max<std::int64_t>(0, std::min(diagonal, width));
+  const std::int64_t first_row =
+      std::max<std::int64_t>(0, -std::max<std::int64_t>(diagonal, -rows));
+  const std::int64_t first_column =
+      std::max<std::int64_t>(0, std::min<std::int64_t>(diagonal, width));
   const std::int64_t length = std::min(rows - first_row, width - first_column);
   if (length <= 0) return result;
   detail::strided_view("eye", result, {length}, {width + 1}, first_row * width + first_column)
@@ -179,10 +190,10 @@ Tensor triangle(const char* operation, const Tensor& x, std::int64_t diagonal, b
 
 }  // namespace
 
-Tensor tril(const Tensor& x, std::int64_t diagonal) { return triangle("tril", x, diagonal, true); }
-Tensor triu(const Tensor& x, std::int64_t diagonal) { return triangle("triu", x, diagonal, false); }
+Tensor tril(const Tensor& x, StrictInt diagonal) { return triangle("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, StrictInt diagonal) { return triangle("triu", x, diagonal, false); }
 
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool xy_indexing) {
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_indexing) {
   const std::size_t count = vectors.size();
   if (count > static_cast<std::size_t>(max_rank)) {
     throw ShapeError(message("meshgrid: ", count, " vectors, at most ", max_rank, " are allowed"));
@@ -198,6 +209,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool xy_indexin
     }
     shape[axis_of(i)] = vectors[i].size(0);
   }
+  detail::checked_numel("meshgrid", shape);
   std::vector<Tensor> grids;
   for (std::size_t i = 0; i < count; ++i) {
     Shape column(count, 1);
@@ -216,8 +228,20 @@ Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shap
     throw ShapeError(message("from_data: ", count, " values do not fill ", shape, ", which has ",
                              numel, " elements"));
   }
+  if (values == nullptr && count != 0) {
+    throw ValueError(
+        message("from_data: values is null for ", count, " elements of shape ", shape));
+  }
   Tensor result = make_empty("from_data", shape, dtype);
-  if (count != 0) std::memcpy(result.impl().data, values, result.nbytes());
+  if (count == 0) return result;
+  if (dtype == DType::bool_) {
+    // A byte other than 0 and 1 is no bool: reading it as one is undefined.
+    const auto* bytes = static_cast<const unsigned char*>(values);
+    std::transform(bytes, bytes + count, result.data<bool>(),
+                   [](unsigned char byte) { return byte != 0; });
+  } else {
+    std::memcpy(result.impl().data, values, result.nbytes());
+  }
   return result;
 }
 
@@ -306,16 +330,17 @@ Tensor randn(const Shape& shape, DType dtype, Generator& generator) {
   return drawn("randn", random_call(RandomOp::normal), shape, dtype, generator);
 }
 
-Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator) {
+Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype,
+               Generator& generator) {
   check_random_float("uniform", dtype);
   if (!(low <= high) || !std::isfinite(high - low)) {
     throw ValueError(message("uniform: low is ", low, " and high is ", high,
-                             ", both must be finite and low ≤ high"));
+                             ", both must be finite, their distance too, and low ≤ high"));
   }
   return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, dtype, generator);
 }
 
-Tensor normal(const Shape& shape, double mean, double deviation, DType dtype,
+Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation, DType dtype,
               Generator& generator) {
   check_random_float("normal", dtype);
   if (!(deviation >= 0) || !std::isfinite(mean) || !std::isfinite(deviation)) {
@@ -325,7 +350,7 @@ Tensor normal(const Shape& shape, double mean, double deviation, DType dtype,
   return drawn("normal", random_call(RandomOp::normal, mean, deviation), shape, dtype, generator);
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype,
+Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype,
                Generator& generator) {
   if (!is_integer(dtype)) {
     throw DTypeError(message("randint: dtype is ", dtype, ", must be an integer dtype"));
@@ -341,7 +366,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
   return drawn("randint", call, shape, dtype, generator);
 }
 
-Tensor randperm(std::int64_t count, Generator& generator) {
+Tensor randperm(StrictInt count, Generator& generator) {
   if (count < 0) throw ValueError(message("randperm: count is ", count, ", must be 0 or more"));
   // A random 64-bit key each; equal keys are so rare that ordering them by position is no bias.
   RandomCall call = random_call(RandomOp::integers);
@@ -356,7 +381,7 @@ Tensor randperm(std::int64_t count, Generator& generator) {
   return result;
 }
 
-Tensor bernoulli(double probability, const Shape& shape, DType dtype, Generator& generator) {
+Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype, Generator& generator) {
   if (!(probability >= 0 && probability <= 1)) {
     throw ValueError(message("bernoulli: probability is ", probability, ", must be in [0, 1]"));
   }

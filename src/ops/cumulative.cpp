@@ -62,7 +62,7 @@ Tensor forward(ScanOp op, const char* operation, const Tensor& x,
 
 }  // namespace
 
-Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis) {
+Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis) {
   if (detail::records(x)) {
     return detail::recorded_linear(
         "cumulative_sum", [&] { return cumulative_sum(x, axis); },
@@ -71,7 +71,7 @@ Tensor cumulative_sum(const Tensor& x, std::optional<std::int64_t> axis) {
   return forward(ScanOp::sum, "cumulative_sum", x, axis);
 }
 
-Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int64_t> axis) {
+Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis) {
   if (detail::records(grad_output)) {
     return detail::recorded_linear(
         "cumulative_sum_backward", [&] { return cumulative_sum_backward(grad_output, axis); },
@@ -86,7 +86,7 @@ Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<std::int
   return run(operation, dense, call);
 }
 
-Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis) {
+Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
   if (detail::records(x)) {
     return detail::recorded(
         "cumulative_prod", [&] { return cumulative_prod(x, axis); },
@@ -97,7 +97,7 @@ Tensor cumulative_prod(const Tensor& x, std::optional<std::int64_t> axis) {
 }
 
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
-                                std::optional<std::int64_t> axis) {
+                                std::optional<StrictInt> axis) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "cumulative_prod_backward", [&] { return cumulative_prod_backward(grad_output, x, axis); },
@@ -155,7 +155,7 @@ std::pair<Tensor, Tensor> composed_double_backward(const Tensor& grad_grad_x,
 std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
                                                           const Tensor& grad_output,
                                                           const Tensor& x,
-                                                          std::optional<std::int64_t> axis) {
+                                                          std::optional<StrictInt> axis) {
   constexpr const char* operation = "cumulative_prod_double_backward";
   ops::check_float(operation, "x", x);
   const std::int64_t along = scan_axis(operation, x, axis);

@@ -126,12 +126,12 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
 #define EXTENSOR_COMMA ,
 #define UNARY(name, ...) EXTENSOR_DEFINE(name, , , )
 #define UNARY_EPS(name, ...)                                                                       \
-  EXTENSOR_DEFINE(name, EXTENSOR_COMMA double eps, EXTENSOR_COMMA eps,                             \
+  EXTENSOR_DEFINE(name, EXTENSOR_COMMA StrictDouble eps, EXTENSOR_COMMA eps,                             \
                   EXTENSOR_COMMA eps)
 #define UNARY_1(name, p, ...) \
-  EXTENSOR_DEFINE(name, EXTENSOR_COMMA double p, EXTENSOR_COMMA p, EXTENSOR_COMMA p)
+  EXTENSOR_DEFINE(name, EXTENSOR_COMMA StrictDouble p, EXTENSOR_COMMA p, EXTENSOR_COMMA p)
 #define UNARY_2(name, p, p_default, q, ...)                                                        \
-  EXTENSOR_DEFINE(name, EXTENSOR_COMMA double p EXTENSOR_COMMA double q,                           \
+  EXTENSOR_DEFINE(name, EXTENSOR_COMMA StrictDouble p EXTENSOR_COMMA StrictDouble q,                           \
                   EXTENSOR_COMMA p EXTENSOR_COMMA q, EXTENSOR_COMMA p EXTENSOR_COMMA q)
 #define UNARY_2_NUMERIC(name, p, q, ...)                                                           \
   EXTENSOR_DEFINE(name, EXTENSOR_COMMA const Scalar& p EXTENSOR_COMMA const Scalar& q,             \
@@ -147,7 +147,7 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
                                   grad_grad_a, grad_grad_b, grad_output, a, b EVALUATE); \
   }
 #define BINARY(name, ...) EXTENSOR_BINARY_DEFINE(name, , )
-#define BINARY_EPS(name, ...) EXTENSOR_BINARY_DEFINE(name, EXTENSOR_COMMA double eps, EXTENSOR_COMMA eps)
+#define BINARY_EPS(name, ...) EXTENSOR_BINARY_DEFINE(name, EXTENSOR_COMMA StrictDouble eps, EXTENSOR_COMMA eps)
 #define BINARY_LINEAR(name, lo, hi, kinks, forward, gradient_a, gradient_b)                        \
   Tensor name##_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,              \
                                 const Shape& a_shape, const Shape& b_shape) {                      \
@@ -166,7 +166,7 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
 // -------------------------------------------------------------------------------
 
 std::pair<Tensor, Tensor> gelu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, bool approximate) {
+                                               const Tensor& x, StrictBool approximate) {
   return approximate ? gelu_tanh_double_backward(grad_grad_x, grad_output, x)
                      : gelu_double_backward(grad_grad_x, grad_output, x);
 }

@@ -38,7 +38,7 @@ Tensor masked(const char* operation, const Tensor& x, const DropoutMask& mask) {
 
 }  // namespace
 
-DropoutResult dropout(const Tensor& x, double p, bool training, Generator& generator) {
+DropoutResult dropout(const Tensor& x, StrictDouble p, StrictBool training, Generator& generator) {
   if (detail::records(x)) {
     DropoutResult result = detail::unrecorded([&] { return dropout(x, p, training, generator); });
     result.output =
@@ -48,7 +48,7 @@ DropoutResult dropout(const Tensor& x, double p, bool training, Generator& gener
   }
   check_probability("dropout", p);
   ops::check_float("dropout", "x", x);
-  DropoutMask mask{{}, x.shape(), training ? p : 0};
+  DropoutMask mask{{}, x.shape(), training ? p : StrictDouble(0)};
   if (mask.p > 0 && mask.p < 1) {
     mask.draws = generator.reserve(static_cast<std::uint64_t>(x.numel()));
   }

@@ -333,26 +333,26 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
 #define UNARY_NUMERIC(name, ...) EXTENSOR_UNARY(name, Domain::numbers) UNARY_BACKWARD(name)
 #define UNARY_EPS(name, ...)                                                                              \
   EXTENSOR_UNARY(name, Domain::floats)                                                                    \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double eps) {                    \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, StrictDouble eps) {                    \
     check_eps(#name "_backward", eps);                                                                    \
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {eps, 0}); \
   }
 #define UNARY_1(name, p, ...)                                                                             \
-  Tensor name(const Tensor& x, double p) { return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}); } \
-  Tensor& name##_(Tensor& x, double p) { return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}); } \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p) {                      \
+  Tensor name(const Tensor& x, StrictDouble p) { return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}); } \
+  Tensor& name##_(Tensor& x, StrictDouble p) { return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}); } \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, StrictDouble p) {                      \
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {p, 0}); \
   }
 #define UNARY_2(name, p, p_default, q, ...)                                                               \
-  Tensor name(const Tensor& x, double p, double q) {                                                      \
+  Tensor name(const Tensor& x, StrictDouble p, StrictDouble q) {                                                      \
     check_bounds(#name, p, q);                                                                            \
     return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}, {q, 0});                          \
   }                                                                                                       \
-  Tensor& name##_(Tensor& x, double p, double q) {                                                        \
+  Tensor& name##_(Tensor& x, StrictDouble p, StrictDouble q) {                                                        \
     check_bounds(#name "_", p, q);                                                                        \
     return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}, {q, 0});             \
   }                                                                                                       \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, double p, double q) {            \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, StrictDouble p, StrictDouble q) {            \
     check_bounds(#name "_backward", p, q);                                                                \
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {p, 0}, {q, 0}); \
   }
@@ -382,7 +382,7 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
                            #name "_backward", grad_output, a, b);                                         \
   }
 #define EXTENSOR_BINARY_BACKWARD_EPS(name)                                                                \
-  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b, double eps) { \
+  std::pair<Tensor, Tensor> name##_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b, StrictDouble eps) { \
     return binary_backward(ElementwiseOp::name##_gradient_a, ElementwiseOp::name##_gradient_b,            \
                            #name "_backward", grad_output, a, b, eps);                                    \
   }
@@ -429,9 +429,11 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
 // ---- beside the rows
 // -------------------------------------------------------------------------------
 
-Tensor gelu(const Tensor& x, bool approximate) { return approximate ? gelu_tanh(x) : gelu(x); }
+Tensor gelu(const Tensor& x, StrictBool approximate) {
+  return approximate ? gelu_tanh(x) : gelu(x);
+}
 
-Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, bool approximate) {
+Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, StrictBool approximate) {
   return approximate ? gelu_tanh_backward(grad_output, x) : gelu_backward(grad_output, x);
 }
 
@@ -476,7 +478,8 @@ std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor
           reduce_broadcast_dims(where(condition, zero, grad_output), b_shape)};
 }
 
-Tensor isclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan) {
+Tensor isclose(const Tensor& a, const Tensor& b, StrictDouble relative, StrictDouble absolute,
+               StrictBool equal_nan) {
   if (!(relative >= 0) || !(absolute >= 0)) {
     throw ValueError(message("isclose: tolerances must be 0 or more, relative is ", relative,
                              ", absolute is ", absolute));
@@ -487,13 +490,14 @@ Tensor isclose(const Tensor& a, const Tensor& b, double relative, double absolut
   return equal_nan ? close | (isnan(x) & isnan(y)) : close;
 }
 
-bool allclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan) {
+bool allclose(const Tensor& a, const Tensor& b, StrictDouble relative, StrictDouble absolute,
+              StrictBool equal_nan) {
   return all(isclose(a, b, relative, absolute, equal_nan)).item<bool>();
 }
 
-#define EXTENSOR_COMPOUND(symbol, name)                                               \
-  Tensor& Tensor::operator symbol(const Tensor& other) { return name(*this, other); } \
-  Tensor& Tensor::operator symbol(const Scalar& other) { return name(*this, other); }
+#define EXTENSOR_COMPOUND(symbol, name)                                                \
+  Tensor& Tensor::operator symbol(const Tensor& other)& { return name(*this, other); } \
+  Tensor& Tensor::operator symbol(const Scalar& other)& { return name(*this, other); }
 EXTENSOR_COMPOUND(+=, add_)
 EXTENSOR_COMPOUND(-=, subtract_)
 EXTENSOR_COMPOUND(*=, multiply_)

@@ -37,7 +37,7 @@ void check_padding(const char* operation, std::int64_t padding_idx, std::int64_t
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<std::int64_t> padding_idx) {
+Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<StrictInt> padding_idx) {
   if (detail::records(weight)) {
     Tensor result = detail::unrecorded([&] { return embedding(weight, ids, padding_idx); });
     return detail::record("embedding", {weight}, std::move(result),
@@ -65,8 +65,8 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<std::int
   return result;
 }
 
-Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int64_t rows,
-                          std::optional<std::int64_t> padding_idx) {
+Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictInt rows,
+                          std::optional<StrictInt> padding_idx) {
   if (detail::records(grad_output)) {
     Tensor result =
         detail::unrecorded([&] { return embedding_backward(grad_output, ids, rows, padding_idx); });
@@ -75,7 +75,7 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int
         [ids = detail::Saved(ids), rows, padding_idx](const Tensor& v, detail::Node& node) {
           Tensor gathered = embedding(v, ids.get(node));
           if (!padding_idx) return gathered;
-          const std::int64_t skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+          const std::int64_t skipped = *padding_idx + (*padding_idx < 0 ? rows : StrictInt(0));
           return where(equal(ids.get(node), skipped).unsqueeze(-1), zeros({}, v.dtype()), gathered);
         });
   }
@@ -91,7 +91,7 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, std::int
   std::int64_t skipped = -1;
   if (padding_idx) {
     check_padding(operation, *padding_idx, rows);
-    skipped = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+    skipped = *padding_idx + (*padding_idx < 0 ? rows : StrictInt(0));
   }
   const std::int64_t width = expected[expected.size() - 1];
   Tensor result =

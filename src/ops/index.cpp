@@ -151,8 +151,8 @@ IndexedTensor Tensor::index_with(const Index* first, std::size_t count) const {
   return IndexedTensor(detail::as_view_of(*this, std::move(view)));
 }
 
-Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
-                     std::optional<std::int64_t> stop, std::int64_t step) const {
+Tensor Tensor::slice(StrictInt axis, std::optional<StrictInt> start, std::optional<StrictInt> stop,
+                     StrictInt step) const {
   const TensorImpl& tensor = impl();
   const auto rank = static_cast<std::int64_t>(tensor.shape.size());
   const auto sliced = static_cast<std::size_t>(detail::normalize_axis("slice", axis, rank));

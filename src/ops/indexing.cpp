@@ -106,7 +106,7 @@ Shape taken_shape(const Shape& shape, std::int64_t axis, const Shape& indices) {
 
 }  // namespace
 
-Tensor take(const Tensor& x, const Tensor& indices, std::optional<std::int64_t> axis) {
+Tensor take(const Tensor& x, const Tensor& indices, std::optional<StrictInt> axis) {
   if (!axis) return take(x.flatten(), indices, 0);
   if (detail::records(x)) {
     return recorded_with(
@@ -127,7 +127,7 @@ Tensor take(const Tensor& x, const Tensor& indices, std::optional<std::int64_t> 
 }
 
 Tensor take_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
-                     std::optional<std::int64_t> axis) {
+                     std::optional<StrictInt> axis) {
   constexpr const char* operation = "take_backward";
   const std::int64_t numel = checked_numel(operation, input_shape);
   if (!axis) return take_backward(grad_output, {numel}, indices, 0).reshape(input_shape);
@@ -197,7 +197,7 @@ struct AlongAxis {
 
 }  // namespace
 
-Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis) {
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, StrictInt axis) {
   constexpr const char* operation = "take_along_axis";
   if (detail::records(x)) {
     return recorded_with(
@@ -215,7 +215,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis
 }
 
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
-                                const Tensor& indices, std::int64_t axis) {
+                                const Tensor& indices, StrictInt axis) {
   constexpr const char* operation = "take_along_axis_backward";
   if (detail::records(grad_output)) {
     return recorded_with(
@@ -261,7 +261,7 @@ Shape reached_shape(const Shape& shape, const Tensor& indices, std::int64_t axis
 
 }  // namespace
 
-Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices) {
+Tensor gather(const Tensor& x, StrictInt axis, const Tensor& indices) {
   if (detail::records(x)) {
     return recorded_with(
         "gather", [&] { return gather(x, axis, indices); },
@@ -278,7 +278,7 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices) {
                        along);
 }
 
-Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
+Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
                        const Tensor& indices) {
   constexpr const char* operation = "gather_backward";
   if (detail::records(grad_output)) {
@@ -371,7 +371,7 @@ Tensor recorded_with_source(const char* name, const Forward& forward, OfX of_x, 
 
 }  // namespace
 
-Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source) {
+Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source) {
   if (detail::records(x, source)) {
     return recorded_with_source(
         "scatter", [&] { return scatter(x, axis, indices, source); },
@@ -392,7 +392,7 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& indices, const 
   return scattered(IndexOp::put_elements, x, dtype, along, checked, source);
 }
 
-std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, std::int64_t axis,
+std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt axis,
                                            const Tensor& indices, const Shape& source_shape) {
   constexpr const char* operation = "scatter_backward";
   ops::check_float(operation, "grad_output", grad_output);
@@ -405,8 +405,7 @@ std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, std::int64
           scatter_gradient_source(grad_output, along, checked, source_shape)};
 }
 
-Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices,
-                   const Tensor& source) {
+Tensor scatter_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source) {
   if (detail::records(x, source)) {
     return recorded_with_source(
         "scatter_add", [&] { return scatter_add(x, axis, indices, source); },
@@ -425,7 +424,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices,
   return scattered(IndexOp::add_elements, x, sum_dtype(dtype), along, checked, source).to(dtype);
 }
 
-std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, std::int64_t axis,
+std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, StrictInt axis,
                                                const Tensor& indices, const Shape& source_shape) {
   constexpr const char* operation = "scatter_add_backward";
   ops::check_float(operation, "grad_output", grad_output);
@@ -453,7 +452,7 @@ Tensor index_add_gradient_source(const Tensor& g, std::int64_t axis, const Tenso
 
 }  // namespace
 
-Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& source,
+Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source,
                  const Scalar& alpha) {
   constexpr const char* operation = "index_add";
   if (detail::records(x, source)) {
@@ -477,11 +476,15 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, cons
   check_devices(operation, x, source);
   const DType dtype = promote_types(x.dtype(), source.dtype(), operation);
   if (!is_floating_point(dtype)) {
-    ops::check_scalar_fits(operation, alpha, sum_dtype(dtype));
     if (alpha.is_floating()) {
-      throw DTypeError(message(operation, ": alpha is ", alpha, " and the result would be ", dtype,
-                               ", must be an integer"));
+      throw DTypeError(message(operation, ": alpha is ", alpha, ", must be an integer for a result",
+                               " of ", dtype));
     }
+    if (dtype == DType::bool_ && alpha.as_double() < 0) {
+      throw ValueError(
+          message(operation, ": alpha is ", alpha, ", must be 0 or more for a result", " of bool"));
+    }
+    ops::check_scalar_fits(operation, alpha, dtype);
   }
   const Tensor checked = checked_indices(operation, indices, x.size(along), along);
   Tensor result = copy_as(x, dtype);
@@ -490,7 +493,7 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, cons
   return result;
 }
 
-std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, std::int64_t axis,
+std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha) {
   constexpr const char* operation = "index_add_backward";
   ops::check_float(operation, "grad_output", grad_output);

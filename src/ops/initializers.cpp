@@ -43,6 +43,8 @@ double xavier_deviation(const char* operation, const Shape& shape, double gain) 
 double kaiming_deviation(const char* operation, const Shape& shape, double slope, FanMode mode,
                          Nonlinearity nonlinearity) {
   check_factor(operation, "slope", slope);
+  detail::check_option(operation, "mode", mode, FanMode::fan_out);
+  detail::check_option(operation, "nonlinearity", nonlinearity, Nonlinearity::selu);
   const Fans fans = fans_of(operation, shape);
   const std::int64_t fan = mode == FanMode::fan_in ? fans.fan_in : fans.fan_out;
   return fan == 0 ? 0 : calculate_gain(nonlinearity, slope) / std::sqrt(static_cast<double>(fan));
@@ -58,7 +60,8 @@ Tensor uniform_of(const Shape& shape, double deviation, DType dtype, Generator& 
 
 Fans calculate_fans(const Shape& shape) { return fans_of("calculate_fans", shape); }
 
-double calculate_gain(Nonlinearity nonlinearity, double slope) {
+double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope) {
+  detail::check_option("calculate_gain", "nonlinearity", nonlinearity, Nonlinearity::selu);
   switch (nonlinearity) {
     case Nonlinearity::linear:
     case Nonlinearity::sigmoid:
@@ -75,34 +78,36 @@ double calculate_gain(Nonlinearity nonlinearity, double slope) {
   __builtin_unreachable();
 }
 
-Tensor constant(const Shape& shape, double value, DType dtype) { return full(shape, value, dtype); }
+Tensor constant(const Shape& shape, StrictDouble value, DType dtype) {
+  return full(shape, value, dtype);
+}
 
-Tensor xavier_uniform(const Shape& shape, double gain, DType dtype, Generator& generator) {
+Tensor xavier_uniform(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
   ops::check_random_float("xavier_uniform", dtype);
   return uniform_of(shape, xavier_deviation("xavier_uniform", shape, gain), dtype, generator);
 }
 
-Tensor xavier_normal(const Shape& shape, double gain, DType dtype, Generator& generator) {
+Tensor xavier_normal(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
   ops::check_random_float("xavier_normal", dtype);
   return normal(shape, 0, xavier_deviation("xavier_normal", shape, gain), dtype, generator);
 }
 
-Tensor kaiming_uniform(const Shape& shape, double slope, FanMode mode, Nonlinearity nonlinearity,
-                       DType dtype, Generator& generator) {
+Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
+                       Nonlinearity nonlinearity, DType dtype, Generator& generator) {
   ops::check_random_float("kaiming_uniform", dtype);
   const double deviation = kaiming_deviation("kaiming_uniform", shape, slope, mode, nonlinearity);
   return uniform_of(shape, deviation, dtype, generator);
 }
 
-Tensor kaiming_normal(const Shape& shape, double slope, FanMode mode, Nonlinearity nonlinearity,
-                      DType dtype, Generator& generator) {
+Tensor kaiming_normal(const Shape& shape, StrictDouble slope, FanMode mode,
+                      Nonlinearity nonlinearity, DType dtype, Generator& generator) {
   ops::check_random_float("kaiming_normal", dtype);
   const double deviation = kaiming_deviation("kaiming_normal", shape, slope, mode, nonlinearity);
   return normal(shape, 0, deviation, dtype, generator);
 }
 
-Tensor trunc_normal(const Shape& shape, double mean, double deviation, double lower, double upper,
-                    DType dtype, Generator& generator) {
+Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
+                    StrictDouble lower, StrictDouble upper, DType dtype, Generator& generator) {
   constexpr const char* operation = "trunc_normal";
   ops::check_random_float(operation, dtype);
   if (!(deviation > 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
@@ -156,7 +161,7 @@ Tensor orthonormal_rows(const Tensor& x) {
 
 }  // namespace
 
-Tensor orthogonal(const Shape& shape, double gain, DType dtype, Generator& generator) {
+Tensor orthogonal(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
   constexpr const char* operation = "orthogonal";
   ops::check_random_float(operation, dtype);
   check_factor(operation, "gain", gain);

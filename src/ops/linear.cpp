@@ -118,6 +118,7 @@ Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  detail::check_option("linear", "activation", activation, Activation::silu);
   if (ops::lowers(x, weight, bias)) {
     return linear(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), activation);
   }
@@ -148,7 +149,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 }
 
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
-                                bool has_bias) {
+                                StrictBool has_bias) {
   constexpr const char* operation = "linear_backward";
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
   LinearGradients gradients;
@@ -161,6 +162,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation) {
   constexpr const char* operation = "linear_backward";
+  detail::check_option(operation, "activation", activation, Activation::silu);
   ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
   Tensor g = grad_output;
@@ -216,7 +218,7 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
 
 }  // namespace
 
-Tensor glu(const Tensor& x, std::int64_t axis) {
+Tensor glu(const Tensor& x, StrictInt axis) {
   if (detail::records(x)) {
     return detail::recorded(
         "glu", [&] { return glu(x, axis); },
@@ -226,7 +228,7 @@ Tensor glu(const Tensor& x, std::int64_t axis) {
   return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
 }
 
-Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axis) {
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "glu_backward", [&] { return glu_backward(grad_output, x, axis); },
@@ -248,7 +250,7 @@ Tensor glu_backward(const Tensor& grad_output, const Tensor& x, std::int64_t axi
 // With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, s′ being s (1 − s) and s″ =
 // s′ (1 − 2 s).
 std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, std::int64_t axis) {
+                                              const Tensor& x, StrictInt axis) {
   constexpr const char* operation = "glu_double_backward";
   const Halves halves = split_gates(operation, x, axis);
   ops::check_grad_output(operation, grad_output, halves.values.shape());

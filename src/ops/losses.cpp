@@ -36,6 +36,7 @@ backend::LossReduction loss_reduction(Reduction reduction) {
 }
 
 Tensor reduced_loss(const Tensor& values, Reduction reduction) {
+  loss_reduction(reduction);
   if (reduction == Reduction::none) return values;
   return reduction == Reduction::sum ? sum(values) : mean(values);
 }
@@ -50,6 +51,7 @@ bool wants_gradient(const Tensor& target, bool target_gradient) {
 
 Tensor loss_gradient_input(const char* operation, const Tensor& grad_output, const Shape& shape,
                            Reduction reduction, DType dtype) {
+  loss_reduction(reduction);
   check_grad_output(operation, grad_output, loss_shape(shape, reduction));
   return grad_output.to(compute_dtype(dtype)).contiguous();
 }
@@ -96,6 +98,29 @@ struct Operands {
   }
 };
 
+// Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
+// logits given for probabilities, would be clamped without a word. The kernel looks at the range
+// while it reads; ValueError, before anybody sees its results. NaN passes, and gives NaN.
+void run(const LossCall& call, const char* operation, const Operands& operands) {
+  const auto& backend = backend::backend_for(operands.x.device());
+  if (call.op != LossOp::binary_cross_entropy) return backend.loss(call);
+  std::atomic<bool> outside{false};
+  LossCall checked = call;
+  checked.outside_unit_interval = &outside;
+  backend.loss(checked);
+  if (!outside) return;
+  const auto refuse_outside = [&](const char* argument, const Tensor& values) {
+    const Tensor wrong = less(values, 0) | greater(values, 1);
+    const auto first = argmax(wrong).item<std::int64_t>();
+    if (!wrong.flatten()[first].item<bool>()) return;
+    throw ValueError(message(operation, ": ", argument, " is ",
+                             values.flatten()[first].item<double>(), " at element ", first,
+                             " (allowed: 0 to 1)"));
+  };
+  refuse_outside("p", operands.x);
+  refuse_outside("y", operands.y);
+}
+
 // Which gradients are asked for.
 struct Wanted {
   bool x = true, y = true;
@@ -134,7 +159,7 @@ Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& 
   Tensor result = detail::make_empty(operation, ops::loss_shape(x.shape(), reduction),
                                      operands.x.dtype(), x.device());
   call.out = result.impl().data;
-  backend::backend_for(x.device()).loss(call);
+  run(call, operation, operands);
   return result;
 }
 
@@ -172,7 +197,7 @@ std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tenso
   const Tensor of_x = gradient_of(wanted.x, call.gradient_x);
   const Tensor of_y = gradient_of(wants_gradient(y, wanted.y), call.gradient_y);
   call.g = g.impl().data;
-  if (x.numel() != 0) backend::backend_for(x.device()).loss(call);
+  if (x.numel() != 0) run(call, operation, operands);
   return {of_x.defined() ? of_x.to(x.dtype()) : of_x, of_y.defined() ? of_y.to(y.dtype()) : of_y};
 }
 
@@ -249,7 +274,7 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& y, Reduction reductio
 
 std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
                                                         const Tensor& y, Reduction reduction,
-                                                        bool target_gradient) {
+                                                        StrictBool target_gradient) {
   return backward(LossOp::binary_cross_entropy, "binary_cross_entropy_backward", grad_output, p, y,
                   reduction, {true, target_gradient});
 }
@@ -259,12 +284,13 @@ LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad
                                                          const Tensor& grad_grad_y,
                                                          const Tensor& grad_output, const Tensor& p,
                                                          const Tensor& y, Reduction reduction) {
-  const SecondOrder s("binary_cross_entropy_double_backward", grad_grad_p, grad_grad_y, grad_output,
-                      p, y, reduction);
+  constexpr const char* operation = "binary_cross_entropy_double_backward";
+  const SecondOrder s(operation, grad_grad_p, grad_grad_y, grad_output, p, y, reduction);
   const double least = backend::probability_margin, most = 1 - least;
   const Tensor inside = clip(s.x, least, most), rest = clip(1 - s.x, least, most);
   LossSecondGradients result =
-      s.result(binary_cross_entropy_backward(s.one(), s.x, s.y, Reduction::none),
+      s.result(backward(LossOp::binary_cross_entropy, operation, s.one(), s.x, s.y, Reduction::none,
+                        {true, true}),
                s.y / square(inside) + (1 - s.y) / square(rest), -1 / (inside * rest), {});
   const Tensor is_inside = greater_equal(s.x, least) & less_equal(s.x, most);
   result.input = where(is_inside, result.input, zeros_like(result.input));
@@ -280,7 +306,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(const Tensor
                                                                     const Tensor& x,
                                                                     const Tensor& y,
                                                                     Reduction reduction,
-                                                                    bool target_gradient) {
+                                                                    StrictBool target_gradient) {
   return backward(LossOp::binary_cross_entropy_with_logits,
                   "binary_cross_entropy_with_logits_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
@@ -304,7 +330,7 @@ Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction)
 
 std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output, const Tensor& x,
                                                       const Tensor& y, Reduction reduction,
-                                                      bool target_gradient) {
+                                                      StrictBool target_gradient) {
   return backward(LossOp::mean_squared_error, "mean_squared_error_backward", grad_output, x, y,
                   reduction, {true, target_gradient});
 }
@@ -326,7 +352,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                            const Tensor& y, Reduction reduction,
-                                           bool target_gradient) {
+                                           StrictBool target_gradient) {
   return backward(LossOp::l1_loss, "l1_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
 }
@@ -349,14 +375,14 @@ void check_delta(const char* operation, double delta) {
 }
 }  // namespace
 
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction, double beta) {
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble beta) {
   check_beta("smooth_l1_loss", beta);
   return forward(LossOp::smooth_l1_loss, "smooth_l1_loss", x, y, reduction, {beta});
 }
 
 std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& y, Reduction reduction, double beta,
-                                                  bool target_gradient) {
+                                                  const Tensor& y, Reduction reduction,
+                                                  StrictDouble beta, StrictBool target_gradient) {
   check_beta("smooth_l1_loss_backward", beta);
   return backward(LossOp::smooth_l1_loss, "smooth_l1_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {beta});
@@ -366,7 +392,7 @@ LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
                                                    const Tensor& grad_grad_y,
                                                    const Tensor& grad_output, const Tensor& x,
                                                    const Tensor& y, Reduction reduction,
-                                                   double beta) {
+                                                   StrictDouble beta) {
   check_beta("smooth_l1_loss_double_backward", beta);
   const SecondOrder s("smooth_l1_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
@@ -376,14 +402,14 @@ LossSecondGradients smooth_l1_loss_double_backward(const Tensor& grad_grad_x,
                   multiply(is_square, beta > 0 ? 1 / beta : 0));
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, double delta) {
+Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble delta) {
   check_delta("huber_loss", delta);
   return forward(LossOp::huber_loss, "huber_loss", x, y, reduction, {delta});
 }
 
 std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double delta,
-                                              bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble delta, StrictBool target_gradient) {
   check_delta("huber_loss_backward", delta);
   return backward(LossOp::huber_loss, "huber_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {delta});
@@ -391,7 +417,8 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
 
 LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y, Reduction reduction, double delta) {
+                                               const Tensor& y, Reduction reduction,
+                                               StrictDouble delta) {
   check_delta("huber_loss_double_backward", delta);
   const SecondOrder s("huber_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
@@ -403,13 +430,13 @@ LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const 
 // ---- margins, divergences, focus
 // -------------------------------------------------------------------
 
-Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction, double margin) {
+Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble margin) {
   return forward(LossOp::hinge_loss, "hinge_loss", x, y, reduction, {margin});
 }
 
 std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double margin,
-                                              bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble margin, StrictBool target_gradient) {
   return backward(LossOp::hinge_loss, "hinge_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {margin});
 }
@@ -417,7 +444,7 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
 LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Tensor& y, Reduction reduction,
-                                               double margin) {
+                                               StrictDouble margin) {
   const SecondOrder s("hinge_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);
 
@@ -431,13 +458,14 @@ LossOp divergence(bool log_target) {
 }
 }  // namespace
 
-Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction, bool log_target) {
+Tensor kl_divergence(const Tensor& x, const Tensor& y, Reduction reduction, StrictBool log_target) {
   return forward(divergence(log_target), "kl_divergence", x, y, reduction);
 }
 
 std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
                                                  const Tensor& y, Reduction reduction,
-                                                 bool log_target, bool target_gradient) {
+                                                 StrictBool log_target,
+                                                 StrictBool target_gradient) {
   return backward(divergence(log_target), "kl_divergence_backward", grad_output, x, y, reduction,
                   {true, target_gradient});
 }
@@ -447,7 +475,7 @@ LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_grad_y,
                                                   const Tensor& grad_output, const Tensor& x,
                                                   const Tensor& y, Reduction reduction,
-                                                  bool log_target) {
+                                                  StrictBool log_target) {
   SecondOrder s("kl_divergence_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                 reduction);
 
@@ -468,15 +496,16 @@ void check_focus(const char* operation, double alpha, double gamma) {
 }
 }  // namespace
 
-Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction, double alpha,
-                  double gamma) {
+Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction, StrictDouble alpha,
+                  StrictDouble gamma) {
   check_focus("focal_loss", alpha, gamma);
   return forward(LossOp::focal_loss, "focal_loss", x, y, reduction, {alpha, gamma});
 }
 
 std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
-                                              const Tensor& y, Reduction reduction, double alpha,
-                                              double gamma, bool target_gradient) {
+                                              const Tensor& y, Reduction reduction,
+                                              StrictDouble alpha, StrictDouble gamma,
+                                              StrictBool target_gradient) {
   check_focus("focal_loss_backward", alpha, gamma);
   return backward(LossOp::focal_loss, "focal_loss_backward", grad_output, x, y, reduction,
                   {true, target_gradient}, {alpha, gamma});
@@ -486,8 +515,8 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
 // the probability of the other class, y (1 − p) + (1 − y) p. w does not depend on x.
 LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
                                                const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y, Reduction reduction, double alpha,
-                                               double gamma) {
+                                               const Tensor& y, Reduction reduction,
+                                               StrictDouble alpha, StrictDouble gamma) {
   check_focus("focal_loss_double_backward", alpha, gamma);
   const SecondOrder s("focal_loss_double_backward", grad_grad_x, grad_grad_y, grad_output, x, y,
                       reduction);

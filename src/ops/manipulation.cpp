@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/graph.h"
+#include "core/machine.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
@@ -50,8 +51,8 @@ Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape) {
                            is_squeezed(grad_output.shape(), input_shape));
 }
 
-Tensor unsqueeze(const Tensor& x, std::int64_t axis) { return x.unsqueeze(axis); }
-Tensor unsqueeze_backward(const Tensor& grad_output, std::int64_t axis) {
+Tensor unsqueeze(const Tensor& x, StrictInt axis) { return x.unsqueeze(axis); }
+Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis) {
   ops::check_float("unsqueeze_backward", "grad_output", grad_output);
   return grad_output.squeeze(Axes(axis));
 }
@@ -83,7 +84,7 @@ std::vector<Tensor> as_dtypes(std::vector<Tensor> gradients, const std::vector<D
 
 }  // namespace
 
-Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
+Tensor concatenate(const std::vector<Tensor>& tensors, StrictInt axis) {
   if (tensors.empty()) throw ValueError("concatenate: needs one tensor at least, got none");
   if (detail::records(tensors)) {
     std::vector<Shape> shapes;
@@ -127,7 +128,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, std::int64_t axis) {
 }
 
 std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
-                                         const std::vector<Shape>& shapes, std::int64_t axis) {
+                                         const std::vector<Shape>& shapes, StrictInt axis) {
   constexpr const char* operation = "concatenate_backward";
   if (shapes.empty()) {
     throw ValueError(message(operation, ": needs one shape at least, got none"));
@@ -158,7 +159,7 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
   return gradients;
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
+Tensor stack(const std::vector<Tensor>& tensors, StrictInt axis) {
   if (tensors.empty()) throw ValueError("stack: needs one tensor at least, got none");
   if (detail::records(tensors)) {
     return detail::record(
@@ -188,7 +189,7 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
   return result;
 }
 
-std::vector<Tensor> stack_backward(const Tensor& grad_output, std::int64_t axis) {
+std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis) {
   ops::check_float("stack_backward", "grad_output", grad_output);
   detail::normalize_axis("stack_backward", axis, grad_output.ndim());
   return unstack(grad_output, axis);
@@ -197,7 +198,25 @@ std::vector<Tensor> stack_backward(const Tensor& grad_output, std::int64_t axis)
 // ---- taking apart
 // ----------------------------------------------------------------------------------
 
-std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis) {
+namespace {
+
+// Room for `count` views. An empty axis splits into any number of parts and a broadcast one has any
+// length, so the number is compared with the machine's memory before the first view is made.
+std::vector<Tensor> room_for_views(const char* operation, std::int64_t count) {
+  constexpr std::size_t bytes_each = sizeof(Tensor) + sizeof(detail::TensorImpl);
+  if (static_cast<std::size_t>(count) > detail::machine_bytes() / bytes_each) {
+    throw OutOfMemoryError(message(operation, ": no room for ", count, " views: the machine has ",
+                                   detail::machine_bytes(), " bytes, each view takes ",
+                                   bytes_each));
+  }
+  std::vector<Tensor> views;
+  views.reserve(static_cast<std::size_t>(count));
+  return views;
+}
+
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis) {
   const std::int64_t at = detail::normalize_axis("split", axis, x.ndim());
   const std::int64_t length = x.size(at);
   if (parts < 1 || length % parts != 0) {
@@ -213,14 +232,14 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t parts, std::int64_t axis
     for (Tensor& view : views) view = detail::as_view_of(x, std::move(view));
     return views;
   }
-  std::vector<Tensor> result;
+  std::vector<Tensor> result = room_for_views("split", parts);
   for (std::int64_t i = 0; i < parts; ++i) {
     result.push_back(x.slice(at, i * (length / parts), (i + 1) * (length / parts)));
   }
   return result;
 }
 
-std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
+std::vector<Tensor> unstack(const Tensor& x, StrictInt axis) {
   const std::int64_t at = detail::normalize_axis("unstack", axis, x.ndim());
   if (detail::records(x)) {
     std::vector<Tensor> views = detail::unrecorded([&] { return unstack(x, axis); });
@@ -232,7 +251,7 @@ std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis) {
     for (Tensor& view : views) view = detail::as_view_of(x, std::move(view));
     return views;
   }
-  std::vector<Tensor> result;
+  std::vector<Tensor> result = room_for_views("unstack", x.size(at));
   for (std::int64_t i = 0; i < x.size(at); ++i) {
     result.push_back(x.slice(at, i, i + 1).squeeze(at));
   }
@@ -278,7 +297,7 @@ Tensor parts_gradient(const char* operation, const std::vector<Tensor>& grad_out
 }  // namespace
 
 Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
-                      std::int64_t axis) {
+                      StrictInt axis) {
   constexpr const char* operation = "split_backward";
   const auto rank = static_cast<std::int64_t>(input_shape.size());
   const std::int64_t at = detail::normalize_axis(operation, axis, rank);
@@ -295,7 +314,7 @@ Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& inpu
 }
 
 Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
-                        std::int64_t axis) {
+                        StrictInt axis) {
   constexpr const char* operation = "unstack_backward";
   const auto rank = static_cast<std::int64_t>(input_shape.size());
   const std::int64_t at = detail::normalize_axis(operation, axis, rank);

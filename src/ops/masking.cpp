@@ -127,9 +127,9 @@ Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                        [index](const Tensor& x) { return x.index(index); });
 }
 
-Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t axis,
-                      std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
-                      std::int64_t step) {
+Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
+                      std::optional<StrictInt> start, std::optional<StrictInt> stop,
+                      StrictInt step) {
   return view_gradient(grad_output, input_shape,
                        [=](const Tensor& x) { return x.slice(axis, start, stop, step); });
 }
@@ -151,7 +151,7 @@ std::vector<Tensor> nonzero(const Tensor& x) {
   return coordinates;
 }
 
-Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
+Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype) {
   if (classes < 0) {
     throw ValueError(message("one_hot: classes is ", classes, ", must be 0 or more"));
   }
@@ -159,7 +159,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
       ops::checked_indices("one_hot", indices, classes, indices.ndim(), ops::Negative::refused);
   Shape shape = indices.shape();
   shape.push_back(classes);
-  detail::checked_numel("one_hot", shape);
+  if (detail::checked_numel("one_hot", shape) == 0) return zeros(shape, dtype);
   return equal(checked.unsqueeze(-1), arange(classes)).to(dtype);
 }
 

@@ -418,13 +418,13 @@ std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Te
                        plan_pairs("tensordot_backward", a, b, a_axes, b_axes));
 }
 
-Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
+Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis) {
   const PairContraction plan = plan_vecdot("vecdot", a, b, axis);
   return ops::contract("vecdot", plan.terms, plan.output);
 }
 
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
-                                          const Tensor& b, std::int64_t axis) {
+                                          const Tensor& b, StrictInt axis) {
   return pair_backward("vecdot_backward", grad_output, plan_vecdot("vecdot_backward", a, b, axis));
 }
 

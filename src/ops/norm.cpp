@@ -83,7 +83,7 @@ Tensor ratio_to_p_minus_2(const Tensor& x, const Tensor& y, double p) {
 
 }  // namespace
 
-Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
+Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "norm", [&] { return norm(x, p, axes, keepdims); },
@@ -99,8 +99,8 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims) {
   return wide_norm(x, p, axes, reduced).to(dtype).reshape(reduced.shape(x.shape(), keepdims));
 }
 
-Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const Axes& axes,
-                     double eps) {
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,
+                     StrictDouble eps) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "norm_backward", [&] { return norm_backward(grad_output, x, p, axes, eps); },
@@ -139,8 +139,8 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, double p, const
 // (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ). Where y is floored it is a constant,
 // and the second term is missing.
 std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, double p, const Axes& axes,
-                                               double eps) {
+                                               const Tensor& x, StrictDouble p, const Axes& axes,
+                                               StrictDouble eps) {
   constexpr const char* operation = "norm_double_backward";
   ops::check_float(operation, "x", x);
   const ReducedAxes reduced(operation, axes, x.ndim());

@@ -240,14 +240,14 @@ NormDoubleGradients row_double_backward(const RowNames& names, const RowPlan& pl
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps) {
+                  const Tensor& bias, StrictDouble eps) {
   const RowPlan plan = plan_trailing("layer_norm", x, normalized_shape);
   return row_forward(layer_norm_names, plan, x, weight, bias, eps);
 }
 
 NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Shape& normalized_shape, const Tensor& weight,
-                                  const Tensor& bias, double eps) {
+                                  const Tensor& bias, StrictDouble eps) {
   const RowPlan plan = plan_trailing("layer_norm_backward", x, normalized_shape);
   return row_backward(layer_norm_names, plan, grad_output, x, weight, bias, eps);
 }
@@ -255,20 +255,20 @@ NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
 NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
                                                const Tensor& grad_output, const Tensor& x,
                                                const Shape& normalized_shape, const Tensor& weight,
-                                               double eps) {
+                                               StrictDouble eps) {
   const RowPlan plan = plan_trailing("layer_norm_double_backward", x, normalized_shape);
   return row_double_backward(layer_norm_names, plan, grad_gradients, grad_output, x, weight, eps);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                std::optional<double> eps) {
+                std::optional<StrictDouble> eps) {
   const RowPlan plan = plan_rms("rms_norm", x, normalized_shape);
   return row_forward(rms_norm_names, plan, x, weight, {}, rms_eps(x, eps));
 }
 
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Tensor& x,
                                             const Shape& normalized_shape, const Tensor& weight,
-                                            std::optional<double> eps) {
+                                            std::optional<StrictDouble> eps) {
   const RowPlan plan = plan_rms("rms_norm_backward", x, normalized_shape);
   NormGradients gradients =
       row_backward(rms_norm_names, plan, grad_output, x, weight, {}, rms_eps(x, eps));
@@ -279,44 +279,44 @@ NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
                                              const Tensor& grad_grad_weight,
                                              const Tensor& grad_output, const Tensor& x,
                                              const Shape& normalized_shape, const Tensor& weight,
-                                             std::optional<double> eps) {
+                                             std::optional<StrictDouble> eps) {
   const RowPlan plan = plan_rms("rms_norm_double_backward", x, normalized_shape);
   return row_double_backward(rms_norm_names, plan, {grad_grad_x, grad_grad_weight, {}}, grad_output,
                              x, weight, rms_eps(x, eps));
 }
 
-Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
-                  double eps) {
+Tensor group_norm(const Tensor& x, StrictInt groups, const Tensor& weight, const Tensor& bias,
+                  StrictDouble eps) {
   return row_forward(group_norm_names, plan_groups("group_norm", x, groups), x, weight, bias, eps);
 }
 
-NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, std::int64_t groups,
-                                  const Tensor& weight, const Tensor& bias, double eps) {
+NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, StrictInt groups,
+                                  const Tensor& weight, const Tensor& bias, StrictDouble eps) {
   const RowPlan plan = plan_groups("group_norm_backward", x, groups);
   return row_backward(group_norm_names, plan, grad_output, x, weight, bias, eps);
 }
 
 NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
                                                const Tensor& grad_output, const Tensor& x,
-                                               std::int64_t groups, const Tensor& weight,
-                                               double eps) {
+                                               StrictInt groups, const Tensor& weight,
+                                               StrictDouble eps) {
   const RowPlan plan = plan_groups("group_norm_double_backward", x, groups);
   return row_double_backward(group_norm_names, plan, grad_gradients, grad_output, x, weight, eps);
 }
 
-Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, StrictDouble eps) {
   return row_forward(instance_norm_names, plan_instances("instance_norm", x), x, weight, bias, eps);
 }
 
 NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
-                                     const Tensor& weight, const Tensor& bias, double eps) {
+                                     const Tensor& weight, const Tensor& bias, StrictDouble eps) {
   const RowPlan plan = plan_instances("instance_norm_backward", x);
   return row_backward(instance_norm_names, plan, grad_output, x, weight, bias, eps);
 }
 
 NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
                                                   const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight, double eps) {
+                                                  const Tensor& weight, StrictDouble eps) {
   const RowPlan plan = plan_instances("instance_norm_double_backward", x);
   return row_double_backward(instance_norm_names, plan, grad_gradients, grad_output, x, weight,
                              eps);

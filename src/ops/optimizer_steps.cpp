@@ -144,40 +144,40 @@ template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std:
 
 using detail::message;
 
-void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, std::int64_t step,
+void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, StrictInt step,
               const SgdOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.momentum_buffer};
   ops::step_one("sgd_step", param, grad, states, step, options);
 }
 
-void adam_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+void adam_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
                const AdamOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
                                                          &state.max_exp_avg_sq};
   ops::step_one("adam_step", param, grad, states, step, options);
 }
 
-void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, std::int64_t step,
+void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
                 const AdamWOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
                                                          &state.max_exp_avg_sq};
   ops::step_one("adamw_step", param, grad, states, step, options);
 }
 
-void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, std::int64_t step,
+void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, StrictInt step,
                   const RmspropOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.square_avg, &state.momentum_buffer,
                                                          &state.grad_avg};
   ops::step_one("rmsprop_step", param, grad, states, step, options);
 }
 
-void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, std::int64_t step,
+void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, StrictInt step,
                   const AdagradOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.sum};
   ops::step_one("adagrad_step", param, grad, states, step, options);
 }
 
-void lion_step(Tensor& param, const Tensor& grad, LionState& state, std::int64_t step,
+void lion_step(Tensor& param, const Tensor& grad, LionState& state, StrictInt step,
                const LionOptions& options) {
   Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg};
   ops::step_one("lion_step", param, grad, states, step, options);
@@ -200,8 +200,8 @@ void check_gradients(const char* operation, std::span<const Tensor> grads) {
 
 }  // namespace
 
-double clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type,
-                      bool error_if_nonfinite) {
+double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type,
+                      StrictBool error_if_nonfinite) {
   check_gradients("clip_grad_norm", grads);
   if (!(max_norm >= 0)) {
     throw ValueError(message("clip_grad_norm: max_norm is ", max_norm, ", must be at least 0"));
@@ -237,7 +237,7 @@ double clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type
   return norm;
 }
 
-void clip_grad_value(std::span<Tensor> grads, double clip_value) {
+void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value) {
   check_gradients("clip_grad_value", grads);
   if (!(clip_value >= 0)) {
     throw ValueError(

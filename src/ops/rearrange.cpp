@@ -151,7 +151,7 @@ Shape repeated_shape(const char* operation, const Shape& shape, std::int64_t axi
 
 }  // namespace
 
-Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> axis) {
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<StrictInt> axis) {
   if (!axis) return repeat(x.flatten(), repeats, 0);
   if (detail::records(x)) {
     return detail::recorded_linear(
@@ -171,18 +171,18 @@ Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t>
   return result;
 }
 
-Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<std::int64_t> axis) {
+Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<StrictInt> axis) {
   if (!axis) return repeat(x.flatten(), repeats, 0);
   const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
   return take(x, repeated_positions("repeat", repeats, x.size(along)), along);
 }
 
-Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> axis) {
+Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<StrictInt> axis) {
   return repeat(x, repeats_of("repeat", repeats), axis);
 }
 
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std::int64_t repeats,
-                       std::optional<std::int64_t> axis) {
+                       std::optional<StrictInt> axis) {
   constexpr const char* operation = "repeat_backward";
   const std::int64_t numel = detail::checked_numel(operation, input_shape);
   if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
@@ -196,7 +196,7 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std:
 }
 
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repeats,
-                       std::optional<std::int64_t> axis) {
+                       std::optional<StrictInt> axis) {
   constexpr const char* operation = "repeat_backward";
   const std::int64_t numel = detail::checked_numel(operation, input_shape);
   if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
@@ -209,7 +209,7 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, cons
 }
 
 Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& repeats,
-                       std::optional<std::int64_t> axis) {
+                       std::optional<StrictInt> axis) {
   return repeat_backward(grad_output, input_shape, repeats_of("repeat_backward", repeats), axis);
 }
 
@@ -357,6 +357,7 @@ struct Frame {
 
   Frame(const char* operation, const Shape& shape, const Padding& given, PadMode mode)
       : widths(given), result(shape) {
+    detail::check_option(operation, "mode", mode, PadMode::wrap);
     if (given.size() == 1) widths.assign(shape.size(), given[0]);
     if (widths.size() != shape.size()) {
       throw ShapeError(message(operation, ": widths has ", given.size(), " pairs and x is ", shape,

@@ -435,46 +435,48 @@ RecurrentGradients backward(const Layer& layer, const RecurrentResultGradients& 
           found[cell_]};
 }
 
-RecurrentCell cell_of(RecurrentActivation activation) {
+RecurrentCell cell_of(const char* operation, RecurrentActivation activation) {
+  detail::check_option(operation, "activation", activation, RecurrentActivation::relu);
   return activation == RecurrentActivation::relu ? RecurrentCell::relu : RecurrentCell::tanh;
 }
 
 }  // namespace
 
 RecurrentResult rnn_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                          RecurrentActivation activation, bool reverse) {
-  return forward({"rnn_layer", cell_of(activation), reverse}, inputs_of(x, weights, hidden, {}));
+                          RecurrentActivation activation, StrictBool reverse) {
+  return forward({"rnn_layer", cell_of("rnn_layer", activation), reverse},
+                 inputs_of(x, weights, hidden, {}));
 }
 
 RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden,
-                                      RecurrentActivation activation, bool reverse,
+                                      RecurrentActivation activation, StrictBool reverse,
                                       const RecurrentSaved& saved) {
-  return backward({"rnn_layer_backward", cell_of(activation), reverse}, gradients,
-                  inputs_of(x, weights, hidden, {}), saved);
+  return backward({"rnn_layer_backward", cell_of("rnn_layer_backward", activation), reverse},
+                  gradients, inputs_of(x, weights, hidden, {}), saved);
 }
 
 RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                           const Tensor& cell, bool reverse) {
+                           const Tensor& cell, StrictBool reverse) {
   return forward({"lstm_layer", RecurrentCell::lstm, reverse}, inputs_of(x, weights, hidden, cell));
 }
 
 RecurrentGradients lstm_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                        const RecurrentWeights& weights, const Tensor& hidden,
-                                       const Tensor& cell, bool reverse,
+                                       const Tensor& cell, StrictBool reverse,
                                        const RecurrentSaved& saved) {
   return backward({"lstm_layer_backward", RecurrentCell::lstm, reverse}, gradients,
                   inputs_of(x, weights, hidden, cell), saved);
 }
 
 RecurrentResult gru_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                          bool reverse) {
+                          StrictBool reverse) {
   return forward({"gru_layer", RecurrentCell::gru, reverse}, inputs_of(x, weights, hidden, {}));
 }
 
 RecurrentGradients gru_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden,
-                                      bool reverse, const RecurrentSaved& saved) {
+                                      StrictBool reverse, const RecurrentSaved& saved) {
   return backward({"gru_layer_backward", RecurrentCell::gru, reverse}, gradients,
                   inputs_of(x, weights, hidden, {}), saved);
 }

@@ -6,6 +6,10 @@
 namespace extensor::ops {
 
 ReducedAxes::ReducedAxes(const char* operation, const Axes& axes, std::int64_t rank) {
+  if (rank > max_rank) {
+    throw ShapeError(detail::message(operation, ": a shape of rank ", rank,
+                                     " was given (allowed: at most ", max_rank, " dimensions)"));
+  }
   if (axes.all()) {
     for (std::int64_t d = 0; d < rank; ++d) reduced[d] = true;
     return;
@@ -54,6 +58,7 @@ Dims ReducedAxes::reduced_last(std::int64_t rank) const {
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes) {
   check_float(operation, "grad_output", grad_output);
+  detail::checked_numel(operation, input_shape);
   const Shape kept = axes.shape(input_shape, true);
   if (grad_output.shape() == kept) return grad_output;
   const Shape removed = axes.shape(input_shape, false);

@@ -8,7 +8,8 @@ namespace extensor::ops {
 struct ReducedAxes {
   bool reduced[max_rank] = {};
 
-  // IndexError for an axis out of range, ValueError for one named twice.
+  // IndexError for an axis out of range, ValueError for one named twice, ShapeError for a rank
+  // beyond max_rank.
   ReducedAxes(const char* operation, const Axes& axes, std::int64_t rank);
 
   Shape shape(const Shape& input, bool keepdims) const;

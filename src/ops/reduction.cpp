@@ -102,7 +102,7 @@ Tensor summed_along(Tensor (*backward)(const Tensor&, const Tensor&, const Axes&
 // ---- sum and mean
 // ----------------------------------------------------------------------------------
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor sum(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded_linear(
         "sum", [&] { return sum(x, axes, keepdims); },
@@ -119,7 +119,7 @@ Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const A
       .clone();
 }
 
-Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor mean(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded_linear(
         "mean", [&] { return mean(x, axes, keepdims); },
@@ -142,7 +142,7 @@ Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const 
 // ---- extremes
 // --------------------------------------------------------------------------------------
 
-Tensor max_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor max_reduce(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "max_reduce", [&] { return max_reduce(x, axes, keepdims); },
@@ -163,7 +163,7 @@ std::pair<Tensor, Tensor> max_reduce_double_backward(const Tensor& grad_grad_x,
           zeros_like(x)};
 }
 
-Tensor min_reduce(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor min_reduce(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "min_reduce", [&] { return min_reduce(x, axes, keepdims); },
@@ -184,18 +184,18 @@ std::pair<Tensor, Tensor> min_reduce_double_backward(const Tensor& grad_grad_x,
           zeros_like(x)};
 }
 
-Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+Tensor argmax(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
   return position(ReduceOp::argmax, "argmax", x, axis, keepdims);
 }
 
-Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+Tensor argmin(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
   return position(ReduceOp::argmin, "argmin", x, axis, keepdims);
 }
 
 // ---- product
 // ---------------------------------------------------------------------------------------
 
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "prod", [&] { return prod(x, axes, keepdims); },
@@ -318,7 +318,7 @@ Tensor variance_gradient(const Tensor& g, const Tensor& x, const ReducedAxes& ax
 
 }  // namespace
 
-Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+Tensor var(const Tensor& x, const Axes& axes, StrictDouble correction, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "var", [&] { return var(x, axes, correction, keepdims); },
@@ -333,7 +333,7 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
 }
 
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes,
-                    double correction) {
+                    StrictDouble correction) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "var_backward", [&] { return var_backward(grad_output, x, axes, correction); },
@@ -352,7 +352,7 @@ Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
 // grad_x = g · 2 / (n − correction) · (x − mean): linear in g, and in x.
 std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                               const Tensor& x, const Axes& axes,
-                                              double correction) {
+                                              StrictDouble correction) {
   constexpr const char* operation = "var_double_backward";
   check_float(operation, "x", x);
   check_correction(operation, correction);
@@ -367,7 +367,7 @@ std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const T
           var_backward(g, grad_grad_x.to(compute), axes, correction).to(x.dtype())};
 }
 
-Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) {
+Tensor std(const Tensor& x, const Axes& axes, StrictDouble correction, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "std", [&] { return std(x, axes, correction, keepdims); },
@@ -381,8 +381,8 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
   return sqrt(wide_variance("std", x, reduced, correction, keepdims)).to(float_result(x.dtype()));
 }
 
-Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes, double correction,
-                    double eps) {
+Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes,
+                    StrictDouble correction, StrictDouble eps) {
   if (detail::records(grad_output, x)) {
     return detail::recorded(
         "std_backward", [&] { return std_backward(grad_output, x, axes, correction, eps); },
@@ -402,8 +402,8 @@ Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
 
 // grad_x is var_backward of sqrt_backward(g, y), and y the deviation is a function of x too.
 std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, const Axes& axes, double correction,
-                                              double eps) {
+                                              const Tensor& x, const Axes& axes,
+                                              StrictDouble correction, StrictDouble eps) {
   constexpr const char* operation = "std_double_backward";
   check_float(operation, "x", x);
   check_correction(operation, correction);
@@ -423,17 +423,17 @@ std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const T
 // ---- truth
 // -----------------------------------------------------------------------------------------
 
-Tensor all(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor all(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   return reduce(ReduceOp::all, "all", x, ReducedAxes("all", axes, x.ndim()), keepdims,
                 DType::bool_);
 }
 
-Tensor any(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor any(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   return reduce(ReduceOp::any, "any", x, ReducedAxes("any", axes, x.ndim()), keepdims,
                 DType::bool_);
 }
 
-Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor count_nonzero(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   return reduce(ReduceOp::sum, "count_nonzero", x.to(DType::bool_),
                 ReducedAxes("count_nonzero", axes, x.ndim()), keepdims, DType::int64);
 }

@@ -87,7 +87,7 @@ Tensor backward(RowOp op, const char* operation, const Tensor& grad_output, cons
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, std::int64_t axis) {
+Tensor softmax(const Tensor& x, StrictInt axis) {
   if (detail::records(x)) {
     return detail::recorded_by_result(
         "softmax", [&] { return softmax(x, axis); },
@@ -106,7 +106,7 @@ Tensor softmax_gradient_of_y(const Tensor& v, const Tensor& g, const Tensor& y, 
 
 }  // namespace
 
-Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
+Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
   if (detail::records(grad_output, y)) {
     return detail::recorded(
         "softmax_backward", [&] { return softmax_backward(grad_output, y, axis); },
@@ -121,7 +121,7 @@ Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t
 
 std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
                                                   const Tensor& grad_output, const Tensor& y,
-                                                  std::int64_t axis) {
+                                                  StrictInt axis) {
   constexpr const char* operation = "softmax_double_backward";
   row_axis(operation, y, axis);
   check_double_backward(operation, grad_grad_x, grad_output, y);
@@ -131,7 +131,7 @@ std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
           softmax_backward(through_y, p, axis).to(y.dtype())};
 }
 
-Tensor log_softmax(const Tensor& x, std::int64_t axis) {
+Tensor log_softmax(const Tensor& x, StrictInt axis) {
   if (detail::records(x)) {
     return detail::recorded_by_result(
         "log_softmax", [&] { return log_softmax(x, axis); },
@@ -140,7 +140,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   return forward(RowOp::log_softmax, "log_softmax", x, axis);
 }
 
-Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int64_t axis) {
+Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
   if (detail::records(grad_output, y)) {
     return detail::recorded(
         "log_softmax_backward", [&] { return log_softmax_backward(grad_output, y, axis); },
@@ -157,7 +157,7 @@ Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, std::int
 // grad_x = g − p Σ g with the probabilities p = exp(y).
 std::pair<Tensor, Tensor> log_softmax_double_backward(const Tensor& grad_grad_x,
                                                       const Tensor& grad_output, const Tensor& y,
-                                                      std::int64_t axis) {
+                                                      StrictInt axis) {
   constexpr const char* operation = "log_softmax_double_backward";
   row_axis(operation, y, axis);
   check_double_backward(operation, grad_grad_x, grad_output, y);
@@ -166,7 +166,7 @@ std::pair<Tensor, Tensor> log_softmax_double_backward(const Tensor& grad_grad_x,
           softmax_backward(-(v * row_sum(g, axis)), p, axis).to(y.dtype())};
 }
 
-Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor logsumexp(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   if (detail::records(x)) {
     return detail::recorded(
         "logsumexp", [&] { return logsumexp(x, axes, keepdims); },

@@ -89,16 +89,16 @@ SortedTensor recorded_order(const char* name, const Tensor& x, SortedTensor foun
 
 }  // namespace
 
-Tensor sort(const Tensor& x, std::int64_t axis, bool descending) {
+Tensor sort(const Tensor& x, StrictInt axis, StrictBool descending) {
   if (detail::records(x)) return sort_with_indices(x, axis, descending).values;
   return sorted("sort", x, axis, descending, true, false).values;
 }
 
-Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+Tensor argsort(const Tensor& x, StrictInt axis, StrictBool descending) {
   return sorted("argsort", x, axis, descending, false, true).indices;
 }
 
-SortedTensor sort_with_indices(const Tensor& x, std::int64_t axis, bool descending) {
+SortedTensor sort_with_indices(const Tensor& x, StrictInt axis, StrictBool descending) {
   if (detail::records(x)) {
     return recorded_order(
         "sort", x, detail::unrecorded([&] { return sort_with_indices(x, axis, descending); }),
@@ -107,7 +107,7 @@ SortedTensor sort_with_indices(const Tensor& x, std::int64_t axis, bool descendi
   return sorted("sort_with_indices", x, axis, descending, true, true);
 }
 
-Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, std::int64_t axis) {
+Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, StrictInt axis) {
   constexpr const char* operation = "sort_backward";
   const std::int64_t along = row_axis(operation, indices.ndim(), axis);
   ops::check_grad_output(operation, grad_output, indices.shape());
@@ -118,8 +118,8 @@ Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, std::int6
 // ---- topk
 // ------------------------------------------------------------------------------------------
 
-SortedTensor topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest,
-                  [[maybe_unused]] bool in_order) {
+SortedTensor topk(const Tensor& x, StrictInt k, StrictInt axis, StrictBool largest,
+                  [[maybe_unused]] StrictBool in_order) {
   if (detail::records(x)) {
     return recorded_order("topk", x,
                           detail::unrecorded([&] { return topk(x, k, axis, largest, in_order); }),
@@ -128,36 +128,41 @@ SortedTensor topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool large
                           });
   }
   const std::int64_t along = row_axis("topk", x.ndim(), axis);
-  const Tensor rows = as_rows(x);
-  if (k < 0 || k > rows.size(along)) {
-    throw ValueError(message("topk: k is ", k, ", must be 0 to ", rows.size(along),
+  if (x.ndim() == 0) {
+    // One element, and a shape with no room for another number of them.
+    if (k != 1) throw ValueError(message("topk: k is ", k, ", must be 1 for a 0-d tensor"));
+    return {x.clone(), zeros({}, DType::int64)};
+  }
+  if (k < 0 || k > x.size(along)) {
+    throw ValueError(message("topk: k is ", k, ", must be 0 to ", x.size(along),
                              ", the size of axis ", along, " of ", x.shape()));
   }
-  return sorted_rows("topk", rows, along, k, largest, true, true);
+  return sorted_rows("topk", x, along, k, largest, true, true);
 }
 
 Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
-                     std::int64_t axis) {
+                     StrictInt axis) {
   constexpr const char* operation = "topk_backward";
   const std::int64_t along =
       row_axis(operation, static_cast<std::int64_t>(input_shape.size()), axis);
   ops::check_grad_output(operation, grad_output, indices.shape());
-  const Shape rows = input_shape.empty() ? Shape{1} : input_shape;
-  Shape expected = rows;
-  if (indices.shape().size() == rows.size()) {
+  const bool is_row = !input_shape.empty();
+  const Shape rows = is_row ? input_shape : Shape{1};
+  Shape expected = input_shape;
+  if (is_row && indices.shape().size() == rows.size()) {
     expected[static_cast<std::size_t>(along)] = indices.shape()[static_cast<std::size_t>(along)];
   }
   if (!(indices.shape() == expected)) {
     throw ShapeError(message(operation, ": indices are ", indices.shape(), " and the input was ",
                              input_shape, ", they may differ along axis ", along, " alone"));
   }
-  return gather_backward(grad_output, rows, along, indices).reshape(input_shape);
+  return gather_backward(as_rows(grad_output), rows, along, as_rows(indices)).reshape(input_shape);
 }
 
 // ---- searching
 // -------------------------------------------------------------------------------------
 
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right) {
   constexpr const char* operation = "searchsorted";
   const bool one_row = sorted.ndim() == 1;
   bool fits = one_row || (sorted.ndim() > 0 && sorted.ndim() == values.ndim());

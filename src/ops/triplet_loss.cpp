@@ -97,7 +97,8 @@ std::vector<Tensor> as_list(const TripletGradients& gradients) {
 }  // namespace
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
-                           double margin, double p, double eps, bool swap, Reduction reduction) {
+                           StrictDouble margin, StrictDouble p, StrictDouble eps, StrictBool swap,
+                           Reduction reduction) {
   if (ops::raises(anchor) || ops::raises(positive) || ops::raises(negative)) {
     return triplet_margin_loss(ops::raised(anchor), ops::raised(positive), ops::raised(negative),
                                margin, p, eps, swap, reduction);
@@ -124,8 +125,8 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 
 TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const Tensor& anchor,
                                               const Tensor& positive, const Tensor& negative,
-                                              double margin, double p, double eps, bool swap,
-                                              Reduction reduction) {
+                                              StrictDouble margin, StrictDouble p, StrictDouble eps,
+                                              StrictBool swap, Reduction reduction) {
   if (detail::records(grad_output, anchor, positive, negative)) {
     const std::vector<Tensor> gradients = detail::recorded_all(
         "triplet_margin_loss_backward",
@@ -170,8 +171,8 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
 // reaches two of the three tensors, with opposite signs.
 TripletSecondGradients triplet_margin_loss_double_backward(
     const TripletGradients& grad_gradients, const Tensor& grad_output, const Tensor& anchor,
-    const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap,
-    Reduction reduction) {
+    const Tensor& positive, const Tensor& negative, StrictDouble margin, StrictDouble p,
+    StrictDouble eps, StrictBool swap, Reduction reduction) {
   const char* operation = "triplet_margin_loss_double_backward";
   const Triplet t(operation, anchor, positive, negative, margin, p, eps);
   const auto given = [&](const char* argument, const Tensor& gradient) {

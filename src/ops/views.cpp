@@ -183,7 +183,7 @@ Tensor Tensor::squeeze(const Axes& axes) const {
   return view_of(*this, "squeeze", tensor.data, shape, strides, squeeze_backward);
 }
 
-Tensor Tensor::unsqueeze(std::int64_t axis) const {
+Tensor Tensor::unsqueeze(StrictInt axis) const {
   const TensorImpl& tensor = impl();
   const auto rank = static_cast<std::int64_t>(tensor.shape.size());
   const auto position =

@@ -17,14 +17,14 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
-                      bool error_if_nonfinite) {
+double clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
+                      StrictDouble norm_type, StrictBool error_if_nonfinite) {
   const detail::RecordingScope off(false);
   std::vector<Tensor> grads = gradients_of(parameters);
   return extensor::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite);
 }
 
-void clip_grad_value(const std::vector<Tensor>& parameters, double clip_value) {
+void clip_grad_value(const std::vector<Tensor>& parameters, StrictDouble clip_value) {
   const detail::RecordingScope off(false);
   std::vector<Tensor> grads = gradients_of(parameters);
   extensor::clip_grad_value(grads, clip_value);

@@ -28,7 +28,7 @@ EXTENSOR_ACTIVATION(Hardswish, hard_swish)
 
 class GELU final : public Module<GELU> {
  public:
-  explicit GELU(bool approximate = false) : approximate_(approximate) {}
+  explicit GELU(StrictBool approximate = false) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) const { return gelu(x, approximate_); }
   void visit(Walker&) {}
 
@@ -37,15 +37,15 @@ class GELU final : public Module<GELU> {
 };
 
 // Activations of one number.
-#define EXTENSOR_ACTIVATION(Type, function, parameter, standard)                \
-  class Type final : public Module<Type> {                                      \
-   public:                                                                      \
-    explicit Type(double parameter = standard) : parameter##_(parameter) {}     \
-    Tensor forward(const Tensor& x) const { return function(x, parameter##_); } \
-    void visit(Walker&) {}                                                      \
-                                                                                \
-   private:                                                                     \
-    double parameter##_;                                                        \
+#define EXTENSOR_ACTIVATION(Type, function, parameter, standard)                  \
+  class Type final : public Module<Type> {                                        \
+   public:                                                                        \
+    explicit Type(StrictDouble parameter = standard) : parameter##_(parameter) {} \
+    Tensor forward(const Tensor& x) const { return function(x, parameter##_); }   \
+    void visit(Walker&) {}                                                        \
+                                                                                  \
+   private:                                                                       \
+    double parameter##_;                                                          \
   };
 EXTENSOR_ACTIVATION(LeakyReLU, leaky_relu, slope, 0.01)
 EXTENSOR_ACTIVATION(ELU, elu, alpha, 1.0)
@@ -54,7 +54,7 @@ EXTENSOR_ACTIVATION(Softplus, softplus, beta, 1.0)
 
 class Hardtanh final : public Module<Hardtanh> {
  public:
-  explicit Hardtanh(double lo = -1, double hi = 1) : lo_(lo), hi_(hi) {}
+  explicit Hardtanh(StrictDouble lo = -1, StrictDouble hi = 1) : lo_(lo), hi_(hi) {}
   Tensor forward(const Tensor& x) const { return hard_tanh(x, lo_, hi_); }
   void visit(Walker&) {}
 
@@ -66,7 +66,7 @@ class Hardtanh final : public Module<Hardtanh> {
 #define EXTENSOR_ACTIVATION(Type, function)                              \
   class Type final : public Module<Type> {                               \
    public:                                                               \
-    explicit Type(std::int64_t axis = -1) : axis_(axis) {}               \
+    explicit Type(StrictInt axis = -1) : axis_(axis) {}                  \
     Tensor forward(const Tensor& x) const { return function(x, axis_); } \
     void visit(Walker&) {}                                               \
                                                                          \
@@ -81,7 +81,7 @@ EXTENSOR_ACTIVATION(GLU, glu)
 // A learned slope below 0: one, or one for each channel (axis 1).
 class PReLU final : public Module<PReLU> {
  public:
-  explicit PReLU(std::int64_t parameters = 1, double initial = 0.25);
+  explicit PReLU(StrictInt parameters = 1, StrictDouble initial = 0.25);
   Tensor forward(const Tensor& x) const;
   void visit(Walker& walk) { walk("weight", weight); }
 

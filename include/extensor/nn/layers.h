@@ -147,7 +147,7 @@ class AdaptiveAvgPool2d final : public Module<AdaptiveAvgPool2d> {
 // All axes from `first` to `last` become one.
 class Flatten final : public Module<Flatten> {
  public:
-  explicit Flatten(std::int64_t first = 1, std::int64_t last = -1) : first_(first), last_(last) {}
+  explicit Flatten(StrictInt first = 1, StrictInt last = -1) : first_(first), last_(last) {}
   Tensor forward(const Tensor& x) const;
   void visit(Walker&) {}
 
@@ -292,7 +292,7 @@ class InstanceNorm final : public Module<InstanceNorm> {
 // Zeroes elements with probability p while training, and scales the others by 1 / (1 − p).
 class Dropout final : public Module<Dropout> {
  public:
-  explicit Dropout(double p = 0.5);
+  explicit Dropout(StrictDouble p = 0.5);
   Tensor forward(const Tensor& x) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("training", training); }

@@ -38,10 +38,10 @@ EXTENSOR_LOSS(L1Loss, l1_loss)
     Reduction reduction_;                                                          \
     Option option##_;                                                              \
   };
-EXTENSOR_LOSS(SmoothL1Loss, smooth_l1_loss, double, beta, 1)
-EXTENSOR_LOSS(HuberLoss, huber_loss, double, delta, 1)
-EXTENSOR_LOSS(HingeLoss, hinge_loss, double, margin, 1)
-EXTENSOR_LOSS(KLDivLoss, kl_divergence, bool, log_target, false)
+EXTENSOR_LOSS(SmoothL1Loss, smooth_l1_loss, StrictDouble, beta, 1)
+EXTENSOR_LOSS(HuberLoss, huber_loss, StrictDouble, delta, 1)
+EXTENSOR_LOSS(HingeLoss, hinge_loss, StrictDouble, margin, 1)
+EXTENSOR_LOSS(KLDivLoss, kl_divergence, StrictBool, log_target, false)
 #undef EXTENSOR_LOSS
 
 struct CrossEntropyOptions {
@@ -82,7 +82,8 @@ class NLLLoss final : public Module<NLLLoss> {
 
 class FocalLoss final : public Module<FocalLoss> {
  public:
-  explicit FocalLoss(Reduction reduction = Reduction::mean, double alpha = 0.25, double gamma = 2)
+  explicit FocalLoss(Reduction reduction = Reduction::mean, StrictDouble alpha = 0.25,
+                     StrictDouble gamma = 2)
       : reduction_(reduction), alpha_(alpha), gamma_(gamma) {}
   Tensor forward(const Tensor& x, const Tensor& y) const {
     return focal_loss(x, y, reduction_, alpha_, gamma_);
@@ -96,8 +97,8 @@ class FocalLoss final : public Module<FocalLoss> {
 
 class TripletMarginLoss final : public Module<TripletMarginLoss> {
  public:
-  explicit TripletMarginLoss(double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
-                             Reduction reduction = Reduction::mean)
+  explicit TripletMarginLoss(StrictDouble margin = 1, StrictDouble p = 2, StrictDouble eps = 1e-6,
+                             StrictBool swap = false, Reduction reduction = Reduction::mean)
       : margin_(margin), p_(p), eps_(eps), swap_(swap), reduction_(reduction) {}
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
     return triplet_margin_loss(anchor, positive, negative, margin_, p_, eps_, swap_, reduction_);

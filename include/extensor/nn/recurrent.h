@@ -59,7 +59,7 @@ class RecurrentLayers {
 
   // One layer in one direction.
   using Layer = RecurrentResult (*)(const Tensor& x, const RecurrentWeights& weights,
-                                    const Tensor& hidden, const Tensor& cell, bool reverse);
+                                    const Tensor& hidden, const Tensor& cell, StrictBool reverse);
   LSTMOutput run(const Tensor& x, const Tensor& hidden, const Tensor& cell, Layer layer) const;
   std::string describe_members() const;
   void visit_members(Walker& walk);
@@ -126,7 +126,7 @@ class RecurrentCells : public RecurrentParameters {
                  std::int64_t hidden_size, const RecurrentCellOptions& options);
 
   using Layer = RecurrentResult (*)(const Tensor& x, const RecurrentWeights& weights,
-                                    const Tensor& hidden, const Tensor& cell, bool reverse);
+                                    const Tensor& hidden, const Tensor& cell, StrictBool reverse);
   LSTMState run(const Tensor& x, const Tensor& hidden, const Tensor& cell, Layer layer) const;
   std::string describe_members() const;
   void visit_members(Walker& walk) {

@@ -85,6 +85,7 @@ class LossRunner {
         : runner(runner_), begin(first), count(static_cast<std::size_t>(end - first)) {
       x = read(runner.call_.x, wide_x);
       y = read(runner.call_.y, wide_y);
+      if (runner.call_.outside_unit_interval != nullptr) check_unit_interval();
     }
     T* result(std::byte* out) const {
       return runner.narrow_ != nullptr ? wide_out
@@ -108,6 +109,15 @@ class LossRunner {
       if (runner.widen_ == nullptr) return reinterpret_cast<const T*>(source);
       runner.widen_(source, wide, count);
       return wide;
+    }
+
+    // The kernel reads the piece next, so that it comes from memory once. NaN is not outside.
+    void check_unit_interval() const {
+      bool outside = false;
+      for (std::size_t i = 0; i < count; ++i) {
+        outside |= (x[i] < 0) | (x[i] > 1) | (y[i] < 0) | (y[i] > 1);
+      }
+      if (outside) runner.call_.outside_unit_interval->store(true, std::memory_order_relaxed);
     }
 
     // Doubles are never widened.

@@ -1,0 +1,49 @@
+// Parameter types that take one kind of argument only. C++ converts bool, int and double into each
+// other without a word, so that sum(x, true) would mean axis 1 and sum(x, 0, 1) would mean
+// keepdims. Functions with such parameters take these types instead; inside, they convert back by
+// themselves.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace extensor {
+
+// A bool, and nothing that converts to one: no number, no pointer.
+class StrictBool {
+ public:
+  template <std::same_as<bool> T>
+  constexpr StrictBool(T value) : value_(value) {}    // NOLINT: implicit
+  constexpr operator bool() const { return value_; }  // NOLINT: implicit
+
+ private:
+  bool value_;
+};
+
+// An integer, and neither a bool nor a floating-point number.
+class StrictInt {
+ public:
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) constexpr StrictInt(T value)  // NOLINT: implicit
+      : value_(static_cast<std::int64_t>(value)) {}
+  constexpr operator std::int64_t() const { return value_; }  // NOLINT: implicit
+
+ private:
+  std::int64_t value_;
+};
+
+// A number: an integer or a floating-point number, and no bool.
+class StrictDouble {
+ public:
+  template <class T>
+  requires(std::is_arithmetic_v<T> &&
+           !std::same_as<T, bool>) constexpr StrictDouble(T value)  // NOLINT: implicit
+      : value_(static_cast<double>(value)) {}
+  constexpr operator double() const { return value_; }  // NOLINT: implicit
+
+ private:
+  double value_;
+};
+
+}  // namespace extensor
