@@ -11,18 +11,6 @@ namespace extensor::op_database {
 
 namespace {
 
-const char* described(DTypes dtypes) {
-  switch (dtypes) {
-    case DTypes::floats:
-      return "float16, bfloat16, float32, float64";
-    case DTypes::numbers:
-      return "floats and integers";
-    case DTypes::all:
-      return "every dtype";
-  }
-  return "";
-}
-
 // As the headers declare it, each overload a line.
 std::vector<std::string> signatures_of(const std::string& function) {
   std::vector<std::string> lines = row_signatures(function);
@@ -51,7 +39,7 @@ void write_op(std::ostringstream& page, const Op& op) {
       page << (i == 0 ? "`" : ", `") << op.aliases[i] << "`";
     page << ".\n\n";
   }
-  page << "Dtypes: " << described(op.dtypes) << ".\n\n";
+  page << "Dtypes: " << description(op.dtypes) << ".\n\n";
 }
 
 std::string anchor(const std::string& heading) {
