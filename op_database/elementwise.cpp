@@ -94,8 +94,8 @@ Tensors mapped(const Tensor& a, const Tensor& b, Function function) {
   return {from_data(values, shape)};
 }
 
-// What clip gives of integers and bool depends on its bounds too: fractions make a float32 of them,
-// whole numbers an int64 of bool.
+// The result of clip on integers and bool depends on the bounds: with fractional bounds it is
+// float32, with whole bounds a bool becomes int64.
 Tensors promoted(const Tensors& exact, const Tensor& x, bool whole_bounds) {
   if (is_floating_point(x.dtype()) || (whole_bounds && x.dtype() != bool_)) return exact;
   return {exact[0].to(whole_bounds ? int64 : float32)};
@@ -229,7 +229,7 @@ std::vector<Sample> samples_of(const BinaryRow& row) {
   return samples;
 }
 
-// Of bool, "or" and "and" are sums and products; a difference or a quotient is nothing.
+// Addition and multiplication of bool are "or" and "and"; there is no difference and no quotient.
 DTypes dtypes_of(const BinaryRow& row) {
   if (!row.numeric) return DTypes::as_float32;
   for (const char* name : {"add", "multiply", "maximum", "minimum"}) {

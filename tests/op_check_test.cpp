@@ -203,7 +203,7 @@ TEST(OpChecks, ReportAWrongSmallGradient) {
   expect_reported(op_of(sample), CheckKind::gradient, "bfloat16: result 0, element 1");
 }
 
-// What cancels may be off by what it was accumulated from, and no more.
+// A sum that cancels may be off by a share of its terms, and by no more.
 TEST(OpChecks, MeasureASumByItsTerms) {
   const auto sum_sample = [](double error) {
     return sample_of(
