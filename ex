@@ -220,7 +220,25 @@ run_tests() {
   shift
   # ThreadSanitizer of that age does not bear how far newer kernels scatter a program in memory.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
-  "${wrapper[@]}" ctest --preset "$preset" -j "$(jobs)" "$@"
+  local log=build/$preset/Testing/Temporary/LastTest.log result=0
+  rm -f "$log"
+  "${wrapper[@]}" ctest --preset "$preset" -j "$(jobs)" "$@" || result=$?
+  [[ ! -e $log ]] || report_skipped "$log"
+  return $result
+}
+
+# report_skipped LOG: how many tests were skipped, and why, from the lines
+# "SKIPPED program Suite.Case: reason" that the tests print.
+report_skipped() {
+  awk '/^SKIPPED / {
+         program = $2; reason = substr($0, index($0, ": ") + 2)
+         ++total; ++count[program ": " reason]
+       }
+       END {
+         if (total == 0) exit
+         printf "%d test cases were skipped:\n", total
+         for (line in count) printf "  %d of %s\n", count[line], line | "sort -k 3"
+       }' "$1"
 }
 
 # ---- ThreadSanitizer's tools ----------------------------------------------------------------------

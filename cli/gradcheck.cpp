@@ -126,9 +126,11 @@ void add_gradcheck_command(CLI::App& app) {
   command->add_flag("--json", json, "As JSON");
   command->add_flag("--verbose", verbose, "A line for every case");
   command->footer(
-      "Each case is an op on a sample in one dtype and one memory layout. In float64 the backward\n"
-      "is compared with fourth-order central differences (relative 1e-6), in the narrow dtypes\n"
-      "with the float64 gradients of the same numbers. Exit code 1 when a case fails.\n\n"
+      "Each case is an op on a sample in one dtype and one memory layout. The float64 gradients "
+      "of\n"
+      "dense and of broadcast inputs are compared with fourth-order central differences (relative\n"
+      "1e-6), those in other dtypes and layouts with the float64 gradients of the same numbers,\n"
+      "element by element. An undefined gradient fails. Exit code 1 when a case fails.\n\n"
       "Examples:\n  extensor gradcheck\n  extensor gradcheck conv2d layer_norm --json");
   command->callback([] { run(words, json, verbose); });
 }

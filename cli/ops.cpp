@@ -13,18 +13,6 @@ namespace {
 
 using op_database::Op;
 
-const char* name(op_database::DTypes dtypes) {
-  switch (dtypes) {
-    case op_database::DTypes::floats:
-      return "floats";
-    case op_database::DTypes::numbers:
-      return "floats, integers";
-    case op_database::DTypes::all:
-      return "all";
-  }
-  return "";
-}
-
 bool is_twice_differentiable(const Op& op) {
   return std::ranges::any_of(op.samples(), [](const op_database::Sample& sample) {
     return static_cast<bool>(sample.double_backward);
@@ -55,7 +43,7 @@ void add_ops_command(CLI::App& app) {
         {"op", "family", "dtypes", "backward", "second order"}};
     for (const Op& op : op_database::ops()) {
       const bool twice = is_twice_differentiable(op);
-      rows.push_back({op.name, op.family, name(op.dtypes), joined(op.backward),
+      rows.push_back({op.name, op.family, description(op.dtypes), joined(op.backward),
                       op.backward.empty() ? ""
                       : twice             ? "yes"
                                           : "no"});
@@ -63,7 +51,7 @@ void add_ops_command(CLI::App& app) {
                       {"family", op.family},
                       {"formula", op.formula},
                       {"gradient", op.gradient},
-                      {"dtypes", name(op.dtypes)},
+                      {"dtypes", description(op.dtypes)},
                       {"backward", op.backward},
                       {"second_order", twice}});
     }

@@ -105,6 +105,7 @@ Sample sample(std::string label, Tensors inputs, Setting setting = {}) {
   Sample result;
   result.label = std::move(label);
   result.inputs = std::move(inputs);
+  result.cancelling_terms = 1;  // g·vᵀ − Σ g·y of a query that sees one key
   result.forward = [setting](const Tensors& in) {
     return Tensors{scaled_dot_product_attention(in[0], in[1], in[2], mask_of(in), setting.causal,
                                                 setting.scale)};

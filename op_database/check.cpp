@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 #include <utility>
+
+#include "op_database/variants.h"
 
 namespace extensor::op_database {
 
@@ -12,151 +13,110 @@ namespace {
 
 using layouts::Layout;
 
-double tolerance_of(DType dtype, Layout layout) {
-  const bool cancels = dtype == float64 && layout == Layout::broadcast;  // equal rows
-  return cancels ? 1e-12 : op_database::tolerance_of(dtype);
-}
-
-constexpr DType float_dtypes[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
-
 // Gradients below 1 / magnification are compared absolutely, all others relative to themselves.
 constexpr double magnification = 1024;
 constexpr double finite_difference_tolerance = 1e-6;
 
 bool is_float(const Tensor& x) { return x.defined() && is_floating_point(x.dtype()); }
 
-// Rank 1 and up has something to lay out.
-bool has_layout(const Sample& sample, Layout layout) {
-  if (layout == Layout::broadcast && sample.rows_must_differ) return false;
-  return std::ranges::any_of(sample.inputs, [&](const Tensor& x) {
-    return is_float(x) && layouts::is_distinct(layout, x.shape());
-  });
-}
-
-// The sample's inputs, the floats among them in `dtype`, all in `layout`. Integers keep their
-// values: a broadcast layout would change them.
-Tensors arranged(const Tensors& inputs, DType dtype, Layout layout) {
-  Tensors result;
-  for (const Tensor& input : inputs) {
-    if (!input.defined()) {
-      result.push_back(input);
-      continue;
-    }
-    Tensor x = is_float(input) ? input.to(dtype) : input;
-    const Shape shape = x.shape();
-    if (layout == Layout::broadcast) {
-      if (is_float(x) && layouts::is_distinct(layout, shape)) {
-        x = layouts::with_layout(x.slice(0, 0, 1), layout, shape);
-      }
-    } else {
-      x = layouts::with_layout(x, layout, shape);
-    }
-    result.push_back(x);
-  }
-  return result;
-}
-
-Tensors in_float64(const Tensors& tensors) {
-  Tensors result;
-  for (const Tensor& x : tensors) result.push_back(is_float(x) ? x.to(float64).contiguous() : x);
-  return result;
-}
-
-Tensors dense(const Tensors& tensors) {
-  Tensors result;
-  for (const Tensor& x : tensors) result.push_back(x.defined() ? x.contiguous() : x);
-  return result;
-}
-
-Tensors joined(Tensors first, const Tensors& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
-// The gradients of a sample's inputs; results they are made of are computed here.
-Tensors gradients_of(const Sample& sample, const Tensors& grads, const Tensors& inputs) {
-  if (!sample.saves_results) return sample.backward(grads, inputs);
-  return sample.backward(grads, joined(inputs, sample.forward(inputs)));
-}
-
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream stream;
-  stream.precision(17);
-  (stream << ... << parts);
-  return stream.str();
-}
-
-void fail(CheckResult& result, std::string message) {
-  if (result.passed) result.message = std::move(message);
+void fail(CheckResult& result, std::initializer_list<std::string> parts) {
+  if (result.passed) result.message = joined_text(parts);
   result.passed = false;
 }
 
-bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-double largest_of(const Tensor& x) {
-  double largest = 1e-30;
-  if (!x.defined()) return largest;
-  for (double value : x.to(float64).to_vector<double>()) {
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+// Compares with an allowance that is relative to each element, and where that is too little with
+// what f, which gives the exact results, accumulates for it; `least` is the least magnitude.
+void compare_with(const Tensors& got, const std::function<Tensors(const Tensors&)>& f,
+                  const Tensors& inputs, const Tensors& exact, const Allowance& allowance,
+                  double least, CheckResult& result) {
+  Comparison comparison = compare(got, exact, allowance, {});
+  if (!comparison.message.empty()) {
+    // Samples keep three times that far from kinks.
+    const double step = std::min(allowance.absolute, 1e-3);
+    comparison = compare(got, exact, allowance, magnitudes_of(f, inputs, step, least));
   }
-  return largest;
+  result.error = std::max(result.error, comparison.error);
+  if (!comparison.message.empty()) fail(result, {comparison.message});
 }
 
-// In a broadcast layout rows are equal, and some results cancel to 0: there, errors are relative to
-// what the results are made of.
-double least_scale_of(Layout layout, const Tensors& made_of) {
-  double scale = 0;
-  if (layout != Layout::broadcast) return scale;
-  for (const Tensor& x : made_of) scale = std::max(scale, is_float(x) ? largest_of(x) : 0);
-  return scale;
+// In a broadcast layout rows are equal and differences of theirs cancel to exactly 0, however the
+// inputs are varied: errors are measured by what the results are made of.
+double least_magnitude(Layout layout, const Tensors& made_of) {
+  return layout == Layout::broadcast ? largest_of(made_of) : 0;
 }
 
-// The largest difference of two lists of tensors, relative to the largest finite element expected
-// of each tensor, or to `least_scale` where that is larger.
-void compare(const Tensors& got, const Tensors& expected, double least_scale, CheckResult& result) {
-  if (got.size() != expected.size()) {
-    return fail(result, text(got.size(), " results, expected ", expected.size()));
-  }
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    if (!got[k].defined() || !expected[k].defined()) continue;
-    if (!(got[k].shape() == expected[k].shape())) {
-      fail(result,
-           text("result ", k, " has ", got[k].shape().size(), " dimensions and ", got[k].numel(),
-                " elements, expected ", expected[k].shape().size(), " and ", expected[k].numel()));
-      continue;
-    }
-    const auto values = got[k].to(float64).to_vector<double>();
-    const auto exact = expected[k].to(float64).to_vector<double>();
-    const double scale = std::max(least_scale, largest_of(expected[k]));
-    for (std::size_t i = 0; i < exact.size(); ++i) {
-      if (same_number(values[i], exact[i])) continue;
-      const double error = std::fabs(values[i] - exact[i]) / scale;
-      if (error <= result.error) continue;
-      result.error = error;
-      if (error <= result.tolerance) continue;
-      fail(result, text("result ", k, ", element ", i, ": got ", values[i], ", expected ", exact[i],
-                        " (relative error ", error, ", allowed ", result.tolerance, ")"));
-    }
-  }
-}
+// ---- values
+// ----------------------------------------------------------------------------------------
 
-CheckResult check_value(const Sample& sample, DType dtype, Layout layout) {
+// The allowance follows the dtype of the first result: the halves' statistics may be float32.
+CheckResult check_value(const Op& op, const Sample& sample, DType dtype, Layout layout) {
   CheckResult result;
-  result.tolerance = tolerance_of(dtype, layout);
-  const Tensors inputs = arranged(sample.inputs, dtype, layout);
+  if (!sample.reference) {
+    result.error = INFINITY;
+    fail(result, {"the sample has no reference"});
+    return result;
+  }
+  const Tensors inputs = arranged(sample, dtype, layout);
   const Tensors outputs = sample.forward(inputs);
-  compare(outputs, sample.reference(in_float64(dense(inputs))), least_scale_of(layout, inputs),
-          result);
-  // A float made of floats has their dtype; statistics beside a half result may stay wide.
-  if (!std::ranges::any_of(inputs, is_float)) return result;
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!is_float(outputs[k]) || outputs[k].dtype() == dtype) continue;
-    if (k > 0 && is_half(dtype) && outputs[k].dtype() == float32) continue;
-    fail(result, text("result ", k, " is ", extensor::name(outputs[k].dtype()), ", the inputs are ",
-                      extensor::name(dtype)));
+  Tensors exact = sample.reference(dense(inputs));
+  const bool follows = has_dtypes(sample);
+  for (std::size_t k = 0; k < outputs.size() && k < exact.size(); ++k) {
+    if (!outputs[k].defined() || !exact[k].defined()) continue;
+    DType expected = exact[k].dtype();
+    if (follows && expected == float64) {
+      expected = result_dtype(op.dtypes, dtype);
+      exact[k] = wrapped(exact[k], expected);
+    }
+    if (outputs[k].dtype() == expected) continue;
+    // Statistics beside a half result may stay wide.
+    if (k > 0 && is_half(expected) && outputs[k].dtype() == float32) continue;
+    fail(result, {"result ", std::to_string(k), " is ", extensor::name(outputs[k].dtype()),
+                  ", expected ", extensor::name(expected)});
+  }
+  const auto first = std::ranges::find_if(outputs, is_float);
+  const Allowance allowance = first == outputs.end() ? Allowance() : allowance_of(first->dtype());
+  if (sample.magnitudes) {
+    Magnitudes magnitudes;
+    for (const Tensor& x : sample.magnitudes(dense(inputs))) {
+      magnitudes.push_back(x.to_vector<double>());
+    }
+    const Comparison comparison = compare(outputs, exact, allowance, magnitudes);
+    result.error = std::max(result.error, comparison.error);
+    if (!comparison.message.empty()) fail(result, {comparison.message});
+  } else {
+    Tensors wide = dense(inputs);
+    for (std::size_t k = 0; k < wide.size(); ++k) {
+      if (is_float(sample.inputs[k])) wide[k] = wide[k].to(float64);
+    }
+    compare_with(outputs, sample.reference, wide, exact, allowance,
+                 std::max(sample.cancelling_terms, least_magnitude(layout, inputs)), result);
   }
   return result;
+}
+
+CheckResult check_refusal(const Sample& sample, DType dtype) {
+  CheckResult result;
+  const Tensors inputs = arranged(sample, dtype, Layout::contiguous);
+  try {
+    sample.forward(inputs);
+  } catch (const DTypeError&) {
+    return result;
+  } catch (const std::exception& error) {
+    fail(result,
+         {"the dtype is not listed and threw something else than a DTypeError: ", error.what()});
+    return result;
+  }
+  fail(result, {"the dtype is not listed, but was taken"});
+  return result;
+}
+
+// ---- gradients
+// -------------------------------------------------------------------------------------
+
+// The gradients of a sample's inputs; the results that its backward reads are computed here.
+Tensors gradients_of(const Sample& sample, const Tensors& grads, const Tensors& inputs) {
+  if (!sample.saves_results) return sample.backward(grads, inputs);
+  return sample.backward(grads, joined(inputs, sample.forward(inputs)));
 }
 
 // The gradients to start from: fixed numbers between 0.5 and 1.5.
@@ -170,38 +130,74 @@ Tensors grad_outputs_of(const Tensors& outputs, DType dtype) {
   return grads;
 }
 
+// One gradient for each input, there where the sample says so and nowhere else. False where their
+// number is wrong.
+bool check_presence(const Sample& sample, const Tensors& gradients, CheckResult& result) {
+  if (gradients.size() != sample.inputs.size()) {
+    fail(result, {"the backward gave ", std::to_string(gradients.size()), " gradients for ",
+                  std::to_string(sample.inputs.size()), " inputs"});
+    return false;
+  }
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    const bool wanted = is_differentiable(sample, k);
+    if (gradients[k].defined() == wanted) continue;
+    fail(result, {"the gradient of input ", std::to_string(k),
+                  wanted ? " is undefined, but the input is differentiable"
+                         : " is defined, but the input is not differentiable"});
+  }
+  return result.passed;
+}
+
 // A gradient has the dtype of what it is the gradient of.
 void check_dtypes(const Tensors& gradients, const Tensors& of, CheckResult& result) {
   for (std::size_t k = 0; k < gradients.size() && k < of.size(); ++k) {
     if (!gradients[k].defined() || gradients[k].dtype() == of[k].dtype()) continue;
-    fail(result, text("gradient ", k, " is ", extensor::name(gradients[k].dtype()), ", of ",
-                      extensor::name(of[k].dtype())));
+    fail(result, {"gradient ", std::to_string(k), " is ", extensor::name(gradients[k].dtype()),
+                  ", of ", extensor::name(of[k].dtype())});
   }
 }
 
-// A narrow dtype's gradients against those of float64 on the same, already rounded numbers.
-CheckResult check_narrow_gradient(const Sample& sample, DType dtype, Layout layout) {
+// The gradients in a dtype and layout against those in float64 of the same numbers, dense.
+CheckResult check_against_float64(const Sample& sample, DType dtype, Layout layout) {
   CheckResult result;
-  result.tolerance = tolerance_of(dtype, layout);
-  const Tensors inputs = arranged(sample.inputs, dtype, layout);
+  const Tensors inputs = arranged(sample, dtype, layout);
   const Tensors outputs = sample.forward(inputs);
   const Tensors grads = grad_outputs_of(outputs, dtype);
   const Tensors known = sample.saves_results ? joined(inputs, outputs) : inputs;
-  const Tensors exact = sample.backward(in_float64(grads), in_float64(dense(known)));
   const Tensors found = sample.backward(grads, known);
-  compare(found, exact, least_scale_of(layout, grads), result);
+  if (!check_presence(sample, found, result)) return result;
+  const std::size_t count = grads.size();
+  const auto backward = [&sample, count](const Tensors& all) {
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);
+    return sample.backward(Tensors(all.begin(), middle), Tensors(middle, all.end()));
+  };
+  const Tensors all = in_float64(dense(joined(grads, known)));
+  compare_with(found, backward, all, backward(all), allowance_of(dtype),
+               std::max(sample.cancelling_terms, least_magnitude(layout, all)), result);
   check_dtypes(found, inputs, result);
   return result;
 }
 
-// In a narrow dtype the second gradients are those of float64 up to how they cancel, so only their
-// dtypes are checked.
-void check_narrow_second_gradient(const Sample& sample, DType dtype, Layout layout,
+// The second gradients in a dtype and layout against those in float64, dense. They may be composed
+// of several ops that each round to the dtype, and read a result that was rounded: the dtype's
+// tolerance holds for all that they are made of, and for the gradients that they start from.
+void check_second_against_float64(const Sample& sample, DType dtype, Layout layout,
                                   CheckResult& result) {
-  const Tensors inputs = arranged(sample.inputs, dtype, layout);
+  const Tensors inputs = arranged(sample, dtype, layout);
   const Tensors grads = grad_outputs_of(sample.forward(inputs), dtype);
   const Tensors given = grad_outputs_of(gradients_of(sample, grads, inputs), dtype);
-  check_dtypes(sample.double_backward(given, grads, inputs), joined(grads, inputs), result);
+  const Tensors found = sample.double_backward(given, grads, inputs);
+  const std::size_t first = given.size(), second = given.size() + grads.size();
+  const auto double_backward = [&sample, first, second](const Tensors& all) {
+    const auto a = all.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto b = all.begin() + static_cast<std::ptrdiff_t>(second);
+    return sample.double_backward(Tensors(all.begin(), a), Tensors(a, b), Tensors(b, all.end()));
+  };
+  const Tensors all = in_float64(dense(joined(joined(given, grads), inputs)));
+  compare_with(
+      found, double_backward, all, double_backward(all), {tolerance_of(dtype), tolerance_of(dtype)},
+      std::max(2 * largest_of(given) * largest_of(grads), least_magnitude(layout, all)), result);
+  check_dtypes(found, joined(grads, inputs), result);
 }
 
 // A function of many tensors to many, as gradcheck's function of some float64 tensors to one.
@@ -209,7 +205,7 @@ struct Flattened {
   std::function<Tensors(const Tensors&)> forward;
   std::function<Tensors(const Tensors&, const Tensors&)> backward;
   Tensors inputs;
-  std::vector<std::size_t> moving;  // the inputs that have gradients
+  std::vector<std::size_t> moving = {};  // the inputs that have gradients
 
   Tensors with(const Tensors& moved) const {
     Tensors all = inputs;
@@ -237,27 +233,16 @@ struct Flattened {
     }
     const Tensors found = backward(grads, all);
     Tensors result;
-    for (std::size_t index : moving) result.push_back(found[index]);
+    for (std::size_t index : moving) {
+      result.push_back(found[index].defined() ? found[index] : zeros_like(all[index]));
+    }
     return result;
   }
 };
 
-CheckResult check_finite_differences(Flattened function) {
-  CheckResult result;
-  result.tolerance = finite_difference_tolerance;
-  const Tensors outputs = function.forward(function.inputs);
-  const Tensors found = function.backward(grad_outputs_of(outputs, float64), function.inputs);
-  if (found.size() != function.inputs.size()) {
-    fail(result, text("the backward gave ", found.size(), " gradients for ", function.inputs.size(),
-                      " inputs"));
-    return result;
-  }
+void check_finite_differences(const Flattened& function, CheckResult& result) {
   Tensors moved;
-  for (std::size_t k = 0; k < found.size(); ++k) {
-    if (!found[k].defined() || !is_float(function.inputs[k])) continue;
-    function.moving.push_back(k);
-    moved.push_back(function.inputs[k]);
-  }
+  for (std::size_t index : function.moving) moved.push_back(function.inputs[index]);
   GradcheckOptions options;
   options.tolerance = finite_difference_tolerance;
   options.seed = 11;
@@ -265,23 +250,40 @@ CheckResult check_finite_differences(Flattened function) {
       gradcheck([&](const Tensors& in) { return function.flat(in); },
                 [&](const Tensor& g, const Tensors& in) { return function.gradients(g, in); },
                 moved, options);
-  result.error = checked.worst_error;
-  if (!checked.passed) fail(result, checked.message);
-  return result;
+  result.error = std::max(result.error, checked.worst_error);
+  if (!checked.passed) fail(result, {checked.message});
+}
+
+// Finite differences take the time, so they are for the layouts that have numbers of their own; the
+// others are compared with the dense gradients, far more closely.
+bool has_own_numbers(Layout layout) {
+  return layout == Layout::contiguous || layout == Layout::broadcast;
 }
 
 CheckResult check_gradient(const Sample& sample, DType dtype, Layout layout) {
-  if (dtype != float64) return check_narrow_gradient(sample, dtype, layout);
-  const auto backward = [&](const Tensors& grads, const Tensors& inputs) {
-    return gradients_of(sample, grads, inputs);
-  };
-  return check_finite_differences(
-      {sample.forward, backward, arranged(sample.inputs, float64, layout), {}});
+  if (dtype != float64 || !has_own_numbers(layout)) {
+    return check_against_float64(sample, dtype, layout);
+  }
+  CheckResult result;
+  Flattened function{sample.forward,
+                     [&](const Tensors& grads, const Tensors& inputs) {
+                       return gradients_of(sample, grads, inputs);
+                     },
+                     arranged(sample, float64, layout)};
+  const Tensors grads = grad_outputs_of(sample.forward(function.inputs), float64);
+  if (!check_presence(sample, function.backward(grads, function.inputs), result)) return result;
+  for (std::size_t k = 0; k < sample.inputs.size(); ++k) {
+    if (is_differentiable(sample, k)) function.moving.push_back(k);
+  }
+  check_finite_differences(function, result);
+  return result;
 }
 
-// The backward as a function of grad_outputs and inputs, whose gradient is the double backward.
+// The backward as a function of grad_outputs and inputs, whose gradient is the double backward. All
+// of them move: a gradient that the double backward leaves undefined has to be 0.
 CheckResult check_second_gradient(const Sample& sample, Layout layout) {
-  const Tensors inputs = arranged(sample.inputs, float64, layout);
+  CheckResult result;
+  const Tensors inputs = arranged(sample, float64, layout);
   const Tensors grads = grad_outputs_of(sample.forward(inputs), float64);
   const std::size_t outputs = grads.size();
   const auto split = [outputs](const Tensors& all) {
@@ -289,8 +291,7 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
     return std::pair(Tensors(all.begin(), middle), Tensors(middle, all.end()));
   };
   Flattened function;
-  function.inputs = grads;
-  function.inputs.insert(function.inputs.end(), inputs.begin(), inputs.end());
+  function.inputs = joined(grads, inputs);
   function.forward = [&, split](const Tensors& all) {
     const auto [g, x] = split(all);
     return gradients_of(sample, g, x);
@@ -299,10 +300,25 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
     const auto [g, x] = split(all);
     return sample.double_backward(grad_gradients, g, x);
   };
-  CheckResult result = check_finite_differences(std::move(function));
-  for (DType dtype : {float32, float16, bfloat16}) {
-    check_narrow_second_gradient(sample, dtype, layout, result);
+  const Tensors gradients = function.forward(function.inputs);
+  if (!check_presence(sample, gradients, result)) return result;
+  const Tensors found = function.backward(grad_outputs_of(gradients, float64), function.inputs);
+  if (found.size() != function.inputs.size()) {
+    fail(result, {"the double backward gave ", std::to_string(found.size()), " gradients for ",
+                  std::to_string(function.inputs.size()), " inputs"});
+    return result;
   }
+  for (std::size_t k = 0; k < function.inputs.size(); ++k) {
+    const bool moves = k < outputs ? is_float(grads[k]) : is_differentiable(sample, k - outputs);
+    if (moves) function.moving.push_back(k);
+  }
+  if (has_own_numbers(layout)) check_finite_differences(function, result);
+  // The error reported is that of float64, as the check is.
+  const double error = result.error;
+  for (DType dtype : {float64, float32, float16, bfloat16}) {
+    check_second_against_float64(sample, dtype, layout, result);
+  }
+  if (result.passed) result.error = error;
   return result;
 }
 
@@ -314,7 +330,7 @@ CheckResult guarded(Function&& check) {
   } catch (const std::exception& error) {
     CheckResult result;
     result.error = INFINITY;
-    fail(result, text("threw: ", error.what()));
+    fail(result, {"threw: ", error.what()});
     return result;
   }
 }
@@ -323,13 +339,23 @@ CheckResult guarded(Function&& check) {
 template <class Visit>
 void for_each_check(const Op& op, const CheckOptions& options, Visit&& visit) {
   for (const Sample& sample : op.samples()) {
-    const bool has_floats = std::ranges::any_of(sample.inputs, is_float);
-    for (DType dtype : float_dtypes) {
-      if (!has_floats && dtype != float64) continue;
+    if (!has_dtypes(sample)) {
+      if (options.values) visit(sample, CheckKind::value, float64, Layout::contiguous);
+      continue;
+    }
+    for (DType dtype : every_dtype) {
+      if (!contains(op.dtypes, dtype)) {
+        if (options.values) visit(sample, CheckKind::refusal, dtype, Layout::contiguous);
+        continue;
+      }
+      const bool floats = is_floating_point(dtype);
+      if (!floats && sample.floats_only) continue;
       for (Layout layout : layouts::every_layout) {
-        if (layout != Layout::contiguous && !has_layout(sample, layout)) continue;
-        if (options.values && sample.reference) visit(sample, CheckKind::value, dtype, layout);
-        if (options.gradients && sample.backward) {
+        if (!has_layout(sample, layout)) continue;
+        // The layouts are the floats' matter; one that is not dense is enough for integers.
+        if (!floats && layout != Layout::contiguous && layout != Layout::stepped) continue;
+        if (options.values) visit(sample, CheckKind::value, dtype, layout);
+        if (options.gradients && floats && sample.backward) {
           visit(sample, CheckKind::gradient, dtype, layout);
         }
         if (options.second_gradients && sample.double_backward && dtype == float64) {
@@ -342,23 +368,12 @@ void for_each_check(const Op& op, const CheckOptions& options, Visit&& visit) {
 
 }  // namespace
 
-double tolerance_of(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return 1.3e-6;
-    case DType::float16:
-      return 1e-3;
-    case DType::bfloat16:
-      return 1.6e-2;
-    default:
-      return 1e-13;
-  }
-}
-
 const char* name(CheckKind kind) {
   switch (kind) {
     case CheckKind::value:
       return "value";
+    case CheckKind::refusal:
+      return "refusal";
     case CheckKind::gradient:
       return "gradient";
     case CheckKind::second_gradient:
@@ -374,7 +389,9 @@ void check_op(const Op& op, const CheckOptions& options,
                    const CheckResult result = guarded([&] {
                      switch (kind) {
                        case CheckKind::value:
-                         return check_value(sample, dtype, layout);
+                         return check_value(op, sample, dtype, layout);
+                       case CheckKind::refusal:
+                         return check_refusal(sample, dtype);
                        case CheckKind::gradient:
                          return check_gradient(sample, dtype, layout);
                        case CheckKind::second_gradient:
@@ -396,17 +413,23 @@ void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& 
   if (samples.empty()) return;
   const Sample& sample =
       samples[static_cast<std::size_t>(below(static_cast<std::int64_t>(samples.size())))];
-  const bool has_floats = std::ranges::any_of(sample.inputs, is_float);
-  const DType dtype = has_floats ? float_dtypes[below(4)] : float64;
+  std::vector<DType> listed;
+  for (DType dtype : every_dtype) {
+    if (contains(op.dtypes, dtype) && (is_floating_point(dtype) || !sample.floats_only)) {
+      listed.push_back(dtype);
+    }
+  }
+  const DType dtype =
+      has_dtypes(sample)
+          ? listed[static_cast<std::size_t>(below(static_cast<std::int64_t>(listed.size())))]
+          : float64;
   Layout layout = layouts::every_layout[below(5)];
   if (!has_layout(sample, layout)) layout = Layout::contiguous;
-  if (sample.reference) {
-    report({&op, sample.label, CheckKind::value, dtype, layout},
-           guarded([&] { return check_value(sample, dtype, layout); }));
-  }
-  if (sample.backward) {
+  report({&op, sample.label, CheckKind::value, dtype, layout},
+         guarded([&] { return check_value(op, sample, dtype, layout); }));
+  if (sample.backward && is_floating_point(dtype)) {
     report({&op, sample.label, CheckKind::gradient, dtype, layout},
-           guarded([&] { return check_narrow_gradient(sample, dtype, layout); }));
+           guarded([&] { return check_against_float64(sample, dtype, layout); }));
   }
 }
 

@@ -1,4 +1,5 @@
-// Checks of the ops in the database: every sample, in every dtype and layout it can take.
+// Checks of the ops in the database: every sample, in every dtype and layout. A check that cannot
+// be made, for want of a reference or a gradient, has failed.
 #pragma once
 
 #include <functional>
@@ -7,15 +8,14 @@
 
 #include "op_database/layouts.h"
 #include "op_database/op_database.h"
+#include "op_database/tolerance.h"
 
 namespace extensor::op_database {
 
-// What SPEC §4 allows in a float dtype, relative to the largest element of a result.
-double tolerance_of(DType dtype);
-
 enum class CheckKind : std::uint8_t {
-  value,            // the forward against the reference
-  gradient,         // the backward against finite differences, or in narrow dtypes against float64
+  value,            // the forward against the reference, in every dtype that the op lists
+  refusal,          // a dtype that the op does not list is a DTypeError
+  gradient,         // the backward against finite differences, other dtypes against float64
   second_gradient,  // the double backward against finite differences of the backward
 };
 const char* name(CheckKind kind);
@@ -30,13 +30,12 @@ struct Check {
 
 struct CheckResult {
   bool passed = true;
-  double error = 0;      // the worst, relative
-  double tolerance = 0;  // what it may be
-  std::string message;   // what is wrong, where
+  double error = 0;     // the worst, relative
+  std::string message;  // of the first error
 };
 
 struct CheckOptions {
-  bool values = true;
+  bool values = true;  // and refusals
   bool gradients = true;
   bool second_gradients = true;
 };
@@ -45,8 +44,8 @@ struct CheckOptions {
 void check_op(const Op& op, const CheckOptions& options,
               const std::function<void(const Check&, const CheckResult&)>& report);
 
-// One check of `op` by choice: below(n) picks each of its sample, dtype and layout. No finite
-// differences, which would take too long where many are drawn.
+// One value check and one gradient check of `op`: below(n) picks the sample, the float dtype and
+// the layout. Without finite differences, which take too long for a fuzzer.
 void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& below,
                  const std::function<void(const Check&, const CheckResult&)>& report);
 

@@ -1,4 +1,4 @@
-#include <optional>
+#include <cmath>
 #include <tuple>
 
 #include "op_database/loops.h"
@@ -16,36 +16,48 @@ Tensor filled(const Shape& shape, double value) {
   return from_data(Doubles(static_cast<std::size_t>(count_of(shape)), value), shape);
 }
 
-// A function of a shape alone; without a value it has no reference.
-std::vector<Sample> shape_samples(const std::function<Tensor(const Shape&)>& make,
-                                  std::optional<double> value, const std::vector<Shape>& list) {
+// The input of a function that takes none: its dtype is the one asked for.
+Tensors dtype_alone() { return {sample_uniform({}, 1, 2, 1)}; }
+
+// A value for every dtype.
+double value_for(DType dtype) {
+  return is_floating_point(dtype) ? -2.5 : dtype == bool_ ? 1 : is_signed_integer(dtype) ? -3 : 3;
+}
+Scalar scalar_for(DType dtype) {
+  if (is_floating_point(dtype)) return -2.5;
+  return static_cast<std::int64_t>(value_for(dtype));
+}
+
+// A function of a shape and a dtype whose elements all have the same value.
+std::vector<Sample> shape_samples(const std::function<Tensor(const Shape&, DType)>& make,
+                                  const std::function<double(DType)>& value) {
   std::vector<Sample> samples;
-  for (const Shape& shape : list) {
-    const auto reference = [=](const Tensors&) { return filled(shape, *value); };
+  for (const Shape& shape : shapes()) {
     samples.push_back(sample_of(
-        to_string(shape), {}, [=](const Tensors&) { return make(shape); },
-        value ? Function(reference) : nullptr));
+        to_string(shape), dtype_alone(),
+        [=](const Tensors& in) { return make(shape, in[0].dtype()); },
+        [=](const Tensors& in) { return filled(shape, value(in[0].dtype())); }));
   }
   return samples;
 }
 
 std::vector<Sample> like_samples(const std::function<Tensor(const Tensor&)>& make,
-                                 std::optional<double> value) {
+                                 const std::function<double(DType)>& value) {
   std::vector<Sample> samples;
   for (const Shape& shape : shapes()) {
-    const auto reference = [=](const Tensors&) { return filled(shape, *value); };
     samples.push_back(sample_of(
         to_string(shape), {sample_uniform(shape, -1, 1, 1)},
-        [=](const Tensors& in) { return make(in[0]); }, value ? Function(reference) : nullptr));
+        [=](const Tensors& in) { return make(in[0]); },
+        [=](const Tensors& in) { return filled(shape, value(in[0].dtype())); }));
   }
   return samples;
 }
 
-// A call without inputs against a list of numbers.
-Sample fixed_sample(std::string label, std::function<Tensor()> make, Doubles expected,
+// A call for a dtype against a list of numbers.
+Sample fixed_sample(std::string label, std::function<Tensor(DType)> make, Doubles expected,
                     const Shape& shape) {
   return sample_of(
-      std::move(label), {}, [make](const Tensors&) { return make(); },
+      std::move(label), dtype_alone(), [make](const Tensors& in) { return make(in[0].dtype()); },
       [expected, shape](const Tensors&) { return from_data(expected, shape); });
 }
 
@@ -59,7 +71,14 @@ std::vector<Sample> arange_samples() {
     const auto count = static_cast<std::int64_t>(expected.size());
     samples.push_back(fixed_sample(
         std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step),
-        [=] { return arange(start, stop, step, float64); }, expected, {count}));
+        [=](DType dtype) {
+          if (is_floating_point(dtype)) return arange(start, stop, step, dtype);
+          const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
+          return arange(whole(start), whole(stop), whole(step), dtype);
+        },
+        expected, {count}));
+    // An unsigned dtype has no −3, an integer none of the halves.
+    samples.back().floats_only = start < 0 || step < 0 || step != std::floor(step);
   };
   add_range(0, 17, 1);
   add_range(2, 9, 2.5);
@@ -67,7 +86,12 @@ std::vector<Sample> arange_samples() {
   add_range(1, 1, 1);
   add_range(0, 5, 0.125);
   samples.push_back(
-      fixed_sample("of integers", [] { return arange(4).to(float64); }, {0, 1, 2, 3}, {4}));
+      fixed_sample("4", [](DType dtype) { return arange(4, dtype); }, {0, 1, 2, 3}, {4}));
+  samples.push_back(sample_of(
+      "of integers, no dtype", {}, [](const Tensors&) { return arange(4); },
+      [](const Tensors&) {
+        return from_data(std::vector<std::int64_t>{0, 1, 2, 3});
+      }));
   return samples;
 }
 
@@ -75,15 +99,22 @@ std::vector<Sample> linspace_samples() {
   std::vector<Sample> samples;
   for (const auto& [count, endpoint] :
        std::vector<std::pair<int, bool>>{{5, true}, {33, true}, {4, false}, {1, true}, {0, true}}) {
-    Doubles expected;
-    for (int i = 0; i < count; ++i) {
-      const int intervals = endpoint ? count - 1 : count;
-      expected.push_back(intervals > 0 ? -1 + 4.0 * i / intervals : -1);
-    }
-    samples.push_back(fixed_sample(
-        "-1 to 3 in " + std::to_string(count) + (endpoint ? "" : ", without the end"),
-        [count = count, endpoint = endpoint] { return linspace(-1, 3, count, float64, endpoint); },
-        expected, {count}));
+    // Integers drop the fraction.
+    const auto reference = [count = count, endpoint = endpoint](const Tensors& in) {
+      Doubles expected;
+      for (int i = 0; i < count; ++i) {
+        const int intervals = endpoint ? count - 1 : count;
+        const double value = intervals > 0 ? 1 + 5.0 * i / intervals : 1;
+        expected.push_back(is_floating_point(in[0].dtype()) ? value : std::trunc(value));
+      }
+      return from_data(expected);
+    };
+    samples.push_back(sample_of(
+        "1 to 6 in " + std::to_string(count) + (endpoint ? "" : ", without the end"), dtype_alone(),
+        [count = count, endpoint = endpoint](const Tensors& in) {
+          return linspace(1, 6, count, in[0].dtype(), endpoint);
+        },
+        reference));
   }
   return samples;
 }
@@ -98,9 +129,8 @@ std::vector<Sample> eye_samples() {
     }
     samples.push_back(fixed_sample(std::to_string(rows) + " by " + std::to_string(columns) +
                                        ", diagonal " + std::to_string(diagonal),
-                                   [rows = rows, columns = columns, diagonal = diagonal] {
-                                     return eye(rows, columns, diagonal, float64);
-                                   },
+                                   [rows = rows, columns = columns, diagonal = diagonal](
+                                       DType dtype) { return eye(rows, columns, diagonal, dtype); },
                                    expected, {rows, columns}));
   }
   return samples;
@@ -168,125 +198,64 @@ std::vector<Sample> meshgrid_samples() {
   return samples;
 }
 
-void add_deterministic(std::vector<Op>& ops) {
+}  // namespace
+
+void add_creation(std::vector<Op>& ops) {
   const auto add_op = [&](std::string name, std::string formula, DTypes dtypes,
                           std::function<std::vector<Sample>()> samples, std::string gradient = "",
                           std::vector<std::string> backward = {}) {
     ops.push_back({std::move(name), "creation", std::move(formula), std::move(gradient),
                    std::move(backward), dtypes, std::move(samples)});
   };
-  const auto of_shape = [](const std::function<Tensor(const Shape&)>& make,
-                           std::optional<double> value) {
-    return [=] { return shape_samples(make, value, shapes()); };
+  const auto always = [](double value) { return [=](DType) { return value; }; };
+  const auto of_shape = [](const std::function<Tensor(const Shape&, DType)>& make,
+                           const std::function<double(DType)>& value) {
+    return [=] { return shape_samples(make, value); };
   };
   const auto of_like = [](const std::function<Tensor(const Tensor&)>& make,
-                          std::optional<double> value) {
+                          const std::function<double(DType)>& value) {
     return [=] { return like_samples(make, value); };
   };
+  // Undefined contents have no reference; that all of the memory can be written has.
   add_op("empty", "any contents", DTypes::all,
-         of_shape([](const Shape& shape) { return empty(shape, float64); }, {}));
-  add_op("zeros", "0", DTypes::all,
-         of_shape([](const Shape& shape) { return zeros(shape, float64); }, 0));
-  add_op("ones", "1", DTypes::all,
-         of_shape([](const Shape& shape) { return ones(shape, float64); }, 1));
+         of_shape([](const Shape& shape,
+                     DType dtype) { return empty(shape, dtype).fill(scalar_for(dtype)); },
+                  value_for));
+  add_op("zeros", "0", DTypes::all, of_shape(zeros, always(0)));
+  add_op("ones", "1", DTypes::all, of_shape(ones, always(1)));
   add_op("full", "the value", DTypes::all,
-         of_shape([](const Shape& shape) { return full(shape, -2.5, float64); }, -2.5));
-  add_op("constant", "the value", DTypes::floats,
-         of_shape([](const Shape& shape) { return constant(shape, 0.1, float64); }, 0.1));
+         of_shape(
+             [](const Shape& shape, DType dtype) { return full(shape, scalar_for(dtype), dtype); },
+             value_for));
+  add_op("constant", "the value", DTypes::all,
+         of_shape([](const Shape& shape,
+                     DType dtype) { return constant(shape, value_for(dtype), dtype); },
+                  value_for));
   add_op("scalar", "a 0-d tensor of the value", DTypes::all, [] {
-    return std::vector<Sample>{fixed_sample("", [] { return scalar(1.5); }, {1.5}, {})};
+    Sample sample = sample_of(
+        "", dtype_alone(),
+        [](const Tensors& in) { return scalar(scalar_for(in[0].dtype()), in[0].dtype()); },
+        [](const Tensors& in) { return filled({}, value_for(in[0].dtype())); });
+    return std::vector<Sample>{std::move(sample)};
   });
   add_op("empty_like", "any contents in the shape of x", DTypes::all,
-         of_like([](const Tensor& x) { return empty_like(x); }, {}));
+         of_like([](const Tensor& x) { return empty_like(x).fill(scalar_for(x.dtype())); },
+                 value_for));
   add_op("zeros_like", "0 in the shape of x", DTypes::all,
-         of_like([](const Tensor& x) { return zeros_like(x); }, 0));
+         of_like([](const Tensor& x) { return zeros_like(x); }, always(0)));
   add_op("ones_like", "1 in the shape of x", DTypes::all,
-         of_like([](const Tensor& x) { return ones_like(x); }, 1));
-  add_op("full_like", "the value in the shape of x", DTypes::numbers,
-         of_like([](const Tensor& x) { return full_like(x, 3); }, 3));
+         of_like([](const Tensor& x) { return ones_like(x); }, always(1)));
+  add_op("full_like", "the value in the shape of x", DTypes::all,
+         of_like([](const Tensor& x) { return full_like(x, scalar_for(x.dtype())); }, value_for));
   add_op("arange", "start + i · step below stop", DTypes::numbers, arange_samples);
-  add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::floats, linspace_samples);
+  add_op("linspace", "start + i · (stop − start) / (count − 1)", DTypes::all, linspace_samples);
   add_op("eye", "1 on a diagonal, else 0", DTypes::all, eye_samples);
-  add_op("tril", "x on and below a diagonal, else 0", DTypes::numbers,
+  add_op("tril", "x on and below a diagonal, else 0", DTypes::all,
          [] { return triangle_samples(tril, true); }, "tril of g", {"tril"});
-  add_op("triu", "x on and above a diagonal, else 0", DTypes::numbers,
+  add_op("triu", "x on and above a diagonal, else 0", DTypes::all,
          [] { return triangle_samples(triu, false); }, "triu of g", {"triu"});
   add_op("meshgrid", "each vector repeated along the axes of the others", DTypes::all,
          meshgrid_samples, "g summed over the axes of the others", {"broadcast_to_backward"});
-}
-
-// Drawn from a generator of its own seed, so that every call gives the same.
-void add_random(std::vector<Op>& ops) {
-  const auto add_op = [&](std::string name, std::string family, std::string formula,
-                          std::function<Tensor(const Shape&, Generator&)> make,
-                          std::vector<Shape> list) {
-    ops.push_back(
-        {std::move(name), std::move(family), std::move(formula), "", {}, DTypes::floats, [=] {
-           return shape_samples(
-               [=](const Shape& shape) {
-                 Generator generator(7);
-                 return make(shape, generator);
-               },
-               {}, list);
-         }});
-  };
-  const std::string creation = "creation", initializer = "initializer";
-  const std::vector<Shape> weights{{4, 3}, {17, 33}, {4, 3, 3, 3}, {0, 3}, {8, 1, 5}};
-  add_op(
-      "rand", creation, "uniform in [0, 1)",
-      [](const Shape& shape, Generator& g) { return rand(shape, float64, g); }, shapes());
-  add_op(
-      "randn", creation, "normal, mean 0, deviation 1",
-      [](const Shape& shape, Generator& g) { return randn(shape, float64, g); }, shapes());
-  add_op(
-      "randint", creation, "an integer from low to high − 1, each as likely",
-      [](const Shape& shape, Generator& g) { return randint(-3, 9, shape, int64, g); }, shapes());
-  add_op("randperm", creation, "0 … n − 1 in random order, each order as likely",
-         [](const Shape& shape, Generator& g) { return randperm(shape[0], g); },
-         {{0}, {1}, {17}, {33}});
-  add_op(
-      "bernoulli", creation, "1 with the given probability, else 0",
-      [](const Shape& shape, Generator& g) { return bernoulli(0.3, shape, float64, g); }, shapes());
-  add_op(
-      "uniform", initializer, "uniform in [low, high)",
-      [](const Shape& shape, Generator& g) { return uniform(shape, -2, 3, float64, g); }, shapes());
-  add_op(
-      "normal", initializer, "normal of that mean and deviation",
-      [](const Shape& shape, Generator& g) { return normal(shape, 1, 0.5, float64, g); }, shapes());
-  add_op(
-      "trunc_normal", initializer, "normal, given that it falls between lower and upper",
-      [](const Shape& shape, Generator& g) { return trunc_normal(shape, 0, 1, -2, 2, float64, g); },
-      shapes());
-  add_op(
-      "xavier_uniform", initializer, "uniform in ±gain √(6 / (fan_in + fan_out))",
-      [](const Shape& shape, Generator& g) { return xavier_uniform(shape, 1, float64, g); },
-      weights);
-  add_op(
-      "xavier_normal", initializer, "normal, deviation gain √(2 / (fan_in + fan_out))",
-      [](const Shape& shape, Generator& g) { return xavier_normal(shape, 1, float64, g); },
-      weights);
-  add_op(
-      "kaiming_uniform", initializer, "uniform in ±gain √(3 / fan)",
-      [](const Shape& shape, Generator& g) {
-        return kaiming_uniform(shape, 0, FanMode::fan_in, Nonlinearity::relu, float64, g);
-      },
-      weights);
-  add_op(
-      "kaiming_normal", initializer, "normal, deviation gain / √fan",
-      [](const Shape& shape, Generator& g) {
-        return kaiming_normal(shape, 0, FanMode::fan_out, Nonlinearity::relu, float64, g);
-      },
-      weights);
-  add_op(
-      "orthogonal", initializer, "gain · Q, the Q of the QR decomposition of normal draws",
-      [](const Shape& shape, Generator& g) { return orthogonal(shape, 1, float64, g); }, weights);
-}
-
-}  // namespace
-
-void add_creation(std::vector<Op>& ops) {
-  add_deterministic(ops);
-  add_random(ops);
 }
 
 }  // namespace extensor::op_database

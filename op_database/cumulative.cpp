@@ -65,6 +65,9 @@ std::vector<Sample> cumulative_prod_samples() {
            const auto [grad_g, grad_x] = cumulative_prod_double_backward(gg[0], g[0], in[0], along);
            return Tensors{grad_g, grad_x};
          }});
+    samples.back().integer_of = [](std::size_t, double x) {
+      return x == 0 ? 0 : x < 0.8 ? -1 : x < 1.2 ? 1 : 2;
+    };
   };
   for (const auto& [shape, axis] : scan_cases()) {
     add(to_string(shape) + ", axis " + std::to_string(axis), sample_uniform(shape, 0.5, 1.5, 2),
@@ -214,21 +217,21 @@ void add_cumulative(std::vector<Op>& ops) {
                  "y[k] = Σ over i ≤ k of x[i]",
                  "Σ over j ≥ k of g[j]",
                  {"cumulative_sum_backward"},
-                 DTypes::numbers,
+                 DTypes::as_64_bits,
                  cumulative_sum_samples});
   ops.push_back({"cumulative_prod",
                  "reduction",
                  "y[k] = Π over i ≤ k of x[i]",
                  "Σ over j ≥ k of g[j] · Π over i ≤ j, i ≠ k of x[i]",
                  {"cumulative_prod_backward"},
-                 DTypes::numbers,
+                 DTypes::as_64_bits,
                  cumulative_prod_samples});
   ops.push_back({"norm",
                  "reduction",
                  "(Σ |x|^p)^(1/p); p = ±∞: the largest or smallest |x|",
                  "g · sign(x) · (|x| / y)^(p − 1)",
                  {"norm_backward"},
-                 DTypes::floats,
+                 DTypes::as_float32,
                  norm_samples});
   ops.push_back({"count_nonzero",
                  "reduction",

@@ -94,8 +94,17 @@ Tensors mapped(const Tensor& a, const Tensor& b, Function function) {
   return {from_data(values, shape)};
 }
 
+// The result of clip on integers and bool depends on the bounds: with fractional bounds it is
+// float32, with whole bounds a bool becomes int64.
+Tensors promoted(const Tensors& exact, const Tensor& x, bool whole_bounds) {
+  if (is_floating_point(x.dtype()) || (whole_bounds && x.dtype() != bool_)) return exact;
+  return {exact[0].to(whole_bounds ? int64 : float32)};
+}
+
 // ---- rows of one tensor
 // ----------------------------------------------------------------------------
+
+bool takes_bounds(const UnaryRow& row) { return row.numeric && !row.parameters.empty(); }
 
 std::vector<Sample> samples_of(const UnaryRow& row) {
   std::vector<Sample> samples;
@@ -105,8 +114,10 @@ std::vector<Sample> samples_of(const UnaryRow& row) {
     reference::Parameters parameters;
     if (!row.parameters.empty()) parameters.p = row.parameters[0];
     if (row.parameters.size() > 1) parameters.q = row.parameters[1];
-    expected = [exact = found->second, parameters](const Tensors& in) {
-      return mapped(in[0], [&](double x) { return exact(x, parameters); });
+    const bool promotes = takes_bounds(row);
+    expected = [exact = found->second, parameters, promotes](const Tensors& in) {
+      const Tensors result = mapped(in[0], [&](double x) { return exact(x, parameters); });
+      return promotes ? promoted(result, in[0], false) : result;
     };
   }
   std::string parameters;
@@ -133,6 +144,18 @@ std::vector<Sample> samples_of(const UnaryRow& row) {
   return samples;
 }
 
+// The rows are called with bounds that are no whole numbers.
+Sample whole_bounds_sample() {
+  Sample sample;
+  sample.label = "[5, 7], 1, 3";
+  sample.inputs = {sample_uniform({5, 7}, -2, 2, 9)};
+  sample.forward = [](const Tensors& in) { return Tensors{clip(in[0], 1, 3)}; };
+  sample.reference = [](const Tensors& in) {
+    return promoted(mapped(in[0], [](double x) { return x < 1 ? 1 : x > 3 ? 3 : x; }), in[0], true);
+  };
+  return sample;
+}
+
 void add_unary(std::vector<Op>& ops) {
   // A row with parameters comes twice, the second time with others than the defaults.
   std::vector<std::vector<UnaryRow>> groups;
@@ -147,9 +170,12 @@ void add_unary(std::vector<Op>& ops) {
                    .formula = "y = " + readable(row.formula),
                    .gradient = "grad x = " + readable(row.gradient),
                    .backward = {row.name + "_backward"},
-                   .dtypes = row.numeric ? DTypes::numbers : DTypes::floats,
+                   .dtypes = takes_bounds(row) ? DTypes::all
+                             : row.numeric     ? DTypes::numbers
+                                               : DTypes::as_float32,
                    .samples = [group] {
                      std::vector<Sample> samples;
+                     if (takes_bounds(group[0])) samples.push_back(whole_bounds_sample());
                      for (const UnaryRow& variant : group) {
                        for (Sample& sample : samples_of(variant)) {
                          samples.push_back(std::move(sample));
@@ -186,11 +212,30 @@ std::vector<Sample> samples_of(const BinaryRow& row) {
          .double_backward =
              [row](const Tensors& gg, const Tensors& g, const Tensors& in) {
                const DoubleGradients all = row.double_backward(gg[0], gg[1], g[0], in[0], in[1]);
-               return Tensors{all.grad_output, all.a.defined() ? all.a : zeros_like(in[0]),
-                              all.b.defined() ? all.b : zeros_like(in[1])};
+               return Tensors{all.grad_output, all.a, all.b};
              }});
+    // A divisor is not 0, an exponent of an integer not negative.
+    if (row.divides) {
+      samples.back().integer_of = [](std::size_t input, double x) {
+        const double whole = std::round(3 * x);
+        return input == 1 && whole == 0 ? 2 : whole;
+      };
+    } else if (row.name == "power") {
+      samples.back().integer_of = [](std::size_t input, double x) {
+        return input == 0 ? std::round(3 * x) - 4 : std::round(std::fabs(x));
+      };
+    }
   }
   return samples;
+}
+
+// Addition and multiplication of bool are "or" and "and"; there is no difference and no quotient.
+DTypes dtypes_of(const BinaryRow& row) {
+  if (!row.numeric) return DTypes::as_float32;
+  for (const char* name : {"add", "multiply", "maximum", "minimum"}) {
+    if (row.name == name) return DTypes::all;
+  }
+  return DTypes::numbers;
 }
 
 void add_binary(std::vector<Op>& ops) {
@@ -201,7 +246,7 @@ void add_binary(std::vector<Op>& ops) {
                    .gradient = "grad a = " + readable(row.gradient_a) +
                                ", grad b = " + readable(row.gradient_b),
                    .backward = {row.name + "_backward"},
-                   .dtypes = row.numeric ? DTypes::numbers : DTypes::floats,
+                   .dtypes = dtypes_of(row),
                    .samples = [row] { return samples_of(row); }});
   }
 }
@@ -304,13 +349,12 @@ void add_logical(std::vector<Op>& ops) {
       }
       return list;
     };
-    ops.push_back({row.name, "comparison", readable(row.formula), "", {}, DTypes::floats, samples});
+    ops.push_back({row.name, "comparison", readable(row.formula), "", {}, DTypes::all, samples});
   }
 }
 
 using BitwiseForward = std::function<Tensors(const Tensors&)>;
 
-// Integers are not floats that a check may convert: these samples are int64 whatever it does.
 std::vector<Sample> bitwise_samples(const std::string& name, bool shifts, bool unary,
                                     const BitwiseForward& forward) {
   std::vector<Sample> list;
@@ -319,10 +363,11 @@ std::vector<Sample> bitwise_samples(const std::string& name, bool shifts, bool u
   for (const auto& pair : shape_pairs()) {
     Sample sample;
     sample.label = unary ? text(pair.first) : text(pair);
-    sample.inputs = {sample_integers(pair.first, -100, 100, ++seed)};
+    sample.inputs = {sample_integers(pair.first, -100, 100, ++seed).to(float64)};
+    sample.integer_of = whole_number;
     if (!unary) {
       sample.inputs.push_back(
-          sample_integers(pair.second, shifts ? 0 : -100, shifts ? 9 : 100, ++seed));
+          sample_integers(pair.second, shifts ? 0 : -100, shifts ? 8 : 100, ++seed).to(float64));
     } else if (!(pair.first == pair.second)) {
       continue;
     }
@@ -330,10 +375,11 @@ std::vector<Sample> bitwise_samples(const std::string& name, bool shifts, bool u
     if (exact) {
       // Exact in doubles: the numbers are small.
       sample.reference = [exact](const Tensors& in) {
-        const auto on_doubles = [&](double a, double b) {
-          return exact(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
-        };
-        return Tensors{mapped(in[0], in.back(), on_doubles)[0].to(int64)};
+        const bool is_bool = in[0].dtype() == bool_;
+        return mapped(in[0], in.back(), [&](double a, double b) {
+          const auto bits = exact(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+          return static_cast<double>(is_bool ? bits & 1 : bits);
+        });
       };
     }
     list.push_back(std::move(sample));
@@ -343,14 +389,16 @@ std::vector<Sample> bitwise_samples(const std::string& name, bool shifts, bool u
 
 void add_bitwise(std::vector<Op>& ops) {
   for (const auto& row : op_registry::bitwise_rows()) {
-    ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, DTypes::all, [row] {
+    const DTypes dtypes = row.shifts ? DTypes::integers : DTypes::integers_and_bool;
+    ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, dtypes, [row] {
                      return bitwise_samples(row.name, row.shifts, false, [row](const Tensors& in) {
                        return Tensors{row.forward(in[0], in[1])};
                      });
                    }});
   }
   for (const auto& row : op_registry::bitwise_unary_rows()) {
-    ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, DTypes::all, [row] {
+    const DTypes dtypes = DTypes::integers_and_bool;
+    ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, dtypes, [row] {
                      return bitwise_samples(row.name, false, true, [row](const Tensors& in) {
                        return Tensors{row.forward(in[0])};
                      });
@@ -388,7 +436,7 @@ std::vector<Sample> fma_samples() {
     };
     sample.double_backward = [](const Tensors& gg, const Tensors& g, const Tensors& in) {
       const DoubleGradients all = fma_double_backward(gg[0], gg[1], gg[2], g[0], in[0], in[1]);
-      return Tensors{all.grad_output, all.a, all.b, zeros_like(in[2])};
+      return Tensors{all.grad_output, all.a, all.b, Tensor()};
     };
     samples.push_back(std::move(sample));
   }

@@ -1,6 +1,5 @@
-#include <array>
-
 #include "op_database/op_database.h"
+#include "op_database/random_reference.h"
 
 namespace extensor::op_database {
 
@@ -52,24 +51,6 @@ std::vector<Sample> embedding_samples() {
   return samples;
 }
 
-// Word n of Philox4x32-10 with key `seed`, stream 0, from its paper.
-std::uint32_t philox_word(std::uint64_t seed, std::uint64_t n) {
-  std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(n / 4),
-                                 static_cast<std::uint32_t>(n / 4 >> 32), 0, 0};
-  std::array<std::uint32_t, 2> key{static_cast<std::uint32_t>(seed),
-                                   static_cast<std::uint32_t>(seed >> 32)};
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t first = 0xD2511F53ull * c[0], second = 0xCD9E8D57ull * c[2];
-    c = {static_cast<std::uint32_t>(second >> 32) ^ c[1] ^ key[0],
-         static_cast<std::uint32_t>(second),
-         static_cast<std::uint32_t>(first >> 32) ^ c[3] ^ key[1],
-         static_cast<std::uint32_t>(first)};
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
-  }
-  return c[n % 4];
-}
-
 Sample dropout_sample(std::string label, const Shape& shape, double p, bool training = true) {
   constexpr std::uint64_t seed = 0x123456789abcdef, offset = 3;
   const auto run = [=](const Tensor& x) {
@@ -83,7 +64,7 @@ Sample dropout_sample(std::string label, const Shape& shape, double p, bool trai
   sample.reference = [=](const Tensors& in) {
     auto values = in[0].to(DType::float64).to_vector<double>();
     for (std::size_t i = 0; training && i < values.size(); ++i) {
-      const bool dropped = philox_word(seed, offset + i) < p * 4294967296.0;
+      const bool dropped = random_reference::word(seed, offset + i) < p * 4294967296.0;
       values[i] = dropped ? 0 : values[i] / (1 - p);
     }
     return Tensors{from_data(values, in[0].shape())};
@@ -119,7 +100,7 @@ void add_embedding_and_dropout(std::vector<Op>& ops) {
                  "weight[ids]",
                  "weight: g added to the rows ids name",
                  {"embedding_backward"},
-                 DTypes::floats,
+                 DTypes::all,
                  embedding_samples});
   ops.push_back({"dropout",
                  "layers",

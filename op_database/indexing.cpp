@@ -200,7 +200,9 @@ std::vector<Sample> index_add_samples() {
         {drawn(entry.shape, 1), sample_integers({count}, -length, length, 7),
          drawn(entry.source, 2)},
         [entry](const Tensors& in) {
-          return Tensors{index_add(in[0], entry.axis, in[1], in[2], entry.alpha)};
+          Scalar alpha = entry.alpha;
+          if (!is_floating_point(in[0].dtype())) alpha = static_cast<std::int64_t>(entry.alpha);
+          return Tensors{index_add(in[0], entry.axis, in[1], in[2], alpha)};
         },
         [entry](const Tensors& in) {
           PlainArray result(in[0]);
@@ -217,6 +219,7 @@ std::vector<Sample> index_add_samples() {
               index_add_backward(g[0], entry.axis, in[1], entry.alpha);
           return Tensors{grad_x, Tensor(), grad_source};
         }));
+    samples.back().floats_only = entry.alpha < 0;  // a fraction, too
   }
   return samples;
 }
@@ -336,7 +339,7 @@ std::vector<Sample> one_hot_samples() {
        {std::pair<Shape, std::int64_t>{{6}, 5}, {{2, 3}, 17}, {{}, 3}, {{0}, 4}}) {
     const std::int64_t count = classes;
     samples.push_back({to_string(shape) + ", " + std::to_string(count) + " classes",
-                       {sample_integers(shape, 0, count, 8)},
+                       {sample_integers(shape, 0, count, 8).to(DType::float64)},
                        [count](const Tensors& in) { return Tensors{one_hot(in[0], count)}; },
                        [count](const Tensors& in) {
                          const PlainArray index(in[0]);
@@ -350,6 +353,7 @@ std::vector<Sample> one_hot_samples() {
                        },
                        nullptr,
                        nullptr});
+    samples.back().integer_of = whole_number;
   }
   return samples;
 }
@@ -373,10 +377,10 @@ void add_indexing(std::vector<Op>& ops) {
       "of x: g, 0 where it was overwritten; of source: g at the indices, 0 where overwritten",
       {"scatter_backward"}, DTypes::all, [] { return scatter_samples_of(false); });
   add("scatter_add", "x with source[…, j, …] added at y[…, indices[…, j, …], …]",
-      "of x: g; of source: g at the indices", {"scatter_add_backward"}, DTypes::numbers,
+      "of x: g; of source: g at the indices", {"scatter_add_backward"}, DTypes::all,
       [] { return scatter_samples_of(true); });
   add("index_add", "x with α · source[…, j, …] added at y[…, indices[j], …]",
-      "of x: g; of source: α · g at the indices", {"index_add_backward"}, DTypes::floats,
+      "of x: g; of source: α · g at the indices", {"index_add_backward"}, DTypes::all,
       index_add_samples);
   add("masked_select", "the elements, or rows, where mask is true",
       "g where mask is true, 0 elsewhere", {"masked_select_backward"}, DTypes::all,
@@ -385,7 +389,7 @@ void add_indexing(std::vector<Op>& ops) {
       {"masked_fill_backward"}, DTypes::all, masked_fill_samples);
   add("nonzero", "the positions of the elements that are not 0", "", {}, DTypes::all,
       nonzero_samples);
-  add("one_hot", "1 at the index, 0 elsewhere", "", {}, DTypes::floats, one_hot_samples);
+  add("one_hot", "1 at the index, 0 elsewhere", "", {}, DTypes::integers, one_hot_samples);
 }
 
 }  // namespace extensor::op_database

@@ -54,6 +54,7 @@ inline Shape drawn_shape(Layout layout, const Shape& shape) {
 inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape) {
   if (!is_distinct(layout, shape)) return drawn.clone();
   const auto trap = [](Tensor memory) {
+    if (memory.dtype() == DType::bool_) return memory.fill(true);
     return is_floating_point(memory.dtype()) ? memory.fill(__builtin_nan("")) : memory.fill(77);
   };
   switch (layout) {

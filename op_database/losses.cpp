@@ -49,6 +49,8 @@ struct Elementwise {
   std::function<LossSecondGradients(const Tensor& a, const Tensor& b, const Tensor& g,
                                     const Tensor& x, const Tensor& y, Reduction)>
       double_backward = {};
+  // Inputs that are probabilities: 0 or 1 in an integer dtype.
+  bool x_is_probability = false, y_is_probability = false;
 };
 
 Sample elementwise_sample(const Elementwise& loss, const Shape& shape, Reduction reduction) {
@@ -56,6 +58,10 @@ Sample elementwise_sample(const Elementwise& loss, const Shape& shape, Reduction
   sample.label =
       text(shape) + ", " + text(reduction) + (loss.label.empty() ? "" : ", ") + loss.label;
   sample.inputs = {loss.draw_x(shape, 1 + shape.size()), loss.draw_y(shape, 11 + shape.size())};
+  sample.integer_of = [=](std::size_t input, double x) {
+    const bool probability = input == 0 ? loss.x_is_probability : loss.y_is_probability;
+    return probability ? (x > 0.5 ? 1 : 0) : std::round(3 * x);
+  };
   sample.forward = [=](const Tensors& in) {
     return Tensors{loss.forward(in[0], in[1], reduction)};
   };
@@ -129,7 +135,9 @@ std::vector<Sample> binary_cross_entropy_samples() {
       between(0.08, 0.92),
       between(0.02, 0.98),
       [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-         Reduction r) { return binary_cross_entropy_double_backward(a, b, g, x, y, r); }};
+         Reduction r) { return binary_cross_entropy_double_backward(a, b, g, x, y, r); },
+      true,
+      true};
   std::vector<Sample> samples = elementwise_samples({loss});
   // Clamped: the gradient goes on inwards where the value does not, so it is not its derivative.
   Sample ends = elementwise_sample(loss, {4}, Reduction::sum);
@@ -158,7 +166,9 @@ std::vector<Sample> with_logits_samples() {
                    [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x,
                       const Tensor& y, Reduction r) {
                      return binary_cross_entropy_with_logits_double_backward(a, b, g, x, y, r);
-                   }};
+                   },
+                   false,
+                   true};
   Elementwise hard = loss;
   hard.label = "targets 0 and 1";
   hard.draw_y = [](const Shape& shape, std::uint64_t seed) {
@@ -266,7 +276,8 @@ std::vector<Sample> kl_divergence_samples() {
          },
          between(-4, -0.1), logarithms ? between(-3, -0.1) : between(0.1, 0.9),
          [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-             Reduction r) { return kl_divergence_double_backward(a, b, g, x, y, r, logarithms); }});
+             Reduction r) { return kl_divergence_double_backward(a, b, g, x, y, r, logarithms); },
+         false, !logarithms});
   }
   std::vector<Sample> samples = elementwise_samples(losses);
   Sample zero = elementwise_sample(losses[0], {3}, Reduction::none);
@@ -299,7 +310,8 @@ std::vector<Sample> focal_samples() {
          [=, a2 = alpha, c2 = gamma](const Tensor& a, const Tensor& b, const Tensor& g,
                                      const Tensor& x, const Tensor& y, Reduction r) {
            return focal_loss_double_backward(a, b, g, x, y, r, a2, c2);
-         }});
+         },
+         false, true});
   }
   return elementwise_samples(losses);
 }
@@ -409,10 +421,17 @@ Tensors with_output(const Tensors& in, const LossSecondGradients& second) {
   return gradients;
 }
 
-Sample cross_entropy_sample(const ClassCase& c) {
+Sample class_sample(const ClassCase& c) {
   Sample sample;
   sample.label = class_label(c);
   sample.inputs = class_inputs(c);
+  if (c.weighted) sample.constants = {2};
+  sample.floats_only = c.probabilities;  // integers are class indices
+  return sample;
+}
+
+Sample cross_entropy_sample(const ClassCase& c) {
+  Sample sample = class_sample(c);
   sample.forward = [=](const Tensors& in) {
     return Tensors{cross_entropy(in[0], in[1], weight_of(in), c.reduction, default_ignore_index,
                                  c.label_smoothing)};
@@ -470,9 +489,7 @@ std::vector<Sample> cross_entropy_samples() {
 }
 
 Sample nll_sample(const ClassCase& c) {
-  Sample sample;
-  sample.label = class_label(c);
-  sample.inputs = class_inputs(c);
+  Sample sample = class_sample(c);
   sample.forward = [=](const Tensors& in) {
     return Tensors{nll_loss(in[0], in[1], weight_of(in), c.reduction)};
   };
@@ -581,14 +598,9 @@ std::vector<Sample> triplet_samples() {
 
 void add_losses(std::vector<Op>& ops) {
   const auto add = [&](const char* name, const char* formula, const char* gradient,
-                       std::vector<Sample> (*samples)()) {
-    ops.push_back({name,
-                   "losses",
-                   formula,
-                   gradient,
-                   {std::string(name) + "_backward"},
-                   DTypes::floats,
-                   samples});
+                       std::vector<Sample> (*samples)(), DTypes dtypes = DTypes::as_float32) {
+    ops.push_back(
+        {name, "losses", formula, gradient, {std::string(name) + "_backward"}, dtypes, samples});
   };
   add("binary_cross_entropy", "−(y log p + (1 − y) log(1 − p)), p clamped to [1e-7, 1 − 1e-7]",
       "p: g (p − y) / (p (1 − p)); y: g (log(1 − p) − log p)", binary_cross_entropy_samples);
@@ -614,7 +626,8 @@ void add_losses(std::vector<Op>& ops) {
       nll_samples);
   add("triplet_margin_loss",
       "max(0, margin + d(anchor, positive) − d(anchor, negative)), d the p-norm of a − b + eps",
-      "±g sign(a − b) (|a − b| / d)^(p − 1) where the loss is not 0", triplet_samples);
+      "±g sign(a − b) (|a − b| / d)^(p − 1) where the loss is not 0", triplet_samples,
+      DTypes::floats);
 }
 
 }  // namespace extensor::op_database

@@ -233,7 +233,7 @@ void add_matrix(std::vector<Op>& ops) {
                    std::move(formula),
                    std::move(gradient),
                    {std::move(backward)},
-                   DTypes::numbers,
+                   DTypes::all,
                    std::move(samples)});
   };
   add_op("matmul", "c = a·b, a vector being a row on the left and a column on the right",

@@ -130,6 +130,7 @@ Sample layer_norm_sample(const Trailing& t, std::uint64_t seed) {
   Sample sample;
   sample.label = label_of(t.shape, "over " + to_string(t.normalized_shape), t.parameters);
   sample.inputs = inputs_of(t.shape, t.normalized_shape, t.parameters, seed);
+  sample.floats_only = t.parameters > 0;  // x may be an integer, a parameter may not
   sample.forward = [t](const Tensors& in) {
     return Tensors{layer_norm(in[0], t.normalized_shape, optional(in, 1), optional(in, 2), t.eps)};
   };
@@ -155,7 +156,7 @@ std::vector<Sample> layer_norm_samples() {
           layer_norm_sample({{3, 8}, {8}, 0}, 3),
           layer_norm_sample({{2, 3, 4, 5}, {4, 5}, 2}, 4),
           layer_norm_sample({{70, 4}, {4}, 2, 1e-2}, 5),
-          layer_norm_sample({{40}, {40}, 2}, 6),
+          layer_norm_sample({{40}, {40}, 2, 1e-2}, 6),
           layer_norm_sample({{0, 5}, {5}, 2}, 7),
           layer_norm_sample({{3, 0}, {0}, 2}, 8),
           layer_norm_sample({{2, 3}, {2, 3}, 2, 0.5}, 9)};
@@ -165,6 +166,7 @@ Sample rms_norm_sample(const Trailing& t, std::uint64_t seed) {
   Sample sample;
   sample.label = label_of(t.shape, "over " + to_string(t.normalized_shape), t.parameters);
   sample.inputs = inputs_of(t.shape, t.normalized_shape, t.parameters, seed);
+  sample.floats_only = t.parameters > 0;  // x may be an integer, a parameter may not
   sample.forward = [t](const Tensors& in) {
     return Tensors{rms_norm(in[0], t.normalized_shape, optional(in, 1), t.eps)};
   };
@@ -202,6 +204,7 @@ Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters
   Sample sample;
   sample.label = label_of(shape, std::to_string(groups) + " groups", parameters);
   sample.inputs = inputs_of(shape, {shape[1]}, parameters, seed);
+  sample.floats_only = parameters > 0;
   sample.forward = [=](const Tensors& in) {
     return Tensors{group_norm(in[0], groups, optional(in, 1), optional(in, 2), eps)};
   };
@@ -234,6 +237,7 @@ Sample instance_norm_sample(const Shape& shape, int parameters, double eps, std:
   Sample sample;
   sample.label = label_of(shape, "eps " + std::to_string(eps), parameters);
   sample.inputs = inputs_of(shape, {shape[1]}, parameters, seed);
+  sample.floats_only = parameters > 0;
   sample.forward = [=](const Tensors& in) {
     return Tensors{instance_norm(in[0], optional(in, 1), optional(in, 2), eps)};
   };
@@ -286,6 +290,7 @@ Sample batch_norm_sample(const Shape& shape, bool training, int parameters, doub
   Sample sample;
   sample.label = label_of(shape, training ? "training" : "running statistics", parameters);
   sample.inputs = batch_inputs(shape, parameters, seed);
+  sample.constants = {1, 2};  // outside training the statistics are read, but not differentiated
   sample.forward = [=](const Tensors& in) {
     return Tensors{batch_norm(in[0], in[1].clone(), in[2].clone(), optional(in, 3), optional(in, 4),
                               training, batch_momentum, eps)};
@@ -298,7 +303,6 @@ Sample batch_norm_sample(const Shape& shape, bool training, int parameters, doub
                                                         optional(in, 4), training, eps);
     Tensors list{gradients.x, Tensor(), Tensor(), gradients.weight, gradients.bias};
     list.resize(in.size());
-    // Outside training the statistics are read, but are not differentiated.
     return list;
   };
   sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
@@ -355,14 +359,9 @@ void add_normalization(std::vector<Op>& ops) {
   const std::string gradient =
       "grad_x = s · (g·w − mean(g·w) − x̂ · mean(g·w·x̂)), grad_w = Σ g·x̂, grad_b = Σ g";
   const auto add = [&](const char* name, const char* formula, const std::string& rule,
-                       std::vector<Sample> (*samples)()) {
-    ops.push_back({name,
-                   "normalization",
-                   formula,
-                   rule,
-                   {std::string(name) + "_backward"},
-                   DTypes::floats,
-                   samples});
+                       std::vector<Sample> (*samples)(), DTypes dtypes = DTypes::as_float32) {
+    ops.push_back(
+        {name, "normalization", formula, rule, {std::string(name) + "_backward"}, dtypes, samples});
   };
   add("layer_norm", "(x − mean) / √(variance + eps) · weight + bias over the trailing axes",
       gradient, layer_norm_samples);
@@ -373,7 +372,7 @@ void add_normalization(std::vector<Op>& ops) {
   add("instance_norm", "(x − mean) / √(variance + eps) · weight + bias over each channel", gradient,
       instance_norm_samples);
   add("batch_norm", "(x − mean) / √(variance + eps) · weight + bias over the batch",
-      gradient + "; with running statistics grad_x = s · g·w", batch_norm_samples);
+      gradient + "; with running statistics grad_x = s · g·w", batch_norm_samples, DTypes::floats);
 }
 
 }  // namespace extensor::op_database

@@ -1,6 +1,7 @@
 #include "op_database/op_database.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -33,6 +34,7 @@ const std::vector<Op>& ops() {
   static const std::vector<Op> made = [] {
     std::vector<Op> list;
     add_creation(list);
+    add_random(list);
     add_elementwise(list);
     add_reductions(list);
     add_cumulative(list);
@@ -61,6 +63,64 @@ const Op* find_op(const std::string& name) {
   const auto found = std::ranges::find(ops(), name, &Op::name);
   return found == ops().end() ? nullptr : &*found;
 }
+
+bool is_differentiable(const Sample& sample, std::size_t input) {
+  const Tensor& x = sample.inputs[input];
+  return x.defined() && is_floating_point(x.dtype()) &&
+         std::ranges::find(sample.constants, input) == sample.constants.end();
+}
+
+bool contains(DTypes dtypes, DType dtype) {
+  const bool is_float = is_floating_point(dtype), is_bool = dtype == bool_;
+  switch (dtypes) {
+    case DTypes::floats:
+      return is_float;
+    case DTypes::numbers:
+      return !is_bool;
+    case DTypes::all:
+    case DTypes::as_float32:
+    case DTypes::as_64_bits:
+      return true;
+    case DTypes::integers:
+      return !is_float && !is_bool;
+    case DTypes::integers_and_bool:
+      return !is_float;
+    case DTypes::int64_only:
+      return dtype == int64;
+  }
+  return false;
+}
+
+DType result_dtype(DTypes dtypes, DType dtype) {
+  if (is_floating_point(dtype)) return dtype;
+  if (dtypes == DTypes::as_float32) return float32;
+  if (dtypes != DTypes::as_64_bits) return dtype;
+  return is_unsigned_integer(dtype) ? uint64 : int64;
+}
+
+const char* description(DTypes dtypes) {
+  switch (dtypes) {
+    case DTypes::floats:
+      return "float16, bfloat16, float32, float64";
+    case DTypes::numbers:
+      return "floats and integers";
+    case DTypes::all:
+      return "every dtype";
+    case DTypes::as_float32:
+      return "every dtype; integers and bool give float32";
+    case DTypes::as_64_bits:
+      return "every dtype; integers and bool give int64, unsigned integers uint64";
+    case DTypes::integers:
+      return "integers";
+    case DTypes::integers_and_bool:
+      return "integers and bool";
+    case DTypes::int64_only:
+      return "int64";
+  }
+  return "";
+}
+
+double whole_number(std::size_t, double x) { return std::round(x); }
 
 Tensor sample_uniform(const Shape& shape, double lo, double hi, std::uint64_t seed) {
   std::mt19937_64 engine(seed);

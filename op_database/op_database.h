@@ -16,34 +16,63 @@ using Tensors = std::vector<Tensor>;
 
 // One way of calling an op: inputs, and the call with everything else (axes, strides …) bound.
 struct Sample {
-  std::string label;  // what sets it apart: "[4, 6], axis 1, keepdims"
-  // Dense; float64 where the op reads floats. Checks give the floats other layouts and dtypes, so
-  // the functions below take what they are given. Away from kinks and ties where there is a
-  // backward: a float may be moved by 3e-3 · max(1, |x|).
+  std::string label;  // distinguishes it from the op's other samples: "[4, 6], axis 1, keepdims"
+  // Dense; float64 where the op takes more than one dtype. The checks convert the float64 inputs
+  // to every dtype of Op::dtypes and to several layouts, so the functions below must not assume
+  // either. Samples with a backward stay away from kinks and ties: the checks move a float by up
+  // to 3e-3 · max(1, |x|).
   Tensors inputs;
   std::function<Tensors(const Tensors& inputs)> forward;
-  // The same results computed independently of the library: plain loops over doubles.
+  // The same results computed independently of the library, by plain loops over doubles. Required.
+  // The inputs are dense and in the dtype of the call. A float64 result stands for the dtype that
+  // Op::dtypes gives; a result of any other dtype is demanded as it is.
   std::function<Tensors(const Tensors& inputs)> reference;
-  // The gradients of the inputs, one each, undefined where there is none (integers, masks); null
-  // where the op has no gradient. Where the backward reads results, `saves_results` is set, and
-  // they stand behind the inputs.
+  // The gradients of the inputs, one each: defined for every floating input that is not listed in
+  // `constants`, undefined for all others. Null where the op has no gradient. With `saves_results`
+  // the results of the forward follow the inputs.
   std::function<Tensors(const Tensors& grad_outputs, const Tensors& inputs)> backward;
-  // The gradients of grad_outputs, then of the inputs, given those of backward's results (undefined
-  // where that is); null where the op is not differentiable twice or linear pieces make it 0.
+  // The gradients of grad_outputs, then of the inputs, given those of backward's results; an
+  // undefined gradient stands for 0. Null where the op is not differentiable twice.
   std::function<Tensors(const Tensors& grad_gradients, const Tensors& grad_outputs,
                         const Tensors& inputs)>
       double_backward;
   bool saves_results = false;
-  bool rows_must_differ =
-      false;  // no gradient where they are equal, as a broadcast layout has them
+  bool rows_must_differ = false;  // equal rows, as in a broadcast layout, have no gradient
+  // Floating inputs that have no gradient: class weights, running statistics.
+  std::vector<std::size_t> constants = {};
+  // The call means something else, or is refused, with integer inputs, although the op takes them.
+  bool floats_only = false;
+  // The integer that replaces element x of an input in an integer dtype (its magnitude if the
+  // dtype is unsigned). Default: 3x, rounded.
+  std::function<double(std::size_t input, double x)> integer_of = nullptr;
+  // The magnitudes that the elements of each result are made of: rounding errors are measured in
+  // them. Only for results that do not depend on the inputs' values; for all others the checks
+  // find them by varying the inputs.
+  std::function<Tensors(const Tensors& inputs)> magnitudes = nullptr;
+  // Terms of about this magnitude cancel or are rounded on the way, which varying the inputs does
+  // not show: rounding errors of results and gradients are measured in it at least.
+  double cancelling_terms = 0;
 };
 
-// Which dtypes the floating inputs of the samples may take.
+// Whether the backward has to give a gradient of this input.
+bool is_differentiable(const Sample& sample, std::size_t input);
+
+// The dtypes that an op takes, and the dtype of its results where they follow its inputs.
 enum class DTypes : std::uint8_t {
-  floats,   // float16, bfloat16, float32, float64
-  numbers,  // the floats and the integers
-  all,      // and bool
+  floats,             // float16, bfloat16, float32, float64
+  numbers,            // the floats and the integers
+  all,                // and bool
+  as_float32,         // every dtype; integers and bool give float32
+  as_64_bits,         // every dtype; integers and bool give int64, unsigned integers uint64
+  integers,           // the integers
+  integers_and_bool,  // and bool
+  int64_only,         // there is no choice
 };
+bool contains(DTypes dtypes, DType dtype);
+// The dtype of a result that follows inputs of `dtype`.
+DType result_dtype(DTypes dtypes, DType dtype);
+// For the reference page: "floats and integers".
+const char* description(DTypes dtypes);
 
 struct Op {
   std::string name;                   // of the public function
@@ -51,7 +80,7 @@ struct Op {
   std::string formula;                // what it computes, in a line of plain text or Unicode maths
   std::string gradient;               // its gradient rule in a line; empty: none
   std::vector<std::string> backward;  // the public functions that give it: {"sum_backward"}
-  DTypes dtypes = DTypes::floats;
+  DTypes dtypes = DTypes::floats;     // the checks demand every other dtype to be a DTypeError
   std::function<std::vector<Sample>()> samples;
   std::vector<std::string> aliases = {};  // other public names of the same function
 };
@@ -69,6 +98,8 @@ Tensor sample_uniform(const Shape& shape, double lo, double hi, std::uint64_t se
 Tensor sample_distinct(const Shape& shape, std::uint64_t seed);
 // int64 from lo … hi − 1.
 Tensor sample_integers(const Shape& shape, std::int64_t lo, std::int64_t hi, std::uint64_t seed);
+// The integer_of of samples whose inputs are whole numbers already.
+double whole_number(std::size_t input, double x);
 
 // ---- the families, one file each
 // -----------------------------------------------------------------
@@ -92,5 +123,6 @@ void add_attention(std::vector<Op>& ops);
 void add_recurrent(std::vector<Op>& ops);
 void add_optimizer_steps(std::vector<Op>& ops);
 void add_creation(std::vector<Op>& ops);
+void add_random(std::vector<Op>& ops);
 
 }  // namespace extensor::op_database

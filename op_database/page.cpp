@@ -11,18 +11,6 @@ namespace extensor::op_database {
 
 namespace {
 
-const char* described(DTypes dtypes) {
-  switch (dtypes) {
-    case DTypes::floats:
-      return "float16, bfloat16, float32, float64";
-    case DTypes::numbers:
-      return "floats and integers";
-    case DTypes::all:
-      return "every dtype";
-  }
-  return "";
-}
-
 // As the headers declare it, each overload a line.
 std::vector<std::string> signatures_of(const std::string& function) {
   std::vector<std::string> lines = row_signatures(function);
@@ -51,9 +39,11 @@ void write_op(std::ostringstream& page, const Op& op) {
       page << (i == 0 ? "`" : ", `") << op.aliases[i] << "`";
     page << ".\n\n";
   }
-  page << "Dtypes: " << described(op.dtypes);
+  page << "Dtypes: " << description(op.dtypes);
   if (!op.backward.empty() && op.dtypes != DTypes::floats) page << "; gradients of floats only";
-  page << ".\n\n";
+  page << ".
+
+";
 }
 
 std::string anchor(const std::string& heading) {

@@ -143,6 +143,12 @@ std::vector<Sample> prod_samples() {
           return prod_double_backward(gg, g, x, 1);
         });
   }
+  // So small that no product of theirs leaves the integers that a double counts exactly.
+  for (Sample& sample : samples) {
+    sample.integer_of = [](std::size_t, double x) {
+      return x == 0 ? 0 : std::fabs(x) < 0.8 ? -1 : std::fabs(x) < 1.2 ? 1 : 2;
+    };
+  }
   return samples;
 }
 
@@ -268,7 +274,7 @@ void add_reductions(std::vector<Op>& ops) {
                  "Σ x over the axes",
                  "g, repeated along them",
                  {"sum_backward"},
-                 DTypes::numbers,
+                 DTypes::as_64_bits,
                  [] {
                    return linear_samples(all_cases(), sum, total,
                                          [](const Tensor& g, const Tensor& x, const Axes& axes) {
@@ -281,7 +287,7 @@ void add_reductions(std::vector<Op>& ops) {
        "Σ x / n over the axes",
        "g / n, repeated along them",
        {"mean_backward"},
-       DTypes::floats,
+       DTypes::as_float32,
        [] {
          return linear_samples(
              usual_cases(), mean,
@@ -295,7 +301,7 @@ void add_reductions(std::vector<Op>& ops) {
                  "the largest of x over the axes",
                  "g at the largest, shared equally by ties",
                  {"max_reduce_backward"},
-                 DTypes::numbers,
+                 DTypes::all,
                  [distinct] {
                    return reduce_samples(
                        usual_cases(), distinct, max_reduce,
@@ -307,7 +313,7 @@ void add_reductions(std::vector<Op>& ops) {
                  "the smallest of x over the axes",
                  "g at the smallest, shared equally by ties",
                  {"min_reduce_backward"},
-                 DTypes::numbers,
+                 DTypes::all,
                  [distinct] {
                    return reduce_samples(
                        usual_cases(), distinct, min_reduce,
@@ -319,21 +325,21 @@ void add_reductions(std::vector<Op>& ops) {
                  "Π x over the axes",
                  "g times the product of the others",
                  {"prod_backward"},
-                 DTypes::numbers,
+                 DTypes::as_64_bits,
                  prod_samples});
   ops.push_back({"var",
                  family,
                  "Σ (x − mean)² / (n − correction) over the axes",
                  "g · 2 (x − mean) / (n − correction)",
                  {"var_backward"},
-                 DTypes::floats,
+                 DTypes::as_float32,
                  var_samples});
   ops.push_back({"std",
                  family,
                  "√var",
                  "g (x − mean) / ((n − correction) · std)",
                  {"std_backward"},
-                 DTypes::floats,
+                 DTypes::as_float32,
                  [] {
                    auto samples = std_samples();
                    for (Sample& sample : samples) sample.rows_must_differ = true;
@@ -354,21 +360,21 @@ void add_reductions(std::vector<Op>& ops) {
                  "the position of the first largest x along the axis",
                  "",
                  {},
-                 DTypes::numbers,
+                 DTypes::all,
                  [] { return position_samples(argmax, true); }});
   ops.push_back({"argmin",
                  family,
                  "the position of the first smallest x along the axis",
                  "",
                  {},
-                 DTypes::numbers,
+                 DTypes::all,
                  [] { return position_samples(argmin, false); }});
   ops.push_back({"logsumexp",
                  family,
                  "log Σ exp(x) over the axes",
                  "g · softmax(x)",
                  {"logsumexp_backward"},
-                 DTypes::floats,
+                 DTypes::as_float32,
                  logsumexp_samples});
 }
 

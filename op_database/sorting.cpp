@@ -218,6 +218,8 @@ std::vector<Sample> searchsorted_samples() {
            },
            nullptr,
            nullptr});
+      // From −4 up: the magnitudes of negative numbers would be in the wrong order.
+      samples.back().integer_of = [](std::size_t, double x) { return x + 4; };
     }
   }
   return samples;
@@ -273,9 +275,9 @@ std::vector<Sample> unique_samples(bool all) {
 void add_sorting(std::vector<Op>& ops) {
   const auto add = [&](const char* name, const char* formula, const char* gradient,
                        std::vector<std::string> backward,
-                       std::function<std::vector<Sample>()> samples, DTypes dtypes = DTypes::all) {
+                       std::function<std::vector<Sample>()> samples) {
     ops.push_back(
-        {name, "sorting", formula, gradient, std::move(backward), dtypes, std::move(samples)});
+        {name, "sorting", formula, gradient, std::move(backward), DTypes::all, std::move(samples)});
   };
   add("sort", "the elements along an axis in order, NaN last", "g put back where they came from",
       {"sort_backward"}, sort_samples);
@@ -285,8 +287,7 @@ void add_sorting(std::vector<Op>& ops) {
       sort_with_indices_samples);
   add("topk", "the k largest or smallest along an axis, and their positions",
       "g put back where they came from, 0 elsewhere", {"topk_backward"}, topk_samples);
-  add("searchsorted", "where values would go into a sorted row", "", {}, searchsorted_samples,
-      DTypes::numbers);  // a sorted row is not sorted as bool
+  add("searchsorted", "where values would go into a sorted row", "", {}, searchsorted_samples);
   add("unique", "each value once, ascending", "", {}, [] { return unique_samples(false); });
   add("unique_all", "each value once, its first position, who has it and how often it is there", "",
       {}, [] { return unique_samples(true); });

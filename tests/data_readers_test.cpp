@@ -164,7 +164,7 @@ TEST(Mnist, RefusesFilesThatDoNotFitTogether) {
 // Counts and sums that Python's gzip and struct give.
 TEST(Mnist, IsTheRealOne) {
   const std::filesystem::path directory = test_support::data_directory("mnist");
-  if (directory.empty()) GTEST_SKIP() << "no MNIST here: set EXTENSOR_DATA";
+  if (directory.empty()) GTEST_SKIP() << test_support::missing_data;
   const data::ImageSplits splits = data::load_mnist(directory);
   const auto expect = [](const data::LabelledImages& set, std::int64_t count, std::int64_t total,
                          std::uint32_t crc, const Labels& by_class) {

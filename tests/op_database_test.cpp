@@ -1,6 +1,7 @@
 // Every op of the database on every sample, dtype and layout: values against independent
 // references, gradients against finite differences, second gradients against differences of the
-// first. And the database against the public headers: nothing may be missing.
+// first, dtypes that are not listed against a DTypeError. And the database against the public
+// headers: nothing may be missing. op_check_test shows that these checks can fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +12,17 @@
 #include "op_database/check.h"
 #include "op_database/header_texts.h"
 #include "op_database/page.h"
+#include "op_database/variants.h"
 
 namespace extensor::op_database {
 namespace {
+
+using layouts::Layout;
+
+// A dtype that the op takes.
+const DType* first_dtype(const Op& op) {
+  return std::ranges::find_if(every_dtype, [&](DType dtype) { return contains(op.dtypes, dtype); });
+}
 
 class OpDatabase : public ::testing::TestWithParam<std::string> {};
 
@@ -36,12 +45,44 @@ TEST_P(OpDatabase, SaysWhatThePageNeeds) {
   EXPECT_EQ(op.backward.empty(), op.gradient.empty()) << "a gradient has a rule, and a function";
 }
 
-// A differentiable op has a gradient check.
+// A differentiable op has a gradient check, no other op has one.
 TEST_P(OpDatabase, ChecksItsGradient) {
   const Op& op = *find_op(GetParam());
-  if (op.backward.empty()) return;
-  EXPECT_TRUE(std::ranges::any_of(
-      op.samples(), [](const Sample& sample) { return static_cast<bool>(sample.backward); }));
+  EXPECT_EQ(!op.backward.empty(), std::ranges::any_of(op.samples(), [](const Sample& sample) {
+    return static_cast<bool>(sample.backward);
+  }));
+}
+
+// Every listed dtype runs on a sample that has elements, every other dtype is refused, whatever
+// samples leave out.
+TEST_P(OpDatabase, ChecksEveryDtype) {
+  const Op& op = *find_op(GetParam());
+  std::set<DType> run, refused;
+  for (const Sample& sample : op.samples()) {
+    EXPECT_TRUE(static_cast<bool>(sample.reference)) << sample.label << " has no reference";
+    for (std::size_t constant : sample.constants) {
+      EXPECT_LT(constant, sample.inputs.size()) << sample.label;
+    }
+    if (op.dtypes == DTypes::int64_only) run.insert(int64);  // there is no choice to be made
+    if (!has_dtypes(sample)) continue;
+    const Tensors results = sample.forward(arranged(sample, *first_dtype(op), Layout::contiguous));
+    const bool is_empty =
+        std::ranges::all_of(results, [](const Tensor& y) { return y.numel() == 0; });
+    for (DType dtype : every_dtype) {
+      if (!contains(op.dtypes, dtype)) refused.insert(dtype);
+      if (contains(op.dtypes, dtype) && !is_empty &&
+          (is_floating_point(dtype) || !sample.floats_only)) {
+        run.insert(dtype);
+      }
+    }
+  }
+  for (DType dtype : every_dtype) {
+    if (contains(op.dtypes, dtype)) {
+      EXPECT_TRUE(run.contains(dtype)) << extensor::name(dtype) << " is listed, but never run";
+    } else if (op.dtypes != DTypes::int64_only) {
+      EXPECT_TRUE(refused.contains(dtype)) << extensor::name(dtype) << " is never tried";
+    }
+  }
 }
 
 std::vector<std::string> op_names() {
@@ -69,7 +110,6 @@ const std::set<std::string> not_ops = {
     "from_bytes",
     "from_data",
     "from_external",
-    "scalar",
     "broadcast_shapes",
     "are_shapes_broadcastable",
     "compute_broadcast_strides",

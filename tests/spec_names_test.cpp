@@ -1,9 +1,14 @@
 // Every name of the specification's list of operations, called once: the families in its order, the
 // names of a family in its order, aliases and backwards beside their primary names. A name that is
-// missing or changes its arguments does not compile.
+// missing or changes its arguments does not compile. The calls look at shapes alone and cover no
+// values: that every name is in the op database, whose values op_database_test checks, is the last
+// test.
 #include <gtest/gtest.h>
 
-#include "extensor/extensor.h"
+#include <algorithm>
+#include <sstream>
+
+#include "op_database/op_database.h"
 
 namespace {
 
@@ -350,6 +355,56 @@ TEST(SpecNames, OptimizerSteps) {
   EXPECT_EQ(clip_grad_norm(gradients, 1), 2);
   clip_grad_value(gradients, 0.25);
   EXPECT_EQ(gradients[0].to_vector<double>(), std::vector<double>(4, 0.25));
+}
+
+// The primary names and the aliases of the list, backwards left out.
+constexpr const char* names = R"(
+zeros ones full empty arange eye linspace zeros_like ones_like full_like empty_like tril triu meshgrid
+rand randn randint randperm bernoulli
+add subtract multiply divide floor_divide modulo remainder power pow negative positive abs reciprocal
+square maximum minimum fma
+broadcast_to matmul transpose permute_dims matrix_transpose dot outer inner tensordot einsum vecdot
+sum mean max_reduce max min_reduce min prod var std all any argmax argmin count_nonzero logsumexp norm
+cumulative_sum cumulative_prod
+sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh
+tanh asinh acosh atanh erf ceil floor round trunc clip hypot copysign logaddexp
+logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_invert
+bitwise_left_shift bitwise_right_shift
+equal not_equal less less_equal greater greater_equal isnan isinf isfinite isclose allclose
+reshape squeeze unsqueeze expand_dims flatten ravel concatenate concat stack split unstack tile repeat
+flip roll moveaxis pad
+take take_along_axis gather scatter index_add where nonzero masked_fill one_hot sort argsort topk
+searchsorted unique
+relu leaky_relu prelu sigmoid softmax log_softmax gelu elu selu silu mish softplus hard_sigmoid
+hard_swish hard_tanh relu6 glu
+xavier_uniform xavier_normal kaiming_uniform kaiming_normal uniform normal trunc_normal constant
+orthogonal
+binary_cross_entropy binary_cross_entropy_with_logits mean_squared_error cross_entropy nll_loss l1_loss
+smooth_l1_loss huber_loss hinge_loss kl_divergence focal_loss triplet_margin_loss
+linear conv1d conv2d conv_transpose2d max_pool2d avg_pool2d adaptive_avg_pool2d batch_norm layer_norm
+rms_norm group_norm instance_norm dropout embedding scaled_dot_product_attention
+sgd_step adam_step adamw_step rmsprop_step adagrad_step clip_grad_norm clip_grad_value
+)";
+
+TEST(SpecNames, AreInTheOpDatabaseWithReferences) {
+  const auto op_of = [](const std::string& name) -> const op_database::Op* {
+    for (const op_database::Op& op : op_database::ops()) {
+      if (op.name == name || std::ranges::find(op.aliases, name) != op.aliases.end()) return &op;
+    }
+    return nullptr;
+  };
+  std::istringstream list(names);
+  int count = 0;
+  for (std::string name; list >> name; ++count) {
+    const op_database::Op* op = op_of(name);
+    ASSERT_NE(op, nullptr) << name << " is not in the op database";
+    const auto samples = op->samples();
+    EXPECT_FALSE(samples.empty()) << name;
+    for (const op_database::Sample& sample : samples) {
+      EXPECT_TRUE(static_cast<bool>(sample.reference)) << name << " " << sample.label;
+    }
+  }
+  EXPECT_GT(count, 180);
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ Tensor arange(const Scalar& stop, std::optional<DType> dtype) { return arange(0,
 
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
               std::optional<DType> dtype) {
+  if (dtype == DType::bool_) throw DTypeError("arange: dtype is bool, must be a number's");
   const bool real = start.is_floating() || stop.is_floating() || step.is_floating();
   if (real) {
     return arange_reals(start.as_double(), stop.as_double(), step.as_double(),

@@ -127,13 +127,22 @@ Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b
 
 namespace {
 
+// grad_output in the dtype that the gradient of `operand` is accumulated in. Where the operand's
+// batches were broadcast, the products are summed after the multiplication: a half stays wide until
+// then, so that it is rounded once.
+Tensor accumulated(const Tensor& g, const Product& product, const Tensor& operand) {
+  Shape own = operand.shape();
+  own.resize(own.size() - 2);
+  return own == product.batch ? g : g.to(ops::compute_dtype(g.dtype()));
+}
+
 // c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast.
 Tensor matmul_gradient_a(const Tensor& g, const Product& product, const Tensor& a) {
-  const Tensor full = matmul(g, matrix_transpose(product.b));
+  const Tensor full = matmul(accumulated(g, product, product.a), matrix_transpose(product.b));
   return reduce_broadcast_dims(full, product.a.shape()).reshape(a.shape()).to(a.dtype());
 }
 Tensor matmul_gradient_b(const Tensor& g, const Product& product, const Tensor& b) {
-  const Tensor full = matmul(matrix_transpose(product.a), g);
+  const Tensor full = matmul(matrix_transpose(product.a), accumulated(g, product, product.b));
   return reduce_broadcast_dims(full, product.b.shape()).reshape(b.shape()).to(b.dtype());
 }
 

@@ -412,12 +412,11 @@ Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind
 
 Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
   const Frame frame("pad", x.shape(), widths, mode);
-  // The other modes are made of take.
-  if (mode == PadMode::constant && detail::records(x)) {
+  if (detail::records(x)) {
     return detail::recorded_linear(
         "pad", [&] { return pad(x, widths, mode, value); },
-        [shape = x.shape(), widths](const Tensor& g) {
-          return pad_backward(g, shape, widths, PadMode::constant);
+        [shape = x.shape(), widths, mode](const Tensor& g) {
+          return pad_backward(g, shape, widths, mode);
         },
         x);
   }

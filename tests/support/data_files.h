@@ -22,15 +22,19 @@ inline extensor::io::MemorySource source_of(const std::string& label, const std:
   return {label, std::as_bytes(std::span(file))};
 }
 
-// Where real data is, empty where there is none.
+// A directory of real data below $EXTENSOR_TEST_DATA, which holds mnist/ and text/; empty where the
+// variable is not set. A test that gets none skips with missing_data.
 inline std::filesystem::path data_directory(const std::string& name) {
-  const char* given = std::getenv("EXTENSOR_DATA");
-  const std::filesystem::path path =
-      std::filesystem::path(given != nullptr ? given : EXTENSOR_DOCS_DIR "/../../shared/data") /
-      name;
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ? path : std::filesystem::path();
+  const char* given = std::getenv("EXTENSOR_TEST_DATA");
+  if (given == nullptr || *given == '\0') return {};
+  const std::filesystem::path path = std::filesystem::path(given) / name;
+  if (!std::filesystem::is_directory(path)) {
+    throw std::runtime_error("EXTENSOR_TEST_DATA: no directory " + path.string());
+  }
+  return path;
 }
+inline constexpr const char* missing_data =
+    "EXTENSOR_TEST_DATA does not name a directory of real data (mnist/, text/tinyshakespeare.txt)";
 
 // The highest byte first.
 inline std::string big_endian(std::uint64_t value, int bytes = 4) {

@@ -1,0 +1,57 @@
+// The main of every test program. Unlike GTest's, it tells skipped tests from passed ones: it
+// prints a line "SKIPPED program Suite.Case: reason" for each, which `./ex test` counts, and
+// returns SKIP_RETURN_CODE of tests/CMakeLists.txt when nothing but skipped tests ran. A program
+// that ran no test at all, because a filter matched none, has failed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int all_skipped = 77;
+
+class Skips : public ::testing::EmptyTestEventListener {
+ public:
+  explicit Skips(std::string program) : program_(std::move(program)) {}
+
+  void OnTestEnd(const ::testing::TestInfo& test) override {
+    const ::testing::TestResult& result = *test.result();
+    if (!result.Skipped()) return;
+    std::string reason;
+    for (int i = 0; i < result.total_part_count(); ++i) {
+      if (result.GetTestPartResult(i).skipped()) reason = result.GetTestPartResult(i).message();
+    }
+    for (char& c : reason) c = c == '\n' ? ' ' : c;
+    lines_.push_back(program_ + " " + test.test_suite_name() + "." + test.name() + ": " + reason);
+  }
+  void OnTestProgramEnd(const ::testing::UnitTest&) override {
+    for (const std::string& line : lines_) std::printf("SKIPPED %s\n", line.c_str());
+  }
+
+ private:
+  std::string program_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string program = argc > 0 ? argv[0] : "";
+  program = program.substr(program.rfind('/') + 1);
+  if (const char* simd = std::getenv("EXTENSOR_SIMD")) program += std::string("_") + simd;
+  ::testing::InitGoogleTest(&argc, argv);
+  // Owned by GTest.
+  ::testing::UnitTest::GetInstance()->listeners().Append(new Skips(program));
+  const int result = RUN_ALL_TESTS();
+  const ::testing::UnitTest& tests = *::testing::UnitTest::GetInstance();
+  if (result != 0 || GTEST_FLAG_GET(list_tests)) return result;
+  if (tests.test_to_run_count() == 0) {
+    std::fprintf(stderr, "%s: no test was run (the filter is '%s')\n", program.c_str(),
+                 GTEST_FLAG_GET(filter).c_str());
+    return 1;
+  }
+  return tests.skipped_test_count() == tests.test_to_run_count() ? all_skipped : 0;
+}
