@@ -185,8 +185,7 @@ void renew_view(TensorImpl& view) {
 // ---- writing
 // -----------------------------------------------------------------------------------
 
-void check_in_place(const char* operation, Tensor& x, bool recorded) {
-  if (!recording_enabled()) return;
+void check_in_place(const char* operation, Tensor& x) {
   TensorImpl& impl = x.impl();
   leave_base(impl);
   const TensorImpl& root = root_of(impl);
@@ -197,7 +196,7 @@ void check_in_place(const char* operation, Tensor& x, bool recorded) {
         " that requires a gradient cannot be changed in place while recording "
         "(allowed: within NoGrad)"));
   }
-  if (!is_view || (!recorded && root.node.get() == nullptr)) return;
+  if (!is_view) return;
   if (impl.made_without_grad) {
     throw ValueError(message(operation, ": a view of shape ", impl.shape,
                              " that was made under NoGrad cannot be changed by a recorded write "

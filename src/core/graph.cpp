@@ -6,15 +6,18 @@
 namespace extensor::detail {
 
 constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
+constinit thread_local bool thread_records = true;
+
+// The variables below are read for every recorded op.
+#define EXTENSOR_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) constinit thread_local
 
 namespace {
 
-constinit thread_local bool recording = true;
-constinit thread_local ResultCheck check = nullptr;
+EXTENSOR_FAST_THREAD_LOCAL ResultCheck check = nullptr;
 // Nodes whose last owner went away while another node was being destroyed: a long graph comes down
 // one node after the other, not one inside the other.
-constinit thread_local Node* dead = nullptr;
-constinit thread_local bool destroying = false;
+EXTENSOR_FAST_THREAD_LOCAL Node* dead = nullptr;
+EXTENSOR_FAST_THREAD_LOCAL bool destroying = false;
 
 }  // namespace
 
@@ -40,10 +43,9 @@ void release(Node* node) noexcept {
   destroying = false;
 }
 
-bool recording_enabled() { return recording; }
 ResultCheck result_check() { return check; }
 ResultCheck set_result_check(ResultCheck next) { return std::exchange(check, next); }
-bool set_recording(bool enabled) { return std::exchange(recording, enabled); }
+bool set_recording(bool enabled) { return std::exchange(thread_records, enabled); }
 
 void Saved::throw_changed(const Node& node) const {
   throw ValueError(message(node.name(), "_backward: a tensor of shape ", tensor_.shape(),
@@ -58,7 +60,7 @@ SavedResult::SavedResult(const Tensor& result, std::uint32_t output)
 
 Tensor SavedResult::get(Node& node) const {
   const Tensor& plain = plain_.get(node);
-  if (!recording) return plain;
+  if (!thread_records) return plain;
   Tensor result = make_view(plain, plain.impl().data, plain.shape(), plain.strides());
   return adopt(NodePointer(&node), std::move(result), output_);
 }
@@ -99,29 +101,6 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
 // ---- views
 // ---------------------------------------------------------------------------------------
 
-TensorImpl& root_of(TensorImpl& impl) {
-  TensorImpl* base = impl.base.get();
-  // A base whose memory was replaced (replace_elements) has no views any more.
-  return base != nullptr && base->storage.get() == impl.storage.get() ? *base : impl;
-}
-
-Tensor as_view_of(const Tensor& x, Tensor view) {
-  TensorImpl& impl = view.impl();
-  if (!is_floating_point(impl.dtype)) return view;
-  const TensorImpl& from = x.impl();
-  const TensorImpl& root = root_of(from);
-  impl.base = BasePointer(const_cast<TensorImpl*>(&root));
-  impl.made_without_grad = !recording || (from.made_without_grad && &root != &from);
-  impl.history.store(root.history.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  return view;
-}
-
-void forget_base(TensorImpl& x) {
-  if (x.base.get() == nullptr) return;
-  x.base = {};
-  x.made_without_grad = false;
-}
-
 bool is_unshared(const Tensor& x) {
   const TensorImpl& impl = x.impl();
   const TensorImpl* base = impl.base.get();
@@ -139,14 +118,6 @@ Tensor Saved::without_base(const Tensor& view) {
   impl.output = from.output;
   impl.recorded_version = root_of(from).recorded_version;
   return result;
-}
-
-void wrote(const Tensor& x) {
-  auto& impl = const_cast<TensorImpl&>(x.impl());
-  const std::uint64_t version = ++impl.storage->version;
-  // Threads may write into different views of an untracked tensor at once.
-  TensorImpl& root = root_of(impl);
-  if (root.node.get() != nullptr) root.recorded_version = version;
 }
 
 }  // namespace extensor::detail

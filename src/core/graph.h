@@ -159,8 +159,10 @@ class LeafNode final : public Node {
 // ---- recording
 // -------------------------------------------------------------------------------------
 
-// Whether this thread records; see NoGrad in extensor/autograd.h.
-bool recording_enabled();
+// Whether this thread records; see NoGrad in extensor/autograd.h. The access is inline: every view
+// and every write in place asks.
+extern constinit thread_local bool thread_records __attribute__((tls_model("initial-exec")));
+inline bool recording_enabled() { return thread_records; }
 bool set_recording(bool enabled);  // gives what it was
 
 // Called with every recorded result of this thread, where there is one: AnomalyMode's.
@@ -363,15 +365,28 @@ std::vector<Tensor> recorded_all(const char* name, const Forward& forward, Backw
 // ---- views and writes in place
 // ---------------------------------------------------------------------
 
-// The tensor that `impl` is a view of, or itself.
-TensorImpl& root_of(TensorImpl& impl);
+// The tensor that `impl` is a view of, or itself. A base whose memory was replaced
+// (replace_elements) has no views any more.
+inline TensorImpl& root_of(TensorImpl& impl) {
+  TensorImpl* base = impl.base.get();
+  return base != nullptr && base->storage.get() == impl.storage.get() ? *base : impl;
+}
 inline const TensorImpl& root_of(const TensorImpl& impl) {
   return root_of(const_cast<TensorImpl&>(impl));
 }
 
 // `view`, freshly made on the memory of x and recorded where x is, as a view of it: from now on a
 // write into one of the two changes the history of both.
-Tensor as_view_of(const Tensor& x, Tensor view);
+inline Tensor as_view_of(const Tensor& x, Tensor view) {
+  TensorImpl& impl = view.impl();
+  if (!is_floating_point(impl.dtype)) return view;
+  const TensorImpl& from = x.impl();
+  const TensorImpl& root = root_of(from);
+  impl.base = BasePointer(const_cast<TensorImpl*>(&root));
+  impl.made_without_grad = !recording_enabled() || (from.made_without_grad && &root != &from);
+  impl.history.store(root.history.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return view;
+}
 
 // Makes the views of `root` out of date: its node was replaced.
 inline void count_change(TensorImpl& root) {
@@ -379,23 +394,38 @@ inline void count_change(TensorImpl& root) {
 }
 
 // Makes x a tensor of its own, with the history that it has.
-void forget_base(TensorImpl& x);
+inline void forget_base(TensorImpl& x) {
+  if (x.base.get() == nullptr) return;
+  x.base = {};
+  x.made_without_grad = false;
+}
 
 // Whether nobody else can reach the memory of x, so that it may be reused.
 bool is_unshared(const Tensor& x);
 
 // A write in place has four steps:
 //
-//   check_in_place(operation, x, recorded);
-//   …                                        // makes the node, where recorded, and writes
+//   const bool rewrites = recorded || has_history(x);
+//   if (rewrites) check_in_place(operation, x);
+//   …                                               // makes the node, where recorded, and writes
 //   wrote(x);
-//   rewrite_history(x, node);                // unless this thread does not record
-//
-// ValueError where x is a leaf that requires a gradient, or a view of one; where the write would
-// have to change the history of a base but x was made under NoGrad, or the base overlaps itself.
-void check_in_place(const char* operation, Tensor& x, bool recorded);
+//   if (rewrites) rewrite_history(x, node);
+
+// Whether a write to x changes a history, also where the write itself is not recorded.
+inline bool has_history(const Tensor& x) {
+  return recording_enabled() && root_of(x.impl()).node.get() != nullptr;
+}
+// ValueError where x is a leaf that requires a gradient, or a view of one; where x is a view that
+// was made under NoGrad, or a view of a tensor that overlaps itself.
+void check_in_place(const char* operation, Tensor& x);
 // Counts the write.
-void wrote(const Tensor& x);
+inline void wrote(const Tensor& x) {
+  auto& impl = const_cast<TensorImpl&>(x.impl());
+  const std::uint64_t version = ++impl.storage->version;
+  // Threads may write into different views of an untracked tensor at once.
+  TensorImpl& root = root_of(impl);
+  if (root.node.get() != nullptr) root.recorded_version = version;
+}
 // The elements of x are output 0 of `writer` now; constants where that is null.
 void rewrite_history(Tensor& x, NodePointer writer);
 

@@ -251,14 +251,14 @@ void finish_elementwise_node(const NodePointer& node, Tensor& result) {
 }
 
 Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
-  const bool recorded = records(call);
-  detail::check_in_place(call.operation, x, recorded);
+  const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
+  if (rewrites) detail::check_in_place(call.operation, x);
   NodePointer node;
   if (recorded) node = make_elementwise_node(call, x.shape(), &x);
   launch(call.op, compute, call.inputs, x, call.first, call.second);
   detail::wrote(x);
   if (recorded) static_cast<ElementwiseNode&>(*node).save_result(x);
-  if (detail::recording_enabled()) detail::rewrite_history(x, std::move(node));
+  if (rewrites) detail::rewrite_history(x, std::move(node));
   return x;
 }
 
