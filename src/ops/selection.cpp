@@ -191,11 +191,13 @@ void IndexedTensor::write(const Tensor& source) {
     x.copy_from(index_put(x, selection_->index, source));
     return;
   }
-  detail::check_in_place(put_name, x);
+  const bool rewrites = detail::has_history(x);
+  if (rewrites) detail::check_in_place(put_name, x);
   ops::check_writable(put_name, x);
   selection_->plan.check_again();
   selection_->plan.put(x, checked_values(x, shape(), source));
   detail::wrote(x);
+  if (rewrites) detail::rewrite_history(x, {});
 }
 
 void IndexedTensor::write(const Scalar& value) {
