@@ -59,7 +59,8 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run(int count, char** words) {
-  CLI::App app("ExTensor: tensors and neural networks, every gradient checked.", program());
+  CLI::App app("ExTensor: tensors and neural networks, every gradient checked.",
+               shell_word(program()));
   app.set_version_flag("--version", std::string("extensor ") + version());
   app.set_help_flag("-h,--help", "Show this text");
   app.footer(

@@ -4,7 +4,7 @@
 #include <extensor/extensor.h>
 
 #include <span>
-#include <utility>
+#include <type_traits>
 
 namespace extensor::cli {
 
