@@ -60,6 +60,7 @@ std::string readable(const std::string& expression) {
       {"0.693147180559945309417", "ln 2"},
       {"2.302585092994045684018", "ln 10"},
       {"logistic(", "sigmoid("},
+      {"exp_of_negative(", "exp("},
       {"1.128379167095512573896", "2/√π"},
       {" * ", " · "},
       {"<=", "≤"},

@@ -17,8 +17,8 @@
 
 namespace extensor {
 
-// The magnitude below which a denominator in a gradient is replaced, see safe() in the tables;
-// eps = 0 gives IEEE.
+// The magnitude below which the argument of a singular gradient (b of divide, x of log …) is
+// replaced, see safe() in the tables and docs/gradient-rules.md; eps = 0 gives IEEE.
 inline constexpr double default_eps = 1e-10;
 
 #define UNARY(name, lo, hi, kinks, saved, ...) \

@@ -64,16 +64,3 @@ EXTENSOR_WORD V power_gradient_exponent(V a, V b, Safe safe) {
   const V base = select(b >= 0, select(a == 0, 1, a), safe(a));
   return power(base, b) * log(base);
 }
-// e^a / (e^a + e^b). Equal infinities have half each.
-template <class V>
-EXTENSOR_WORD V logaddexp_share(V a, V b) {
-  const V difference = a - b;
-  return logistic(select(isnan(difference) && a == b, 0, difference));
-}
-// numerator / (a² + b²); 0 at the origin.
-template <class V>
-EXTENSOR_WORD V over_square_of_hypot(V numerator, V a, V b) {
-  const V h = hypot(a, b);
-  const V divisor = select(h == 0, 1, h);
-  return select(h == 0, 0, numerator / divisor / divisor);
-}

@@ -7,7 +7,8 @@ namespace extensor {
 namespace expression {
 namespace {
 
-// The words that lanes-inl.h has for values, in a form that differentiates without cancellation.
+// The words that lanes-inl.h has for values, in a form that differentiates without cancellation,
+// and without an infinity where select drops it.
 
 // sigmoid is the small one of s and 1 − s: the derivative of its row, y · (1 − y), is accurate
 // where y is at most one half.
@@ -17,6 +18,11 @@ inline Dual logistic(const Dual& x) {
   return select(negative, small, 1 - small);
 }
 inline Dual gelu_tanh_gate(const Dual&, const Dual& twice_z) { return logistic(twice_z); }
+inline Dual logaddexp_share(const Dual& a, const Dual& b) {
+  const Dual difference = a - b;
+  return logistic(select(isnan(difference) && a == b, 0, difference));
+}
+inline Dual exp_of_negative(const Dual& x) { return exp(select(x > 0, 0, x)); }
 // a / hypot(a, b), which is sign(a) / hypot(1, b / a) where |a| is the larger; 0 at the origin.
 inline Dual over_hypot(const Dual& a, const Dual& b) {
   const auto a_is_larger = abs(a) > abs(b);
@@ -24,6 +30,10 @@ inline Dual over_hypot(const Dual& a, const Dual& b) {
   const Dual h = hypot(a, b);
   const Dual b_is_larger = select(h == 0, 0, a / select(h == 0, 1, h));
   return select(a_is_larger, sign(a) / hypot(1, ratio), b_is_larger);
+}
+inline Dual over_square_of_hypot(const Dual& numerator, const Dual& a, const Dual& b) {
+  const Dual h = hypot(a, b), divisor = select(h == 0, 1, h);
+  return select(h == 0, 0, numerator / divisor / divisor);
 }
 
 #define EXTENSOR_WORD inline

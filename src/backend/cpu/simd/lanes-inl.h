@@ -174,11 +174,27 @@ template <class T>
 HWY_INLINE Lanes<T> gelu_tanh_gate(Lanes<T> x, Lanes<T>) {
   return select(abs(x) < 1e-20, 0.5, gelu_tanh(x) / x);
 }
+// e^a / (e^a + e^b). Equal infinities have half each.
+template <class T>
+HWY_INLINE Lanes<T> logaddexp_share(Lanes<T> a, Lanes<T> b) {
+  return select(a == b, 0.5, sigmoid(a - b));
+}
+// exp(x) for the x ≤ 0 of a select.
+template <class T>
+HWY_INLINE Lanes<T> exp_of_negative(Lanes<T> x) {
+  return exp(x);
+}
 // a / hypot(a, b); 0 at the origin.
 template <class T>
 HWY_INLINE Lanes<T> over_hypot(Lanes<T> a, Lanes<T> b) {
   const Lanes<T> h = hypot(a, b);
   return select(h == 0, 0, a / h);
+}
+// numerator / (a² + b²); 0 at the origin.
+template <class T>
+HWY_INLINE Lanes<T> over_square_of_hypot(Lanes<T> numerator, Lanes<T> a, Lanes<T> b) {
+  const Lanes<T> h = hypot(a, b);
+  return select(h == 0, 0, numerator / h / h);
 }
 
 #define EXTENSOR_WORD HWY_INLINE
