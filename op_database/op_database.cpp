@@ -15,12 +15,13 @@ std::size_t count_of(const Shape& shape) {
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
 }
 
-// Other names of the same functions: the Python Array API's.
+// Other names of the same functions: those of the Python Array API, and the one of std that a
+// using-directive does not make ambiguous.
 void add_aliases(std::vector<Op>& list) {
   constexpr std::pair<const char*, const char*> aliases[] = {
       {"modulo", "remainder"}, {"power", "pow"},          {"unsqueeze", "expand_dims"},
       {"flatten", "ravel"},    {"concatenate", "concat"}, {"transpose", "permute_dims"},
-      {"max_reduce", "max"},   {"min_reduce", "min"},
+      {"max_reduce", "max"},   {"min_reduce", "min"},     {"std", "standard_deviation"},
   };
   for (const auto& [name, alias] : aliases) {
     const auto op = std::ranges::find(list, name, &Op::name);

@@ -302,13 +302,13 @@ TEST_F(PyTorchAgreement, Clipping) {
     const std::vector<Tensor> all = parameters();
     loss_of(all, 0).backward();
     const double norm_type = std::stod(test["norm_type"].get<std::string>());
-    const double norm = optim::clip_grad_norm(all, test["max_norm"], norm_type);
+    const double norm = optim::clip_grad_norm(all, test["max_norm"].get<double>(), norm_type);
     EXPECT_NEAR(norm, test["norm"].get<double>(), 1e-12 * norm);
     expect_close(flat(gradients(all)), test["grads"].get<Values>(), "gradients");
   }
   const std::vector<Tensor> all = parameters();
   loss_of(all, 2).backward();
-  optim::clip_grad_value(all, clipping["clip_value"]);
+  optim::clip_grad_value(all, clipping["clip_value"].get<double>());
   expect_close(flat(gradients(all)), clipping["values"].get<Values>(), "gradients");
 }
 

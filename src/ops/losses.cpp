@@ -101,13 +101,13 @@ struct Operands {
 // Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
 // logits given for probabilities, would be clamped without a word. The kernel looks at the range
 // while it reads; ValueError, before anybody sees its results. NaN passes, and gives NaN.
-void run(const LossCall& call, const char* operation, const Operands& operands) {
+void run(const LossCall& call, const char* operation, const Operands& operands, bool checked) {
   const auto& backend = backend::backend_for(operands.x.device());
-  if (call.op != LossOp::binary_cross_entropy) return backend.loss(call);
+  if (call.op != LossOp::binary_cross_entropy || checked) return backend.loss(call);
   std::atomic<bool> outside{false};
-  LossCall checked = call;
-  checked.outside_unit_interval = &outside;
-  backend.loss(checked);
+  LossCall looking = call;
+  looking.outside_unit_interval = &outside;
+  backend.loss(looking);
   if (!outside) return;
   const auto refuse_outside = [&](const char* argument, const Tensor& values) {
     const Tensor wrong = less(values, 0) | greater(values, 1);
@@ -121,9 +121,10 @@ void run(const LossCall& call, const char* operation, const Operands& operands) 
   refuse_outside("y", operands.y);
 }
 
-// Which gradients are asked for.
+// Which gradients are asked for, and whether the forward has looked at the same values already.
 struct Wanted {
   bool x = true, y = true;
+  bool checked = false;
 };
 
 constexpr const char* backward_names[] = {
@@ -151,7 +152,7 @@ Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& 
         [=, x = detail::Saved(x), y = detail::Saved(y)](const Tensor& g,
                                                         detail::Node& node) -> detail::Gradients {
           return backward(op, backward_names[static_cast<int>(op)], g, x.get(node), y.get(node),
-                          reduction, {node.needs(0), node.needs(1)}, parameters);
+                          reduction, {node.needs(0), node.needs(1), true}, parameters);
         });
   }
   const Operands operands(operation, x, y);
@@ -159,7 +160,7 @@ Tensor forward(LossOp op, const char* operation, const Tensor& x, const Tensor& 
   Tensor result = detail::make_empty(operation, ops::loss_shape(x.shape(), reduction),
                                      operands.x.dtype(), x.device());
   call.out = result.impl().data;
-  run(call, operation, operands);
+  run(call, operation, operands, false);
   return result;
 }
 
@@ -197,7 +198,7 @@ std::pair<Tensor, Tensor> backward(LossOp op, const char* operation, const Tenso
   const Tensor of_x = gradient_of(wanted.x, call.gradient_x);
   const Tensor of_y = gradient_of(wants_gradient(y, wanted.y), call.gradient_y);
   call.g = g.impl().data;
-  if (x.numel() != 0) run(call, operation, operands);
+  if (x.numel() != 0) run(call, operation, operands, wanted.checked);
   return {of_x.defined() ? of_x.to(x.dtype()) : of_x, of_y.defined() ? of_y.to(y.dtype()) : of_y};
 }
 

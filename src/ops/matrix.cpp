@@ -131,9 +131,10 @@ namespace {
 // batches were broadcast, the products are summed after the multiplication: a half stays wide until
 // then, so that it is rounded once.
 Tensor accumulated(const Tensor& g, const Product& product, const Tensor& operand) {
-  Shape own = operand.shape();
-  own.resize(own.size() - 2);
-  return own == product.batch ? g : g.to(ops::compute_dtype(g.dtype()));
+  const Shape& own = operand.shape();
+  const bool same_batches = own.size() == product.batch.size() + 2 &&
+                            std::equal(product.batch.begin(), product.batch.end(), own.begin());
+  return same_batches ? g : g.to(ops::compute_dtype(g.dtype()));
 }
 
 // c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast.

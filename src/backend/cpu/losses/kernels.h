@@ -18,6 +18,8 @@ struct LossKernels {
                      const double* parameters);
   void (*gradient_y)(const T* x, const T* y, const T* g, std::size_t g_step, T* out, std::size_t n,
                      const double* parameters);
+  // Whether an element of x or y is below 0 or above 1; NaN is neither.
+  bool (*is_outside_unit_interval)(const T* x, const T* y, std::size_t n);
 };
 
 template <class T>

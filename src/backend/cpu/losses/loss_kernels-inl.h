@@ -82,12 +82,32 @@ struct LossLoops : RowBase<T> {
 };
 
 template <class T>
+struct UnitInterval : RowBase<T> {
+  using typename RowBase<T>::D;
+  using typename RowBase<T>::V;
+  using RowBase<T>::load;
+
+  static HWY_INLINE auto outside(V v) {
+    return hn::Or(hn::Lt(v, hn::Zero(D())), hn::Gt(v, hn::Set(D(), T(1))));
+  }
+  static bool is_outside(const T* x, const T* y, std::size_t n) {
+    const D d;
+    auto found = hn::FirstN(d, 0);
+    for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+      found = hn::Or(found,
+                     hn::Or(outside(load(x + i, n - i, T(0))), outside(load(y + i, n - i, T(0)))));
+    }
+    return !hn::AllFalse(d, found);
+  }
+};
+
+template <class T>
 const LossKernels<T>* make_loss_kernels() {
   static const LossKernels<T> kernels[] = {
 #define LOSS(name, ...)                                                         \
   {&LossLoops<T, name##_loss_row>::values, &LossLoops<T, name##_loss_row>::sum, \
    &LossLoops<T, name##_loss_row>::template gradient<true>,                     \
-   &LossLoops<T, name##_loss_row>::template gradient<false>},
+   &LossLoops<T, name##_loss_row>::template gradient<false>, &UnitInterval<T>::is_outside},
 #include "backend/losses.def"
   };
   return kernels;

@@ -46,12 +46,15 @@ class LossRunner {
         T* out = piece.result(call_.out);
         kernels_.values(piece.x, piece.y, out, piece.count, call_.parameters);
         piece.finish(call_.out);
+        piece.look_at_range();
       });
     }
     const double total =
         sum_of_pieces(call_.numel, piece_length, [this](std::int64_t begin, std::int64_t end) {
           const Piece piece(*this, begin, end);
-          return kernels_.sum(piece.x, piece.y, piece.count, call_.parameters);
+          const double sum = kernels_.sum(piece.x, piece.y, piece.count, call_.parameters);
+          piece.look_at_range();
+          return sum;
         });
     const bool mean = call_.reduction == LossReduction::mean;
     write_number(mean ? total / static_cast<double>(call_.numel) : total, call_.dtype, call_.out);
@@ -75,6 +78,7 @@ class LossRunner {
                             piece.count, call_.parameters);
         piece.finish(call_.gradient_y);
       }
+      piece.look_at_range();
     });
   }
 
@@ -85,7 +89,6 @@ class LossRunner {
         : runner(runner_), begin(first), count(static_cast<std::size_t>(end - first)) {
       x = read(runner.call_.x, wide_x);
       y = read(runner.call_.y, wide_y);
-      if (runner.call_.outside_unit_interval != nullptr) check_unit_interval();
     }
     T* result(std::byte* out) const {
       return runner.narrow_ != nullptr ? wide_out
@@ -94,6 +97,15 @@ class LossRunner {
     void finish(std::byte* out) const {
       if (runner.narrow_ != nullptr) {
         runner.narrow_(wide_out, out + begin * runner.size_, count);
+      }
+    }
+
+    // After the kernel, when the piece is in the cache: the kernel's work hides the way from
+    // memory.
+    void look_at_range() const {
+      if (runner.call_.outside_unit_interval == nullptr) return;
+      if (runner.kernels_.is_outside_unit_interval(x, y, count)) {
+        runner.call_.outside_unit_interval->store(true, std::memory_order_relaxed);
       }
     }
 
@@ -109,15 +121,6 @@ class LossRunner {
       if (runner.widen_ == nullptr) return reinterpret_cast<const T*>(source);
       runner.widen_(source, wide, count);
       return wide;
-    }
-
-    // The kernel reads the piece next, so that it comes from memory once. NaN is not outside.
-    void check_unit_interval() const {
-      bool outside = false;
-      for (std::size_t i = 0; i < count; ++i) {
-        outside |= (x[i] < 0) | (x[i] > 1) | (y[i] < 0) | (y[i] > 1);
-      }
-      if (outside) runner.call_.outside_unit_interval->store(true, std::memory_order_relaxed);
     }
 
     // Doubles are never widened.
