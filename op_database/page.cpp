@@ -41,9 +41,7 @@ void write_op(std::ostringstream& page, const Op& op) {
   }
   page << "Dtypes: " << description(op.dtypes);
   if (!op.backward.empty() && op.dtypes != DTypes::floats) page << "; gradients of floats only";
-  page << ".
-
-";
+  page << ".\n\n";
 }
 
 std::string anchor(const std::string& heading) {
