@@ -310,9 +310,7 @@ TEST(GradientRule, IntegersHaveNoGradient) {
     ASSERT_NE(section, std::string::npos) << row.name;
     const std::size_t dtypes = page.find("Dtypes: ", section);
     const std::string line = page.substr(dtypes, page.find('\n', dtypes) - dtypes);
-    EXPECT_EQ(line, row.numeric ? "Dtypes: floats and integers; gradients of floats only."
-                                : "Dtypes: float16, bfloat16, float32, float64.")
-        << row.name;
+    EXPECT_TRUE(line.ends_with("gradients of floats only.")) << row.name << ": " << line;
   }
 }
 

@@ -209,7 +209,7 @@ TEST(ViewWrites, SecondDerivatives) {
   Tensor w = leaf({0.4, -0.9});
   Tensor buffer = ones({3, 2}, float64);
   buffer[1].copy_from(w);
-  buffer.slice(0, 0, 2) *= w;   // rows w and w²
+  buffer.slice(0, 0, 2) *= w;  // rows w and w²
   Tensor column = buffer.transpose()[0];
   sin_(column);
   const Tensor loss = sum(buffer * buffer);
@@ -407,6 +407,17 @@ TEST(ViewWrites, SeveralThreadsReadAViewThatIsOutOfDate) {
     for (std::thread& thread : threads) thread.join();
     (sums[0] + sums[1] + sums[2] + sums[3]).backward();
     ASSERT_EQ(values(w.grad()), (Numbers{8, 8}));
+  }
+}
+
+// The memory of the leaf was written before it asked for a gradient; views of it are saved for the
+// gradients of higher order.
+TEST(ViewWrites, AFilledLeafHasGradientsOfEveryOrder) {
+  const Tensor x = full({}, 0.5, float64).requires_grad_();
+  Tensor y = sin(x);
+  for (int order = 0; order <= 5; ++order) {
+    ASSERT_NEAR(y.item<double>(), std::sin(0.5 + order * std::acos(-1.0) / 2), 1e-12) << order;
+    y = grad(y, {x}, {.create_graph = true})[0];
   }
 }
 

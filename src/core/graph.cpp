@@ -116,7 +116,11 @@ Tensor Saved::without_base(const Tensor& view) {
   if (node_of(from) == nullptr) return result;
   impl.node = from.node;
   impl.output = from.output;
-  impl.recorded_version = root_of(from).recorded_version;
+  // A leaf does not keep count of the writes that came before it asked for a gradient.
+  const TensorImpl& root = root_of(from);
+  const bool computed = root.node.get() != nullptr && !root.node->is_leaf();
+  impl.recorded_version =
+      computed ? root.recorded_version : from.storage->version.load(std::memory_order_relaxed);
   return result;
 }
 
