@@ -58,14 +58,15 @@ double processor_seconds() {
 }
 
 // The contenders have thread pools of their own, whose threads spin for a while after their last
-// task. Waits until they sleep, so that they take no core from the next contender.
+// task. Waits until they sleep, so that they take no core from the next contender. The period is
+// longer than a tick of the scheduler: the processor time of running threads is only counted then.
 void wait_for_idle_threads() {
-  constexpr int most_rounds = 100;
-  constexpr auto period = std::chrono::milliseconds(1);
+  constexpr int most_rounds = 20;
+  constexpr auto period = std::chrono::milliseconds(10);
   for (int round = 0; round < most_rounds; ++round) {
     const double before = processor_seconds();
     std::this_thread::sleep_for(period);
-    if (processor_seconds() - before < 0.2e-3) return;
+    if (processor_seconds() - before < 1e-3) return;
   }
 }
 

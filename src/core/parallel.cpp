@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,14 +47,18 @@ constexpr Nanoseconds crowded_spin = 5'000;
 // A spinning thread that sees the clock jump by this much was not running.
 constexpr Nanoseconds lost_core = 200'000;
 constexpr Nanoseconds crowded_period = 20'000'000;
+// Losing the core for this long in the middle of a chunk makes loops use fewer threads. Moving to
+// another core takes less, being preempted by another process more.
+constexpr Nanoseconds harmful_loss = 1'500'000;
 // Loops shorter than this do not wake sleeping workers while the machine is crowded.
 constexpr Nanoseconds wake_pays = 20'000;
 
-Nanoseconds now() {
+Nanoseconds read_clock(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(clock, &time);
   return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
 }
+Nanoseconds now() { return read_clock(CLOCK_MONOTONIC); }
 
 void pause() {
 #if defined(__x86_64__)
@@ -145,12 +148,24 @@ class Backoff {
 
 constinit Backoff backoff;
 
-// How often the calling thread lost its core to another thread.
-long involuntary_switches() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nivcsw;
-}
+// Measures for how long the calling thread was not running since renew(), give or take a
+// millisecond: the processor's clock is read at most that often, because reading it is a system
+// call.
+class LostTime {
+ public:
+  void renew(Nanoseconds time) {
+    constexpr Nanoseconds period = 1'000'000;
+    if (time - renewed_ < period) return;
+    renewed_ = time;
+    used_ = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  }
+  Nanoseconds elapsed() const {
+    return now() - renewed_ - (read_clock(CLOCK_THREAD_CPUTIME_ID) - used_);
+  }
+
+ private:
+  Nanoseconds renewed_ = 0, used_ = 0;
+};
 
 // ---- Loops in progress ------------------------------------------------------------------
 
@@ -380,13 +395,13 @@ class Pool {
 
   [[noreturn]] void work(int number) {
     inside_loop = true;
-    long switches = involuntary_switches();
+    LostTime lost_time;
     std::uint32_t seen = announced_.load(std::memory_order_acquire) - 1;
     for (;;) {
       const std::uint32_t announced = announced_.load(std::memory_order_acquire);
       if (announced != seen) {
         seen = announced;
-        for (Slot& slot : slots_) help(slot, number, switches);
+        for (Slot& slot : slots_) help(slot, number, lost_time);
         continue;
       }
       const auto changed = [&] { return announced_.load(std::memory_order_acquire) != seen; };
@@ -397,9 +412,8 @@ class Pool {
     }
   }
 
-  // Joins the loop in `slot`, if one is open, and runs chunks until none is left. `switches` is the
-  // last known number of involuntary context switches of this thread.
-  static void help(Slot& slot, int number, long& switches) {
+  // Joins the loop in `slot`, if one is open, and runs chunks until none is left.
+  static void help(Slot& slot, int number, LostTime& lost_time) {
     using namespace state;
     std::uint32_t word = slot.word.load(std::memory_order_relaxed);
     do {
@@ -408,6 +422,7 @@ class Pool {
         !slot.word.compare_exchange_weak(word, word + inside + joined, std::memory_order_acq_rel));
     const int place = static_cast<int>(joined_of(word)) + 1;
     const Nanoseconds start = now();
+    lost_time.renew(start);
     for (int k = 0; k < slot.parts; ++k) {
       const int p = (number + 1 + k) % slot.parts;
       std::int64_t begin = 0, end = 0;
@@ -417,9 +432,8 @@ class Pool {
     const std::uint32_t before = slot.word.fetch_sub(inside, std::memory_order_acq_rel);
     if ((before & inside_mask) == 1 && (before & caller_sleeps) != 0) {
       futex_wake(slot.word, 1);
-      if (now() - start < lost_core) return;
-      const long switches_now = involuntary_switches();
-      if (std::exchange(switches, switches_now) != switches_now) backoff.report_lost_core();
+      if (now() - start < harmful_loss) return;
+      if (lost_time.elapsed() > harmful_loss) backoff.report_lost_core();
     }
   }
 
