@@ -76,12 +76,12 @@ void append_hexadecimal(std::string& text, char32_t value, int digits) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, std::string_view kept) {
   std::string result;
   std::size_t done = 0;  // what is before is in the result
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
-    if (byte >= 0x20 && byte < 0x7f) {
+    if ((byte >= 0x20 && byte < 0x7f) || kept.find(text[at]) != std::string_view::npos) {
       ++at;
       continue;
     }
