@@ -161,7 +161,7 @@ test_unknown_words() {
   expect 1 "did you mean 'lenet'" train digits --model lenett
   expect 1 "did you mean 'resnet18'" train digits --model resnet
   expect 1 'does not read text' train text --data run/log.jsonl --model lenet
-  expect 2 "'extensor train --help'" train digits --nothing-like-it
+  expect 2 "extensor train --help'" train digits --nothing-like-it
   grep -q 'did you mean' out && fail 'suggests what is not alike'
   expect 2 "did you mean 'conv1.weight'" inspect run conv1.weigth
   printf '{"dataset": "digits", "epocs": 3}' >bad.json
