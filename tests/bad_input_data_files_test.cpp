@@ -33,6 +33,7 @@ Tensor read_cifar(const io::ByteSource& source) {
   const io::ByteSource* only = &source;
   return io::read_cifar({&only, 1}, io::cifar10).images;
 }
+Tensor read_image(const io::ByteSource& source) { return io::read_image(source); }
 Tensor read_csv(const io::ByteSource& source) {
   return io::read_csv(source, {.separator = ',', .header = true}).values;
 }
@@ -51,11 +52,11 @@ std::vector<Kind> kinds() {
           {"gzip of two members", gzip_of(idx.substr(0, 9)) + gzip_of(idx.substr(9)), io::read_idx},
           {"cifar", std::string(3073, '\1'), read_cifar},
           {"csv", "a,\"b\"\n1.5,2\n3,\"4\"", read_csv},
-          {"png", png.file(), io::read_image},
-          {"png, interlaced", interlaced.file(), io::read_image},
-          {"pgm", "P5 3 2 255 abcdef", io::read_image},
-          {"pgm, text", "P2 2 2 9 1 2 3 4", io::read_image},
-          {"ppm", "P6 1 2 65535 abcdefghijkl", io::read_image}};
+          {"png", png.file(), read_image},
+          {"png, interlaced", interlaced.file(), read_image},
+          {"pgm", "P5 3 2 255 abcdef", read_image},
+          {"pgm, text", "P2 2 2 9 1 2 3 4", read_image},
+          {"ppm", "P6 1 2 65535 abcdefghijkl", read_image}};
 }
 
 CHILD_TEST(BadInputDataFiles, Item80TruncationAtEveryByte) {
