@@ -122,7 +122,7 @@ std::string shape_text(const Tensor& tensor) {
 }
 
 // The tensors that the words name, in the order of the file; all without words.
-NamedTensors wanted_tensors(const NamedTensors& tensors, const std::vector<std::string>& words) {
+NamedTensors wanted_tensors(NamedTensors tensors, const std::vector<std::string>& words) {
   if (words.empty()) return tensors;
   std::vector<std::string> names;
   names.reserve(tensors.size());
@@ -137,8 +137,8 @@ NamedTensors wanted_tensors(const NamedTensors& tensors, const std::vector<std::
 }
 
 void run(const std::string& path, const std::vector<std::string>& words) {
-  const TensorFile file = load_tensors(path);
-  const NamedTensors tensors = wanted_tensors(file.tensors, words);
+  TensorFile file = load_tensors(path);
+  const NamedTensors tensors = wanted_tensors(std::move(file.tensors), words);
   for (const auto& [key, value] : file.metadata) {
     if (key.starts_with("checksum")) continue;  // of a checkpoint
     std::cout << io::printable(key) << ": " << io::printable(value.substr(0, 100))
@@ -154,12 +154,18 @@ void run(const std::string& path, const std::vector<std::string>& words) {
     elements += tensor.numel();
     bytes += tensor.nbytes();
     of = statistics_of(tensor);
-    const auto text = [&](double value) { return of.finite == 0 ? "" : short_number(value); };
-    rows.push_back({name, extensor::name(tensor.dtype()), shape_text(tensor), text(of.least),
-                    text(of.most), text(of.mean), text(of.deviation), small_histogram(of)});
-    if (of.not_finite != 0) rows.back().push_back(std::to_string(of.not_finite) + " not finite");
+    std::vector<std::string>& row = rows.emplace_back();
+    row.reserve(9);
+    row.push_back(name);
+    row.emplace_back(extensor::name(tensor.dtype()));
+    row.push_back(shape_text(tensor));
+    for (const double value : {of.least, of.most, of.mean, of.deviation}) {
+      row.push_back(of.finite == 0 ? "" : short_number(value));
+    }
+    row.push_back(small_histogram(of));
+    if (of.not_finite != 0) row.push_back(std::to_string(of.not_finite) + " not finite");
   }
-  std::cout << table(rows) << counted(std::ssize(tensors), "tensor") << ", "
+  std::cout << table(std::move(rows)) << counted(std::ssize(tensors), "tensor") << ", "
             << counted(elements, "element") << ", "
             << counted(static_cast<std::int64_t>(bytes), "byte") << '\n';
   if (words.size() == 1) {

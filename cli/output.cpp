@@ -50,17 +50,7 @@ class EscapingBuffer final : public std::streambuf {
   }
 
  private:
-  void put(std::string_view text) {
-    std::string escaped;
-    while (!text.empty()) {
-      const std::size_t end = text.find_first_of("\n\t");
-      escaped += io::printable(text.substr(0, end));
-      if (end == std::string_view::npos) break;
-      escaped += text[end];
-      text.remove_prefix(end + 1);
-    }
-    write(escaped);
-  }
+  void put(std::string_view text) { write(io::printable(text, "\n\t")); }
 
   void write(std::string_view text) {
     while (!text.empty() && error_ == 0) {

@@ -97,15 +97,14 @@ void append_row(std::string& text, const std::vector<std::string>& row,
 
 }  // namespace
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::vector<std::string>> cells = rows;
+std::string table(std::vector<std::vector<std::string>> rows) {
   std::vector<std::size_t> widths;
-  for (auto& row : cells) {
+  for (auto& row : rows) {
     for (std::string& cell : row) cell = io::printable(cell);
     widen(widths, row);
   }
   std::string text;
-  for (const auto& row : cells) append_row(text, row, widths);
+  for (const auto& row : rows) append_row(text, row, widths);
   return text;
 }
 

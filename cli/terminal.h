@@ -27,7 +27,7 @@ class Progress {
 
 // Rows of cells in columns as wide as they need to be; the first row is the heading. Control
 // characters are escaped.
-std::string table(const std::vector<std::vector<std::string>>& rows);
+std::string table(std::vector<std::vector<std::string>> rows);
 
 // The same, printed row by row as the rows become known.
 class TableWriter {

@@ -91,11 +91,10 @@ Safetensors map_safetensors(const FileSource& file) {
   for (SafetensorsEntry& entry : header.entries) {
     std::byte* data = mapping->data() + header.data_begin + entry.begin;
     const auto bytes = static_cast<std::size_t>(entry.end - entry.begin);
-    const std::string place = place_of(file, entry);
-    if (entry.dtype == DType::bool_) check_bools(place, {data, bytes});
+    if (entry.dtype == DType::bool_) check_bools(place_of(file, entry), {data, bytes});
     Tensor tensor;
     if (bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % itemsize(entry.dtype) != 0) {
-      tensor = detail::make_empty(place.c_str(), entry.shape, entry.dtype);
+      tensor = detail::make_empty(place_of(file, entry).c_str(), entry.shape, entry.dtype);
       if (bytes != 0) std::memcpy(tensor.impl().data, data, bytes);
     } else {
       tensor = on_mapping(mapping, data, entry);

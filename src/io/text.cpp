@@ -76,25 +76,28 @@ void append_hexadecimal(std::string& text, char32_t value, int digits) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, std::string_view kept) {
   std::string result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const char32_t point =
-        length == 0 ? static_cast<unsigned char>(text.front()) : code_point(text.substr(0, length));
-    if (length == 0 || point < 0x20) {
-      result += "\\x";
-      append_hexadecimal(result, point, 2);
-    } else if (is_control(point)) {
-      result += "\\u";
-      append_hexadecimal(result, point, 4);
-    } else {
-      result += text.substr(0, length);
+  std::size_t done = 0;  // what is before is in the result
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if ((byte >= 0x20 && byte < 0x7f) || kept.find(text[at]) != std::string_view::npos) {
+      ++at;
+      continue;
     }
-    text.remove_prefix(std::max<std::size_t>(1, length));
+    const std::size_t length = utf8_length(text.substr(at));
+    const char32_t point = length == 0 ? byte : code_point(text.substr(at, length));
+    const std::size_t next = at + std::max<std::size_t>(1, length);
+    if (length == 0 || is_control(point)) {
+      result += text.substr(done, at - done);
+      const bool short_form = length == 0 || point < 0x20;
+      result += short_form ? "\\x" : "\\u";
+      append_hexadecimal(result, point, short_form ? 2 : 4);
+      done = next;
+    }
+    at = next;
   }
-  return result;
+  return result += text.substr(done);
 }
 
 std::string in_quotes(std::string_view text) {

@@ -18,8 +18,9 @@ char32_t code_point(std::string_view character);
 void append_utf8(std::string& text, char32_t code_point);
 
 // Text from outside, made safe to print: control characters and marks that reorder text become
-// \x1b or \u009b, and bytes that are not UTF-8 become \xff. The result is one line of UTF-8.
-std::string printable(std::string_view text);
+// \x1b or \u009b, and bytes that are not UTF-8 become \xff. The result is one line of UTF-8, unless
+// `kept` names control characters that stay, as "\n\t".
+std::string printable(std::string_view text, std::string_view kept = {});
 
 // The same in quotes, for messages; only the first 300 bytes of a longer text.
 std::string in_quotes(std::string_view text);
