@@ -80,6 +80,8 @@ double median(std::vector<double> samples) {
 std::vector<Contender> contenders_for(const Case& c, const std::vector<Peer*>& peers, int threads) {
   std::vector<Contender> contenders;
   contenders.push_back({"ExTensor", extensor_work(c.task)});
+  // For comparing two builds of ExTensor: no thread pool but its own takes part.
+  if (std::getenv("EXTENSOR_BENCH_ALONE") != nullptr) return contenders;
   for (Peer* peer : peers) {
     try {
       Work work = peer->make(c.task);
@@ -115,8 +117,10 @@ void run_case(const Case& c, const std::vector<Peer*>& peers, int threads,
     for (Contender& contender : contenders) calibrate(contender);
     for (auto _ : state) {
       for (Contender& contender : contenders) {
-        if (contenders.size() > 1) wait_for_idle_threads();
-        contender.work();
+        if (contenders.size() > 1) {
+          wait_for_idle_threads();
+          time_batch(contender.work, contender.batch);  // caches and clocks recover from the wait
+        }
         contender.samples.push_back(time_batch(contender.work, contender.batch));
       }
       state.SetIterationTime(contenders.front().name == "ExTensor"
