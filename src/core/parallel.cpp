@@ -328,13 +328,20 @@ class Pool {
         loop.contiguous
             ? static_cast<int>(std::min<std::int64_t>(std::min(threads, most_parts), grains))
             : 1;
-    slot.chunk =
-        loop.contiguous ? std::max<std::int64_t>(1, grains / slot.parts / chunks_per_part) : 1;
+    slot.chunk = chunk_length(loop, grains / slot.parts);
     for (int p = 0; p < slot.parts; ++p) {
       Part& part = slot.part[static_cast<std::size_t>(p)];
       part.next.store(grains * p / slot.parts, std::memory_order_relaxed);
       part.end = grains * (p + 1) / slot.parts;
     }
+  }
+
+  // The grains of a chunk, in a part of so many. A part of few short grains is one chunk: claiming
+  // takes time that only longer loops earn back. Grains of one iteration may be long.
+  static std::int64_t chunk_length(const ParallelLoop& loop, std::int64_t grains_per_part) {
+    if (!loop.contiguous) return 1;
+    if (loop.grain > 1 && grains_per_part < chunks_per_part) return grains_per_part + 1;
+    return std::max<std::int64_t>(1, grains_per_part / chunks_per_part);
   }
 
   void wait_for_workers(Slot& slot) {
