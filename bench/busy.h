@@ -5,11 +5,12 @@
 
 namespace extensor::bench {
 
-// Prints the time of one epoch of LeNet on 8,000 images beside 0, 1, 2 and 4 busy processes, with the
-// default number of threads and with one. Every epoch runs in a process of its own.
+// Prints the time of one epoch of LeNet on 8,000 images beside 0, 1, 2 and 4 busy processes, with
+// the default number of threads and with one. Every epoch runs in a process of its own.
 int print_busy(int rounds);
 
-// Runs one epoch as `who` ("ExTensor" or a peer) and prints its seconds. `threads` 0 means the default.
+// Runs one epoch as `who` ("ExTensor" or a peer) and prints its seconds. `threads` 0 means the
+// default.
 int print_epoch(const std::string& who, int threads);
 
 }  // namespace extensor::bench

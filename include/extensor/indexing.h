@@ -66,9 +66,9 @@ Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shap
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value);
 Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask);
 
-// x with `values`, broadcast, at x.index(index), as a new tensor of x's dtype. `x[…] = values` is the
-// same in place; extensor/indexed_tensor.h has the rules. An element written more than once keeps
-// the last value in row-major order. DTypeError for floats into integers.
+// x with `values`, broadcast, at x.index(index), as a new tensor of x's dtype. `x[…] = values` is
+// the same in place; extensor/indexed_tensor.h has the rules. An element written more than once
+// keeps the last value in row-major order. DTypeError for floats into integers.
 //
 //   Tensor y = extensor::index_put(x, {rows, columns}, values);
 //

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
-#include "core/parallel.h"
 #include "backend/cpu/width.h"
+#include "core/parallel.h"
 
 namespace extensor::cpu {
 
@@ -110,20 +110,20 @@ void run(const SelectCall& call) {
   if (writes && !call.distinct) {
     // One thread writes all points of an outer position, in order.
     detail::parallel_for(outer_size, grain(call.count * inner_size),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t o = begin; o < end; ++o) move_points(o, 0, call.count);
-                 });
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t o = begin; o < end; ++o) move_points(o, 0, call.count);
+                         });
     return;
   }
   detail::parallel_for(outer_size * call.count, grain(inner_size),
-               [&](std::int64_t begin, std::int64_t end) {
-                 while (begin < end) {
-                   const std::int64_t o = begin / call.count, first = begin % call.count;
-                   const std::int64_t last = std::min(call.count, first + end - begin);
-                   move_points(o, first, last);
-                   begin += last - first;
-                 }
-               });
+                       [&](std::int64_t begin, std::int64_t end) {
+                         while (begin < end) {
+                           const std::int64_t o = begin / call.count, first = begin % call.count;
+                           const std::int64_t last = std::min(call.count, first + end - begin);
+                           move_points(o, first, last);
+                           begin += last - first;
+                         }
+                       });
 }
 
 }  // namespace
