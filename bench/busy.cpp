@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cases.h"
+#include "peak.h"
 #include "peers.h"
 
 namespace extensor::bench {
@@ -47,15 +47,9 @@ class BusyProcesses {
   std::vector<pid_t> children_;
 };
 
-// Seconds of an epoch in a process of its own; negative if that failed.
+// Seconds of an epoch in a process of its own.
 double epoch_seconds(const std::string& who, int threads) {
-  const std::string command =
-      std::string(EXTENSOR_BENCH_SELF) + " --epoch " + who + " " + std::to_string(threads);
-  FILE* pipe = popen(command.c_str(), "r");
-  double seconds = -1;
-  if (pipe == nullptr || std::fscanf(pipe, "%lf", &seconds) != 1) seconds = -1;
-  if (pipe != nullptr) pclose(pipe);
-  return seconds;
+  return number_printed_with("--epoch " + who + " " + std::to_string(threads));
 }
 
 struct Times {

@@ -26,12 +26,16 @@ double status_bytes(const std::string& name) {
 
 double resident_bytes() { return status_bytes("VmRSS"); }
 
-double peak_bytes(const std::string& who, const std::string& op) {
-  const std::string command = "'" + std::string(EXTENSOR_BENCH_SELF) + "' --peak " + who + " " + op;
+double number_printed_with(const std::string& arguments) {
+  const std::string command = "'" + std::string(EXTENSOR_BENCH_SELF) + "' " + arguments;
   const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
-  double bytes = 0;
-  if (output == nullptr || std::fscanf(output.get(), "%lf", &bytes) != 1) return 0;
-  return bytes;
+  double number = 0;
+  if (output == nullptr || std::fscanf(output.get(), "%lf", &number) != 1) return 0;
+  return number;
+}
+
+double peak_bytes(const std::string& who, const std::string& op) {
+  return number_printed_with("--peak " + who + " " + op);
 }
 
 int print_peak(const std::string& who, const std::string& op, int threads) {

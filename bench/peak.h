@@ -14,4 +14,7 @@ int print_peak(const std::string& who, const std::string& op, int threads);
 // Of this process, now.
 double resident_bytes();
 
+// The number that this program prints when it runs once more with these arguments; 0 if that fails.
+double number_printed_with(const std::string& arguments);
+
 }  // namespace extensor::bench

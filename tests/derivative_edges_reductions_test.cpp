@@ -41,7 +41,7 @@ Numbers along(const Call& call, const Numbers& at, const Numbers& direction) {
   return found;
 }
 
-// What an error is measured against, beside the largest derivative of that order.
+// The scale of an error, together with the largest derivative of that order.
 struct Scale {
   double reach = 0;                       // roundings of the inputs of this size are excused
   std::function<double(int)> terms = {};  // the size of what a derivative of that order is a sum of

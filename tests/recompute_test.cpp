@@ -74,7 +74,7 @@ TEST(Recompute, GradLeavesParametersAlone) {
   const auto loss = [&] { return sum(checkpoint(layer, {x * 2.0})[0]) + sum(w); };
   EXPECT_EQ(values(grad(loss(), {x})[0]), (Numbers{18, 32}));
   EXPECT_FALSE(w.grad().defined());
-  // What is asked for gets the gradient through the function, and beside it.
+  // The inputs that are asked for get the gradient through the function and outside of it.
   const auto both = grad(loss(), {w, x});
   EXPECT_EQ(values(both[0]), (Numbers{2 * 2 * 3 + 1, 4 * 2 * 4 + 1}));
   EXPECT_EQ(values(both[1]), (Numbers{18, 32}));

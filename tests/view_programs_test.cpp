@@ -338,8 +338,9 @@ struct Program {
       if (!fits) continue;
       const Map spread = broadcast(map, shape);
       const Tensor other = take(buffers[from.buffer].value, positions(spread.at));
-      // What a gradient keeps and a later write may change is copied, and what overlaps the target
-      // at other positions. A product keeps copies of the memory that it writes by itself.
+      // Copies operands that a gradient keeps and a later write may change, and operands that
+      // overlap the target at other positions. A product itself keeps copies of the memory that it
+      // writes.
       const Buffer& source = buffers[from.buffer];
       const bool same_buffer = from.buffer == target.buffer;
       bool copies = !source.leaf && (kind == 9 || (kind == 8 && !same_buffer));

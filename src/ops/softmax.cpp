@@ -204,7 +204,7 @@ Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
   const Tensor shares =
       divide(is_infinity.to(total.dtype()),
              maximum(count_nonzero(is_infinity, axes, true), 1).to(total.dtype()));
-  // What `where` does not take is finite, or its gradient would be 0 · ∞.
+  // The side that `where` does not take must be finite, or its gradient would be 0 · ∞.
   const Tensor others = exp(subtract(where(has_infinity, zero, wide), shift));
   return where(has_infinity, shares, others);
 }

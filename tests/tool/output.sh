@@ -1,4 +1,4 @@
-# What is printed: escapes from outside, outputs that cannot be written, commands to paste, progress.
+# Output of the tool: escapes from outside, outputs that cannot be written, commands to paste, progress.
 # Sourced by tool_test.sh.
 
 escapes() { LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]\|\xc2[\x80-\x9f]' "$1"; }
@@ -68,7 +68,7 @@ test_closed_descriptors() {
   expect 0 '0 do not' compare run/model.safetensors quiet/model.safetensors
 }
 
-# What is printed as a command runs as it is.
+# Commands that the tool prints run as they are.
 test_commands_to_paste() {
   black_picture PICTURE.png
   mkdir 'a tool' "it's"
