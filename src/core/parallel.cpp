@@ -337,10 +337,11 @@ class Pool {
   }
 
   // The grains of a chunk, in a part of so many. A part of few short grains is one chunk: claiming
-  // takes time that only longer loops earn back. Grains of one iteration may be long.
+  // takes time that only longer loops earn back, and a thread that is ahead by a chunk would take
+  // the last one from the cache of another. Grains of one iteration may be long.
   static std::int64_t chunk_length(const ParallelLoop& loop, std::int64_t grains_per_part) {
     if (!loop.contiguous) return 1;
-    if (loop.grain > 1 && grains_per_part < chunks_per_part) return grains_per_part + 1;
+    if (loop.grain > 1 && grains_per_part < 2 * chunks_per_part) return grains_per_part + 1;
     return std::max<std::int64_t>(1, grains_per_part / chunks_per_part);
   }
 

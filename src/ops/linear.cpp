@@ -48,6 +48,7 @@ Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
 
 // [..., n] as [rows, n]; the count is given, since −1 is not defined beside a 0.
 Tensor as_rows(const Tensor& x) {
+  if (x.ndim() == 2) return x;
   std::int64_t rows = 1;
   for (std::int64_t d = 0; d + 1 < x.ndim(); ++d) rows *= x.size(d);
   return x.reshape({rows, x.size(-1)});
@@ -59,7 +60,8 @@ namespace {
 
 // The gradients of y = x·wᵀ + bias, each from what it needs.
 Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape, DType dtype) {
-  return matmul(as_rows(g), weight).reshape(shape).to(dtype);
+  const Tensor gradient = matmul(as_rows(g), weight);
+  return (shape.size() == 2 ? gradient : gradient.reshape(shape)).to(dtype);
 }
 Tensor gradient_of_weight(const Tensor& g, const Tensor& x, DType dtype) {
   return matmul(as_rows(g).transpose(), as_rows(x)).to(dtype);

@@ -82,8 +82,8 @@ HWY_INLINE V Softplus(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Softplus(dd, v); });
   } else {
-    const V log = Log1pOfUnit(d, ExpSum(d, hn::Neg(hn::Abs(x))));
-    return hn::Add(MaxKeepingNaN(d, x, hn::TFromD<D>(0)), log);
+    const Sum<V> log = Log1pOfUnit(d, ExpSum(d, hn::Neg(hn::Abs(x))));
+    return hn::Add(MaxKeepingNaN(d, x, hn::TFromD<D>(0)), hn::Add(log.sum, log.error));
   }
 }
 
@@ -92,7 +92,8 @@ HWY_INLINE V LogSigmoid(D d, V x) {
   return hn::Neg(Softplus(d, hn::Neg(x)));
 }
 
-// log(e^a + e^b) = max + log(1 + e^(min - max)), good to an ULP or so of the larger of its terms.
+// log(e^a + e^b) = max + log(1 + e^(min - max)), good to an eighth of an ULP or so of the larger of
+// its terms before the last rounding.
 template <class D, class V>
 HWY_INLINE V LogAddExpTerms(D d, V a, V b) {
   const V zero = hn::Zero(d);
@@ -102,7 +103,11 @@ HWY_INLINE V LogAddExpTerms(D d, V a, V b) {
   // With an infinite difference its error is NaN and the power zero.
   const V error = hn::IfThenElseZero(hn::Gt(power.sum, zero), difference.error);
   power.error = hn::MulAdd(power.sum, error, power.error);
-  const V result = hn::Add(larger, Log1pOfUnit(d, power));
+  const Sum<V> log = Log1pOfUnit(d, power);
+  const Sum<V> head = TwoSum(larger, log.sum);
+  // An infinite sum has an error of NaN.
+  const V rest = hn::IfThenElseZero(hn::Lt(hn::Abs(head.sum), Infinity(d)), head.error);
+  const V result = hn::Add(head.sum, hn::Add(rest, log.error));
   // Equal infinities have no difference; Max and Min may have lost a NaN.
   const V ln2 = Pick(d, 0.693147182f, 0.69314718055994529);
   const V twice = hn::IfThenElse(hn::Eq(a, b), hn::Add(a, ln2), result);
@@ -120,7 +125,7 @@ HWY_INLINE V LogAddExp(D d, V a, V b) {
     // Terms of opposite sign may cancel: rarely, and then the wider type has the bits that are
     // left.
     const auto cancelled =
-        hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.5))));
+        hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.125))));
     return SlowWhereNot(d, hn::Not(cancelled), result, [&]() HWY_ATTR {
       if constexpr (kIsFloat<D>) {
         return InDouble(d, a, b, terms);

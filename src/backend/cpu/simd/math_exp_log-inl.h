@@ -253,12 +253,17 @@ HWY_INLINE V LogSpecial(D d, V x, V result) {
   return hn::IfThenElse(ordinary, result, special);
 }
 
-// n ln2 + f + w: the product with the short head of ln2 is exact.
+// n ln2 + f + w as a sum: the product with the short head of ln2 is exact.
 template <class D, class V>
-HWY_INLINE V LogSum(D d, V n, V f, V w) {
+HWY_INLINE Sum<V> LogParts(D d, V n, V f, V w) {
   const Sum<V> head = FastTwoSum(hn::Mul(n, Pick(d, 0.693145752f, 0.69314718055989033)), f);
   const V rest = hn::MulAdd(n, Pick(d, 1.42860677e-06f, 5.4979230187083712e-14), w);
-  return hn::Add(head.sum, hn::Add(head.error, rest));
+  return {head.sum, hn::Add(head.error, rest)};
+}
+template <class D, class V>
+HWY_INLINE V LogSum(D d, V n, V f, V w) {
+  const Sum<V> parts = LogParts(d, n, f, w);
+  return hn::Add(parts.sum, parts.error);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -329,9 +334,9 @@ HWY_INLINE Sum<V> ExpSum(D d, V x) {
   return {ScaleByPowerOfTwo(d, normalized.sum, e.n), ScaleByPowerOfTwo(d, normalized.error, e.n)};
 }
 
-// log(1 + e) for 0 <= e <= 1: 1 + e is 2^n (1 + f) with n = 0 or 1.
+// log(1 + e) for 0 <= e <= 1, as a sum: 1 + e is 2^n (1 + f) with n = 0 or 1.
 template <class D, class V>
-HWY_INLINE V Log1pOfUnit(D d, Sum<V> e) {
+HWY_INLINE Sum<V> Log1pOfUnit(D d, Sum<V> e) {
   using T = hn::TFromD<D>;
   const V one = hn::Set(d, T(1));
   const V half = hn::Set(d, T(0.5));
@@ -341,7 +346,7 @@ HWY_INLINE V Log1pOfUnit(D d, Sum<V> e) {
   const V n = hn::IfThenElseZero(large, one);
   // The error's weight is 1 / (1 + e), and a line is near enough.
   const V slope = hn::NegMulAdd(e.sum, half, one);
-  return LogSum(d, n, f, hn::MulAdd(e.error, slope, LogTail(d, f)));
+  return LogParts(d, n, f, hn::MulAdd(e.error, slope, LogTail(d, f)));
 }
 
 template <class D, class V = hn::Vec<D>>
