@@ -31,8 +31,9 @@ struct Sample {
   // `constants`, undefined for all others. Null where the op has no gradient. With `saves_results`
   // the results of the forward follow the inputs.
   std::function<Tensors(const Tensors& grad_outputs, const Tensors& inputs)> backward;
-  // The gradients of grad_outputs, then of the inputs, given those of backward's results; an
-  // undefined gradient stands for 0. Null where the op is not differentiable twice.
+  // The gradients of grad_outputs, then of the inputs, given those of backward's results, where the
+  // op has a public double backward; an undefined gradient stands for 0. For all other ops the
+  // second gradients are those of the recorded backward.
   std::function<Tensors(const Tensors& grad_gradients, const Tensors& grad_outputs,
                         const Tensors& inputs)>
       double_backward;

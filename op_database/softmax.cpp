@@ -35,11 +35,9 @@ Doubles exact_softmax(const Doubles& row) {
 
 using Forward = Tensor (*)(const Tensor&, StrictInt);
 using Backward = Tensor (*)(const Tensor&, const Tensor&, StrictInt);
-using DoubleBackward = std::pair<Tensor, Tensor> (*)(const Tensor&, const Tensor&, const Tensor&,
-                                                     StrictInt);
 
 std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), Backward backward,
-                            DoubleBackward double_backward, double cancelling_terms = 0) {
+                            double cancelling_terms = 0) {
   std::vector<Sample> result;
   for (const Case& c : cases()) {
     Sample sample = sample_of(
@@ -50,11 +48,6 @@ std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), B
         [=](const Tensor& g, const Tensors& in) { return Tensors{backward(g, in[1], c.axis)}; });
     sample.saves_results = true;
     sample.cancelling_terms = cancelling_terms;
-    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const auto [grad_output, grad_x] =
-          double_backward(gg[0], g[0], forward(in[0], c.axis), c.axis);
-      return Tensors{grad_output, grad_x};
-    };
     result.push_back(std::move(sample));
   }
   return result;
@@ -63,14 +56,13 @@ std::vector<Sample> samples(Forward forward, Doubles (*exact)(const Doubles&), B
 }  // namespace
 
 void add_softmax(std::vector<Op>& ops) {
-  ops.push_back(
-      {"softmax",
-       "activation",
-       "exp(x) / Σ exp(x) along the axis",
-       "y (g − Σ g y)",
-       {"softmax_backward"},
-       DTypes::as_float32,
-       [] { return samples(softmax, exact_softmax, softmax_backward, softmax_double_backward); }});
+  ops.push_back({"softmax",
+                 "activation",
+                 "exp(x) / Σ exp(x) along the axis",
+                 "y (g − Σ g y)",
+                 {"softmax_backward"},
+                 DTypes::as_float32,
+                 [] { return samples(softmax, exact_softmax, softmax_backward); }});
   ops.push_back({"log_softmax",
                  "activation",
                  "x − log Σ exp(x) along the axis",
@@ -79,7 +71,6 @@ void add_softmax(std::vector<Op>& ops) {
                  DTypes::as_float32,
                  [] {
                    return samples(log_softmax, exact_log_softmax, log_softmax_backward,
-                                  log_softmax_double_backward,
                                   1);  // Σ exp(x − max) is rounded in units of 1
                  }});
 }

@@ -253,16 +253,5 @@ TEST(SoftmaxGradient, WrongShapesOfGradOutputAreRefused) {
   EXPECT_THROW(softmax_backward(ones({2, 3}), x, 2), IndexError);
 }
 
-TEST(SoftmaxGradient, SecondDerivatives) {
-  const Tensor x = ones({2, 3}), row = ones({2});
-  EXPECT_THROW(softmax_double_backward(x, ones({3, 2}), x), ShapeError);
-  EXPECT_THROW(softmax_double_backward(ones({3, 2}), x, x), ShapeError);
-  EXPECT_THROW(softmax_double_backward(x, x, x, 2), IndexError);
-  EXPECT_THROW(log_softmax_double_backward(x, ones({3, 2}), x), ShapeError);
-  EXPECT_THROW(log_softmax_double_backward(ones({3, 2}), x, x), ShapeError);
-  EXPECT_THROW(logsumexp_double_backward(x, ones({3}), x, 1), ShapeError);
-  EXPECT_THROW(logsumexp_double_backward(row, row, x, 1), ShapeError);
-}
-
 }  // namespace
 }  // namespace extensor

@@ -82,7 +82,7 @@ void link(Node& node, std::size_t input, const Tensor& x) {
                              ", shares memory that was changed in place through a tensor without "
                              "its history, such as one from detach() (change a clone() instead)"));
   }
-  node.edges()[input] = {impl->node, impl->output};
+  node.edges()[input] = {impl->node, impl->output, impl->dtype};
 }
 
 Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {

@@ -76,6 +76,7 @@ class Gradients : public FixedList<Tensor, 3> {
 struct Edge {
   NodePointer node;  // null: nobody asks for it
   std::uint32_t output = 0;
+  DType dtype = DType::float32;  // of the input, and so of its gradient
 };
 
 using Hook = std::function<Tensor(const Tensor& gradient)>;

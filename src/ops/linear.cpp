@@ -10,13 +10,14 @@
 #include "extensor/reduction.h"
 #include "ops/autocast.h"
 #include "ops/launch.h"
+#include "ops/op.h"
 
 namespace extensor {
 
 namespace {
 
 using detail::message;
-using ops::check_float;
+using namespace ops;  // NOLINT
 
 Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
 
@@ -92,43 +93,16 @@ Tensor activation_backward(const Tensor& g, const Tensor& saved, Activation acti
   __builtin_unreachable();
 }
 
-Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       Activation activation) {
-  // Their gradients read z, which the fused kernel does not keep.
-  if (activation == Activation::gelu) return gelu(linear(x, weight, bias));
-  if (activation == Activation::silu) return silu(linear(x, weight, bias));
-  Tensor result = detail::unrecorded([&] { return linear(x, weight, bias, activation); });
-  auto y = reads_result(activation) ? detail::SavedResult(result) : detail::SavedResult();
-  auto backward = [kept_x = detail::saved_for(weight, x),
-                   kept_weight = detail::saved_for(x, weight), y = std::move(y), activation,
-                   shape = x.shape(), x_dtype = x.dtype(), weight_dtype = weight.dtype(),
-                   has_bias = bias.defined(),
-                   bias_dtype = bias.defined() ? bias.dtype() : DType::float32](
-                      const Tensor& g, detail::Node& node) {
-    const Tensor gz =
-        reads_result(activation) ? activation_backward(g, y.get(node), activation) : g;
-    detail::Gradients gradients(has_bias ? std::size_t{3} : 2);
-    if (node.needs(0)) gradients[0] = gradient_of_x(gz, kept_weight.get(node), shape, x_dtype);
-    if (node.needs(1)) gradients[1] = gradient_of_weight(gz, kept_x.get(node), weight_dtype);
-    if (has_bias && node.needs(2)) gradients[2] = gradient_of_bias(gz, bias_dtype);
-    return gradients;
-  };
-  if (!bias.defined()) return detail::record("linear", {x, weight}, std::move(result), backward);
-  return detail::record("linear", {x, weight, bias}, std::move(result), backward);
-}
+struct LinearAttributes {
+  Activation activation;
+};
 
-}  // namespace
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  detail::check_option("linear", "activation", activation, Activation::silu);
-  if (ops::lowers(x, weight, bias)) {
-    return linear(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), activation);
-  }
-  if (detail::records(x, weight, bias)) return recorded_linear(x, weight, bias, activation);
-  const Shape shape = linear_shape("linear", x, weight, bias);
+Tensor linear_forward(const Run& run, const LinearAttributes& attributes, const Tensor& x,
+                      const Tensor& weight, const Tensor& bias) {
+  const Shape shape = linear_shape(run.name(), x, weight, bias);
   DType dtype = promote_types(x.dtype(), weight.dtype());
   if (bias.defined()) dtype = promote_types(dtype, bias.dtype());
-  Tensor result = detail::make_empty("linear", shape, dtype, x.device());
+  Tensor result = run.empty(shape, dtype);
   if (result.numel() == 0) return result;
   const Tensor rows = as_rows(x.to(dtype)), w = weight.to(dtype);
   const Tensor b = bias.defined() ? bias.to(dtype).contiguous() : Tensor();
@@ -145,9 +119,42 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   call.batch = 1;
   call.a_offsets = call.b_offsets = call.c_offsets = &zero;
   call.bias = b.defined() ? b.impl().data : nullptr;
-  call.activation = activation;
-  backend::backend_for(x.device()).matmul(call);
+  call.activation = attributes.activation;
+  run.kernels().matmul(call);
   return result;
+}
+
+Gradients linear_gradient(const GradientCall& call, const LinearAttributes& attributes) {
+  const Activation activation = attributes.activation;
+  const Tensor g = activation == Activation::none
+                       ? call.grad()
+                       : activation_backward(call.grad(), call.result(), activation);
+  Gradients gradients(3);
+  if (call.needs(0)) gradients[0] = matmul(as_rows(g), call.input(1)).reshape(call.shape(0));
+  if (call.needs(1)) gradients[1] = matmul(as_rows(g).transpose(), as_rows(call.input(0)));
+  if (call.needs(2)) gradients[2] = sum(as_rows(g), 0);
+  return gradients;
+}
+
+Reads linear_reads(const LinearAttributes& attributes, std::size_t k) {
+  const Reads result_read = attributes.activation == Activation::none ? nothing : result();
+  return result_read | (k == 0 ? input(1) | shape(0) : k == 1 ? input(0) : nothing);
+}
+
+constexpr auto linear_op = define<linear_forward, linear_gradient, linear_reads>(
+    {.name = "linear", .inputs = {"x", "weight", "bias"}, .cast = Cast::down, .optional = 1 << 2});
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  detail::check_option("linear", "activation", activation, Activation::silu);
+  // The gradients of these two read z, which the fused kernel does not keep.
+  if (!reads_result(activation) && activation != Activation::none &&
+      detail::records(x, weight, bias)) {
+    const Tensor z = linear(x, weight, bias);
+    return activation == Activation::gelu ? gelu(z) : silu(z);
+  }
+  return dispatch(linear_op, {activation}, x, weight, bias);
 }
 
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,

@@ -11,6 +11,7 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
+#include "ops/op.h"
 #include "ops/reduced_shape.h"
 
 namespace extensor {
@@ -19,7 +20,7 @@ namespace {
 
 using backend::RowCall;
 using backend::RowOp;
-using ops::check_float;
+using namespace ops;  // NOLINT
 using ops::ReducedAxes;
 
 // Views dense operands as [outer, length, inner] around one axis.
@@ -44,13 +45,6 @@ std::int64_t row_axis(const char* operation, const Tensor& x, std::int64_t axis)
 
 Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
 
-void check_double_backward(const char* operation, const Tensor& grad_grad_x,
-                           const Tensor& grad_output, const Tensor& y) {
-  check_float(operation, "y", y);
-  ops::check_grad_output(operation, grad_output, y.shape());
-  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, y.shape());
-}
-
 // Σ over the row, kept; a 0-d tensor is a row of one element.
 Tensor row_sum(const Tensor& x, std::int64_t axis) {
   return x.ndim() == 0 ? x : sum(x, axis, true);
@@ -58,125 +52,103 @@ Tensor row_sum(const Tensor& x, std::int64_t axis) {
 
 Tensor as_rows(const Tensor& x) { return (x.ndim() == 0 ? x.reshape({1}) : x).contiguous(); }
 
-Tensor forward(RowOp op, const char* operation, const Tensor& x, std::int64_t axis) {
-  const std::int64_t at = row_axis(operation, x, axis);
+struct AxisAttribute {
+  std::int64_t axis;
+};
+
+template <RowOp op>
+Tensor row_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
+  const std::int64_t at = row_axis(run.name(), x, attributes.axis);
   const Tensor dense = as_rows(is_floating_point(x.dtype()) ? x : x.to(default_float));
-  Tensor result = detail::make_empty(operation, x.shape(), dense.dtype(), x.device());
+  Tensor result = run.empty(x.shape(), dense.dtype());
   RowCall call = row_call(op, dense, at);
   call.out = result.impl().data;
-  backend::backend_for(x.device()).rows(call);
+  run.kernels().rows(call);
   return result;
 }
 
-Tensor backward(RowOp op, const char* operation, const Tensor& grad_output, const Tensor& y,
-                std::int64_t axis) {
-  check_float(operation, "y", y);
-  const std::int64_t at = row_axis(operation, y, axis);
-  ops::check_grad_output(operation, grad_output, y.shape());
-  const ops::Source operands[] = {grad_output, y};
-  ops::common_device(operation, operands);
+template <RowOp op>
+Tensor row_backward(const Run& run, const AxisAttribute& attributes, const Tensor& grad_output,
+                    const Tensor& y) {
+  check_float(run.name(), "y", y);
+  const std::int64_t at = row_axis(run.name(), y, attributes.axis);
+  ops::check_grad_output(run.name(), grad_output, y.shape());
   const DType wide = promote_types(grad_output.dtype(), y.dtype());
   const Tensor g = as_rows(grad_output.to(wide)), dense = as_rows(y.to(wide));
-  Tensor result = detail::make_empty(operation, y.shape(), wide, y.device());
+  Tensor result = run.empty(y.shape(), wide);
   RowCall call = row_call(op, g, at);
   call.y = dense.impl().data;
   call.out = result.impl().data;
-  backend::backend_for(y.device()).rows(call);
+  run.kernels().rows(call);
   return result.to(y.dtype());
 }
 
+// ---- softmax
+
+Gradients softmax_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  return softmax_backward(call.grad(), call.result(), attributes.axis);
+}
+
+// softmax_backward is y·(g − Σ g·y). Its Jacobian is symmetric in g; for y, an input of its own,
+// dy = v·(g − Σ g·y) − g·Σ v·y.
+Gradients softmax_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  const std::int64_t axis = attributes.axis;
+  const Tensor v = widened(call.grad()), g = widened(call.input(0)), y = widened(call.input(1));
+  return {softmax_backward(v, y, axis), v * (g - row_sum(g * y, axis)) - g * row_sum(v * y, axis)};
+}
+
+constexpr auto softmax_op = define<row_forward<RowOp::softmax>, softmax_gradient>(
+    {.name = "softmax", .inputs = {"x"}, .reads = {result()}});
+constexpr auto softmax_backward_op =
+    define<row_backward<RowOp::softmax_backward>, softmax_backward_gradient>(
+        {.name = "softmax_backward",
+         .inputs = {"grad_output", "y"},
+         .reads = {input(1), input(0) | input(1)}});
+
+// ---- log_softmax
+
+Gradients log_softmax_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  return log_softmax_backward(call.grad(), call.result(), attributes.axis);
+}
+
+// log_softmax_backward is g − p·Σ g with the probabilities p = exp(y).
+Gradients log_softmax_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  const Tensor v = widened(call.grad()), g = widened(call.input(0)),
+               p = exp(widened(call.input(1)));
+  return {v - row_sum(v * p, attributes.axis), -(v * p * row_sum(g, attributes.axis))};
+}
+
+constexpr auto log_softmax_op = define<row_forward<RowOp::log_softmax>, log_softmax_gradient>(
+    {.name = "log_softmax", .inputs = {"x"}, .reads = {result()}});
+constexpr auto log_softmax_backward_op =
+    define<row_backward<RowOp::log_softmax_backward>, log_softmax_backward_gradient>(
+        {.name = "log_softmax_backward",
+         .inputs = {"grad_output", "y"},
+         .reads = {input(1), input(0) | input(1)}});
+
 }  // namespace
 
-Tensor softmax(const Tensor& x, StrictInt axis) {
-  if (detail::records(x)) {
-    return detail::recorded_by_result(
-        "softmax", [&] { return softmax(x, axis); },
-        [axis](const Tensor& g, const Tensor& y) { return softmax_backward(g, y, axis); }, x);
-  }
-  return forward(RowOp::softmax, "softmax", x, axis);
+Tensor softmax(const Tensor& x, StrictInt axis) { return dispatch(softmax_op, {axis}, x); }
+Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
+  return dispatch(softmax_backward_op, {axis}, grad_output, y);
+}
+Tensor log_softmax(const Tensor& x, StrictInt axis) { return dispatch(log_softmax_op, {axis}, x); }
+Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
+  return dispatch(log_softmax_backward_op, {axis}, grad_output, y);
 }
 
 namespace {
 
-// grad_x = y·(g − Σ g·y), whose Jacobian is symmetric in g; with y an input of its own, dy = v·g −
-// v Σ g·y − g Σ v·y. All widened.
-Tensor softmax_gradient_of_y(const Tensor& v, const Tensor& g, const Tensor& y, std::int64_t axis) {
-  return v * (g - row_sum(g * y, axis)) - g * row_sum(v * y, axis);
-}
+struct LogsumexpAttributes {
+  Axes axes;
+  bool keepdims;
+};
 
-}  // namespace
-
-Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
-  if (detail::records(grad_output, y)) {
-    return detail::recorded(
-        "softmax_backward", [&] { return softmax_backward(grad_output, y, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& y) -> detail::Gradients {
-          const Tensor of_y = softmax_gradient_of_y(widened(v), widened(g), widened(y), axis);
-          return {softmax_backward(v, y, axis).to(g.dtype()), of_y.to(y.dtype())};
-        },
-        grad_output, y);
-  }
-  return backward(RowOp::softmax_backward, "softmax_backward", grad_output, y, axis);
-}
-
-std::pair<Tensor, Tensor> softmax_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_output, const Tensor& y,
-                                                  StrictInt axis) {
-  constexpr const char* operation = "softmax_double_backward";
-  row_axis(operation, y, axis);
-  check_double_backward(operation, grad_grad_x, grad_output, y);
-  const Tensor v = widened(grad_grad_x), g = widened(grad_output), p = widened(y);
-  const Tensor through_y = softmax_gradient_of_y(v, g, p, axis);
-  return {softmax_backward(v, p, axis).to(grad_output.dtype()),
-          softmax_backward(through_y, p, axis).to(y.dtype())};
-}
-
-Tensor log_softmax(const Tensor& x, StrictInt axis) {
-  if (detail::records(x)) {
-    return detail::recorded_by_result(
-        "log_softmax", [&] { return log_softmax(x, axis); },
-        [axis](const Tensor& g, const Tensor& y) { return log_softmax_backward(g, y, axis); }, x);
-  }
-  return forward(RowOp::log_softmax, "log_softmax", x, axis);
-}
-
-Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis) {
-  if (detail::records(grad_output, y)) {
-    return detail::recorded(
-        "log_softmax_backward", [&] { return log_softmax_backward(grad_output, y, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& y) -> detail::Gradients {
-          const Tensor wide = widened(v), p = exp(widened(y));
-          return {(wide - row_sum(wide * p, axis)).to(g.dtype()),
-                  (-(wide * p * row_sum(widened(g), axis))).to(y.dtype())};
-        },
-        grad_output, y);
-  }
-  return backward(RowOp::log_softmax_backward, "log_softmax_backward", grad_output, y, axis);
-}
-
-// grad_x = g − p Σ g with the probabilities p = exp(y).
-std::pair<Tensor, Tensor> log_softmax_double_backward(const Tensor& grad_grad_x,
-                                                      const Tensor& grad_output, const Tensor& y,
-                                                      StrictInt axis) {
-  constexpr const char* operation = "log_softmax_double_backward";
-  row_axis(operation, y, axis);
-  check_double_backward(operation, grad_grad_x, grad_output, y);
-  const Tensor v = widened(grad_grad_x), g = widened(grad_output), p = exp(widened(y));
-  return {(v - row_sum(v * p, axis)).to(grad_output.dtype()),
-          softmax_backward(-(v * row_sum(g, axis)), p, axis).to(y.dtype())};
-}
-
-Tensor logsumexp(const Tensor& x, const Axes& axes, StrictBool keepdims) {
-  if (detail::records(x)) {
-    return detail::recorded(
-        "logsumexp", [&] { return logsumexp(x, axes, keepdims); },
-        [axes](const Tensor& g, const Tensor& x) { return logsumexp_backward(g, x, axes); }, x);
-  }
-  const ReducedAxes reduced("logsumexp", axes, x.ndim());
+Tensor logsumexp_forward(const Run& run, const LogsumexpAttributes& attributes, const Tensor& x) {
+  const ReducedAxes reduced(run.name(), attributes.axes, x.ndim());
   const Tensor floats = is_floating_point(x.dtype()) ? x : x.to(default_float);
   const std::int64_t length = reduced.count(x.shape());
-  Tensor result = detail::make_empty("logsumexp", reduced.shape(x.shape(), keepdims),
-                                     floats.dtype(), x.device());
+  Tensor result = run.empty(reduced.shape(x.shape(), attributes.keepdims), floats.dtype());
   if (length == 0) return result.fill(-std::numeric_limits<double>::infinity());
   if (result.numel() == 0) return result;
   const Tensor rows = floats.transpose(reduced.reduced_last(x.ndim()))
@@ -184,8 +156,21 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, StrictBool keepdims) {
                           .reshape({result.numel(), length});
   RowCall call = row_call(RowOp::logsumexp, rows, 1);
   call.out = result.impl().data;
-  backend::backend_for(x.device()).rows(call);
+  run.kernels().rows(call);
   return result;
+}
+
+Gradients logsumexp_gradient(const GradientCall& call, const LogsumexpAttributes& attributes) {
+  return logsumexp_backward(call.grad(), call.input(0), attributes.axes);
+}
+
+constexpr auto logsumexp_op = define<logsumexp_forward, logsumexp_gradient>(
+    {.name = "logsumexp", .inputs = {"x"}, .reads = {input(0)}});
+
+}  // namespace
+
+Tensor logsumexp(const Tensor& x, const Axes& axes, StrictBool keepdims) {
+  return dispatch(logsumexp_op, {axes, keepdims}, x);
 }
 
 namespace {
@@ -217,21 +202,6 @@ Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes
   const Tensor g =
       ops::gradient_with_kept_axes("logsumexp_backward", grad_output, x.shape(), reduced);
   return multiply(weights(x, axes, reduced), g).to(x.dtype());
-}
-
-// grad_x = g·p with the weights p, whose own gradient is p·(· − Σ · p).
-std::pair<Tensor, Tensor> logsumexp_double_backward(const Tensor& grad_grad_x,
-                                                    const Tensor& grad_output, const Tensor& x,
-                                                    const Axes& axes) {
-  constexpr const char* operation = "logsumexp_double_backward";
-  check_float(operation, "x", x);
-  const ReducedAxes reduced(operation, axes, x.ndim());
-  const Tensor g = ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
-  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
-  const Tensor v = widened(grad_grad_x), p = weights(x, axes, reduced);
-  const Tensor along = sum(v * p, axes, true);
-  return {along.reshape(grad_output.shape()).to(grad_output.dtype()),
-          (p * (v - along) * g).to(x.dtype())};
 }
 
 }  // namespace extensor

@@ -1,0 +1,173 @@
+#include "ops/op.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "core/check.h"
+#include "ops/autocast.h"
+
+namespace extensor::ops {
+
+using detail::message;
+using detail::NodePointer;
+using detail::Saved;
+using detail::SavedResult;
+
+namespace {
+
+constinit thread_local CaptureHook capture_hook = nullptr;
+
+// The device of the inputs, after a check of those that must be defined.
+Device common_device(const Op& op, Inputs inputs) {
+  const Tensor* first = nullptr;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Tensor& x = inputs[k];
+    if (!x.defined()) {
+      if (op.input_count != 0 && (op.optional >> k & 1) != 0) continue;
+      detail::throw_undefined_tensor();
+    }
+    if (first == nullptr) {
+      first = &x;
+    } else if (!(x.device() == first->device())) {
+      throw DeviceError(message(op.name, ": operands are on different devices: ", first->device(),
+                                " and ", x.device()));
+    }
+  }
+  return first == nullptr ? cpu_device : first->device();
+}
+
+bool records(const Op& op, const void* attributes, Inputs inputs) {
+  if (!op.differentiable || !detail::recording_enabled()) return false;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (detail::tracked(inputs[k]) && !op.reads_of(op, attributes, k).has(no_gradient)) return true;
+  }
+  return false;
+}
+
+bool casts(const Op& op, const Tensor& x) {
+  return op.cast == Cast::down ? lowers_one(x) : raises(x);
+}
+
+// The call with its inputs cast as Autocast wants; recorded casts, so gradients flow through them.
+Results dispatch_cast(const Op& op, const void* attributes, Inputs inputs) {
+  std::vector<Tensor> cast(inputs.size());
+  std::vector<const Tensor*> list(inputs.size());
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    cast[k] = op.cast == Cast::down ? lowered(inputs[k]) : raised(inputs[k]);
+    list[k] = &cast[k];
+  }
+  return dispatch(op, attributes, Inputs(list.data(), list.size()));
+}
+
+bool is_an_input(const Tensor& result, Inputs inputs) {
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].impl_or_null() == result.impl_or_null()) return true;
+  }
+  return false;
+}
+
+void record(const Op& op, const void* attributes, Inputs inputs, Results& results) {
+  // An op that returns its input, such as a dropout of 0, is the identity.
+  if (results.size() == 1 && is_an_input(results[0], inputs)) return;
+  OpNode* made = op.make_node(op, attributes, inputs.size(), results.size());
+  const NodePointer node(made);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (!op.reads_of(op, attributes, k).has(no_gradient)) detail::link(*made, k, inputs[k]);
+  }
+  made->save(inputs, {results.begin(), results.size()});
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    if (!results[k].defined() || !is_floating_point(results[k].dtype())) continue;
+    results[k] = detail::adopt(node, std::move(results[k]), static_cast<std::uint32_t>(k));
+  }
+}
+
+}  // namespace
+
+const char* Run::name() const { return op.name; }
+
+CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_hook, hook); }
+
+Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
+  if (op.cast != Cast::none && autocast_dtype()) {
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (casts(op, inputs[k])) return dispatch_cast(op, attributes, inputs);
+    }
+  }
+  const bool recorded = records(op, attributes, inputs);
+  const Run run{op, common_device(op, inputs), recorded};
+  Results results = [&] {
+    const detail::RecordingScope off(detail::recording_enabled() && !recorded);
+    return op.forward(run, attributes, inputs);
+  }();
+  if (recorded) record(op, attributes, inputs, results);
+  if (op.view) {
+    for (Tensor& view : results) view = detail::as_view_of(inputs[0], std::move(view));
+  }
+  if (capture_hook != nullptr) [[unlikely]] {
+    capture_hook(op, attributes, inputs, {results.begin(), results.size()});
+  }
+  return results;
+}
+
+// ---- a recorded call
+
+void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
+  Reads reads;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (edges()[k].node.get() != nullptr) reads = reads | op_.reads_of(op_, attributes(), k);
+  }
+  const std::uint64_t inputs_read = reads.bits & 0xFFFF, results_read = reads.bits >> 16 & 0xFFFF,
+                      shapes_read = reads.bits >> 32 & 0xFFFF;
+  // Lists grow to the last item read, so that most nodes allocate nothing for them.
+  const auto length = [](std::uint64_t bits) {
+    return static_cast<std::size_t>(64 - std::countl_zero(bits));
+  };
+  const bool list = op_.input_count == 0;
+  inputs_ =
+      detail::FixedList<Saved, 3>(list && inputs_read != 0 ? inputs.size() : length(inputs_read));
+  for (std::size_t k = 0; k < inputs_.size(); ++k) {
+    if (list || (inputs_read >> k & 1) != 0) inputs_[k] = Saved(inputs[k]);
+  }
+  results_ = detail::FixedList<SavedResult, 1>(length(results_read));
+  for (std::size_t k = 0; k < results_.size(); ++k) {
+    if ((results_read >> k & 1) == 0 || !results[k].defined()) continue;
+    results_[k] = SavedResult(results[k], static_cast<std::uint32_t>(k));
+  }
+  shapes_ =
+      detail::FixedList<Shape, 1>(list && shapes_read != 0 ? inputs.size() : length(shapes_read));
+  for (std::size_t k = 0; k < shapes_.size(); ++k) {
+    if (inputs[k].defined()) shapes_[k] = inputs[k].shape();
+  }
+}
+
+Gradients OpNode::backward(Gradients& grad_outputs) {
+  Gradients gradients = op_.gradient(GradientCall(*this, grad_outputs), attributes());
+  const std::size_t given = gradients.size(), count = edges().size();
+  for (std::size_t k = 0; k < std::min(given, count); ++k) {
+    const detail::Edge& edge = edges()[k];
+    if (edge.node.get() != nullptr && gradients[k].defined() &&
+        gradients[k].dtype() != edge.dtype) {
+      gradients[k] = gradients[k].to(edge.dtype);
+    }
+  }
+  if (given >= count) return gradients;
+  // Constants at the end of the inputs have no gradients.
+  Gradients all(count);
+  std::move(gradients.begin(), gradients.end(), all.begin());
+  return all;
+}
+
+void OpNode::drop() {
+  inputs_ = {};
+  results_ = {};
+}
+
+const Tensor& GradientCall::input(std::size_t k) const { return node_.inputs_[k].get(node_); }
+Tensor GradientCall::result(std::size_t k) const { return node_.results_[k].get(node_); }
+const Shape& GradientCall::shape(std::size_t k) const { return node_.shapes_[k]; }
+bool GradientCall::needs(std::size_t k) const { return node_.needs(k); }
+std::size_t GradientCall::inputs() const { return node_.edges().size(); }
+const char* GradientCall::name() const { return node_.name(); }
+
+}  // namespace extensor::ops

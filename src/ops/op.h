@@ -1,0 +1,280 @@
+// An op is a constant of type OpOf: its name, its inputs, what its gradient reads, a forward and a
+// gradient function. dispatch() does what all ops share: it finds the device, applies Autocast,
+// runs the forward without recording, and records the call as a node that holds the op, its
+// attributes and the saved tensors.
+//
+//   struct Axis { std::int64_t axis; };                                  // the attributes
+//   Tensor softmax_forward(const Run&, const Axis&, const Tensor& x);    // checks, then one kernel
+//   Gradients softmax_gradient(const GradientCall& call, const Axis& attributes) {
+//     return softmax_backward(call.grad(), call.result(), attributes.axis);
+//   }
+//   constexpr auto softmax_op = define<softmax_forward, softmax_gradient>(
+//       {.name = "softmax", .inputs = {"x"}, .reads = {result()}});
+//
+//   Tensor softmax(const Tensor& x, StrictInt axis) { return dispatch(softmax_op, {axis}, x); }
+//
+// A function made of other ops needs none of this: its gradient is theirs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/graph.h"
+#include "core/make_tensor.h"
+#include "extensor/tensor.h"
+
+namespace extensor::ops {
+
+using detail::Gradients;
+// The results of an op: one, or several. Like gradients, some may be undefined.
+using Results = detail::Gradients;
+
+struct Op;
+class OpNode;
+
+inline constexpr std::size_t most_inputs = 12;  // of an op that does not take a list
+inline constexpr std::size_t most_results = 8;
+
+// A set of what the gradient of an input reads: inputs, results, and shapes of inputs.
+struct Reads {
+  std::uint64_t bits = 0;
+  constexpr Reads operator|(Reads other) const { return {bits | other.bits}; }
+  constexpr bool has(Reads other) const { return (bits & other.bits) == other.bits; }
+};
+constexpr Reads nothing{};
+constexpr Reads input(unsigned k) { return {std::uint64_t{1} << k}; }
+constexpr Reads result(unsigned k = 0) { return {std::uint64_t{1} << (16 + k)}; }
+constexpr Reads shape(unsigned k = 0) { return {std::uint64_t{1} << (32 + k)}; }
+// The input is a constant of the op: it never gets a gradient.
+constexpr Reads no_gradient{std::uint64_t{1} << 63};
+
+// How an op treats its inputs under an Autocast: products cast float32 down to the half dtype,
+// losses cast halves up to float32.
+enum class Cast : std::uint8_t { none, down, up };
+
+// The facts that define() turns into an op.
+struct OpFacts {
+  const char* name;
+  std::array<const char*, most_inputs> inputs;
+  // What the gradient of each input reads. An op on a list of tensors gives one entry for all.
+  std::array<Reads, most_inputs> reads = {};
+  Cast cast = Cast::none;
+  bool view = false;           // the results share the memory of input 0
+  std::uint32_t optional = 0;  // bit k: input k may be undefined
+};
+
+// The inputs of a call.
+class Inputs {
+ public:
+  Inputs(const Tensor* const* first, std::size_t count) : first_(first), count_(count) {}
+  std::size_t size() const { return count_; }
+  const Tensor& operator[](std::size_t k) const { return *first_[k]; }
+
+ private:
+  const Tensor* const* first_;
+  std::size_t count_;
+};
+
+// One execution of an op, as its forward function sees it.
+struct Run {
+  const Op& op;
+  Device device;
+  // Whether the call is recorded: results that only the gradient reads are left undefined if not.
+  bool recorded;
+
+  const char* name() const;
+  Tensor empty(const Shape& shape, DType dtype) const {
+    return detail::make_empty(name(), shape, dtype, device);
+  }
+  const backend::Backend& kernels() const { return backend::backend_for(device); }
+};
+
+// One walk back through a recorded call, as the op's gradient function sees it.
+class GradientCall {
+ public:
+  GradientCall(OpNode& node, Gradients& grads) : node_(node), grads_(grads) {}
+
+  // The gradient of a result; undefined where nothing depends on that result.
+  const Tensor& grad(std::size_t result = 0) const { return grads_[result]; }
+  // What the op declares to read. ValueError where it was changed in place since.
+  const Tensor& input(std::size_t k) const;
+  Tensor result(std::size_t k = 0) const;
+  const Shape& shape(std::size_t k = 0) const;
+  // Whether the gradient of input k is asked for; it may be left undefined otherwise.
+  bool needs(std::size_t k) const;
+  std::size_t inputs() const;
+  const char* name() const;
+
+ private:
+  OpNode& node_;
+  Gradients& grads_;
+};
+
+// An op without the types of its attributes and functions: the form that the registry, the graph
+// and dispatch() work on.
+struct Op : OpFacts {
+  std::uint8_t input_count;  // 0: a list
+  bool differentiable;
+
+  Results (*forward)(const Run&, const void* attributes, Inputs);
+  Gradients (*gradient)(const GradientCall&, const void* attributes);
+  // What the gradient of input k reads, for these attributes.
+  Reads (*reads_of)(const Op&, const void* attributes, std::size_t k);
+  OpNode* (*make_node)(const Op&, const void* attributes, std::size_t inputs, std::size_t results);
+};
+
+template <class Attributes, class Result, std::size_t count>
+struct OpOf : Op {};
+
+// A recorded call of an op. It can be printed, compared and run again from what it holds.
+class OpNode : public detail::Node {
+ public:
+  OpNode(const Op& op, std::size_t inputs, std::size_t results)
+      : Node(op.name, inputs, static_cast<std::uint32_t>(results)), op_(op) {}
+
+  const Op& op() const { return op_; }
+  virtual const void* attributes() const = 0;
+
+  void save(Inputs inputs, std::span<const Tensor> results);
+  Gradients backward(Gradients& grad_outputs) override;
+  void drop() override;
+
+ private:
+  friend class GradientCall;
+
+  const Op& op_;
+  detail::FixedList<detail::Saved, 3> inputs_;
+  detail::FixedList<detail::SavedResult, 1> results_;
+  detail::FixedList<Shape, 1> shapes_;
+};
+
+template <class Attributes>
+class OpNodeOf final : public OpNode {
+ public:
+  OpNodeOf(const Op& op, const Attributes& attributes, std::size_t inputs, std::size_t results)
+      : OpNode(op, inputs, results), attributes_(attributes) {}
+  const void* attributes() const override { return &attributes_; }
+
+ private:
+  Attributes attributes_;
+};
+
+// ---- from typed functions to an Op
+
+namespace typed {
+
+template <class Function>
+struct Forward;
+
+// Result forward(const Run&, const Attributes&, const Tensor& x, …)
+template <class Returned, class A, class... Tensors>
+struct Forward<Returned (*)(const Run&, const A&, Tensors...)> {
+  using Attributes = A;
+  using Result = Returned;
+  static constexpr std::size_t count = sizeof...(Tensors);
+  template <auto function, std::size_t... k>
+  static Results call(const Run& run, const void* attributes, Inputs in,
+                      std::index_sequence<k...>) {
+    return function(run, *static_cast<const A*>(attributes), in[k]...);
+  }
+  template <auto function>
+  static Results run(const Run& run, const void* attributes, Inputs in) {
+    return call<function>(run, attributes, in, std::make_index_sequence<count>());
+  }
+};
+
+// Result forward(const Run&, const Attributes&, Inputs list)
+template <class Returned, class A>
+struct Forward<Returned (*)(const Run&, const A&, Inputs)> {
+  using Attributes = A;
+  using Result = Returned;
+  static constexpr std::size_t count = 0;
+  template <auto function>
+  static Results run(const Run& run, const void* attributes, Inputs in) {
+    return function(run, *static_cast<const A*>(attributes), in);
+  }
+};
+
+}  // namespace typed
+
+// The op of a forward function, a gradient function (nullptr: the op has none) and, where what the
+// gradient reads depends on the attributes, a function `Reads reads(const Attributes&, size_t k)`.
+template <auto forward, auto gradient = nullptr, auto reads = nullptr>
+consteval auto define(const OpFacts& facts) {
+  using Typed = typed::Forward<decltype(forward)>;
+  using Attributes = typename Typed::Attributes;
+  OpOf<Attributes, typename Typed::Result, Typed::count> op{};
+  static_cast<OpFacts&>(op) = facts;
+  op.input_count = Typed::count;
+  op.forward = &Typed::template run<forward>;
+  op.differentiable = !std::is_null_pointer_v<decltype(gradient)>;
+  if constexpr (!std::is_null_pointer_v<decltype(gradient)>) {
+    op.gradient = [](const GradientCall& call, const void* attributes) -> Gradients {
+      return gradient(call, *static_cast<const Attributes*>(attributes));
+    };
+  }
+  if constexpr (std::is_null_pointer_v<decltype(reads)>) {
+    op.reads_of = [](const Op& op, const void*, std::size_t k) {
+      return op.reads[op.input_count == 0 ? 0 : k];
+    };
+  } else {
+    op.reads_of = [](const Op&, const void* attributes, std::size_t k) -> Reads {
+      return reads(*static_cast<const Attributes*>(attributes), k);
+    };
+  }
+  op.make_node = [](const Op& op, const void* attributes, std::size_t inputs,
+                    std::size_t results) -> OpNode* {
+    return new OpNodeOf<Attributes>(op, *static_cast<const Attributes*>(attributes), inputs,
+                                    results);
+  };
+  return op;
+}
+
+// ---- calling an op
+
+// Attributes of ops that have none.
+struct NoAttributes {};
+
+// DeviceError where inputs are on different devices; ValueError for an input that must be defined
+// and is not.
+Results dispatch(const Op& op, const void* attributes, Inputs inputs);
+
+template <class Attributes, class Result, std::size_t count, class... X>
+requires(sizeof...(X) == count && count > 0) Result
+    dispatch(const OpOf<Attributes, Result, count>& op,
+             const std::type_identity_t<Attributes>& attributes, const X&... inputs) {
+  const Tensor* const list[] = {&inputs...};
+  Results results = dispatch(op, &attributes, Inputs(list, count));
+  if constexpr (std::is_same_v<Result, Tensor>) {
+    return std::move(results[0]);
+  } else {
+    return results;
+  }
+}
+
+// Of an op on a list.
+template <class Attributes, class Result>
+Result dispatch(const OpOf<Attributes, Result, 0>& op,
+                const std::type_identity_t<Attributes>& attributes,
+                std::span<const Tensor> inputs) {
+  std::vector<const Tensor*> list;
+  list.reserve(inputs.size());
+  for (const Tensor& x : inputs) list.push_back(&x);
+  Results results = dispatch(op, &attributes, Inputs(list.data(), list.size()));
+  if constexpr (std::is_same_v<Result, Tensor>) {
+    return std::move(results[0]);
+  } else {
+    return results;
+  }
+}
+
+// Called after every op of this thread, where there is one: graph capture and tracing.
+using CaptureHook = void (*)(const Op& op, const void* attributes, Inputs inputs,
+                             std::span<const Tensor> results);
+CaptureHook set_capture_hook(CaptureHook hook);  // returns the previous one
+
+}  // namespace extensor::ops
