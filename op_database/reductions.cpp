@@ -212,7 +212,7 @@ std::vector<Sample> std_samples() {
 std::vector<Sample> logsumexp_samples() {
   return reduce_samples(
       all_cases(), [](const Shape& shape) { return sample_uniform(shape, -3, 3, 1); }, logsumexp,
-      logarithm_of_sum, logsumexp_backward, logsumexp_double_backward);
+      logarithm_of_sum, logsumexp_backward);
 }
 
 // The truth of zeros and ones, of nothing too.

@@ -10,14 +10,14 @@
 #include "extensor/reduction.h"
 #include "ops/autocast.h"
 #include "ops/launch.h"
-#include "ops/op.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
 namespace {
 
 using detail::message;
-using namespace ops;  // NOLINT
+using namespace ops;
 
 Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
 
@@ -130,7 +130,10 @@ Gradients linear_gradient(const GradientCall& call, const LinearAttributes& attr
                        ? call.grad()
                        : activation_backward(call.grad(), call.result(), activation);
   Gradients gradients(3);
-  if (call.needs(0)) gradients[0] = matmul(as_rows(g), call.input(1)).reshape(call.shape(0));
+  if (call.needs(0)) {
+    gradients[0] = matmul(as_rows(g), call.input(1));
+    if (call.shape(0).size() != 2) gradients[0] = gradients[0].reshape(call.shape(0));
+  }
   if (call.needs(1)) gradients[1] = matmul(as_rows(g).transpose(), as_rows(call.input(0)));
   if (call.needs(2)) gradients[2] = sum(as_rows(g), 0);
   return gradients;
@@ -272,5 +275,7 @@ std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const T
   return {(u * s + sigmoid_backward(v * a, s)).to(grad_output.dtype()),
           concatenate({of_a, of_b}, halves.axis).to(x.dtype())};
 }
+
+constinit const OpList ops::linear_ops = listed<linear_op>;
 
 }  // namespace extensor

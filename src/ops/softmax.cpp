@@ -11,8 +11,8 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
-#include "ops/op.h"
 #include "ops/reduced_shape.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -20,7 +20,7 @@ namespace {
 
 using backend::RowCall;
 using backend::RowOp;
-using namespace ops;  // NOLINT
+using namespace ops;
 using ops::ReducedAxes;
 
 // Views dense operands as [outer, length, inner] around one axis.
@@ -203,5 +203,8 @@ Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes
       ops::gradient_with_kept_axes("logsumexp_backward", grad_output, x.shape(), reduced);
   return multiply(weights(x, axes, reduced), g).to(x.dtype());
 }
+
+constinit const OpList ops::softmax_ops =
+    listed<softmax_op, softmax_backward_op, log_softmax_op, log_softmax_backward_op, logsumexp_op>;
 
 }  // namespace extensor

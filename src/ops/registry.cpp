@@ -1,0 +1,24 @@
+#include "ops/registry.h"
+
+#include <algorithm>
+
+namespace extensor::ops {
+
+const std::vector<const Op*>& registered_ops() {
+  static const std::vector<const Op*> all = [] {
+    std::vector<const Op*> list;
+    for (const OpList& family : {linear_ops, softmax_ops}) {
+      list.insert(list.end(), family.begin(), family.end());
+    }
+    return list;
+  }();
+  return all;
+}
+
+const Op* find_op(std::string_view name) {
+  const auto& all = registered_ops();
+  const auto found = std::ranges::find_if(all, [&](const Op* op) { return op->name == name; });
+  return found == all.end() ? nullptr : *found;
+}
+
+}  // namespace extensor::ops

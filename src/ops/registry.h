@@ -1,0 +1,27 @@
+// Every op that dispatch() can run, by family: a family is a file of this folder that ends with its
+// list, and registry.cpp names the lists. Ops of the elementwise tables are added from the tables.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace extensor::ops {
+
+using OpList = std::span<const Op* const>;
+
+// The list of a family: constinit const OpList softmax_ops = listed<softmax_op, …>;
+template <auto&... ops>
+inline constexpr const Op* listed[] = {&ops...};
+
+extern const OpList linear_ops;
+extern const OpList softmax_ops;
+
+// All of them, made once.
+const std::vector<const Op*>& registered_ops();
+// Null where there is no op of that name.
+const Op* find_op(std::string_view name);
+
+}  // namespace extensor::ops
