@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -108,6 +109,8 @@ class Node {
   FixedList<Edge, 3>& edges() { return edges_; }
   const FixedList<Edge, 3>& edges() const { return edges_; }
   virtual bool is_leaf() const { return false; }
+  // The call as text: "softmax(axis=1)".
+  virtual std::string describe() const { return name_; }
 
   // Whether the backward reaches tensors that are no inputs, so that a walk cannot know from the
   // edges what depends on them.

@@ -112,6 +112,20 @@ Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
 
 // ---- a recorded call
 
+std::string describe(const Op& op, const void* attributes) {
+  return message(op.name, "(", op.attributes->describe(attributes), ")");
+}
+
+std::string OpNode::describe() const { return ops::describe(op_, attributes()); }
+
+bool same_call(const OpNode& a, const OpNode& b) {
+  return &a.op() == &b.op() && a.op().attributes->equal(a.attributes(), b.attributes());
+}
+
+Results replay(const OpNode& node, Inputs inputs) {
+  return dispatch(node.op(), node.attributes(), inputs);
+}
+
 void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   Reads reads;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
