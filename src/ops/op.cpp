@@ -89,7 +89,7 @@ const char* Run::name() const { return op.name; }
 CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_hook, hook); }
 
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
-  if (op.cast != Cast::none && autocast_dtype()) {
+  if (op.cast != Cast::none && detail::context.autocast) {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (casts(op, inputs[k])) return dispatch_cast(op, attributes, inputs);
     }
