@@ -31,9 +31,7 @@ struct ViewLayout {
         base_strides(base.strides),
         shape(view.shape),
         strides(view.strides),
-        // The dtype of a tensor is valid, so no size is 0.
-        offset((view.data - base.data) /  // NOLINT(clang-analyzer-core.DivideZero)
-               static_cast<std::ptrdiff_t>(itemsize(base.dtype))) {}
+        offset((view.data - base.data) / static_cast<std::ptrdiff_t>(itemsize(base.dtype))) {}
 
   // An uninitialised tensor with the base's shape and strides.
   Tensor make_base(DType dtype) const {
