@@ -175,9 +175,8 @@ Tensor strided_view(const char* operation, const Tensor& base, const Shape& shap
   if (overflow || low_byte < 0 || high_byte > last) {
     throw ValueError(message(operation, ": a view of shape ", shape, ", strides ", strides,
                              " and offset ", offset, " reaches outside its storage of ",
-                             storage_bytes / item,  // NOLINT(clang-analyzer-core.DivideZero)
-                             " elements of ", impl.dtype, " (the tensor starts at element ",
-                             base_bytes / item, ")"));
+                             storage_bytes / item, " elements of ", impl.dtype,
+                             " (the tensor starts at element ", base_bytes / item, ")"));
   }
   // Strides that are never walked were not checked above; keep them harmless.
   return make_view(base, impl.data + offset * item, shape,

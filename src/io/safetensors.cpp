@@ -93,8 +93,6 @@ Safetensors map_safetensors(const FileSource& file) {
     const auto bytes = static_cast<std::size_t>(entry.end - entry.begin);
     if (entry.dtype == DType::bool_) check_bools(place_of(file, entry), {data, bytes});
     Tensor tensor;
-    // The header's dtypes are valid, so no size is 0.
-    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
     if (bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % itemsize(entry.dtype) != 0) {
       tensor = detail::make_empty(place_of(file, entry).c_str(), entry.shape, entry.dtype);
       if (bytes != 0) std::memcpy(tensor.impl().data, data, bytes);
