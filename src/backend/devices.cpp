@@ -1,7 +1,7 @@
 #include <fstream>
 
-#include "backend/cpu/simd/dispatch.h"
 #include "core/machine.h"
+#include "core/simd/target.h"
 #include "extensor/device.h"
 #include "extensor/threads.h"
 
@@ -23,7 +23,7 @@ std::string processor_name() {
 }  // namespace
 
 std::vector<DeviceInfo> devices() {
-  return {{cpu_device, processor_name(), cpu::name(cpu::simd_target()), get_num_threads(),
+  return {{cpu_device, processor_name(), detail::name(detail::simd_target()), get_num_threads(),
            detail::machine_bytes()}};
 }
 
