@@ -18,6 +18,7 @@ inline constexpr const Op* listed[] = {&ops...};
 
 extern const OpList convolution_ops;
 extern const OpList linear_ops;
+extern const OpList pooling_ops;
 extern const OpList softmax_ops;
 
 // All of them, made once.
