@@ -16,6 +16,7 @@ using OpList = std::span<const Op* const>;
 template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
+extern const OpList attention_ops;
 extern const OpList batch_norm_ops;
 extern const OpList convolution_ops;
 extern const OpList linear_ops;
