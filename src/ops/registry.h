@@ -22,6 +22,7 @@ extern const OpList convolution_ops;
 extern const OpList linear_ops;
 extern const OpList normalization_ops;
 extern const OpList pooling_ops;
+extern const OpList recurrent_ops;
 extern const OpList softmax_ops;
 
 // All of them, made once.
