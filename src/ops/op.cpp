@@ -45,7 +45,8 @@ bool records(const Op& op, const void* attributes, Inputs inputs) {
   return false;
 }
 
-bool casts(const Op& op, const Tensor& x) {
+bool casts(const Op& op, std::size_t k, const Tensor& x) {
+  if (op.input_count != 0 && (op.cast_along >> k & 1) != 0) return false;
   return op.cast == Cast::down ? lowers_one(x) : raises(x);
 }
 
@@ -91,7 +92,7 @@ CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_ho
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
   if (op.cast != Cast::none && detail::context.autocast) {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-      if (casts(op, inputs[k])) return dispatch_cast(op, attributes, inputs);
+      if (casts(op, k, inputs[k])) return dispatch_cast(op, attributes, inputs);
     }
   }
   const bool recorded = records(op, attributes, inputs);

@@ -37,7 +37,7 @@ using Results = detail::Gradients;
 struct Op;
 class OpNode;
 
-inline constexpr std::size_t most_inputs = 12;  // of an op that does not take a list
+inline constexpr std::size_t most_inputs = 16;  // of an op that does not take a list
 inline constexpr std::size_t most_results = 8;
 
 // A set of what the gradient of an input reads: inputs, results, and shapes of inputs.
@@ -64,8 +64,9 @@ struct OpFacts {
   // What the gradient of each input reads. An op on a list of tensors gives one entry for all.
   std::array<Reads, most_inputs> reads = {};
   Cast cast = Cast::none;
-  bool view = false;           // the results share the memory of input 0
-  std::uint32_t optional = 0;  // bit k: input k may be undefined
+  std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only along with another one
+  bool view = false;             // the results share the memory of input 0
+  std::uint32_t optional = 0;    // bit k: input k may be undefined
 };
 
 // The inputs of a call.
