@@ -16,8 +16,11 @@ using OpList = std::span<const Op* const>;
 template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
+extern const OpList class_loss_ops;
 extern const OpList linear_ops;
+extern const OpList loss_ops;
 extern const OpList softmax_ops;
+extern const OpList triplet_loss_ops;
 
 // All of them, made once.
 const std::vector<const Op*>& registered_ops();
