@@ -17,8 +17,11 @@ template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
 extern const OpList class_loss_ops;
+extern const OpList cumulative_ops;
 extern const OpList linear_ops;
 extern const OpList loss_ops;
+extern const OpList norm_ops;
+extern const OpList reduction_ops;
 extern const OpList softmax_ops;
 extern const OpList triplet_loss_ops;
 
