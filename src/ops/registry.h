@@ -23,6 +23,7 @@ extern const OpList loss_ops;
 extern const OpList norm_ops;
 extern const OpList reduction_ops;
 extern const OpList softmax_ops;
+extern const OpList sorting_ops;
 extern const OpList triplet_loss_ops;
 
 // All of them, made once.
