@@ -7,8 +7,9 @@ namespace extensor::ops {
 const std::vector<const Op*>& registered_ops() {
   static const std::vector<const Op*> all = [] {
     std::vector<const Op*> list;
-    for (const OpList& family : {class_loss_ops, cumulative_ops, linear_ops, loss_ops, norm_ops,
-                                 reduction_ops, softmax_ops, sorting_ops, triplet_loss_ops}) {
+    for (const OpList& family :
+         {class_loss_ops, cumulative_ops, dropout_ops, embedding_ops, linear_ops, loss_ops,
+          norm_ops, reduction_ops, softmax_ops, sorting_ops, triplet_loss_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

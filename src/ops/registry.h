@@ -18,6 +18,8 @@ inline constexpr const Op* listed[] = {&ops...};
 
 extern const OpList class_loss_ops;
 extern const OpList cumulative_ops;
+extern const OpList dropout_ops;
+extern const OpList embedding_ops;
 extern const OpList linear_ops;
 extern const OpList loss_ops;
 extern const OpList norm_ops;
