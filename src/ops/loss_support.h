@@ -17,6 +17,10 @@ inline Shape loss_shape(const Shape& shape, Reduction reduction) {
 Tensor reduced_loss(const Tensor& values, Reduction reduction);
 double loss_scale(std::int64_t count, Reduction reduction);
 
+// ValueError, quoting the rule, for a parameter that is not allowed.
+void check_parameter(const char* operation, const char* name, double value, bool allowed,
+                     const char* rule);
+
 // Whether a target has a gradient that is wanted.
 bool wants_gradient(const Tensor& target, bool target_gradient);
 

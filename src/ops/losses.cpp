@@ -40,6 +40,12 @@ double loss_scale(std::int64_t count, Reduction reduction) {
   return reduction == Reduction::mean ? 1 / static_cast<double>(count) : 1;
 }
 
+void check_parameter(const char* operation, const char* name, double value, bool allowed,
+                     const char* rule) {
+  if (allowed) return;
+  throw ValueError(message(operation, ": ", name, " is ", value, ", must be ", rule));
+}
+
 bool wants_gradient(const Tensor& target, bool target_gradient) {
   return target_gradient && is_floating_point(target.dtype());
 }
@@ -249,12 +255,6 @@ Gradients loss_backward_gradient(const GradientCall& call,
   if (of_x) gradients[1] = results[1];
   if (of_y) gradients[2] = results[2];
   return gradients;
-}
-
-void check_parameter(const char* operation, const char* name, double value, bool allowed,
-                     const char* rule) {
-  if (allowed) return;
-  throw ValueError(message(operation, ": ", name, " is ", value, ", must be ", rule));
 }
 
 std::pair<Tensor, Tensor> as_pair(Results results) {

@@ -116,6 +116,7 @@ Tensor norm_backward_forward(const Run& run, const NormBackwardAttributes& attri
   const Tensor g = gradient_with_kept_axes(run.name(), grad_output, x.shape(), reduced);
   check_has_norm(run.name(), x, p, reduced);
   if (p == 0 || x.numel() == 0) return zeros_like(x);
+  if (p == 1) return multiply(sign(x), g).to(x.dtype());
   if (p == 2) {
     const Tensor wide = x.to(compute_dtype(x.dtype()));
     const Tensor y = wide_norm(wide, p, axes, reduced);
@@ -124,7 +125,6 @@ Tensor norm_backward_forward(const Run& run, const NormBackwardAttributes& attri
   }
   const Tensor wide = x.to(DType::float64);
   const Tensor signed_g = multiply(sign(wide), g.to(DType::float64));
-  if (p == 1) return signed_g.to(x.dtype());
   const Tensor magnitude = abs(wide), y = wide_norm(wide, p, axes, reduced);
   if (std::isinf(p)) {
     const Tensor hit = equal(magnitude, y) | (isnan(magnitude) & isnan(y));

@@ -55,9 +55,10 @@ struct Triplet {
     if (a.ndim() == 0) {
       throw ShapeError(message(operation, ": anchor is [], needs an axis to measure along"));
     }
-    check(operation, "margin", margin, margin > 0 && std::isfinite(margin), "finite and above 0");
-    check(operation, "p", power, power > 0 && std::isfinite(power), "finite and above 0");
-    check(operation, "eps", eps, eps >= 0 && std::isfinite(eps), "finite and 0 or more");
+    check_parameter(operation, "margin", margin, margin > 0 && std::isfinite(margin),
+                    "finite and above 0");
+    check_parameter(operation, "p", power, power > 0 && std::isfinite(power), "finite and above 0");
+    check_parameter(operation, "eps", eps, eps >= 0 && std::isfinite(eps), "finite and 0 or more");
     dtype = promote_types(promote_types(a.dtype(), p.dtype(), operation), n.dtype(), operation);
     const DType wide = compute_dtype(dtype);
     anchor = a.to(wide);
@@ -73,13 +74,6 @@ struct Triplet {
     std::int64_t count = 1;
     for (std::int64_t size : shape) count *= size;
     return count == 0 ? g : multiply(g, loss_scale(count, reduction));
-  }
-
- private:
-  static void check(const char* operation, const char* name, double value, bool allowed,
-                    const char* rule) {
-    if (allowed) return;
-    throw ValueError(message(operation, ": ", name, " is ", value, ", must be ", rule));
   }
 };
 
