@@ -17,6 +17,8 @@ template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
 extern const OpList linear_ops;
+extern const OpList manipulation_ops;
+extern const OpList rearrange_ops;
 extern const OpList softmax_ops;
 
 // All of them, made once.
