@@ -10,7 +10,7 @@
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
 #include "ops/autocast.h"
-#include "ops/index_range.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
 
@@ -92,8 +92,11 @@ struct ClassOperands {
       if (is_integer(target.dtype())) {
         check_shape(operation, "a target of class indices", target, layout.row_shape());
       }
-      indices = ops::checked_indices(operation, "target", target, layout.classes(), "classes",
-                                     ignore_index);
+      indices = ops::checked_indices(operation, target,
+                                     {.size = layout.classes(),
+                                      .counted = "classes",
+                                      .argument = "target",
+                                      .ignored = ignore_index});
     }
     if (class_weight.defined()) {
       check_shape(operation, "weight", class_weight, {layout.classes()});

@@ -6,7 +6,7 @@
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
-#include "ops/index_range.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 
 namespace extensor {
@@ -53,7 +53,8 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<StrictIn
   }
   const std::int64_t rows = weight.size(0), width = weight.size(1);
   if (padding_idx) check_padding("embedding", *padding_idx, rows);
-  const Tensor positions = ops::checked_indices("embedding", "ids", ids, rows, "rows");
+  const Tensor positions =
+      ops::checked_indices("embedding", ids, {.size = rows, .counted = "rows", .argument = "ids"});
   Shape shape = ids.shape();
   shape.push_back(width);
   Tensor result = detail::make_empty("embedding", shape, weight.dtype(), weight.device());
@@ -83,7 +84,8 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictIn
   const ops::Source both[] = {grad_output, ids};
   ops::common_device(operation, both);
   if (rows < 0) throw ValueError(message(operation, ": rows is ", rows, ", must be 0 or more"));
-  const Tensor positions = ops::checked_indices(operation, "ids", ids, rows, "rows");
+  const Tensor positions =
+      ops::checked_indices(operation, ids, {.size = rows, .counted = "rows", .argument = "ids"});
   // The forward's width is what grad_output says; all other axes are known.
   Shape expected = ids.shape();
   expected.push_back(grad_output.ndim() == 0 ? 0 : grad_output.size(-1));
