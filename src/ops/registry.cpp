@@ -7,8 +7,9 @@ namespace extensor::ops {
 const std::vector<const Op*>& registered_ops() {
   static const std::vector<const Op*> all = [] {
     std::vector<const Op*> list;
-    for (const OpList& family : {index_assignment_ops, index_expression_ops, indexing_ops,
-                                 linear_ops, manipulation_ops, rearrange_ops, softmax_ops}) {
+    for (const OpList& family :
+         {contract_ops, index_assignment_ops, index_expression_ops, indexing_ops, linear_ops,
+          manipulation_ops, matrix_ops, rearrange_ops, softmax_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

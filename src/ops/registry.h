@@ -16,11 +16,13 @@ using OpList = std::span<const Op* const>;
 template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
+extern const OpList contract_ops;
 extern const OpList index_assignment_ops;
 extern const OpList index_expression_ops;
 extern const OpList indexing_ops;
 extern const OpList linear_ops;
 extern const OpList manipulation_ops;
+extern const OpList matrix_ops;
 extern const OpList rearrange_ops;
 extern const OpList softmax_ops;
 
