@@ -9,7 +9,7 @@ const std::vector<const Op*>& registered_ops() {
     std::vector<const Op*> list;
     for (const OpList& family :
          {contract_ops, index_assignment_ops, index_expression_ops, indexing_ops, linear_ops,
-          manipulation_ops, matrix_ops, rearrange_ops, softmax_ops}) {
+          manipulation_ops, matrix_ops, rearrange_ops, softmax_ops, view_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

@@ -25,6 +25,7 @@ extern const OpList manipulation_ops;
 extern const OpList matrix_ops;
 extern const OpList rearrange_ops;
 extern const OpList softmax_ops;
+extern const OpList view_ops;
 
 // All of them, made once.
 const std::vector<const Op*>& registered_ops();
