@@ -5,11 +5,9 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
-#include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
-#include "ops/launch.h"
 #include "ops/registry.h"
 #include "ops/view_op.h"
 
@@ -64,39 +62,23 @@ Tensor make_diagonal(const Tensor& x, const Labels& labels) {
 }
 
 Tensor diagonal(const Tensor& x, const Labels& labels);
-Tensor diagonal_backward(const Tensor& grad_output, const Shape& shape, const Labels& labels);
+
+Gradients diagonal_backward_gradient(const GradientCall& call, const PartOf<Labels>& of) {
+  return diagonal(call.grad(), of.part);
+}
+
+constexpr auto diagonal_backward_op =
+    define<part_backward<make_diagonal, Labels>, diagonal_backward_gradient>(
+        {.name = "diagonal_backward", .inputs = {"grad_output"}});
 
 Gradients diagonal_gradient(const GradientCall& call, const Labels& labels) {
-  return diagonal_backward(call.grad(), call.shape(), labels);
-}
-
-struct DiagonalBackwardAttributes {
-  Shape shape;  // of x
-  Labels labels;
-};
-
-Tensor diagonal_backward_forward(const Run&, const DiagonalBackwardAttributes& attributes,
-                                 const Tensor& grad_output) {
-  Tensor whole = zeros(attributes.shape, grad_output.dtype());
-  diagonal(whole, attributes.labels).copy_from(grad_output);
-  return whole;
-}
-
-Gradients diagonal_backward_gradient(const GradientCall& call,
-                                     const DiagonalBackwardAttributes& attributes) {
-  return diagonal(call.grad(), attributes.labels);
+  return dispatch(diagonal_backward_op, {call.shape(), labels}, call.grad());
 }
 
 constexpr auto diagonal_op = define_view<make_diagonal, diagonal_gradient>("diagonal", shape());
-constexpr auto diagonal_backward_op = define<diagonal_backward_forward, diagonal_backward_gradient>(
-    {.name = "diagonal_backward", .inputs = {"grad_output"}});
 
 Tensor diagonal(const Tensor& x, const Labels& labels) {
   return view<make_diagonal>(diagonal_op, x, labels);
-}
-// The gradient on the diagonal, 0 elsewhere.
-Tensor diagonal_backward(const Tensor& grad_output, const Shape& shape, const Labels& labels) {
-  return dispatch(diagonal_backward_op, {shape, labels}, grad_output);
 }
 
 Term with_distinct_labels(const Term& term) {
@@ -412,7 +394,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
                           .broadcast_to(distinct.tensor.shape())
                           .to(term.tensor.dtype());
   if (distinct.labels.size() == term.labels.size()) return full.contiguous();
-  return diagonal_backward(full, term.tensor.shape(), term.labels);
+  return dispatch(diagonal_backward_op, {term.tensor.shape(), term.labels}, full);
 }
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
-#include "extensor/creation.h"
 #include "extensor/indexing.h"
 #include "ops/index_plan.h"
-#include "ops/launch.h"
 #include "ops/registry.h"
 #include "ops/view_op.h"
 
@@ -172,41 +170,21 @@ Tensor make_index_view(const Tensor& x, const std::vector<Index>& index) {
   return basic_view("index", x, index);
 }
 
-// The part of x that a slice or an expression without tensors selects.
-Tensor part_of(const Tensor& x, const SliceAttributes& attributes) {
-  const auto& [start, stop, step] = attributes.slice;
-  return x.slice(attributes.axis, start, stop, step);
-}
-Tensor part_of(const Tensor& x, const std::vector<Index>& index) { return x.index(index); }
-
-template <class Part>
-struct PartBackwardAttributes {
-  Shape shape;  // of x
-  Part part;
-};
-
-template <class Part>
-Tensor part_backward(const Run&, const PartBackwardAttributes<Part>& attributes,
-                     const Tensor& grad_output) {
-  const auto& [shape, part] = attributes;
-  const Tensor shaped = zeros({}, grad_output.dtype()).broadcast_to(shape);
-  check_grad_output("slice_backward", grad_output, part_of(shaped, part).shape());
-  Tensor whole = zeros(shape, grad_output.dtype());
-  part_of(whole, part).copy_from(grad_output);
-  return whole;
+Gradients slice_backward_gradient(const GradientCall& call, const PartOf<SliceAttributes>& of) {
+  const auto& [axis, slice] = of.part;
+  return call.grad().slice(axis, slice.start, slice.stop, slice.step);
 }
 
-template <class Part>
-Gradients part_backward_gradient(const GradientCall& call,
-                                 const PartBackwardAttributes<Part>& attributes) {
-  return part_of(call.grad(), attributes.part);
+Gradients index_view_backward_gradient(const GradientCall& call,
+                                       const PartOf<std::vector<Index>>& of) {
+  return Tensor(call.grad().index(of.part));
 }
 
 constexpr auto slice_backward_op =
-    define<part_backward<SliceAttributes>, part_backward_gradient<SliceAttributes>>(
+    define<part_backward<make_slice, SliceAttributes>, slice_backward_gradient>(
         {.name = "slice_backward", .inputs = {"grad_output"}});
 constexpr auto index_view_backward_op =
-    define<part_backward<std::vector<Index>>, part_backward_gradient<std::vector<Index>>>(
+    define<part_backward<make_index_view, std::vector<Index>>, index_view_backward_gradient>(
         {.name = "index_view_backward", .inputs = {"grad_output"}});
 
 Gradients slice_gradient(const GradientCall& call, const SliceAttributes& attributes) {
@@ -238,11 +216,6 @@ Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, Stric
 
 namespace {
 
-struct IndexBackwardAttributes {
-  Shape shape;  // of x
-  IndexAttribute index;
-};
-
 Tensor index_forward(const Run& run, const IndexAttribute& attribute, Inputs inputs) {
   return IndexPlan(run.name(), inputs[0], attribute.of(inputs)).select(inputs[0]);
 }
@@ -251,25 +224,24 @@ Gradients index_gradient(const GradientCall& call, const IndexAttribute& attribu
   return slice_backward(call.grad(), call.shape(), attribute.of(call));
 }
 
-Tensor index_backward(const Run&, const IndexBackwardAttributes& attributes, Inputs inputs) {
+Tensor index_backward(const Run&, const PartOf<IndexAttribute>& of, Inputs inputs) {
   constexpr const char* operation = "slice_backward";
   const Tensor& grad_output = inputs[0];
-  const auto& [shape, index] = attributes;
+  const auto& [shape, index] = of;
   const IndexPlan plan(operation, zeros({}, grad_output.dtype()).broadcast_to(shape),
                        index.of(inputs));
   check_grad_output(operation, grad_output, plan.result_shape());
   return plan.sum(grad_output, shape);
 }
 
-Gradients index_backward_gradient(const GradientCall& call,
-                                  const IndexBackwardAttributes& attributes) {
-  return Tensor(call.grad().index(attributes.index.of(call)));
+Gradients index_backward_gradient(const GradientCall& call, const PartOf<IndexAttribute>& of) {
+  return Tensor(call.grad().index(of.part.of(call)));
 }
 
 Reads index_reads(const IndexAttribute&, std::size_t k) {
   return k == 0 ? constants | shape() : no_gradient;
 }
-Reads index_backward_reads(const IndexBackwardAttributes&, std::size_t k) {
+Reads index_backward_reads(const PartOf<IndexAttribute>&, std::size_t k) {
   return k == 0 ? constants : no_gradient;
 }
 
@@ -309,7 +281,7 @@ Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
   if (!has_tensor(index))
     return dispatch(index_view_backward_op, {input_shape, index}, grad_output);
   const auto inputs = index_inputs({&grad_output}, index);
-  const IndexBackwardAttributes attributes{input_shape, IndexAttribute(index, 1)};
+  const PartOf<IndexAttribute> attributes{input_shape, IndexAttribute(index, 1)};
   return dispatch(index_backward_op, &attributes, Inputs(inputs.data(), inputs.size()))[0];
 }
 

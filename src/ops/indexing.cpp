@@ -33,6 +33,18 @@ struct TakenFrom {
   std::int64_t axis;
 };
 
+constexpr OpFacts taking(const char* name) {
+  return {.name = name, .inputs = {"x", "indices"}, .reads = {input(1) | shape(), no_gradient}};
+}
+constexpr OpFacts taking_backward(const char* name) {
+  return {.name = name, .inputs = {"grad_output", "indices"}, .reads = {input(1), no_gradient}};
+}
+
+template <const auto& backward_op>
+Gradients taking_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  return dispatch(backward_op, {call.shape(), attributes.axis}, call.grad(), call.input(1));
+}
+
 // Everything dense; `view` is that of the tensor with the whole axis.
 void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& indices,
                   const Tensor& source, Tensor& out, const Scalar& factor = 1) {
@@ -102,10 +114,6 @@ Tensor take_forward(const Run& run, const AxisAttribute& attributes, const Tenso
   return taken;
 }
 
-Gradients take_gradient(const GradientCall& call, const AxisAttribute& attributes) {
-  return take_backward(call.grad(), call.shape(), call.input(1), attributes.axis);
-}
-
 Tensor take_backward_forward(const Run& run, const TakenFrom& from, const Tensor& grad_output,
                              const Tensor& indices) {
   const std::int64_t axis = normalize_axis(run.name(), from.axis, rank_of(from.shape));
@@ -121,12 +129,9 @@ Gradients take_backward_gradient(const GradientCall& call, const TakenFrom& from
   return take(call.grad(), call.input(1), from.axis);
 }
 
-constexpr auto take_op = define<take_forward, take_gradient>(
-    {.name = "take", .inputs = {"x", "indices"}, .reads = {input(1) | shape(), no_gradient}});
 constexpr auto take_backward_op =
-    define<take_backward_forward, take_backward_gradient>({.name = "take_backward",
-                                                           .inputs = {"grad_output", "indices"},
-                                                           .reads = {input(1), no_gradient}});
+    define<take_backward_forward, take_backward_gradient>(taking_backward("take_backward"));
+constexpr auto take_op = define<take_forward, taking_gradient<take_backward_op>>(taking("take"));
 
 }  // namespace
 
@@ -196,10 +201,6 @@ Tensor take_along_axis_forward(const Run& run, const AxisAttribute& attributes, 
                        checked.broadcast_to(along.indices).contiguous(), along.axis);
 }
 
-Gradients take_along_axis_gradient(const GradientCall& call, const AxisAttribute& attributes) {
-  return take_along_axis_backward(call.grad(), call.shape(), call.input(1), attributes.axis);
-}
-
 Tensor take_along_axis_backward_forward(const Run& run, const TakenFrom& from,
                                         const Tensor& grad_output, const Tensor& indices) {
   checked_numel(run.name(), from.shape);
@@ -216,15 +217,12 @@ Gradients take_along_axis_backward_gradient(const GradientCall& call, const Take
   return take_along_axis(call.grad(), call.input(1), from.axis);
 }
 
-constexpr auto take_along_axis_op = define<take_along_axis_forward, take_along_axis_gradient>(
-    {.name = "take_along_axis",
-     .inputs = {"x", "indices"},
-     .reads = {input(1) | shape(), no_gradient}});
 constexpr auto take_along_axis_backward_op =
     define<take_along_axis_backward_forward, take_along_axis_backward_gradient>(
-        {.name = "take_along_axis_backward",
-         .inputs = {"grad_output", "indices"},
-         .reads = {input(1), no_gradient}});
+        taking_backward("take_along_axis_backward"));
+constexpr auto take_along_axis_op =
+    define<take_along_axis_forward, taking_gradient<take_along_axis_backward_op>>(
+        taking("take_along_axis"));
 
 }  // namespace
 
@@ -266,10 +264,6 @@ Tensor gather_forward(const Run& run, const AxisAttribute& attributes, const Ten
                        axis);
 }
 
-Gradients gather_gradient(const GradientCall& call, const AxisAttribute& attributes) {
-  return gather_backward(call.grad(), call.shape(), attributes.axis, call.input(1));
-}
-
 Tensor gather_backward_forward(const Run& run, const TakenFrom& from, const Tensor& grad_output,
                                const Tensor& indices) {
   checked_numel(run.name(), from.shape);
@@ -289,12 +283,10 @@ Gradients gather_backward_gradient(const GradientCall& call, const TakenFrom& fr
   return gather(call.grad(), from.axis, call.input(1));
 }
 
-constexpr auto gather_op = define<gather_forward, gather_gradient>(
-    {.name = "gather", .inputs = {"x", "indices"}, .reads = {input(1) | shape(), no_gradient}});
 constexpr auto gather_backward_op =
-    define<gather_backward_forward, gather_backward_gradient>({.name = "gather_backward",
-                                                               .inputs = {"grad_output", "indices"},
-                                                               .reads = {input(1), no_gradient}});
+    define<gather_backward_forward, gather_backward_gradient>(taking_backward("gather_backward"));
+constexpr auto gather_op =
+    define<gather_forward, taking_gradient<gather_backward_op>>(taking("gather"));
 
 }  // namespace
 

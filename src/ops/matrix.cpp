@@ -260,6 +260,10 @@ struct PairContraction {
   Labels output;
 };
 
+Tensor pair_forward(const char* operation, const PairContraction& plan) {
+  return contract(operation, plan.terms, plan.output);
+}
+
 std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& grad_output,
                                         const PairContraction& plan) {
   const auto gradients = contract_backward(operation, grad_output, plan.terms, plan.output);
@@ -360,8 +364,7 @@ PairContraction plan_vecdot(const char* operation, const Tensor& a, const Tensor
 }  // namespace
 
 Tensor inner(const Tensor& a, const Tensor& b) {
-  const PairContraction plan = plan_inner("inner", a, b);
-  return contract("inner", plan.terms, plan.output);
+  return pair_forward("inner", plan_inner("inner", a, b));
 }
 
 std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor& a,
@@ -370,13 +373,11 @@ std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
-  const PairContraction plan = plan_count("tensordot", a, b, axes);
-  return contract("tensordot", plan.terms, plan.output);
+  return pair_forward("tensordot", plan_count("tensordot", a, b, axes));
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes) {
-  const PairContraction plan = plan_pairs("tensordot", a, b, a_axes, b_axes);
-  return contract("tensordot", plan.terms, plan.output);
+  return pair_forward("tensordot", plan_pairs("tensordot", a, b, a_axes, b_axes));
 }
 
 std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
@@ -393,8 +394,7 @@ std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Te
 }
 
 Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis) {
-  const PairContraction plan = plan_vecdot("vecdot", a, b, axis);
-  return contract("vecdot", plan.terms, plan.output);
+  return pair_forward("vecdot", plan_vecdot("vecdot", a, b, axis));
 }
 
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
