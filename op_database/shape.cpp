@@ -15,8 +15,8 @@ using Backward = std::function<Tensors(const Tensors&, const Tensors&)>;
 // Everything in this family is linear.
 Sample linear_sample(std::string label, Tensors inputs, Forward forward, Forward reference,
                      Backward backward) {
-  return {std::move(label), std::move(inputs), std::move(forward), std::move(reference),
-          std::move(backward)};
+  return {std::move(label),     std::move(inputs),   std::move(forward),
+          std::move(reference), std::move(backward), {}};
 }
 
 // An op of one tensor whose result of `shape` has at each position the element at source(position).
