@@ -2,7 +2,6 @@
 
 #include "core/check.h"
 #include "core/machine.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"

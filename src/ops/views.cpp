@@ -93,7 +93,7 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
       --axis;
     }
   }
-  // What is left in front are dimensions of size 1: any stride does.
+  // The remaining leading dimensions have size 1: any stride does.
   for (; axis >= 0; --axis) {
     const auto position = static_cast<std::size_t>(axis);
     strides[position] =
