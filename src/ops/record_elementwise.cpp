@@ -48,6 +48,7 @@ class ElementwiseNode final : public Node {
       }
       const Tensor& x = input.tensor();
       detail::link(*this, k, x);
+      operand.device = x.device();
       operand.stretched = !(x.shape() == shape);
       if (operand.stretched) operand.shape = x.shape();
       if (keeps(call.inputs, k)) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
@@ -88,6 +89,7 @@ class ElementwiseNode final : public Node {
     Saved saved;  // only where some gradient reads it
     std::optional<Source> number;
     DType dtype = DType::float32;
+    Device device;  // a number of the CPU beside tensors of another device gets its gradient back
     bool stretched = false;
     Shape shape;  // where it is not the result's
   };
@@ -189,7 +191,7 @@ class ElementwiseNode final : public Node {
     const auto operand = [&](std::size_t j) {
       const Source& from = inputs[j];
       if (from.is_tensor()) return value_of(from.tensor(), compute);
-      return Value(*reinterpret_cast<const double*>(from.data()));
+      return Value(from.real());
     };
     const Value along = value_of(g, compute);
     const Value zero(0);
@@ -216,7 +218,8 @@ class ElementwiseNode final : public Node {
 
   Tensor fitted(const Tensor& full, std::size_t k) {
     const Operand& operand = operands_[k];
-    return fitted_to(full, operand.stretched ? operand.shape : full.shape(), operand.dtype);
+    return fitted_to(full, operand.stretched ? operand.shape : full.shape(), operand.dtype)
+        .to(operand.device);
   }
 
   ElementwiseOp op_;
@@ -251,6 +254,7 @@ void finish_elementwise_node(const NodePointer& node, Tensor& result) {
 }
 
 Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
+  check_on_device(call.operation, call.inputs, x.device());
   const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
   if (rewrites) detail::check_in_place(call.operation, x);
   NodePointer node;

@@ -7,7 +7,7 @@ namespace extensor::ops {
 const std::vector<const Op*>& registered_ops() {
   static const std::vector<const Op*> all = [] {
     std::vector<const Op*> list;
-    for (const OpList& family : {linear_ops, softmax_ops}) {
+    for (const OpList& family : {copy_ops, linear_ops, softmax_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

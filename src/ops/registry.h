@@ -16,6 +16,7 @@ using OpList = std::span<const Op* const>;
 template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
+extern const OpList copy_ops;
 extern const OpList linear_ops;
 extern const OpList softmax_ops;
 
