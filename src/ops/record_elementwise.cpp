@@ -25,8 +25,8 @@ constinit thread_local double current_eps = default_eps;
 
 Value value_of(const Tensor& x, DType compute) { return Value(x.to(compute)); }
 
-Tensor tensor_of(const Value& value, const Shape& shape, DType dtype) {
-  return value.is_number() ? full(shape, value.number(), dtype) : value.elements();
+Tensor tensor_of(const Value& value, const Tensor& like, DType dtype) {
+  return value.is_number() ? full_like(like, value.number(), dtype) : value.elements();
 }
 
 class ElementwiseNode final : public Node {
@@ -199,7 +199,7 @@ class ElementwiseNode final : public Node {
     const Dual derivative = role_.binary->expressions[role_.gradient](
         &first_.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
         Dual(operand(2), k == 2 ? along : zero));
-    return fitted(tensor_of(derivative.derivative(), g.shape(), compute), k);
+    return fitted(tensor_of(derivative.derivative(), g, compute), k);
   }
 
   // A kernel of g and operands, summed to operand k.
