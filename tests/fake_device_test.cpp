@@ -394,6 +394,18 @@ const std::set<std::string> unfinished = {
     "scaled_dot_product_attention", "slice", "split", "tile", "triplet_margin_loss", "unique",
     "unstack"};
 
+// Ops that wait for the device. An op that does not wait must not be listed.
+const std::set<std::string> waiting = {
+    // an error, or the shape of the result, depends on values
+    "allclose", "bitwise_left_shift", "bitwise_right_shift", "floor_divide", "masked_select",
+    "modulo", "nonzero", "power", "unique", "unique_all",
+    // indices and probabilities that are checked before the kernel runs
+    "binary_cross_entropy", "cross_entropy", "embedding", "gather", "index_add", "index_put",
+    "logsumexp", "nll_loss", "one_hot", "pad", "repeat", "scatter", "scatter_add", "slice", "sort",
+    "sort_with_indices", "take", "take_along_axis", "topk",
+    // a sum that the host reads to choose what follows
+    "clip_grad_norm", "norm", "triplet_margin_loss"};
+
 // Functions whose result is no tensor.
 const std::set<std::string> with_result_on_host = {"allclose"};
 
@@ -466,8 +478,17 @@ Tensors recorded_gradients(const Sample& sample, const Tensors& inputs, Device p
   return op_database::joined(first, grad(again, asked, {.allow_unused = true}));
 }
 
-// The first thing about an op that is not as on the CPU, or nothing.
-std::string fault_of(const Op& op) {
+// Counts the waits while `function` runs.
+template <class Function>
+auto counting(std::int64_t& waits, const Function& function) {
+  const std::int64_t before = fake_device::waits();
+  auto result = function();
+  waits += fake_device::waits() - before;
+  return result;
+}
+
+// The first thing about an op that is not as on the CPU, or nothing. Counts the op's waits.
+std::string fault_of(const Op& op, std::int64_t& waits) {
   const Device place = with_result_on_host.contains(op.name) ? cpu_device : device;
   for (const Sample& sample : op.samples()) {
     if (sample.inputs.empty()) continue;  // it has no device
@@ -481,14 +502,19 @@ std::string fault_of(const Op& op) {
         try {
           const Tensors near = arranged(sample, dtype, layout);
           const Tensors far = on_device(sample, dtype, layout);
-          const Tensors expected = sample.forward(near), got = sample.forward(far);
+          const Tensors expected = sample.forward(near);
+          const Tensors got = counting(waits, [&] { return sample.forward(far); });
           std::string fault = difference(got, expected, "result", place);
           if (fault.empty() && sample.backward && is_floating_point(dtype)) {
-            fault = difference(explicit_backward(sample, far, got, device),
-                               explicit_backward(sample, near, expected, cpu_device), "gradient");
+            const Tensors gradients =
+                counting(waits, [&] { return explicit_backward(sample, far, got, device); });
+            fault = difference(gradients, explicit_backward(sample, near, expected, cpu_device),
+                               "gradient");
             if (fault.empty() && layout == Layout::contiguous) {
-              fault = difference(recorded_gradients(sample, far, device),
-                                 recorded_gradients(sample, near, cpu_device), "recorded gradient");
+              const Tensors recorded =
+                  counting(waits, [&] { return recorded_gradients(sample, far, device); });
+              fault = difference(recorded, recorded_gradients(sample, near, cpu_device),
+                                 "recorded gradient");
             }
           }
           if (!fault.empty()) return where + ": " + fault;
@@ -507,12 +533,14 @@ TEST_P(FakeDeviceDatabase, HasTheBitsOfTheCpu) {
   fake_device::install();
   const Op& op = *find_op(GetParam());
   const std::size_t before = memory_stats(device).allocated_bytes;
-  const std::string fault = fault_of(op);
+  std::int64_t waits = 0;
+  const std::string fault = fault_of(op, waits);
   EXPECT_EQ(memory_stats(device).allocated_bytes, before) << "memory is leaked";
   if (unfinished.contains(op.name)) {
     EXPECT_NE(fault, "") << op.name << " works: remove it from the list of unfinished ops";
   } else {
     EXPECT_EQ(fault, "") << op.name;
+    EXPECT_EQ(waits != 0, waiting.contains(op.name)) << op.name << " waits " << waits << " times";
   }
 }
 
