@@ -119,16 +119,6 @@ Sample sample(std::string label, Tensors inputs, Setting setting = {}) {
     if (in.size() > 3) list.push_back(gradients.mask);
     return list;
   };
-  result.double_backward = [setting](const Tensors& grad_gradients, const Tensors& g,
-                                     const Tensors& in) {
-    AttentionGradients given{grad_gradients[0], grad_gradients[1], grad_gradients[2], {}};
-    if (in.size() > 3) given.mask = grad_gradients[3];
-    const AttentionDoubleGradients gradients = scaled_dot_product_attention_double_backward(
-        given, g[0], in[0], in[1], in[2], mask_of(in), setting.causal, setting.scale);
-    Tensors list{gradients.grad_output, gradients.q, gradients.k, gradients.v};
-    if (in.size() > 3) list.push_back(gradients.mask);
-    return list;
-  };
   return result;
 }
 
@@ -230,8 +220,7 @@ void add_attention(std::vector<Op>& ops) {
   op.formula = "softmax(scale · q·kᵀ + mask)·v";
   op.gradient =
       "dv = pᵀ·g, ds = p · (g·vᵀ − Σ g·y), dq = scale · ds·k, dk = scale · dsᵀ·q, dmask = ds";
-  op.backward = {"scaled_dot_product_attention_backward",
-                 "scaled_dot_product_attention_double_backward"};
+  op.backward = {"scaled_dot_product_attention_backward"};
   op.dtypes = DTypes::floats;
   op.samples = samples;
   ops.push_back(std::move(op));

@@ -118,11 +118,6 @@ struct Convolution {
   Tensor (*reference)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Options&);
   ConvolutionGradients (*backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
                                    const Options&, const WantedGradients&);
-  ConvolutionDoubleGradients (*double_backward)(const Tensor& grad_grad_x,
-                                                const Tensor& grad_grad_weight,
-                                                const Tensor& grad_grad_bias, const Tensor& g,
-                                                const Tensor& x, const Tensor& weight,
-                                                const Options&);
 };
 
 template <class Options>
@@ -145,19 +140,13 @@ Sample sample_of(const Convolution<Options>& op, std::string label, const Shape&
     list.resize(in.size());
     return list;
   };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const auto result = op.double_backward(gg[0], gg[1], bias_of(gg), g[0], in[0], in[1], options);
-    Tensors list = {result.grad_output, result.x, result.weight};
-    if (in.size() > 2) list.push_back(zeros_like(in[2]));
-    return list;
-  };
   return sample;
 }
 
 std::vector<Sample> conv2d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 100;
-  const Convolution<Conv2dOptions> op{conv2d, convolved, conv2d_backward, conv2d_double_backward};
+  const Convolution<Conv2dOptions> op{conv2d, convolved, conv2d_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const Conv2dOptions& options) {
     list.push_back(
@@ -224,8 +213,7 @@ Tensor convolved_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
 std::vector<Sample> conv1d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 1000;
-  const Convolution<Conv1dOptions> op{conv1d, convolved_rows, conv1d_backward,
-                                      conv1d_double_backward};
+  const Convolution<Conv1dOptions> op{conv1d, convolved_rows, conv1d_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const Conv1dOptions& options) {
     list.push_back(
@@ -246,8 +234,7 @@ std::vector<Sample> conv1d_samples() {
 std::vector<Sample> conv_transpose2d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 2000;
-  const Convolution<ConvTranspose2dOptions> op{conv_transpose2d, spread, conv_transpose2d_backward,
-                                               conv_transpose2d_double_backward};
+  const Convolution<ConvTranspose2dOptions> op{conv_transpose2d, spread, conv_transpose2d_backward};
   const auto add = [&](std::string label, const Shape& x, const Shape& weight, bool bias,
                        const ConvTranspose2dOptions& options) {
     list.push_back(sample_of(op, std::move(label), x, weight, bias ? weight[1] * options.groups : 0,

@@ -10,7 +10,7 @@ using Values = std::vector<double>;
 
 Values values_of(const Tensor& x) { return x.to(DType::float64).to_vector<double>(); }
 
-// Which elements are normalised together, and which parameter an element has.
+// Which elements are normalized together, and which parameter an element has.
 struct Sets {
   std::function<std::size_t(std::size_t)> set_of, channel_of;
   std::size_t count;
@@ -106,19 +106,7 @@ Tensors first_of(const NormGradients& gradients, std::size_t count) {
   return list;
 }
 
-NormGradients given(const Tensors& grad_gradients) {
-  return {grad_gradients[0], optional(grad_gradients, 1), optional(grad_gradients, 2)};
-}
-
-// The bias has no part in any gradient.
-Tensors first_of(const NormDoubleGradients& gradients, std::size_t inputs) {
-  Tensors list{gradients.grad_output, gradients.x, gradients.weight, Tensor()};
-  list.resize(1 + inputs);
-  return list;
-}
-
 // ---- over trailing axes
-// ----------------------------------------------------------------------------
 
 struct Trailing {
   Shape shape, normalized_shape;
@@ -140,11 +128,6 @@ Sample layer_norm_sample(const Trailing& t, std::uint64_t seed) {
   sample.backward = [t](const Tensors& g, const Tensors& in) {
     return first_of(layer_norm_backward(g[0], in[0], t.normalized_shape, optional(in, 1),
                                         optional(in, 2), t.eps),
-                    in.size());
-  };
-  sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return first_of(layer_norm_double_backward(given(gg), g[0], in[0], t.normalized_shape,
-                                               optional(in, 1), t.eps),
                     in.size());
   };
   return sample;
@@ -180,11 +163,6 @@ Sample rms_norm_sample(const Trailing& t, std::uint64_t seed) {
     list.resize(in.size());
     return list;
   };
-  sample.double_backward = [t](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return first_of(rms_norm_double_backward(gg[0], optional(gg, 1), g[0], in[0],
-                                             t.normalized_shape, optional(in, 1), t.eps),
-                    in.size());
-  };
   return sample;
 }
 
@@ -197,7 +175,6 @@ std::vector<Sample> rms_norm_samples() {
 }
 
 // ---- over groups of channels
-// -----------------------------------------------------------------------
 
 Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters, double eps,
                          std::uint64_t seed) {
@@ -214,11 +191,6 @@ Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters
   sample.backward = [=](const Tensors& g, const Tensors& in) {
     return first_of(group_norm_backward(g[0], in[0], groups, optional(in, 1), optional(in, 2), eps),
                     in.size());
-  };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return first_of(
-        group_norm_double_backward(given(gg), g[0], in[0], groups, optional(in, 1), eps),
-        in.size());
   };
   return sample;
 }
@@ -248,10 +220,6 @@ Sample instance_norm_sample(const Shape& shape, int parameters, double eps, std:
     return first_of(instance_norm_backward(g[0], in[0], optional(in, 1), optional(in, 2), eps),
                     in.size());
   };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return first_of(instance_norm_double_backward(given(gg), g[0], in[0], optional(in, 1), eps),
-                    in.size());
-  };
   return sample;
 }
 
@@ -263,7 +231,6 @@ std::vector<Sample> instance_norm_samples() {
 }
 
 // ---- over the batch
-// --------------------------------------------------------------------------------
 
 constexpr double batch_momentum = 0.3;
 
@@ -305,18 +272,10 @@ Sample batch_norm_sample(const Shape& shape, bool training, int parameters, doub
     list.resize(in.size());
     return list;
   };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const NormDoubleGradients second =
-        batch_norm_double_backward({gg[0], optional(gg, 3), optional(gg, 4)}, g[0], in[0], in[1],
-                                   in[2], optional(in, 3), training, eps);
-    Tensors list{second.grad_output, second.x, Tensor(), Tensor(), second.weight, Tensor()};
-    list.resize(1 + in.size());
-    return list;
-  };
   return sample;
 }
 
-// What training does to the running statistics.
+// Training moves the running statistics.
 Sample running_statistics_sample(const Shape& shape, std::uint64_t seed) {
   Sample sample;
   sample.label = to_string(shape) + ", training, with the running statistics after it";

@@ -130,11 +130,6 @@ std::vector<Sample> max_pool2d_samples() {
     sample.backward = [=](const Tensors& g, const Tensors& in) {
       return Tensors{max_pool2d_backward(g[0], in[0], kernel, options)};
     };
-    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const auto [grad_output, grad_x] =
-          max_pool2d_double_backward(gg[0], g[0], in[0], kernel, options);
-      return Tensors{grad_output, grad_x};
-    };
     list.push_back(std::move(sample));
   };
   add("2x2", {2, 3, 6, 6}, 2, {});
@@ -169,9 +164,6 @@ std::vector<Sample> avg_pool2d_samples() {
     sample.backward = [=](const Tensors& g, const Tensors& in) {
       return Tensors{avg_pool2d_backward(g[0], in[0].shape(), kernel, options)};
     };
-    sample.double_backward = [=](const Tensors& gg, const Tensors&, const Tensors& in) {
-      return Tensors{avg_pool2d(gg[0], kernel, options), zeros(in[0].shape(), in[0].dtype())};
-    };
     list.push_back(std::move(sample));
   };
   add("2x2", {2, 3, 6, 6}, 2, {});
@@ -202,9 +194,6 @@ std::vector<Sample> adaptive_avg_pool2d_samples() {
     sample.reference = [=](const Tensors& in) { return Tensors{averaged_to(in[0], output)}; };
     sample.backward = [=](const Tensors& g, const Tensors& in) {
       return Tensors{adaptive_avg_pool2d_backward(g[0], in[0].shape())};
-    };
-    sample.double_backward = [=](const Tensors& gg, const Tensors&, const Tensors& in) {
-      return Tensors{adaptive_avg_pool2d(gg[0], output), zeros(in[0].shape(), in[0].dtype())};
     };
     list.push_back(std::move(sample));
   };

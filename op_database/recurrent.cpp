@@ -123,47 +123,6 @@ Tensors backward(const Setting& s, const Tensors& g, const Tensors& in) {
   return list;
 }
 
-// The backward has no second function: it is recorded itself.
-Tensors double_backward(const Setting& s, const Tensors& grad_gradients, const Tensors& g,
-                        const Tensors& in) {
-  const auto leaves = [](const Tensors& list) {
-    Tensors made;
-    for (const Tensor& x : list) {
-      made.push_back(x.defined() ? x.detach().clone().requires_grad_() : x);
-    }
-    return made;
-  };
-  const EnableGrad recording;
-  const Tensors own_g = leaves(g), own_in = leaves(in);
-  const Tensors gradients = backward(s, own_g, own_in);
-  Tensors reached, along, asked;
-  for (std::size_t k = 0; k < gradients.size(); ++k) {
-    if (!grad_gradients[k].defined() || !gradients[k].requires_grad()) continue;
-    reached.push_back(gradients[k]);
-    along.push_back(grad_gradients[k].to(gradients[k].dtype()));
-  }
-  for (const Tensors* list : {&own_g, &own_in}) {
-    for (const Tensor& x : *list) {
-      if (x.defined()) asked.push_back(x);
-    }
-  }
-  Tensors found(asked.size());
-  if (!reached.empty()) {
-    found = grad(reached, asked, {.allow_unused = true, .grad_outputs = along});
-  }
-  Tensors result;
-  std::size_t next = 0;
-  for (const Tensors* list : {&own_g, &own_in}) {
-    for (const Tensor& x : *list) {
-      result.push_back(Tensor());
-      if (!x.defined()) continue;
-      result.back() = found[next].defined() ? found[next] : zeros_like(x);
-      ++next;
-    }
-  }
-  return result;
-}
-
 struct Extent {
   std::int64_t steps, batch, in, hidden;
 };
@@ -191,11 +150,6 @@ Sample sample(const std::string& label, const Setting& s, const Extent& extent, 
   result.forward = [s](const Tensors& in) { return forward(s, in); };
   result.reference = [s](const Tensors& in) { return reference(s, in); };
   result.backward = [s](const Tensors& g, const Tensors& in) { return backward(s, g, in); };
-  if (s.cell != Cell::relu) {
-    result.double_backward = [s](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      return double_backward(s, gg, g, in);
-    };
-  }
   return result;
 }
 

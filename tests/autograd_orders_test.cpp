@@ -119,6 +119,69 @@ TEST(AutogradOrders, PositionsAndOrder) {
   expect_cubed("tril", [](const Tensor& x) { return tril(x); }, {3, 3});
 }
 
+// Layers whose operands are all made of x, so that every input of their backward moves.
+TEST(AutogradOrders, Layers) {
+  const auto part = [](const Tensor& x, std::int64_t first, const Shape& shape) {
+    std::int64_t count = 1;
+    for (std::int64_t size : shape) count *= size;
+    return x.slice(0, first, first + count).reshape(shape);
+  };
+  expect_derivatives(
+      "conv2d",
+      [&](const Tensor& x) {
+        return conv2d(part(x, 0, {1, 1, 3, 3}), part(x, 5, {2, 1, 2, 2}), part(x, 0, {2}),
+                      {.stride = 2, .padding = 1});
+      },
+      drawn({13}), 3);
+  expect_derivatives(
+      "conv_transpose2d",
+      [&](const Tensor& x) {
+        return conv_transpose2d(part(x, 0, {1, 2, 2, 1}), part(x, 1, {2, 1, 2, 2}), {},
+                                {.stride = 2});
+      },
+      drawn({9}), 3);
+  expect_derivatives(
+      "max_pool2d", [&](const Tensor& x) { return power(max_pool2d(x, 2, {.stride = 1}), 3.0); },
+      (arange(12) * 5 % 12).to(float64).reshape({1, 1, 3, 4}) / 10.0, 3);
+  expect_derivatives(
+      "layer_norm",
+      [&](const Tensor& x) {
+        return layer_norm(part(x, 0, {2, 3}), {3}, part(x, 1, {3}), part(x, 3, {3}), 0.1);
+      },
+      drawn({6}), 3);
+  for (const bool training : {true, false}) {
+    expect_derivatives(
+        "batch_norm",
+        [&](const Tensor& x) {
+          return batch_norm(part(x, 0, {3, 2}), zeros({2}, float64), ones({2}, float64),
+                            part(x, 1, {2}), part(x, 3, {2}), training, 0.1, 0.1);
+        },
+        drawn({6}), 3);
+  }
+  expect_derivatives(
+      "scaled_dot_product_attention",
+      [&](const Tensor& x) {
+        return scaled_dot_product_attention(part(x, 0, {2, 2}), part(x, 1, {3, 2}),
+                                            part(x, 2, {3, 1}), part(x, 0, {2, 3}));
+      },
+      drawn({7}), 3);
+  expect_derivatives(
+      "rnn_layer",
+      [&](const Tensor& x) {
+        return rnn_layer(part(x, 0, {2, 1, 1}), {part(x, 1, {1, 1}), part(x, 2, {1, 1})}).output;
+      },
+      drawn({3}), 3);
+  expect_derivatives(
+      "lstm_layer",
+      [&](const Tensor& x) {
+        const RecurrentWeights weights{part(x, 0, {4, 1}), part(x, 1, {4, 1}), part(x, 2, {4}), {}};
+        const auto result =
+            lstm_layer(part(x, 3, {2, 1, 1}), weights, part(x, 0, {1, 1}), part(x, 5, {1, 1}));
+        return result.output + result.cell;
+      },
+      drawn({6}), 3);
+}
+
 // Indices that were changed since are an error, not a wrong gradient.
 TEST(AutogradOrders, ChangedIndices) {
   Tensor x = drawn({3}).requires_grad_();

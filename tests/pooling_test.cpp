@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "extensor/autograd.h"
 #include "support/compare.h"
 #include "support/draw.h"
 #include "support/layouts.h"
@@ -20,6 +21,13 @@ using layouts::Layout;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+// The gradient of max_pool2d_backward with respect to grad_output.
+Tensor at_winners(const Tensor& v, const Tensor& grad_output, const Tensor& x, const Size2d& kernel,
+                  const MaxPool2dOptions& options = {}) {
+  const Tensor g = grad_output.detach().requires_grad_();
+  return grad({max_pool2d_backward(g, x, kernel, options)}, {g}, {.grad_outputs = {v}})[0];
+}
 
 // The quick way of 2 × 2 windows and the general one give the same, ties and NaN included.
 TEST(Pooling, PairsAgreeWithTheGeneralWay) {
@@ -54,10 +62,9 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
         }
       }
       EXPECT_EQ(result, expected) << width;
-      // And the double backward finds the same winners: its result is the adjoint.
+      // The gradient of the backward finds the same winners: it is the adjoint.
       const Tensor u = draw::uniform(x.shape(), -1, 1, 8).to(dtype);
-      const auto won = values_of(max_pool2d_double_backward(u, g, x, 2).first),
-                 given = values_of(u);
+      const auto won = values_of(at_winners(u, g, x, 2)), given = values_of(u);
       for (std::size_t k = 0; k < won.size(); ++k) {
         const auto at = std::ranges::find(expected, gradients[k]) - expected.begin();
         EXPECT_EQ(won[k], given[static_cast<std::size_t>(at)]) << width << " at " << k;
@@ -101,16 +108,22 @@ TEST(Pooling, WindowOfMinusInfinity) {
   EXPECT_EQ(max_pool2d_backward(ones({1, 1, 1, 1}), x, 2).to_vector<float>(),
             (std::vector<float>{1, 0, 0, 0}));
   const Tensor u = tensor({5., 6., 7., 8.}).reshape({1, 1, 2, 2});
-  EXPECT_EQ(max_pool2d_double_backward(u, ones({1, 1, 1, 1}), x, 2).first.to_vector<float>(),
-            std::vector<float>{5});
+  EXPECT_EQ(at_winners(u, ones({1, 1, 1, 1}), x, 2).to_vector<float>(), std::vector<float>{5});
   // A dilated window may reach over x altogether; nobody gets its gradient.
   const Tensor one = ones({1, 1, 1, 1});
   const MaxPool2dOptions options{.padding = 1, .dilation = 2};
   EXPECT_EQ(max_pool2d(one, 2, options).to_vector<float>(),
             std::vector<float>{-std::numeric_limits<float>::infinity()});
   EXPECT_EQ(max_pool2d_backward(one, one, 2, options).to_vector<float>(), std::vector<float>{0});
-  EXPECT_EQ(max_pool2d_double_backward(one, one, one, 2, options).first.to_vector<float>(),
-            std::vector<float>{0});
+  EXPECT_EQ(at_winners(one, one, one, 2, options).to_vector<float>(), std::vector<float>{0});
+}
+
+// x has no rows, but the windows have some of the padding.
+TEST(Pooling, WindowsOfPaddingAlone) {
+  const Tensor x = ones({1, 1, 0, 2});
+  EXPECT_EQ(max_pool2d(x, 2, {.padding = 1}).to_vector<float>(),
+            std::vector<float>(2, -std::numeric_limits<float>::infinity()));
+  EXPECT_EQ(avg_pool2d(x, 2, {.padding = 1}).to_vector<float>(), (std::vector<float>{0, 0}));
 }
 
 TEST(Pooling, SameBitsForAnyNumberOfThreadsAndAnyLayout) {

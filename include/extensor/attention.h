@@ -40,15 +40,4 @@ AttentionGradients scaled_dot_product_attention_backward(
     const Tensor& mask = {}, StrictBool causal = false, std::optional<StrictDouble> scale = {},
     const AttentionResult& saved = {}, StrictBool mask_gradient = false);
 
-// The gradients of grad_output, q, k, v and a float mask through the backward, given those of its
-// results; one that is undefined counts as 0. Holds all Lq × Lk scores at once.
-struct AttentionDoubleGradients {
-  Tensor grad_output, q, k, v;
-  Tensor mask;  // undefined unless the mask is a float
-};
-AttentionDoubleGradients scaled_dot_product_attention_double_backward(
-    const AttentionGradients& grad_gradients, const Tensor& grad_output, const Tensor& q,
-    const Tensor& k, const Tensor& v, const Tensor& mask = {}, StrictBool causal = false,
-    std::optional<StrictDouble> scale = {});
-
 }  // namespace extensor

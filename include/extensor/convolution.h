@@ -62,32 +62,14 @@ ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv2dOptions& options = {},
                                      const WantedGradients& wanted = all_gradients);
 
-// The gradients of grad_output, x and weight, given those of the backward's results; an undefined
-// one counts as 0.
-struct ConvolutionDoubleGradients {
-  Tensor grad_output, x, weight;
-};
-ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_grad_weight,
-                                                  const Tensor& grad_grad_bias,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight,
-                                                  const Conv2dOptions& options = {});
-
 // The same along one axis: x [N, C, L], weight [out, C / groups, k].
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv1dOptions& options = {},
                                      const WantedGradients& wanted = all_gradients);
-ConvolutionDoubleGradients conv1d_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_grad_weight,
-                                                  const Tensor& grad_grad_bias,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight,
-                                                  const Conv1dOptions& options = {});
 
-// What conv2d_backward does to grad_output, as a layer: x [N, C, H, W], weight [C, out / groups,
+// The gradient of conv2d with respect to x, as a layer: x [N, C, H, W], weight [C, out / groups,
 // kh, kw], result [N, out, (H − 1)·stride − 2·padding + dilation·(kh − 1) + output_padding + 1, …].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
@@ -95,9 +77,5 @@ ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const 
                                                const Tensor& weight,
                                                const ConvTranspose2dOptions& options = {},
                                                const WantedGradients& wanted = all_gradients);
-ConvolutionDoubleGradients conv_transpose2d_double_backward(
-    const Tensor& grad_grad_x, const Tensor& grad_grad_weight, const Tensor& grad_grad_bias,
-    const Tensor& grad_output, const Tensor& x, const Tensor& weight,
-    const ConvTranspose2dOptions& options = {});
 
 }  // namespace extensor

@@ -69,14 +69,14 @@ inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 // Whether the value is one of the list: a DType cast from a number may be anything.
 constexpr bool is_valid(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
 
-// 0 for a DType that is not valid.
+// The bytes of an element; 1 for a DType that is not valid, so that dividing by it is defined.
 constexpr std::size_t itemsize(DType dtype) {
   constexpr std::size_t sizes[] = {
 #define EXTENSOR_SIZE(name, type) sizeof(type),
       EXTENSOR_DTYPES(EXTENSOR_SIZE)
 #undef EXTENSOR_SIZE
   };
-  return is_valid(dtype) ? sizes[static_cast<int>(dtype)] : 0;
+  return is_valid(dtype) ? sizes[static_cast<int>(dtype)] : 1;
 }
 
 // "float32", "bool", …: the name as NumPy prints it; "invalid" for a DType that is not valid.

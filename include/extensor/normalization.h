@@ -33,16 +33,6 @@ NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Shape& normalized_shape, const Tensor& weight = {},
                                   const Tensor& bias = {}, StrictDouble eps = 1e-5);
 
-// The derivative of a backward: from the gradients of its results, undefined where there is none,
-// those of grad_output, x and weight (undefined where it was); the bias has none.
-struct NormDoubleGradients {
-  Tensor grad_output, x, weight;
-};
-NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Shape& normalized_shape,
-                                               const Tensor& weight = {}, StrictDouble eps = 1e-5);
-
 // x / √(mean(x²) + eps) · weight over the trailing axes. No eps: the machine epsilon of x's dtype.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<StrictDouble> eps = {});
@@ -52,24 +42,13 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Ten
                                             const Tensor& weight = {},
                                             std::optional<StrictDouble> eps = {});
 
-NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
-                                             const Tensor& grad_grad_weight,
-                                             const Tensor& grad_output, const Tensor& x,
-                                             const Shape& normalized_shape,
-                                             const Tensor& weight = {},
-                                             std::optional<StrictDouble> eps = {});
-
-// x is [N, C, …]: normalised over each of `groups` groups of channels of each sample, with weight
+// x is [N, C, …]: normalized over each of `groups` groups of channels of each sample, with weight
 // and bias [C]. ValueError unless the groups divide C.
 Tensor group_norm(const Tensor& x, StrictInt groups, const Tensor& weight = {},
                   const Tensor& bias = {}, StrictDouble eps = 1e-5);
 NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, StrictInt groups,
                                   const Tensor& weight = {}, const Tensor& bias = {},
                                   StrictDouble eps = 1e-5);
-NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               StrictInt groups, const Tensor& weight = {},
-                                               StrictDouble eps = 1e-5);
 
 // Every channel of every sample of x [N, C, …] by itself. ValueError where that is one value.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
@@ -77,10 +56,6 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& b
 NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight = {}, const Tensor& bias = {},
                                      StrictDouble eps = 1e-5);
-NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight = {},
-                                                  StrictDouble eps = 1e-5);
 
 // Every channel of x [N, C] or [N, C, …] over the batch. In training with the statistics of this
 // batch, which then move the running ones in place, running ← (1 − momentum) · running + momentum ·
@@ -95,12 +70,5 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Tensor& running_mean, const Tensor& running_var,
                                   const Tensor& weight = {}, const Tensor& bias = {},
                                   StrictBool training = false, StrictDouble eps = 1e-5);
-// Given statistics are constants, as for the backward.
-NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& running_mean,
-                                               const Tensor& running_var, const Tensor& weight = {},
-                                               StrictBool training = false,
-                                               StrictDouble eps = 1e-5);
 
 }  // namespace extensor

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
 #include "extensor/convolution.h"
 #include "extensor/tensor.h"
@@ -31,11 +30,6 @@ Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const MaxPool2dOptions&
 // the whole gradient; of several NaN the last.
 Tensor max_pool2d_backward(const Tensor& grad_output, const Tensor& x, const Size2d& kernel,
                            const MaxPool2dOptions& options = {});
-// The gradients of grad_output and of x, given that of the backward's result; that of x is 0.
-std::pair<Tensor, Tensor> max_pool2d_double_backward(const Tensor& grad_grad_x,
-                                                     const Tensor& grad_output, const Tensor& x,
-                                                     const Size2d& kernel,
-                                                     const MaxPool2dOptions& options = {});
 
 // The mean of each window.
 Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const AvgPool2dOptions& options = {});

@@ -16,7 +16,7 @@ struct RecurrentWeights {
   Tensor bias_hh = {};
 };
 
-// What the forward computed and the backward reads, in float32 or float64.
+// Computed by the forward and read by the backward, in float32 or float64.
 struct RecurrentSaved {
   Tensor states;  // [time + 1, batch, hidden]: the first state and those of all steps, in time
   Tensor gates;   // [time, batch, gates · hidden], none of an RNN

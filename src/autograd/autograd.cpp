@@ -6,10 +6,10 @@
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
-#include "ops/gradient_eps.h"
 
 namespace extensor {
 
+using detail::context;
 using detail::LeafNode;
 using detail::message;
 using detail::Node;
@@ -19,18 +19,19 @@ using detail::Node;
 
 bool is_grad_enabled() { return detail::recording_enabled(); }
 
-GradMode::GradMode(bool enabled) : before_(detail::set_recording(enabled)) {}
-GradMode::~GradMode() { detail::set_recording(before_); }
+GradMode::GradMode(bool enabled) : before_(std::exchange(context.recording, enabled)) {}
+GradMode::~GradMode() { context.recording = before_; }
 
 AnomalyMode::AnomalyMode(bool enabled)
-    : before_(detail::set_result_check(enabled ? autograd::refuse_nan : nullptr) != nullptr) {}
-AnomalyMode::~AnomalyMode() { detail::set_result_check(before_ ? autograd::refuse_nan : nullptr); }
+    : before_(std::exchange(context.result_check, enabled ? autograd::refuse_nan : nullptr) !=
+              nullptr) {}
+AnomalyMode::~AnomalyMode() { context.result_check = before_ ? autograd::refuse_nan : nullptr; }
 
-GradientEps::GradientEps(double eps) : before_(ops::gradient_eps()) {
+GradientEps::GradientEps(double eps) : before_(context.gradient_eps) {
   if (!(eps >= 0)) throw ValueError(message("GradientEps: eps is ", eps, ", must be 0 or more"));
-  ops::set_gradient_eps(eps);
+  context.gradient_eps = eps;
 }
-GradientEps::~GradientEps() { ops::set_gradient_eps(before_); }
+GradientEps::~GradientEps() { context.gradient_eps = before_; }
 
 // ---- what a tensor knows of its gradient
 // -----------------------------------------------------------

@@ -1,7 +1,6 @@
 // checkpoint(): a function whose intermediate results are computed a second time for its gradient.
 #include "autograd/walk.h"
 #include "core/check.h"
-#include "extensor/autocast.h"
 #include "extensor/autograd.h"
 #include "extensor/creation.h"
 #include "extensor/random.h"
@@ -38,7 +37,7 @@ class RecomputeNode final : public Node {
         function_(std::move(function)),
         inputs_(inputs.begin(), inputs.end()),
         random_(random),
-        autocast_(autocast_dtype()) {
+        modes_(detail::context) {
     for (std::size_t k = 0; k < inputs.size(); ++k) detail::link(*this, k, inputs[k]);
   }
 
@@ -78,7 +77,7 @@ class RecomputeNode final : public Node {
 
   std::vector<Tensor> call_again(const std::vector<Tensor>& inputs) const {
     const RewoundGenerator random(random_);
-    const Autocast autocast(autocast_.value_or(DType::bfloat16), autocast_.has_value());
+    const detail::ContextScope modes(modes_);
     return function_(inputs);
   }
 
@@ -108,7 +107,7 @@ class RecomputeNode final : public Node {
   TensorFunction function_;
   std::vector<Saved> inputs_;
   RandomState random_;
-  std::optional<DType> autocast_;
+  detail::Context modes_;  // of the first call
 };
 
 }  // namespace

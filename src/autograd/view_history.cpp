@@ -216,7 +216,7 @@ void rewrite_history(Tensor& x, NodePointer writer) {
   TensorImpl& impl = x.impl();
   TensorImpl& root = root_of(impl);
   if (writer.get() == nullptr && root.node.get() == nullptr) return;
-  const NodePointer checked = result_check() == nullptr ? NodePointer() : writer;
+  const NodePointer checked = context.result_check == nullptr ? NodePointer() : writer;
   if (&root != &impl) {
     if (impl.numel == 0) return;
     const bool writes_all = impl.numel == root.numel;  // it does not overlap itself
@@ -232,7 +232,7 @@ void rewrite_history(Tensor& x, NodePointer writer) {
   root.recorded_version = root.storage->version;
   count_change(root);
   if (checked.get() != nullptr) [[unlikely]] {
-    result_check()(*checked, x);
+    context.result_check(*checked, x);
   }
 }
 

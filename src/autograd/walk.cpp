@@ -5,7 +5,6 @@
 
 #include "autograd/node_index.h"
 #include "core/check.h"
-#include "extensor/autocast.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
@@ -281,7 +280,7 @@ class Walk {
       throw ValueError(message(node.name(), ": its backward gave ", gradients.size(),
                                " gradients for ", inputs, " inputs"));
     }
-    if (detail::result_check() == refuse_nan) look_for_nan(node, gradients);
+    if (detail::context.result_check == refuse_nan) look_for_nan(node, gradients);
     for (std::size_t k = 0; k < inputs; ++k) {
       const std::uint32_t target = targets_[stop.first_edge + k];
       if (target == none || !stops_[target].wanted || !gradients[k].defined()) continue;
@@ -323,7 +322,7 @@ class Walk {
   const char* operation_;
   WalkOptions options_;
   detail::RecordingScope recording_;
-  Autocast as_recorded_{DType::bfloat16, false};  // dtypes were chosen on the way forward
+  detail::AutocastScope as_recorded_{std::nullopt};  // dtypes were chosen on the way forward
   NodeIndex index_;
   std::vector<Stop> stops_;             // every node behind all that it was made of
   std::vector<std::uint32_t> targets_;  // of all edges, in the order of stops_

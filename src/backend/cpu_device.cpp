@@ -17,10 +17,10 @@
 #include "backend/cpu/recurrent/recurrent.h"
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/rows/rows.h"
-#include "backend/cpu/simd/dispatch.h"
 #include "backend/device.h"
 #include "core/allocator.h"
 #include "core/machine.h"
+#include "core/simd/target.h"
 #include "extensor/threads.h"
 
 namespace extensor::backend {
@@ -39,7 +39,7 @@ std::string processor_name() {
 }
 
 DeviceInfo cpu_info(int) {
-  return {cpu_device, processor_name(), cpu::name(cpu::simd_target()), get_num_threads(),
+  return {cpu_device, processor_name(), detail::name(detail::simd_target()), get_num_threads(),
           detail::machine_bytes()};
 }
 

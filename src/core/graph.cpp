@@ -6,14 +6,13 @@
 namespace extensor::detail {
 
 constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
-constinit thread_local bool thread_records = true;
+constinit thread_local Context context;
 
 // The variables below are read for every recorded op.
 #define EXTENSOR_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) constinit thread_local
 
 namespace {
 
-EXTENSOR_FAST_THREAD_LOCAL ResultCheck check = nullptr;
 // Nodes whose last owner went away while another node was being destroyed: a long graph comes down
 // one node after the other, not one inside the other.
 EXTENSOR_FAST_THREAD_LOCAL Node* dead = nullptr;
@@ -43,10 +42,6 @@ void release(Node* node) noexcept {
   destroying = false;
 }
 
-ResultCheck result_check() { return check; }
-ResultCheck set_result_check(ResultCheck next) { return std::exchange(check, next); }
-bool set_recording(bool enabled) { return std::exchange(thread_records, enabled); }
-
 void Saved::throw_changed(const Node& node) const {
   throw ValueError(message(node.name(), "_backward: a tensor of shape ", tensor_.shape(),
                            " that it needs was changed in place after it was used (its version is ",
@@ -60,7 +55,7 @@ SavedResult::SavedResult(const Tensor& result, std::uint32_t output)
 
 Tensor SavedResult::get(Node& node) const {
   const Tensor& plain = plain_.get(node);
-  if (!thread_records) return plain;
+  if (!recording_enabled() || !plain.defined()) return plain;
   Tensor result = make_view(plain, plain.impl().data, plain.shape(), plain.strides());
   return adopt(NodePointer(&node), std::move(result), output_);
 }
@@ -92,8 +87,8 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
   impl.recorded_version = impl.storage->version.load(std::memory_order_relaxed);
   // The function may have made its result as a view of something that nobody else sees.
   forget_base(impl);
-  if (check != nullptr) [[unlikely]] {
-    check(*impl.node, result);
+  if (context.result_check != nullptr) [[unlikely]] {
+    context.result_check(*impl.node, result);
   }
   return result;
 }

@@ -19,11 +19,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "core/context.h"
 #include "extensor/tensor.h"
 
 namespace extensor::detail {
@@ -108,6 +110,8 @@ class Node {
   FixedList<Edge, 3>& edges() { return edges_; }
   const FixedList<Edge, 3>& edges() const { return edges_; }
   virtual bool is_leaf() const { return false; }
+  // The call as text: "softmax(axis=1)".
+  virtual std::string describe() const { return name_; }
 
   // Whether the backward reaches tensors that are no inputs, so that a walk cannot know from the
   // edges what depends on them.
@@ -159,28 +163,6 @@ class LeafNode final : public Node {
 
 // ---- recording
 // -------------------------------------------------------------------------------------
-
-// Whether this thread records; see NoGrad in extensor/autograd.h. The access is inline: every view
-// and every write in place asks.
-extern constinit thread_local bool thread_records __attribute__((tls_model("initial-exec")));
-inline bool recording_enabled() { return thread_records; }
-bool set_recording(bool enabled);  // gives what it was
-
-// Called with every recorded result of this thread, where there is one: AnomalyMode's.
-using ResultCheck = void (*)(const Node& node, const Tensor& result);
-ResultCheck result_check();
-ResultCheck set_result_check(ResultCheck check);  // gives what it was
-
-class RecordingScope {
- public:
-  explicit RecordingScope(bool enabled) : before_(set_recording(enabled)) {}
-  RecordingScope(const RecordingScope&) = delete;
-  RecordingScope& operator=(const RecordingScope&) = delete;
-  ~RecordingScope() { set_recording(before_); }
-
- private:
-  bool before_;
-};
 
 inline bool tracked(const Tensor& x) {
   const TensorImpl* impl = x.impl_or_null();

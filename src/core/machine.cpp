@@ -123,9 +123,9 @@ double processor_quota(const std::string& membership, const std::string& root) {
                          return quota_of_version_2(root + group);
                        }));
     } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      for (const std::string& mount : {controllers, std::string("cpu")}) {
+      for (const std::string& mount : {message(root, "/", controllers), root + "/cpu"}) {
         least = std::min(least, least_on_the_way_up(path, [&](const std::string& group) {
-                           return quota_of_version_1(root + "/" + mount + group);
+                           return quota_of_version_1(mount + group);
                          }));
       }
     }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/pixels.h"
 #include "core/make_tensor.h"
 #include "core/parallel.h"
+#include "data/pixels.h"
 #include "data/request.h"
 #include "extensor/data/images.h"
 #include "io/given.h"
@@ -119,7 +119,7 @@ class BatchOfImages {
  private:
   std::int64_t index(std::int64_t k) const { return request_.indices[static_cast<std::size_t>(k)]; }
   void convert(std::int64_t index, float* to) const {
-    cpu::pixel_kernels().parts(source_ + index * bytes_, to, static_cast<std::size_t>(bytes_));
+    pixel_kernels().parts(source_ + index * bytes_, to, static_cast<std::size_t>(bytes_));
   }
   void transform(std::int64_t k, Image& image) const {
     image.channels = channels_;

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/cpu/pixels.h"
 #include "core/check.h"
+#include "data/pixels.h"
 #include "extensor/data/images.h"
 
 namespace extensor::data {
@@ -61,7 +61,7 @@ struct Normalize {
     for (std::size_t c = 0; c < channels; ++c, pixel += plane) {
       const auto less = static_cast<float>(mean[mean.size() == 1 ? 0 : c]);
       const auto part = static_cast<float>(deviation[deviation.size() == 1 ? 0 : c]);
-      cpu::pixel_kernels().normalize(pixel, plane, less, part);
+      pixel_kernels().normalize(pixel, plane, less, part);
     }
   }
 };

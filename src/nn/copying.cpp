@@ -115,6 +115,8 @@ Parameter& Parameter::operator=(const Parameter& other) {
   return *this;
 }
 
+// It writes values where the shapes fit, which may throw.
+// NOLINTNEXTLINE(performance-noexcept-move-constructor)
 Parameter& Parameter::operator=(Parameter&& other) {
   if (this == &other) return *this;
   if (fits(tensor_, other.tensor_)) {

@@ -4,19 +4,16 @@
 #include <limits>
 #include <vector>
 
-#include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
-#include "ops/autocast.h"
 #include "ops/batch_offsets.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -25,15 +22,19 @@ namespace {
 using backend::AttentionCall;
 using backend::AttentionMatrix;
 using detail::message;
-using ops::batch_offsets;
+using namespace ops;
 
-// Checked arguments: everything the shapes say, and the dtype to compute in.
+struct Attention {
+  bool causal;
+  std::optional<double> scale;
+};
+
+// Checked arguments with the sizes that the shapes give, and the dtype to compute in.
 struct Arguments {
   Tensor q, k, v, mask;
   bool causal;
   double scale;
   DType dtype;
-  Device device;
   Shape batch;
   std::int64_t count = 1, queries, keys, width, value_width;
 
@@ -46,7 +47,7 @@ struct Arguments {
 };
 
 void check_matrix(const char* operation, const char* argument, const Tensor& x) {
-  ops::check_float(operation, argument, x);
+  check_float(operation, argument, x);
   if (x.ndim() >= 2) return;
   throw ShapeError(message(operation, ": ", argument, " is ", x.shape(),
                            ", needs two dimensions at least: [..., length, width]"));
@@ -66,7 +67,7 @@ void check_mask(const char* operation, const Tensor& mask, const Shape& scores) 
 }
 
 Arguments checked(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& mask, bool causal, std::optional<double> scale) {
+                  const Tensor& mask, const Attention& attention) {
   check_matrix(operation, "q", q);
   check_matrix(operation, "k", k);
   check_matrix(operation, "v", v);
@@ -99,15 +100,13 @@ Arguments checked(const char* operation, const Tensor& q, const Tensor& k, const
   detail::checked_numel(operation, result.shape({result.queries, result.value_width}));
   if (mask.defined()) check_mask(operation, mask, result.shape({result.queries, result.keys}));
   const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, result.width)));
-  result.scale = scale.value_or(1 / root);
+  result.scale = attention.scale.value_or(1 / root);
   if (!std::isfinite(result.scale)) {
     throw ValueError(message(operation, ": scale is ", result.scale, ", must be finite"));
   }
-  result.causal = causal;
+  result.causal = attention.causal;
   result.dtype =
       promote_types(promote_types(q.dtype(), k.dtype(), operation), v.dtype(), operation);
-  const ops::Source operands[] = {q, k, v, mask.defined() ? mask : q};
-  result.device = ops::common_device(operation, operands);
   result.q = q;
   result.k = k;
   result.v = v;
@@ -125,7 +124,7 @@ void convert(Arguments& arguments, DType dtype) {
   arguments.k = rows(arguments.k.to(dtype));
   arguments.v = rows(arguments.v.to(dtype));
   if (arguments.mask.defined() && arguments.mask.dtype() != DType::bool_) {
-    arguments.mask = arguments.mask.to(ops::compute_dtype(dtype));
+    arguments.mask = arguments.mask.to(compute_dtype(dtype));
   }
 }
 
@@ -164,15 +163,13 @@ struct Prepared {
   }
 };
 
-AttentionResult run_forward(const char* operation, const Arguments& arguments,
-                            bool with_logsumexp) {
+AttentionResult run_forward(const Run& run, const Arguments& arguments, bool with_logsumexp) {
   AttentionResult result;
   result.output =
-      detail::make_empty(operation, arguments.shape({arguments.queries, arguments.value_width}),
-                         arguments.dtype, arguments.device);
+      run.empty(arguments.shape({arguments.queries, arguments.value_width}), arguments.dtype);
   if (with_logsumexp) {
-    result.logsumexp = detail::make_empty(operation, arguments.shape({arguments.queries}),
-                                          ops::compute_dtype(arguments.dtype), arguments.device);
+    result.logsumexp =
+        run.empty(arguments.shape({arguments.queries}), compute_dtype(arguments.dtype));
   }
   if (arguments.is_empty()) return result;
   if (arguments.keys == 0) {
@@ -183,134 +180,74 @@ AttentionResult run_forward(const char* operation, const Arguments& arguments,
   Prepared prepared(arguments);
   prepared.call.out = result.output.impl().data;
   prepared.call.logsumexp = with_logsumexp ? result.logsumexp.impl().data : nullptr;
-  backend::backend_for(arguments.device).attention(prepared.call);
+  run.kernels().attention(prepared.call);
   return result;
 }
 
+// ---- backward
+
+struct AttentionBackward {
+  Attention attention;
+  bool mask_gradient;
+};
+
 void check_saved(const char* operation, const char* argument, const Tensor& x,
                  const Shape& expected) {
-  ops::check_float(operation, argument, x);
+  check_float(operation, argument, x);
   if (x.shape() == expected) return;
   throw ShapeError(
       message(operation, ": ", argument, " is ", x.shape(), ", the forward gave ", expected));
 }
 
-}  // namespace
-
-namespace {
-
-AttentionResult forward(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& mask, bool causal, std::optional<double> scale,
-                        bool with_logsumexp) {
-  if (detail::records(q, k, v, mask)) {
-    AttentionResult result =
-        detail::unrecorded([&] { return forward(operation, q, k, v, mask, causal, scale, true); });
-    const detail::SavedResult output(result.output);
-    result.output = detail::record(
-        "scaled_dot_product_attention", {q, k, v, mask}, std::move(result.output),
-        [q = detail::Saved(q), k = detail::Saved(k), v = detail::Saved(v),
-         mask = detail::Saved(mask), output, logsumexp = detail::Saved(result.logsumexp), causal,
-         scale](const Tensor& g, detail::Node& node) -> detail::Gradients {
-          const AttentionGradients gradients = scaled_dot_product_attention_backward(
-              g, q.get(node), k.get(node), v.get(node), mask.get(node), causal, scale,
-              {output.get(node), logsumexp.get(node)}, node.needs(3));
-          return {gradients.q, gradients.k, gradients.v, gradients.mask};
-        });
-    return result;
-  }
-  Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
-  convert(arguments, arguments.dtype);
-  return run_forward(operation, arguments, with_logsumexp);
+// `gradient` of an operand that was broadcast.
+Tensor like(const Tensor& gradient, const Tensor& x) {
+  return reduce_broadcast_dims(gradient, x.shape()).to(x.dtype());
 }
 
-}  // namespace
-
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& mask, StrictBool causal,
-                                    std::optional<StrictDouble> scale) {
-  if (ops::lowers(q, k, v)) {
-    return scaled_dot_product_attention(ops::lowered(q), ops::lowered(k), ops::lowered(v),
-                                        ops::lowered(mask), causal, scale);
-  }
-  return forward("scaled_dot_product_attention", q, k, v, mask, causal, scale, false).output;
-}
-
-AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
-                                                            const Tensor& v, const Tensor& mask,
-                                                            StrictBool causal,
-                                                            std::optional<StrictDouble> scale) {
-  return forward("scaled_dot_product_attention_with_logsumexp", q, k, v, mask, causal, scale, true);
-}
-
-AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
-                                                         const Tensor& k, const Tensor& v,
-                                                         const Tensor& mask, StrictBool causal,
-                                                         std::optional<StrictDouble> scale,
-                                                         const AttentionResult& saved,
-                                                         StrictBool mask_gradient) {
-  // What was saved is a function of the inputs, which the second derivative starts from.
-  if (detail::records(grad_output, q, k, v, mask)) {
-    std::vector<Tensor> gradients = detail::recorded_all(
-        "scaled_dot_product_attention_backward",
-        [&] {
-          const AttentionGradients g = scaled_dot_product_attention_backward(
-              grad_output, q, k, v, mask, causal, scale, saved, mask_gradient);
-          return std::vector{g.q, g.k, g.v, g.mask};
-        },
-        [causal, scale](const detail::Gradients& w, const detail::Node&, const Tensor& g,
-                        const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& mask) -> detail::Gradients {
-          const AttentionDoubleGradients second = scaled_dot_product_attention_double_backward(
-              {w[0], w[1], w[2], w[3]}, g, q, k, v, mask, causal, scale);
-          return {second.grad_output, second.q, second.k, second.v, second.mask};
-        },
-        grad_output, q, k, v, mask);
-    return {gradients[0], gradients[1], gradients[2], gradients[3]};
-  }
-  constexpr const char* operation = "scaled_dot_product_attention_backward";
-  Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
-  const Shape output = arguments.shape({arguments.queries, arguments.value_width});
-  ops::check_grad_output(operation, grad_output, output);
-  const bool has_saved = saved.output.defined() && saved.logsumexp.defined();
+// `output` and `logsumexp` are results of the forward, which runs again without them.
+Results backward_forward(const Run& run, const AttentionBackward& attributes,
+                         const Tensor& grad_output, const Tensor& q, const Tensor& k,
+                         const Tensor& v, const Tensor& mask, const Tensor& output,
+                         const Tensor& logsumexp) {
+  const char* operation = run.name();
+  Arguments arguments = checked(operation, q, k, v, mask, attributes.attention);
+  const Shape shape = arguments.shape({arguments.queries, arguments.value_width});
+  check_grad_output(operation, grad_output, shape);
+  const bool has_saved = output.defined() && logsumexp.defined();
   if (has_saved) {
-    check_saved(operation, "saved.output", saved.output, output);
-    check_saved(operation, "saved.logsumexp", saved.logsumexp,
-                arguments.shape({arguments.queries}));
+    check_saved(operation, "saved.output", output, shape);
+    check_saved(operation, "saved.logsumexp", logsumexp, arguments.shape({arguments.queries}));
   }
-  if (mask_gradient) {
+  if (attributes.mask_gradient) {
     if (!mask.defined()) {
       throw ValueError(message(operation, ": mask_gradient is true, but there is no mask"));
     }
-    ops::check_float(operation, "mask", mask);
+    check_float(operation, "mask", mask);
   }
-  const ops::Source operands[] = {q, grad_output, has_saved ? saved.output : q,
-                                  has_saved ? saved.logsumexp : q};
-  ops::common_device(operation, operands);
 
   // Halves are computed in float32 throughout and rounded once, at the end.
-  const DType dtype =
-      ops::compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
+  const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
   convert(arguments, dtype);
   const auto whole = [&](std::initializer_list<std::int64_t> last) {
-    return detail::make_empty(operation, arguments.shape(last), dtype, arguments.device);
+    return run.empty(arguments.shape(last), dtype);
   };
   Tensor grad_q = whole({arguments.queries, arguments.width});
   Tensor grad_k = whole({arguments.keys, arguments.width});
   Tensor grad_v = whole({arguments.keys, arguments.value_width});
-  // Blocks in which no query sees a key are not visited.
-  Tensor grad_mask =
-      mask_gradient ? zeros(arguments.shape({arguments.queries, arguments.keys}), dtype) : Tensor();
+  // The kernel skips blocks in which no query sees a key.
+  Tensor grad_mask;
+  if (attributes.mask_gradient) {
+    grad_mask = whole({arguments.queries, arguments.keys});
+    grad_mask.fill(0);
+  }
   if (arguments.is_empty() || arguments.keys == 0) {
     grad_q.fill(0);
     grad_k.fill(0);
     grad_v.fill(0);
   } else {
-    AttentionResult result;
-    if (has_saved) {
-      result = {saved.output.to(dtype).contiguous(), saved.logsumexp.to(dtype).contiguous()};
-    } else {
-      result = run_forward(operation, arguments, true);
-    }
+    const AttentionResult result =
+        has_saved ? AttentionResult{output.to(dtype).contiguous(), logsumexp.to(dtype).contiguous()}
+                  : run_forward(run, arguments, true);
     const Tensor g = grad_output.to(dtype).contiguous();
     Prepared prepared(arguments);
     prepared.call.out = result.output.impl().data;
@@ -322,17 +259,12 @@ AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_outp
     call.grad_q = grad_q.impl().data;
     call.grad_k = grad_k.impl().data;
     call.grad_v = grad_v.impl().data;
-    call.grad_mask = mask_gradient ? grad_mask.impl().data : nullptr;
-    backend::backend_for(arguments.device).attention_backward(call);
+    call.grad_mask = grad_mask.defined() ? grad_mask.impl().data : nullptr;
+    run.kernels().attention_backward(call);
   }
-  const auto like = [](const Tensor& gradient, const Tensor& x) {
-    return reduce_broadcast_dims(gradient, x.shape()).to(x.dtype());
-  };
   return {like(grad_q, q), like(grad_k, k), like(grad_v, v),
-          mask_gradient ? like(grad_mask, mask) : Tensor()};
+          grad_mask.defined() ? like(grad_mask, mask) : Tensor()};
 }
-
-namespace {
 
 // softmax(scale · q·kᵀ + mask), all of it; 0 where a query sees nothing.
 Tensor probabilities(const Arguments& arguments) {
@@ -350,43 +282,19 @@ Tensor probabilities(const Arguments& arguments) {
   return exp(scores - where(isinf(total), zeros({}, arguments.dtype), total));
 }
 
-void check_grad_gradient(const char* operation, const char* argument, const Tensor& x,
-                         const Shape& expected) {
-  if (!x.defined()) return;
-  ops::check_float(operation, argument, x);
-  if (x.shape() == expected) return;
-  throw ShapeError(
-      message(operation, ": ", argument, " is ", x.shape(), ", the backward gave ", expected));
-}
-
-}  // namespace
-
-AttentionDoubleGradients scaled_dot_product_attention_double_backward(
-    const AttentionGradients& grad_gradients, const Tensor& grad_output, const Tensor& q,
-    const Tensor& k, const Tensor& v, const Tensor& mask, StrictBool causal,
-    std::optional<StrictDouble> scale) {
-  constexpr const char* operation = "scaled_dot_product_attention_double_backward";
-  Arguments arguments = checked(operation, q, k, v, mask, causal, scale);
-  ops::check_grad_output(operation, grad_output,
-                         arguments.shape({arguments.queries, arguments.value_width}));
-  check_grad_gradient(operation, "grad_gradients.q", grad_gradients.q, q.shape());
-  check_grad_gradient(operation, "grad_gradients.k", grad_gradients.k, k.shape());
-  check_grad_gradient(operation, "grad_gradients.v", grad_gradients.v, v.shape());
-  const bool has_float_mask = mask.defined() && is_floating_point(mask.dtype());
-  if (grad_gradients.mask.defined()) {
-    if (!has_float_mask) {
-      throw ValueError(message(operation, ": grad_gradients.mask is given without a float mask"));
-    }
-    check_grad_gradient(operation, "grad_gradients.mask", grad_gradients.mask, mask.shape());
-  }
-  const DType dtype =
-      ops::compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
+// The saved results are functions of the inputs, from which this starts. It holds all Lq × Lk
+// scores at once.
+Gradients backward_gradient(const GradientCall& call, const AttentionBackward& attributes) {
+  const Tensor &grad_output = call.input(0), &q = call.input(1), &k = call.input(2),
+               &v = call.input(3), &mask = call.input(4);
+  Arguments arguments = checked(call.name(), q, k, v, mask, attributes.attention);
+  const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype()));
   convert(arguments, dtype);
-  const auto given = [&](const Tensor& x, const Tensor& like) {
-    return x.defined() ? x.to(dtype) : zeros(like.shape(), dtype);
+  const auto given = [&](std::size_t result, const Tensor& like) {
+    return call.grad(result).defined() ? call.grad(result).to(dtype) : zeros(like.shape(), dtype);
   };
-  const Tensor a = given(grad_gradients.q, q), b = given(grad_gradients.k, k);
-  const Tensor c = given(grad_gradients.v, v), g = grad_output.to(dtype);
+  const Tensor a = given(0, q), b = given(1, k);
+  const Tensor c = given(2, v), g = grad_output.to(dtype);
   const double s = arguments.scale;
   const auto transposed = [](const Tensor& x) { return matrix_transpose(x); };
   const auto row_sum = [](const Tensor& x) { return sum(x, -1, true); };
@@ -398,25 +306,91 @@ AttentionDoubleGradients scaled_dot_product_attention_double_backward(
   const Tensor grad_scores = p * (grad_p - inner);
   // How the scores move when q, k and the mask move along a, b and their own.
   Tensor moved = (matmul(a, transposed(arguments.k)) + matmul(arguments.q, transposed(b))) * s;
-  if (grad_gradients.mask.defined()) moved = moved + grad_gradients.mask.to(dtype);
+  if (call.grad(3).defined()) moved = moved + call.grad(3).to(dtype);
   const Tensor centred = moved - row_sum(p * moved);
   const Tensor moved_p = p * centred;
   // Back through p into the scores.
   const Tensor through_p = centred * grad_p - moved * inner + matmul(g, transposed(c));
   const Tensor through_scores = p * (through_p - row_sum(p * through_p));
 
-  const auto like = [](const Tensor& gradient, const Tensor& x) {
-    return reduce_broadcast_dims(gradient, x.shape()).to(x.dtype());
-  };
-  AttentionDoubleGradients result;
-  result.grad_output = like(matmul(moved_p, arguments.v) + matmul(p, c), grad_output);
-  result.q = like((matmul(through_scores, arguments.k) + matmul(grad_scores, b)) * s, q);
-  result.k = like(
-      (matmul(transposed(through_scores), arguments.q) + matmul(transposed(grad_scores), a)) * s,
-      k);
-  result.v = like(matmul(transposed(moved_p), g), v);
-  if (has_float_mask) result.mask = like(through_scores, mask);
-  return result;
+  return {
+      like(matmul(moved_p, arguments.v) + matmul(p, c), grad_output),
+      like((matmul(through_scores, arguments.k) + matmul(grad_scores, b)) * s, q),
+      like((matmul(transposed(through_scores), arguments.q) + matmul(transposed(grad_scores), a)) *
+               s,
+           k),
+      like(matmul(transposed(moved_p), g), v),
+      call.needs(4) ? like(through_scores, mask) : Tensor()};
 }
+
+constexpr Reads operands_read = input(0) | input(1) | input(2) | input(3) | input(4);
+constexpr auto attention_backward_op = define<backward_forward, backward_gradient>(
+    {.name = "scaled_dot_product_attention_backward",
+     .inputs = {"grad_output", "q", "k", "v", "mask", "output", "logsumexp"},
+     .reads = {operands_read, operands_read, operands_read, operands_read, operands_read,
+               no_gradient, no_gradient},
+     .optional = 1 << 4 | 1 << 5 | 1 << 6});
+
+// ---- forward
+
+// Results: the output, and the logsumexp where the caller or the gradient reads it.
+template <bool with_logsumexp>
+Results attention_forward(const Run& run, const Attention& attention, const Tensor& q,
+                          const Tensor& k, const Tensor& v, const Tensor& mask) {
+  Arguments arguments = checked(run.name(), q, k, v, mask, attention);
+  convert(arguments, arguments.dtype);
+  const AttentionResult result = run_forward(run, arguments, with_logsumexp || run.recorded);
+  return {result.output, result.logsumexp};
+}
+
+Gradients attention_gradient(const GradientCall& call, const Attention& attention) {
+  return dispatch(attention_backward_op, {attention, call.needs(3)}, call.grad(), call.input(0),
+                  call.input(1), call.input(2), call.input(3), call.result(0), call.result(1));
+}
+
+template <bool with_logsumexp>
+consteval auto attention_op_of(const char* name, Cast cast) {
+  constexpr Reads all = input(0) | input(1) | input(2) | input(3) | result(0) | result(1);
+  return define<attention_forward<with_logsumexp>, attention_gradient>(
+      {.name = name,
+       .inputs = {"q", "k", "v", "mask"},
+       .reads = {all, all, all, all},
+       .cast = cast,
+       .cast_along = 1 << 3,
+       .optional = 1 << 3});
+}
+constexpr auto attention_op = attention_op_of<false>("scaled_dot_product_attention", Cast::down);
+constexpr auto attention_with_logsumexp_op =
+    attention_op_of<true>("scaled_dot_product_attention_with_logsumexp", Cast::none);
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& mask, StrictBool causal,
+                                    std::optional<StrictDouble> scale) {
+  return std::move(dispatch(attention_op, {causal, scale}, q, k, v, mask)[0]);
+}
+
+AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, const Tensor& k,
+                                                            const Tensor& v, const Tensor& mask,
+                                                            StrictBool causal,
+                                                            std::optional<StrictDouble> scale) {
+  const Results results = dispatch(attention_with_logsumexp_op, {causal, scale}, q, k, v, mask);
+  return {results[0], results[1].detach()};
+}
+
+AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
+                                                         const Tensor& k, const Tensor& v,
+                                                         const Tensor& mask, StrictBool causal,
+                                                         std::optional<StrictDouble> scale,
+                                                         const AttentionResult& saved,
+                                                         StrictBool mask_gradient) {
+  const Results found = dispatch(attention_backward_op, {{causal, scale}, mask_gradient},
+                                 grad_output, q, k, v, mask, saved.output, saved.logsumexp);
+  return {found[0], found[1], found[2], found[3]};
+}
+
+constinit const OpList ops::attention_ops =
+    listed<attention_op, attention_with_logsumexp_op, attention_backward_op>;
 
 }  // namespace extensor

@@ -3,33 +3,34 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/context.h"
 
 namespace extensor {
 
-namespace {
-constinit thread_local std::optional<DType> current;
-}  // namespace
+using detail::context;
 
-Autocast::Autocast(DType dtype, bool enabled) : before_(current) {
+Autocast::Autocast(DType dtype, bool enabled) : before_(context.autocast) {
   if (!is_half(dtype)) {
     throw DTypeError(
         detail::message("Autocast: the dtype is ", dtype, " (allowed: bfloat16, float16)"));
   }
-  current = enabled ? std::optional(dtype) : std::nullopt;
+  context.autocast = enabled ? std::optional(dtype) : std::nullopt;
 }
-Autocast::~Autocast() { current = before_; }
+Autocast::~Autocast() { context.autocast = before_; }
 
-std::optional<DType> autocast_dtype() { return current; }
+std::optional<DType> autocast_dtype() { return context.autocast; }
 
 namespace ops {
 
-bool lowers_one(const Tensor& x) { return current && x.defined() && x.dtype() == DType::float32; }
+bool lowers_one(const Tensor& x) {
+  return context.autocast && x.defined() && x.dtype() == DType::float32;
+}
 Tensor lowered(const Tensor& x) {
-  const std::optional<DType> half = current;
+  const std::optional<DType> half = context.autocast;
   return half && lowers_one(x) ? x.to(*half) : x;
 }
 
-bool raises(const Tensor& x) { return current && x.defined() && is_half(x.dtype()); }
+bool raises(const Tensor& x) { return context.autocast && x.defined() && is_half(x.dtype()); }
 Tensor raised(const Tensor& x) { return raises(x) ? x.to(DType::float32) : x; }
 
 }  // namespace ops

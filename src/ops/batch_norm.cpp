@@ -1,21 +1,18 @@
 // Batch norm: channels by the statistics of a batch, or by running ones.
-#include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/elementwise.h"
 #include "extensor/normalization.h"
 #include "ops/launch.h"
 #include "ops/normalization_support.h"
 #include "ops/overlap.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
 using backend::BatchNormalizationCall;
 using detail::message;
+using namespace ops;
 using namespace ops::normalization;
-using ops::check_float;
-using ops::compute_dtype;
 
 namespace {
 
@@ -70,10 +67,7 @@ struct BatchLayout {
   Tensor dense(const Tensor& x) const {
     return channels_last ? x.transpose(order).contiguous() : x.contiguous();
   }
-  // A new tensor like the dense ones, and its way back.
-  Tensor empty(const char* operation, const Tensor& dense) const {
-    return detail::make_empty(operation, dense.shape(), dense.dtype(), dense.device());
-  }
+  // A tensor like the dense ones in the layout of x.
   Tensor restored(const Tensor& result) const {
     if (!channels_last) return result;
     const Tensor view = result.transpose(inverse);
@@ -96,34 +90,98 @@ BatchNormalizationCall batch_call(const BatchLayout& layout, const Tensor& dense
   return call;
 }
 
-// Given ones are read, so they may be the caller's memory.
-Tensor statistics(const char* operation, const Tensor& given, bool batch, const Tensor& x) {
-  if (!batch) return given.to(DType::float64).contiguous();
-  return detail::make_empty(operation, {x.size(1)}, DType::float64, x.device());
+// Given statistics are read, so they may be the caller's memory.
+Tensor statistics(const Run& run, const Tensor& given, bool known, const Tensor& x) {
+  return known ? given.to(DType::float64).contiguous() : run.empty({x.size(1)}, DType::float64);
 }
 
 Tensor as_parameter(const Tensor& given, DType compute) {
   return given.defined() ? given.to(compute).contiguous() : given;
 }
 
-struct BatchResult {
-  Tensor out;
-  Tensor mean, variance;  // what it was normalised by, float64
-  bool batch;             // these are the batch's own
+// ---- backward
+
+// The attributes of batch_norm_backward.
+struct BatchBackward {
+  bool batch;  // the statistics are the batch's own: found again where they are undefined
+  double eps;
 };
 
-BatchResult batch_forward(const Tensor& x, Tensor& running_mean, Tensor& running_var,
-                          const Tensor& weight, const Tensor& bias, bool training, double momentum,
-                          double eps) {
-  const bool batch = uses_batch_statistics("batch_norm", x, running_mean, running_var, weight, bias,
-                                           training, eps);
+Results backward_forward(const Run& run, const BatchBackward& attributes, const Tensor& grad_output,
+                         const Tensor& x, const Tensor& weight, const Tensor& given_mean,
+                         const Tensor& given_variance) {
+  check_grad_output(run.name(), grad_output, x.shape());
+  const DType wide = promote_types(grad_output.dtype(), x.dtype()), compute = compute_dtype(wide);
+  const Tensor values = x.to(wide);
+  const BatchLayout layout(values);
+  const Tensor dense = layout.dense(values), g = layout.dense(grad_output.to(wide));
+  const Tensor prepared_weight = as_parameter(weight, compute);
+  const bool known = given_mean.defined();
+  Tensor mean = statistics(run, given_mean, known, x);
+  Tensor variance = statistics(run, given_variance, known, x);
+  Tensor grad_weight = run.empty({x.size(1)}, compute), grad_bias = run.empty({x.size(1)}, compute);
+  Tensor result = run.empty(dense.shape(), dense.dtype());
+  BatchNormalizationCall call =
+      batch_call(layout, dense, mean, variance, attributes.batch, attributes.eps);
+  call.statistics_given = known;
+  call.weight = data_of(prepared_weight);
+  call.grad_output = data_of(g);
+  call.grad_weight = grad_weight.impl().data;
+  call.grad_bias = grad_bias.impl().data;
+  call.out = result.impl().data;
+  run.kernels().normalize_batch(call);
+  return {layout.restored(result).to(x.dtype()), grad_weight, grad_bias};
+}
+
+// The batch's own statistics are functions of x. Given ones are constants, with which x̂ is linear
+// in x: grad_x = g · weight · scale.
+Gradients backward_op_gradient(const GradientCall& call, const BatchBackward& attributes) {
+  const Tensor& x = call.input(1);
+  const NormView view{{x.size(0), x.size(1), elements_behind(x, 2)}, {0, 2}, {1, x.size(1), 1}};
+  if (attributes.batch) return backward_gradient(view, call, attributes.eps);
+  const NormOperands o(view, call);
+  const auto as_channels = [&](const Tensor& statistic) {
+    return statistic.detach().to(o.x.dtype()).reshape(view.parameters);
+  };
+  const Tensor scale = rsqrt(as_channels(call.input(4)) + attributes.eps);
+  const Tensor standard = (o.x - as_channels(call.input(3))) * scale;
+  return restored(view, call, o.of_x * o.w * scale + standard * o.of_weight + o.of_bias,
+                  o.g * o.of_weight * scale, o.g * o.of_x * scale);
+}
+
+Reads backward_reads(const BatchBackward& attributes, std::size_t k) {
+  if (k > 2) return no_gradient;
+  const Reads operands = input(0) | input(1) | input(2);
+  return attributes.batch ? operands : operands | input(3) | input(4);
+}
+
+constexpr auto batch_norm_backward_op =
+    define<backward_forward, backward_op_gradient, backward_reads>(
+        {.name = "batch_norm_backward",
+         .inputs = {"grad_output", "x", "weight", "mean", "variance"},
+         .optional = 1 << 2 | 1 << 3 | 1 << 4});
+
+// ---- forward
+
+struct BatchNorm {
+  bool training;  // by the batch's own statistics, which move the running ones
+  double momentum, eps;
+};
+
+// Results: y, and for the gradient the mean and variance that x was normalized by, float64.
+Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& x,
+                           const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                           const Tensor& running_var) {
+  const bool batch = uses_batch_statistics(run.name(), x, running_mean, running_var, weight, bias,
+                                           norm.training, norm.eps);
+  const double momentum = norm.momentum;
   if (!(momentum >= 0 && momentum <= 1)) {
     throw ValueError(message("batch_norm: momentum is ", momentum, ", must be in [0, 1]"));
   }
-  const bool updates = training && running_mean.defined() && x.numel() != 0;
+  const bool updates = norm.training && running_mean.defined() && x.numel() != 0;
   if (updates) {
-    ops::check_writable("batch_norm", running_mean);
-    ops::check_writable("batch_norm", running_var);
+    check_writable(run.name(), running_mean);
+    check_writable(run.name(), running_var);
   }
   const Tensor values = floats(x);
   const BatchLayout layout(values);
@@ -131,100 +189,51 @@ BatchResult batch_forward(const Tensor& x, Tensor& running_mean, Tensor& running
   const DType compute = compute_dtype(dense.dtype());
   const Tensor prepared_weight = as_parameter(weight, compute);
   const Tensor prepared_bias = as_parameter(bias, compute);
-  Tensor mean = statistics("batch_norm", running_mean, batch, x);
-  Tensor variance = statistics("batch_norm", running_var, batch, x);
-  Tensor result = layout.empty("batch_norm", dense);
-  BatchNormalizationCall call = batch_call(layout, dense, mean, variance, batch, eps);
+  Tensor mean = statistics(run, running_mean, !batch, x);
+  Tensor variance = statistics(run, running_var, !batch, x);
+  Tensor result = run.empty(dense.shape(), dense.dtype());
+  BatchNormalizationCall call = batch_call(layout, dense, mean, variance, batch, norm.eps);
   call.weight = data_of(prepared_weight);
   call.bias = data_of(prepared_bias);
   call.out = result.impl().data;
-  backend::backend_for(x.device()).normalize_batch(call);
+  run.kernels().normalize_batch(call);
   if (updates) {
-    const std::int64_t count = x.numel() / x.size(1);
-    const auto n = static_cast<double>(count);
+    const auto n = static_cast<double>(x.numel() / x.size(1));
     const auto moved = [&](const Tensor& running, const Tensor& now, double scale) {
       return running.to(DType::float64) * (1 - momentum) + now * (momentum * scale);
     };
     const Tensor next_mean = moved(running_mean, mean, 1);
     const Tensor next_var = moved(running_var, variance, n / (n - 1));
-    running_mean.copy_from(next_mean);
-    running_var.copy_from(next_var);
+    Tensor(running_mean).copy_from(next_mean);
+    Tensor(running_var).copy_from(next_var);
   }
-  return {layout.restored(result), mean, variance, batch};
+  if (!run.recorded) return layout.restored(result);
+  // Running ones may be the caller's memory, which may move on before the backward.
+  return {layout.restored(result), batch ? mean : mean.clone(),
+          batch ? variance : variance.clone()};
 }
 
-// By the batch's own statistics, which are found again where they are undefined, or by given ones.
-NormGradients batch_backward(const Tensor& grad_output, const Tensor& x, const Tensor& given_mean,
-                             const Tensor& given_variance, bool batch, const Tensor& weight,
-                             const Tensor& bias, double eps) {
-  constexpr const char* operation = "batch_norm_backward";
-  if (detail::records(grad_output, x, weight)) {
-    const Tensor known_mean = batch ? Tensor() : given_mean;
-    const Tensor known_variance = batch ? Tensor() : given_variance;
-    return recorded_norm_backward(
-        operation,
-        [&] {
-          return batch_backward(grad_output, x, given_mean, given_variance, batch, weight, bias,
-                                eps);
-        },
-        [known_mean, known_variance, batch, eps](const NormGradients& given, const Tensor& g,
-                                                 const Tensor& x, const Tensor& weight) {
-          return batch_norm_double_backward(given, g, x, known_mean, known_variance, weight, batch,
-                                            eps);
-        },
-        grad_output, x, weight);
-  }
-  ops::check_grad_output(operation, grad_output, x.shape());
-  const ops::Source operands[] = {grad_output, x};
-  ops::common_device(operation, operands);
-  const DType wide = promote_types(grad_output.dtype(), x.dtype());
-  const Tensor values = x.to(wide);
-  const BatchLayout layout(values);
-  const Tensor dense = layout.dense(values), g = layout.dense(grad_output.to(wide));
-  const DType compute = compute_dtype(wide);
-  const Tensor prepared_weight = as_parameter(weight, compute);
-  const bool known = given_mean.defined();
-  Tensor mean = statistics(operation, given_mean, !known, x);
-  Tensor variance = statistics(operation, given_variance, !known, x);
-  Tensor grad_weight = detail::make_empty(operation, {x.size(1)}, compute, x.device());
-  Tensor grad_bias = detail::make_empty(operation, {x.size(1)}, compute, x.device());
-  Tensor result = layout.empty(operation, dense);
-  BatchNormalizationCall call = batch_call(layout, dense, mean, variance, batch, eps);
-  call.statistics_given = known;
-  call.weight = data_of(prepared_weight);
-  call.grad_output = data_of(g);
-  call.grad_weight = grad_weight.impl().data;
-  call.grad_bias = grad_bias.impl().data;
-  call.out = result.impl().data;
-  backend::backend_for(x.device()).normalize_batch(call);
-  NormGradients gradients;
-  gradients.x = layout.restored(result).to(x.dtype());
-  if (weight.defined()) gradients.weight = grad_weight.to(weight.dtype());
-  if (bias.defined()) gradients.bias = grad_bias.to(bias.dtype());
-  return gradients;
+Gradients batch_norm_gradient(const GradientCall& call, const BatchNorm& norm) {
+  return dispatch(batch_norm_backward_op, {norm.training, norm.eps}, call.grad(),
+                  floats(call.input(0)), call.needs(0) ? call.input(1) : Tensor(), call.result(1),
+                  call.result(2));
 }
+
+constexpr Reads statistics_read = result(1) | result(2);
+constexpr auto batch_norm_op = define<batch_norm_forward, batch_norm_gradient>(
+    {.name = "batch_norm",
+     .inputs = {"x", "weight", "bias", "running_mean", "running_var"},
+     .reads = {statistics_read | input(0) | input(1), statistics_read | input(0),
+               statistics_read | input(0), no_gradient, no_gradient},
+     .optional = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4});
 
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
                   const Tensor& bias, StrictBool training, StrictDouble momentum,
                   StrictDouble eps) {
-  const auto forward = [&] {
-    return batch_forward(x, running_mean, running_var, weight, bias, training, momentum, eps);
-  };
-  if (!detail::records(x, weight, bias)) return forward().out;
-  BatchResult result = detail::unrecorded([&] {
-    BatchResult made = forward();
-    // Given ones may be the caller's memory, which may move on before the backward.
-    if (!made.batch) made = {made.out, made.mean.clone(), made.variance.clone(), false};
-    return made;
-  });
-  return recorded_norm("batch_norm", std::move(result.out), x, weight, bias,
-                       [mean = result.mean, variance = result.variance, batch = result.batch, eps](
-                           const Tensor& g, const Tensor& x, const Tensor& weight,
-                           const Tensor& bias, bool /*of_parameters*/) {
-                         return batch_backward(g, x, mean, variance, batch, weight, bias, eps);
-                       });
+  const BatchNorm norm{training || !running_mean.defined(), momentum, eps};
+  return std::move(dispatch(batch_norm_op, norm, x, weight, bias, running_mean, running_var)[0]);
 }
 
 NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
@@ -235,30 +244,11 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
   check_float(operation, "x", x);
   const bool batch =
       uses_batch_statistics(operation, x, running_mean, running_var, weight, bias, training, eps);
-  return batch_backward(grad_output, x, batch ? Tensor() : running_mean,
-                        batch ? Tensor() : running_var, batch, weight, bias, eps);
+  return as_gradients(dispatch(batch_norm_backward_op, {batch, eps}, grad_output, x, weight,
+                               batch ? Tensor() : running_mean, batch ? Tensor() : running_var),
+                      weight, bias);
 }
 
-// With given statistics x̂ is linear in x: grad_x = g · weight · scale.
-NormDoubleGradients batch_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& running_mean,
-                                               const Tensor& running_var, const Tensor& weight,
-                                               StrictBool training, StrictDouble eps) {
-  constexpr const char* operation = "batch_norm_double_backward";
-  const bool batch =
-      uses_batch_statistics(operation, x, running_mean, running_var, weight, {}, training, eps);
-  check_double_backward(operation, grad_gradients, grad_output, x, {x.size(1)});
-  const NormView view{{x.size(0), x.size(1), elements_behind(x, 2)}, {0, 2}, {1, x.size(1), 1}};
-  if (batch) return double_backward(view, grad_gradients, grad_output, x, weight, eps);
-  const NormOperands o(view, grad_gradients, grad_output, x, weight);
-  const auto as_channels = [&](const Tensor& statistic) {
-    return statistic.to(o.x.dtype()).reshape(view.parameters);
-  };
-  const Tensor scale = rsqrt(as_channels(running_var) + eps);
-  const Tensor standard = (o.x - as_channels(running_mean)) * scale;
-  return restored(view, o.of_x * o.w * scale + standard * o.of_weight + o.of_bias,
-                  o.g * o.of_weight * scale, o.g * o.of_x * scale, grad_output, x, weight);
-}
+constinit const OpList ops::batch_norm_ops = listed<batch_norm_op, batch_norm_backward_op>;
 
 }  // namespace extensor

@@ -1,16 +1,12 @@
+// Convolutions. y = x ∗ weight is linear in x and in weight, so one plan of sizes stands for three
+// products: y of x and weight, the gradient of x of y's and weight, and the gradient of weight of x
+// and y's. Each is an op whose gradients are the other two. conv_transpose2d is the second product.
 #include "extensor/convolution.h"
 
-#include <functional>
-
-#include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
-#include "extensor/creation.h"
-#include "extensor/elementwise.h"
 #include "extensor/reduction.h"
-#include "ops/autocast.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -20,14 +16,16 @@ using backend::ConvolutionCall;
 using backend::ConvolutionOp;
 using backend::ConvolutionShape;
 using detail::message;
+using namespace ops;
 
-// What conv1d, conv2d and conv_transpose2d have in common, and how they call their arguments.
+// The options of conv1d, conv2d and conv_transpose2d in one form.
 struct Options {
   const char* operation;
   Size2d stride, padding, dilation;
   std::int64_t groups;
   Size2d output_padding = 0;
-  bool one_axis = false;  // only the width is the caller's
+  bool one_axis = false;  // of conv1d: only the width is the caller's
+  bool transposed = false;
 };
 
 Options options_of(const char* operation, const Conv2dOptions& given) {
@@ -38,8 +36,8 @@ Options options_of(const char* operation, const Conv1dOptions& given) {
           true};
 }
 Options options_of(const char* operation, const ConvTranspose2dOptions& given) {
-  return {operation,      given.stride, given.padding,
-          given.dilation, given.groups, given.output_padding};
+  return {operation,    given.stride,         given.padding, given.dilation,
+          given.groups, given.output_padding, false,         true};
 }
 
 void check_at_least(const Options& options, const char* what, const Size2d& given,
@@ -74,55 +72,43 @@ std::int64_t kernel_extent(std::int64_t kernel, std::int64_t dilation) {
   return extent;
 }
 
-// Rank, dtype, device and channels of the operands. A weight of conv2d is [out, in / groups, …], of
+// Ranks and channels of the operands. A weight of conv2d is [out, in / groups, …], of
 // conv_transpose2d [in, out / groups, …].
-void check_operands(const Options& options, const Tensor& x, const Tensor& weight,
-                    bool transposed) {
+void check_operands(const Options& options, const Shape& x, const Shape& weight) {
   const char* operation = options.operation;
-  const std::int64_t rank = options.one_axis ? 3 : 4;
-  if (x.ndim() != rank) {
-    throw ShapeError(message(operation, ": x is ", x.shape(), ", must have ", rank,
+  const std::size_t rank = options.one_axis ? 3 : 4;
+  if (x.size() != rank) {
+    throw ShapeError(message(operation, ": x is ", x, ", must have ", rank,
                              options.one_axis ? " dimensions [batch, channels, length]"
                                               : " dimensions [batch, channels, height, width]"));
   }
-  if (weight.ndim() != rank) {
+  if (weight.size() != rank) {
     throw ShapeError(
-        message(operation, ": weight is ", weight.shape(), ", must have ", rank, " dimensions"));
+        message(operation, ": weight is ", weight, ", must have ", rank, " dimensions"));
   }
-  ops::check_float(operation, "x", x);
-  ops::check_float(operation, "weight", weight);
-  for (std::int64_t axis = 2; axis < rank; ++axis) {
-    if (weight.size(axis) == 0) {
-      throw ShapeError(message(operation, ": weight is ", weight.shape(), ", has no taps"));
-    }
+  if (weight[2] == 0 || weight[rank - 1] == 0) {
+    throw ShapeError(message(operation, ": weight is ", weight, ", has no taps"));
   }
-  const std::int64_t channels = x.size(1), groups = options.groups;
-  const std::int64_t filters = weight.size(0);
+  const std::int64_t channels = x[1], filters = weight[0], groups = options.groups;
   if (channels % groups != 0) {
     throw ValueError(message(operation, ": groups is ", groups, ", must divide the ", channels,
-                             " channels of x ", x.shape()));
+                             " channels of x ", x));
   }
-  if (!transposed && filters % groups != 0) {
+  if (!options.transposed && filters % groups != 0) {
     throw ValueError(message(operation, ": groups is ", groups, ", must divide the ", filters,
-                             " filters of weight ", weight.shape()));
+                             " filters of weight ", weight));
   }
-  if (transposed ? filters != channels : weight.size(1) != channels / groups) {
-    throw ShapeError(message(operation, ": channels differ: x is ", x.shape(), ", weight is ",
-                             weight.shape(), ", groups is ", groups));
-  }
-}
-
-void check_bias(const char* operation, const Tensor& bias, std::int64_t channels) {
-  ops::check_float(operation, "bias", bias);
-  if (bias.ndim() != 1 || bias.size(0) != channels) {
-    throw ShapeError(message(operation, ": bias is ", bias.shape(), ", must be [", channels, "]"));
+  if (options.transposed ? filters != channels : weight[1] != channels / groups) {
+    throw ShapeError(message(operation, ": channels differ: x is ", x, ", weight is ", weight,
+                             ", groups is ", groups));
   }
 }
 
-// The length of the result along one axis.
-std::int64_t output_length(const Options& options, const Shape& x, const Shape& weight,
-                           std::int64_t length, std::int64_t kernel, std::int64_t stride,
-                           std::int64_t padding, std::int64_t dilation) {
+// The length of the result along one side, for `length` elements of x and `kernel` taps.
+std::int64_t result_length(const Options& options, const Shape& x, const Shape& weight,
+                           std::int64_t length, std::int64_t kernel, std::int64_t Size2d::*side) {
+  const std::int64_t stride = options.stride.*side, padding = options.padding.*side,
+                     dilation = options.dilation.*side;
   const std::int64_t extent = kernel_extent(kernel, dilation);
   std::int64_t padded;
   if (__builtin_mul_overflow(padding, 2, &padded) ||
@@ -139,9 +125,11 @@ std::int64_t output_length(const Options& options, const Shape& x, const Shape& 
 }
 
 std::int64_t transposed_length(const Options& options, const Shape& x, const Shape& weight,
-                               std::int64_t length, std::int64_t kernel, std::int64_t stride,
-                               std::int64_t padding, std::int64_t output_padding,
-                               std::int64_t dilation) {
+                               std::int64_t length, std::int64_t kernel,
+                               std::int64_t Size2d::*side) {
+  const std::int64_t stride = options.stride.*side, padding = options.padding.*side,
+                     dilation = options.dilation.*side,
+                     output_padding = options.output_padding.*side;
   if (output_padding >= stride && output_padding >= dilation) {
     throw ValueError(message(options.operation, ": output_padding is ", output_padding,
                              ", must be below stride ", stride, " or dilation ", dilation));
@@ -161,395 +149,246 @@ std::int64_t transposed_length(const Options& options, const Shape& x, const Sha
   return whole - cut;
 }
 
-void set_options(ConvolutionShape& shape, const Options& options) {
-  shape.groups = options.groups;
-  shape.stride_height = options.stride.height;
-  shape.stride_width = options.stride.width;
-  shape.padding_height = options.padding.height;
-  shape.padding_width = options.padding.width;
-  shape.dilation_height = options.dilation.height;
-  shape.dilation_width = options.dilation.width;
-}
+// The sizes of y = x ∗ weight, which are the attributes of the three products.
+struct Plan {
+  ConvolutionShape sizes;
+  bool one_axis;
 
-// x [N, C, H, W] and weight as conv2d has them, everything checked.
-ConvolutionShape plan(const Options& options, const Tensor& x, const Tensor& weight) {
-  check_options(options);
-  check_operands(options, x, weight, false);
-  ConvolutionShape shape{};
-  set_options(shape, options);
-  shape.batch = x.size(0);
-  shape.in_channels = x.size(1) / options.groups;
-  shape.out_channels = weight.size(0) / options.groups;
-  shape.in_height = options.one_axis ? 1 : x.size(2);
-  shape.in_width = x.size(-1);
-  shape.kernel_height = options.one_axis ? 1 : weight.size(2);
-  shape.kernel_width = weight.size(-1);
-  shape.out_height =
-      output_length(options, x.shape(), weight.shape(), shape.in_height, shape.kernel_height,
-                    shape.stride_height, shape.padding_height, shape.dilation_height);
-  shape.out_width =
-      output_length(options, x.shape(), weight.shape(), shape.in_width, shape.kernel_width,
-                    shape.stride_width, shape.padding_width, shape.dilation_width);
-  return shape;
-}
-
-// The convolution whose input gradient the transposed one is: its y is our x.
-ConvolutionShape plan_transposed(const Options& options, const Tensor& x, const Tensor& weight) {
-  check_options(options);
-  check_operands(options, x, weight, true);
-  ConvolutionShape shape{};
-  set_options(shape, options);
-  shape.batch = x.size(0);
-  shape.out_channels = x.size(1) / options.groups;
-  shape.in_channels = weight.size(1);
-  shape.out_height = x.size(2);
-  shape.out_width = x.size(3);
-  shape.kernel_height = weight.size(2);
-  shape.kernel_width = weight.size(3);
-  shape.in_height =
-      transposed_length(options, x.shape(), weight.shape(), shape.out_height, shape.kernel_height,
-                        shape.stride_height, shape.padding_height, options.output_padding.height,
-                        shape.dilation_height);
-  shape.in_width = transposed_length(options, x.shape(), weight.shape(), shape.out_width,
-                                     shape.kernel_width, shape.stride_width, shape.padding_width,
-                                     options.output_padding.width, shape.dilation_width);
-  return shape;
-}
-
-Shape x_shape(const ConvolutionShape& shape, bool one_axis) {
-  const std::int64_t channels = shape.groups * shape.in_channels;
-  if (one_axis) return {shape.batch, channels, shape.in_width};
-  return {shape.batch, channels, shape.in_height, shape.in_width};
-}
-Shape y_shape(const ConvolutionShape& shape, bool one_axis) {
-  const std::int64_t channels = shape.groups * shape.out_channels;
-  if (one_axis) return {shape.batch, channels, shape.out_width};
-  return {shape.batch, channels, shape.out_height, shape.out_width};
-}
-
-// Runs one product of the family: of x, weight and y the one that `op` writes is undefined here and
-// returned, in `dtype`.
-Tensor run(const Options& options, ConvolutionOp op, const ConvolutionShape& shape, const Tensor& x,
-           const Tensor& weight, const Tensor& y, const Tensor& bias, DType dtype) {
-  std::optional<DType> wide;
-  std::optional<Device> device;
-  for (const Tensor* operand : {&x, &weight, &y, &bias}) {
-    if (!operand->defined()) continue;
-    wide = wide ? promote_types(*wide, operand->dtype(), options.operation) : operand->dtype();
-    device = operand->device();
+  Shape shape(std::int64_t first, std::int64_t second, std::int64_t height,
+              std::int64_t width) const {
+    return one_axis ? Shape{first, second, width} : Shape{first, second, height, width};
   }
-  const DType compute = ops::compute_dtype(*wide);
-  const auto dense = [&](const Tensor& operand) {
-    return operand.defined() ? operand.to(compute).contiguous() : Tensor();
-  };
-  const Tensor operands[] = {dense(x), dense(weight), dense(y), dense(bias)};
-  Shape result_shape;
-  if (op == ConvolutionOp::forward) {
-    result_shape = y_shape(shape, options.one_axis);
-  } else if (op == ConvolutionOp::input_gradient) {
-    result_shape = x_shape(shape, options.one_axis);
-  } else {
-    result_shape = {shape.groups * shape.out_channels, shape.in_channels};
-    if (!options.one_axis) result_shape.push_back(shape.kernel_height);
-    result_shape.push_back(shape.kernel_width);
+  Shape x() const {
+    return shape(sizes.batch, sizes.groups * sizes.in_channels, sizes.in_height, sizes.in_width);
   }
-  Tensor result = detail::make_empty(options.operation, result_shape, compute, *device);
-  if (result.numel() == 0) return result.to(dtype);
-  const auto data = [&](const Tensor& operand) {
-    return operand.defined() ? operand.impl().data : result.impl().data;
-  };
-  ConvolutionCall call{op,
-                       compute,
-                       shape,
-                       data(operands[0]),
-                       data(operands[1]),
-                       data(operands[2]),
-                       operands[3].defined() ? operands[3].impl().data : nullptr};
-  backend::backend_for(*device).convolution(call);
-  return result.to(dtype);
-}
-
-void check_devices(const Options& options, const Tensor& a, const Tensor& b, const Tensor& c) {
-  const ops::Source three[] = {a, b, c.defined() ? c : a};
-  ops::common_device(options.operation, three);
-}
-
-Tensor forward(const Options& options, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const ConvolutionShape shape = plan(options, x, weight);
-  if (bias.defined()) check_bias(options.operation, bias, weight.size(0));
-  check_devices(options, x, weight, bias);
-  DType dtype = promote_types(x.dtype(), weight.dtype(), options.operation);
-  if (bias.defined()) dtype = promote_types(dtype, bias.dtype(), options.operation);
-  return run(options, ConvolutionOp::forward, shape, x, weight, {}, bias, dtype);
-}
-
-// The gradient of a bias: everything but the channels summed up.
-Tensor bias_gradient(const Tensor& grad_output, DType dtype) {
-  const Tensor wide = grad_output.to(promote_types(grad_output.dtype(), dtype)).contiguous();
-  return (wide.ndim() == 3 ? sum(wide, {0, 2}) : sum(wide, {0, 2, 3})).to(dtype);
-}
-
-ConvolutionGradients backward(const Options& options, const Tensor& grad_output, const Tensor& x,
-                              const Tensor& weight, const WantedGradients& wanted) {
-  const ConvolutionShape shape = plan(options, x, weight);
-  ops::check_grad_output(options.operation, grad_output, y_shape(shape, options.one_axis));
-  check_devices(options, x, weight, grad_output);
-  ConvolutionGradients gradients;
-  if (wanted[0]) {
-    gradients.x =
-        run(options, ConvolutionOp::input_gradient, shape, {}, weight, grad_output, {}, x.dtype());
+  Shape y() const {
+    return shape(sizes.batch, sizes.groups * sizes.out_channels, sizes.out_height, sizes.out_width);
   }
-  if (wanted[1]) {
-    gradients.weight =
-        run(options, ConvolutionOp::weight_gradient, shape, x, {}, grad_output, {}, weight.dtype());
+  Shape weight() const {
+    return shape(sizes.groups * sizes.out_channels, sizes.in_channels, sizes.kernel_height,
+                 sizes.kernel_width);
   }
-  if (wanted[2]) gradients.bias = bias_gradient(grad_output, weight.dtype());
-  return gradients;
-}
-
-// An op of the family with its options and grad_output bound.
-struct BoundOp {
-  Options options;
-  Shape result;
-  std::function<Tensor(const Tensor& x, const Tensor& weight)> forward;
-  std::function<ConvolutionGradients(const Tensor& x, const Tensor& weight, const WantedGradients&)>
-      backward;
 };
 
-// y = x ∗ w is linear in each: with ẋ, ẇ, ḃ what flows back to the gradients, y's is x ∗ ẇ + ẋ ∗ w
-// + ḃ, and x's and w's are those of a convolution with the other operand's tangent.
-ConvolutionDoubleGradients double_backward(const BoundOp& op, const ConvolutionGradients& tangents,
-                                           const Tensor& grad_output, const Tensor& x,
-                                           const Tensor& weight) {
-  const char* operation = op.options.operation;
-  ops::check_grad_output(operation, grad_output, op.result);
-  const auto check = [&](const char* argument, const Tensor& tangent, const Shape& expected) {
-    if (tangent.defined()) ops::check_gradient(operation, argument, tangent, expected);
+// Checks options and shapes. In the plan of conv_transpose2d the caller's x is y.
+Plan plan_of(const Options& options, const Shape& x, const Shape& weight) {
+  check_options(options);
+  check_operands(options, x, weight);
+  ConvolutionShape sizes{};
+  sizes.batch = x[0];
+  sizes.groups = options.groups;
+  sizes.stride_height = options.stride.height;
+  sizes.stride_width = options.stride.width;
+  sizes.padding_height = options.padding.height;
+  sizes.padding_width = options.padding.width;
+  sizes.dilation_height = options.dilation.height;
+  sizes.dilation_width = options.dilation.width;
+  sizes.kernel_height = options.one_axis ? 1 : weight[2];
+  sizes.kernel_width = weight.back();
+  sizes.in_channels = weight[1];
+  sizes.out_channels = weight[0] / options.groups;
+  const std::int64_t height = options.one_axis ? 1 : x[2], width = x.back();
+  const auto length = options.transposed ? transposed_length : result_length;
+  const std::int64_t result_height =
+      length(options, x, weight, height, sizes.kernel_height, &Size2d::height);
+  const std::int64_t result_width =
+      length(options, x, weight, width, sizes.kernel_width, &Size2d::width);
+  sizes.in_height = options.transposed ? result_height : height;
+  sizes.in_width = options.transposed ? result_width : width;
+  sizes.out_height = options.transposed ? height : result_height;
+  sizes.out_width = options.transposed ? width : result_width;
+  return {sizes, options.one_axis};
+}
+
+// ---- the three products
+
+// Of x, weight and y the one that `op` writes is undefined here, and returned in the dtype that it
+// is computed in.
+Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor& x,
+               const Tensor& weight, const Tensor& y, const Tensor& bias = {}) {
+  std::optional<DType> wide;
+  for (const Tensor* operand : {&x, &weight, &y, &bias}) {
+    if (!operand->defined()) continue;
+    wide = wide ? promote_types(*wide, operand->dtype(), run.name()) : operand->dtype();
+  }
+  const DType compute = compute_dtype(*wide);
+  Tensor result = run.empty(op == ConvolutionOp::forward          ? plan.y()
+                            : op == ConvolutionOp::input_gradient ? plan.x()
+                                                                  : plan.weight(),
+                            compute);
+  if (result.numel() == 0) return result;
+  const auto dense = [&](const Tensor& operand) {
+    return operand.defined() ? operand.to(compute).contiguous() : result;
   };
-  check("grad_grad_x", tangents.x, x.shape());
-  check("grad_grad_weight", tangents.weight, weight.shape());
-  check("grad_grad_bias", tangents.bias, {op.result[1]});
-  const auto widened = [](const Tensor& t) { return t.to(ops::compute_dtype(t.dtype())); };
-  ConvolutionDoubleGradients result{zeros_like(widened(grad_output)), zeros_like(x),
-                                    zeros_like(weight)};
-  if (tangents.x.defined()) {
-    result.grad_output = result.grad_output + op.forward(widened(tangents.x), weight);
-    result.weight = op.backward(tangents.x, weight, {false, true, false}).weight;
-  }
-  if (tangents.weight.defined()) {
-    result.grad_output = result.grad_output + op.forward(x, widened(tangents.weight));
-    result.x = op.backward(x, tangents.weight, {true, false, false}).x;
-  }
-  if (tangents.bias.defined()) {
-    Shape channels{op.result[1], 1};
-    if (!op.options.one_axis) channels.push_back(1);
-    result.grad_output = result.grad_output + tangents.bias.reshape(channels);
-  }
-  result.grad_output = result.grad_output.to(grad_output.dtype());
+  const Tensor operands[] = {dense(x), dense(weight), dense(y), dense(bias)};
+  run.kernels().convolution({op, compute, plan.sizes, operands[0].impl().data,
+                             operands[1].impl().data, operands[2].impl().data,
+                             bias.defined() ? operands[3].impl().data : nullptr});
   return result;
 }
 
-// ---- recording
-// -------------------------------------------------------------------------------------
-
-// One of the three ops, by its public functions.
-template <class Given>
-struct RecordedOp {
-  const char* name;
-  const char* backward_name;
-  Tensor (*forward)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Given&);
-  ConvolutionGradients (*backward)(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
-                                   const Given&, const WantedGradients&);
-  ConvolutionDoubleGradients (*double_backward)(const Tensor& grad_grad_x,
-                                                const Tensor& grad_grad_weight,
-                                                const Tensor& grad_grad_bias,
-                                                const Tensor& grad_output, const Tensor& x,
-                                                const Tensor& weight, const Given&);
-};
-
-// An operand of which the backward reads the shape alone unless the other's gradient is asked for:
-// it need not be kept then.
-detail::Saved kept_for(const Tensor& other, const Tensor& operand) {
-  if (detail::tracked(other)) return operand;
-  Tensor zero = detail::make_empty("convolution", {}, operand.dtype(), operand.device());
-  return zero.fill(0).broadcast_to(operand.shape());
+Tensor y_product(const Run& run, const Plan& plan, const Tensor& x, const Tensor& weight) {
+  return product(run, plan, ConvolutionOp::forward, x, weight, {});
+}
+Tensor x_product(const Run& run, const Plan& plan, const Tensor& y, const Tensor& weight) {
+  return product(run, plan, ConvolutionOp::input_gradient, {}, weight, y);
+}
+Tensor weight_product(const Run& run, const Plan& plan, const Tensor& x, const Tensor& y) {
+  return product(run, plan, ConvolutionOp::weight_gradient, x, {}, y);
 }
 
-template <class Given>
-Tensor recorded_forward(const RecordedOp<Given>& op, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias, const Given& options) {
-  Tensor result = detail::unrecorded([&] { return op.forward(x, weight, bias, options); });
-  const DType bias_dtype = bias.defined() ? bias.dtype() : weight.dtype();
-  return detail::record(
-      op.name, {x, weight, bias}, std::move(result),
-      [backward = op.backward, x = kept_for(weight, x), weight = kept_for(x, weight), bias_dtype,
-       options](const Tensor& g, detail::Node& node) -> detail::Gradients {
-        const WantedGradients wanted{node.needs(0), node.needs(1), node.needs(2)};
-        ConvolutionGradients gradients =
-            backward(g, x.get(node), weight.get(node), options, wanted);
-        if (wanted[2]) gradients.bias = gradients.bias.to(bias_dtype);
-        return {gradients.x, gradients.weight, gradients.bias};
-      });
+Gradients y_product_gradient(const GradientCall& call, const Plan& plan);
+Gradients x_product_gradient(const GradientCall& call, const Plan& plan);
+Gradients weight_product_gradient(const GradientCall& call, const Plan& plan);
+
+constexpr auto y_product_op = define<y_product, y_product_gradient>(
+    {.name = "convolution", .inputs = {"x", "weight"}, .reads = {input(1), input(0)}});
+constexpr auto x_product_op =
+    define<x_product, x_product_gradient>({.name = "convolution_input_gradient",
+                                           .inputs = {"y", "weight"},
+                                           .reads = {input(1), input(0)}});
+constexpr auto weight_product_op = define<weight_product, weight_product_gradient>(
+    {.name = "convolution_weight_gradient", .inputs = {"x", "y"}, .reads = {input(1), input(0)}});
+
+Gradients y_product_gradient(const GradientCall& call, const Plan& plan) {
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = dispatch(x_product_op, plan, call.grad(), call.input(1));
+  if (call.needs(1)) gradients[1] = dispatch(weight_product_op, plan, call.input(0), call.grad());
+  return gradients;
 }
-
-template <class Given>
-ConvolutionGradients recorded_backward(const RecordedOp<Given>& op, const Tensor& grad_output,
-                                       const Tensor& x, const Tensor& weight, const Given& options,
-                                       const WantedGradients& wanted) {
-  std::vector<Tensor> results = detail::recorded_all(
-      op.backward_name,
-      [&] {
-        const ConvolutionGradients gradients = op.backward(grad_output, x, weight, options, wanted);
-        return std::vector{gradients.x, gradients.weight, gradients.bias};
-      },
-      [double_backward = op.double_backward, options](
-          const detail::Gradients& v, const detail::Node&, const Tensor& g, const Tensor& x,
-          const Tensor& weight) -> detail::Gradients {
-        const ConvolutionDoubleGradients second =
-            double_backward(v[0], v[1], v[2], g, x, weight, options);
-        return {second.grad_output, second.x, second.weight};
-      },
-      grad_output, x, weight);
-  return {results[0], results[1], results[2]};
+Gradients x_product_gradient(const GradientCall& call, const Plan& plan) {
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = dispatch(y_product_op, plan, call.grad(), call.input(1));
+  if (call.needs(1)) gradients[1] = dispatch(weight_product_op, plan, call.grad(), call.input(0));
+  return gradients;
 }
-
-constexpr RecordedOp<Conv2dOptions> recorded_conv2d{"conv2d", "conv2d_backward", conv2d,
-                                                    conv2d_backward, conv2d_double_backward};
-constexpr RecordedOp<Conv1dOptions> recorded_conv1d{"conv1d", "conv1d_backward", conv1d,
-                                                    conv1d_backward, conv1d_double_backward};
-constexpr RecordedOp<ConvTranspose2dOptions> recorded_conv_transpose2d{
-    "conv_transpose2d", "conv_transpose2d_backward", conv_transpose2d, conv_transpose2d_backward,
-    conv_transpose2d_double_backward};
-
-}  // namespace
-
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv2dOptions& options) {
-  if (ops::lowers(x, weight, bias)) {
-    return conv2d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), options);
-  }
-  if (detail::records(x, weight, bias)) {
-    return recorded_forward(recorded_conv2d, x, weight, bias, options);
-  }
-  return forward(options_of("conv2d", options), x, weight, bias);
-}
-
-ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
-                                     const Tensor& weight, const Conv2dOptions& options,
-                                     const WantedGradients& wanted) {
-  if (detail::records(grad_output, x, weight)) {
-    return recorded_backward(recorded_conv2d, grad_output, x, weight, options, wanted);
-  }
-  return backward(options_of("conv2d_backward", options), grad_output, x, weight, wanted);
-}
-
-ConvolutionDoubleGradients conv2d_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_grad_weight,
-                                                  const Tensor& grad_grad_bias,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight,
-                                                  const Conv2dOptions& options) {
-  const Options named = options_of("conv2d_double_backward", options);
-  return double_backward(
-      {named, y_shape(plan(named, x, weight), false),
-       [&](const Tensor& a, const Tensor& w) { return conv2d(a, w, {}, options); },
-       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
-         return conv2d_backward(grad_output, a, w, options, wanted);
-       }},
-      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
-}
-
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv1dOptions& options) {
-  if (ops::lowers(x, weight, bias)) {
-    return conv1d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), options);
-  }
-  if (detail::records(x, weight, bias)) {
-    return recorded_forward(recorded_conv1d, x, weight, bias, options);
-  }
-  return forward(options_of("conv1d", options), x, weight, bias);
-}
-
-ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
-                                     const Tensor& weight, const Conv1dOptions& options,
-                                     const WantedGradients& wanted) {
-  if (detail::records(grad_output, x, weight)) {
-    return recorded_backward(recorded_conv1d, grad_output, x, weight, options, wanted);
-  }
-  return backward(options_of("conv1d_backward", options), grad_output, x, weight, wanted);
-}
-
-ConvolutionDoubleGradients conv1d_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_grad_weight,
-                                                  const Tensor& grad_grad_bias,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight,
-                                                  const Conv1dOptions& options) {
-  const Options named = options_of("conv1d_double_backward", options);
-  return double_backward(
-      {named, y_shape(plan(named, x, weight), true),
-       [&](const Tensor& a, const Tensor& w) { return conv1d(a, w, {}, options); },
-       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
-         return conv1d_backward(grad_output, a, w, options, wanted);
-       }},
-      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
-}
-
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvTranspose2dOptions& given) {
-  if (ops::lowers(x, weight, bias)) {
-    return conv_transpose2d(ops::lowered(x), ops::lowered(weight), ops::lowered(bias), given);
-  }
-  if (detail::records(x, weight, bias)) {
-    return recorded_forward(recorded_conv_transpose2d, x, weight, bias, given);
-  }
-  const Options options = options_of("conv_transpose2d", given);
-  const ConvolutionShape shape = plan_transposed(options, x, weight);
-  if (bias.defined()) check_bias(options.operation, bias, shape.groups * shape.in_channels);
-  check_devices(options, x, weight, bias);
-  DType dtype = promote_types(x.dtype(), weight.dtype(), options.operation);
-  if (bias.defined()) dtype = promote_types(dtype, bias.dtype(), options.operation);
-  return run(options, ConvolutionOp::input_gradient, shape, {}, weight, x, bias, dtype);
-}
-
-ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& weight,
-                                               const ConvTranspose2dOptions& given,
-                                               const WantedGradients& wanted) {
-  if (detail::records(grad_output, x, weight)) {
-    return recorded_backward(recorded_conv_transpose2d, grad_output, x, weight, given, wanted);
-  }
-  const Options options = options_of("conv_transpose2d_backward", given);
-  const ConvolutionShape shape = plan_transposed(options, x, weight);
-  ops::check_grad_output(options.operation, grad_output, x_shape(shape, false));
-  check_devices(options, x, weight, grad_output);
-  ConvolutionGradients gradients;
-  if (wanted[0]) {
-    gradients.x =
-        run(options, ConvolutionOp::forward, shape, grad_output, weight, {}, {}, x.dtype());
-  }
-  if (wanted[1]) {
-    gradients.weight =
-        run(options, ConvolutionOp::weight_gradient, shape, grad_output, {}, x, {}, weight.dtype());
-  }
-  if (wanted[2]) gradients.bias = bias_gradient(grad_output, weight.dtype());
+Gradients weight_product_gradient(const GradientCall& call, const Plan& plan) {
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = dispatch(x_product_op, plan, call.input(1), call.grad());
+  if (call.needs(1)) gradients[1] = dispatch(y_product_op, plan, call.input(0), call.grad());
   return gradients;
 }
 
-ConvolutionDoubleGradients conv_transpose2d_double_backward(const Tensor& grad_grad_x,
-                                                            const Tensor& grad_grad_weight,
-                                                            const Tensor& grad_grad_bias,
-                                                            const Tensor& grad_output,
-                                                            const Tensor& x, const Tensor& weight,
-                                                            const ConvTranspose2dOptions& options) {
-  const Options named = options_of("conv_transpose2d_double_backward", options);
-  return double_backward(
-      {named, x_shape(plan_transposed(named, x, weight), false),
-       [&](const Tensor& a, const Tensor& w) { return conv_transpose2d(a, w, {}, options); },
-       [&](const Tensor& a, const Tensor& w, const WantedGradients& wanted) {
-         return conv_transpose2d_backward(grad_output, a, w, options, wanted);
-       }},
-      {grad_grad_x, grad_grad_weight, grad_grad_bias}, grad_output, x, weight);
+// ---- conv1d, conv2d and conv_transpose2d
+
+template <class Given>
+Tensor convolution_forward(const Run& run, const Given& given, const Tensor& x,
+                           const Tensor& weight, const Tensor& bias) {
+  check_float(run.name(), "x", x);
+  check_float(run.name(), "weight", weight);
+  const Options options = options_of(run.name(), given);
+  const Plan plan = plan_of(options, x.shape(), weight.shape());
+  DType dtype = promote_types(x.dtype(), weight.dtype(), run.name());
+  if (bias.defined()) {
+    check_float(run.name(), "bias", bias);
+    const std::int64_t channels = options.transposed ? plan.x()[1] : plan.y()[1];
+    if (bias.ndim() != 1 || bias.size(0) != channels) {
+      throw ShapeError(
+          message(run.name(), ": bias is ", bias.shape(), ", must be [", channels, "]"));
+    }
+    dtype = promote_types(dtype, bias.dtype(), run.name());
+  }
+  const Tensor result = options.transposed
+                            ? product(run, plan, ConvolutionOp::input_gradient, {}, weight, x, bias)
+                            : product(run, plan, ConvolutionOp::forward, x, weight, {}, bias);
+  return result.to(dtype);
 }
+
+// The wanted gradients, in the dtypes that they are computed in. x is read for the gradient of
+// weight only, and weight for that of x only.
+Gradients gradients_of(const Options& options, const Plan& plan, const Tensor& grad_output,
+                       const Tensor& x, const Tensor& weight, const WantedGradients& wanted) {
+  const Tensor g = grad_output.to(compute_dtype(grad_output.dtype())).contiguous();
+  Gradients gradients(3);
+  if (wanted[0]) {
+    gradients[0] = options.transposed ? dispatch(y_product_op, plan, g, weight)
+                                      : dispatch(x_product_op, plan, g, weight);
+  }
+  if (wanted[1]) {
+    gradients[1] = options.transposed ? dispatch(weight_product_op, plan, g, x)
+                                      : dispatch(weight_product_op, plan, x, g);
+  }
+  if (wanted[2]) gradients[2] = options.one_axis ? sum(g, {0, 2}) : sum(g, {0, 2, 3});
+  return gradients;
+}
+
+template <class Given>
+Gradients convolution_gradient(const GradientCall& call, const Given& given) {
+  const WantedGradients wanted{call.needs(0), call.needs(1), call.needs(2)};
+  const Options options = options_of(call.name(), given);
+  return gradients_of(options, plan_of(options, call.shape(0), call.shape(1)), call.grad(),
+                      wanted[1] ? call.input(0) : Tensor(), wanted[0] ? call.input(1) : Tensor(),
+                      wanted);
+}
+
+template <class Given>
+consteval auto convolution_op(const char* name) {
+  constexpr Reads shapes = shape(0) | shape(1);
+  return define<convolution_forward<Given>, convolution_gradient<Given>>(
+      {.name = name,
+       .inputs = {"x", "weight", "bias"},
+       .reads = {shapes | input(1), shapes | input(0), shapes},
+       .cast = Cast::down,
+       .optional = 1 << 2});
+}
+constexpr auto conv1d_op = convolution_op<Conv1dOptions>("conv1d");
+constexpr auto conv2d_op = convolution_op<Conv2dOptions>("conv2d");
+constexpr auto conv_transpose2d_op = convolution_op<ConvTranspose2dOptions>("conv_transpose2d");
+
+template <class Given>
+ConvolutionGradients backward(const char* operation, const Tensor& grad_output, const Tensor& x,
+                              const Tensor& weight, const Given& given,
+                              const WantedGradients& wanted) {
+  check_float(operation, "x", x);
+  check_float(operation, "weight", weight);
+  const Options options = options_of(operation, given);
+  const Plan plan = plan_of(options, x.shape(), weight.shape());
+  check_grad_output(operation, grad_output, options.transposed ? plan.x() : plan.y());
+  const Source operands[] = {x, weight, grad_output};
+  common_device(operation, operands);
+  const Tensor g = grad_output.to(promote_types(grad_output.dtype(), weight.dtype(), operation));
+  const Gradients gradients = gradients_of(options, plan, g, x, weight, wanted);
+  const auto as = [](const Tensor& gradient, DType dtype) {
+    return gradient.defined() ? gradient.to(dtype) : gradient;
+  };
+  return {as(gradients[0], x.dtype()), as(gradients[1], weight.dtype()),
+          as(gradients[2], weight.dtype())};
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv1dOptions& options) {
+  return dispatch(conv1d_op, options, x, weight, bias);
+}
+ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
+                                     const Tensor& weight, const Conv1dOptions& options,
+                                     const WantedGradients& wanted) {
+  return backward("conv1d_backward", grad_output, x, weight, options, wanted);
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv2dOptions& options) {
+  return dispatch(conv2d_op, options, x, weight, bias);
+}
+ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
+                                     const Tensor& weight, const Conv2dOptions& options,
+                                     const WantedGradients& wanted) {
+  return backward("conv2d_backward", grad_output, x, weight, options, wanted);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& options) {
+  return dispatch(conv_transpose2d_op, options, x, weight, bias);
+}
+ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& weight,
+                                               const ConvTranspose2dOptions& options,
+                                               const WantedGradients& wanted) {
+  return backward("conv_transpose2d_backward", grad_output, x, weight, options, wanted);
+}
+
+constinit const OpList ops::convolution_ops = listed<conv1d_op, conv2d_op, conv_transpose2d_op,
+                                                     y_product_op, x_product_op, weight_product_op>;
 
 }  // namespace extensor

@@ -2,15 +2,12 @@
 #include "extensor/normalization.h"
 
 #include <limits>
-#include <vector>
 
-#include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
 #include "ops/normalization_support.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -18,9 +15,24 @@ namespace {
 
 using backend::RowNormalizationCall;
 using detail::message;
+using namespace ops;
 using namespace ops::normalization;
-using ops::check_float;
-using ops::compute_dtype;
+
+struct LayerNorm {
+  Shape normalized_shape;
+  double eps;
+};
+struct RmsNorm {
+  Shape normalized_shape;
+  double eps;
+};
+struct GroupNorm {
+  std::int64_t groups;
+  double eps;
+};
+struct InstanceNorm {
+  double eps;
+};
 
 // How x falls into rows of channels; see RowNormalizationCall.
 struct RowPlan {
@@ -29,7 +41,8 @@ struct RowPlan {
   bool centred = true;
 };
 
-RowPlan plan_trailing(const char* operation, const Tensor& x, const Shape& normalized_shape) {
+RowPlan plan_of(const char* operation, const Tensor& x, const LayerNorm& norm) {
+  const Shape& normalized_shape = norm.normalized_shape;
   const auto rank = static_cast<std::int64_t>(normalized_shape.size());
   bool fits = rank <= x.ndim();
   for (std::int64_t d = 1; fits && d <= rank; ++d) {
@@ -44,9 +57,15 @@ RowPlan plan_trailing(const char* operation, const Tensor& x, const Shape& norma
   return {rows, 1, elements_behind(x, x.ndim() - rank), 1, normalized_shape};
 }
 
-RowPlan plan_groups(const char* operation, const Tensor& x, std::int64_t groups) {
+RowPlan plan_of(const char* operation, const Tensor& x, const RmsNorm& norm) {
+  RowPlan plan = plan_of(operation, x, LayerNorm{norm.normalized_shape, norm.eps});
+  plan.centred = false;
+  return plan;
+}
+
+RowPlan plan_of(const char* operation, const Tensor& x, const GroupNorm& norm) {
   check_channels(operation, x);
-  const std::int64_t channels = x.size(1);
+  const std::int64_t channels = x.size(1), groups = norm.groups;
   if (groups < 1 || channels % groups != 0) {
     throw ValueError(message(operation, ": groups is ", groups, ", must divide the ", channels,
                              " channels of x ", x.shape()));
@@ -54,7 +73,7 @@ RowPlan plan_groups(const char* operation, const Tensor& x, std::int64_t groups)
   return {x.size(0) * groups, groups, channels / groups, elements_behind(x, 2), {channels}};
 }
 
-RowPlan plan_instances(const char* operation, const Tensor& x) {
+RowPlan plan_of(const char* operation, const Tensor& x, const InstanceNorm&) {
   check_channels(operation, x);
   const std::int64_t channels = x.size(1), run = elements_behind(x, 2);
   if (run == 1) {
@@ -79,15 +98,11 @@ class RowParameters {
     if (spread_ == 1) return wide.contiguous();
     return wide.unsqueeze(1).broadcast_to({given.numel(), spread_}).contiguous();
   }
-  Tensor empty_gradient(const char* operation, const RowPlan& plan, Device device) const {
-    return detail::make_empty(operation, {plan.groups * plan.channels}, compute_, device);
-  }
-  // The gradient of `given` from that of prepared(given).
-  Tensor gradient(const Tensor& prepared, const Tensor& given) const {
-    if (!given.defined()) return {};
+  // The gradient of a parameter from that of prepared(parameter).
+  Tensor gradient(const Tensor& prepared, const Shape& shape) const {
     const Tensor gathered =
-        spread_ == 1 ? prepared : sum(prepared.reshape({given.numel(), spread_}), 1);
-    return gathered.reshape(given.shape()).to(given.dtype());
+        spread_ == 1 ? prepared : sum(prepared.reshape({prepared.numel() / spread_, spread_}), 1);
+    return gathered.reshape(shape);
   }
 
  private:
@@ -108,99 +123,123 @@ RowNormalizationCall row_call(const RowPlan& plan, const Tensor& x, double eps) 
   return call;
 }
 
-// What a norm of rows and its derivatives are called.
-struct RowNames {
-  const char *forward, *backward, *double_backward;
-};
-constexpr RowNames layer_norm_names{"layer_norm", "layer_norm_backward",
-                                    "layer_norm_double_backward"};
-constexpr RowNames rms_norm_names{"rms_norm", "rms_norm_backward", "rms_norm_double_backward"};
-constexpr RowNames group_norm_names{"group_norm", "group_norm_backward",
-                                    "group_norm_double_backward"};
-constexpr RowNames instance_norm_names{"instance_norm", "instance_norm_backward",
-                                       "instance_norm_double_backward"};
-
-NormGradients row_backward(const RowNames& names, RowPlan plan, const Tensor& grad_output,
-                           const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                           bool of_parameters = true);
-NormDoubleGradients row_double_backward(const RowNames& names, const RowPlan& plan,
-                                        const NormGradients& given, const Tensor& grad_output,
-                                        const Tensor& x, const Tensor& weight, double eps);
-
-Tensor row_forward(const RowNames& names, RowPlan plan, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias, double eps) {
-  if (detail::records(x, weight, bias)) {
-    return recorded_norm(names.forward, detail::unrecorded([&] {
-                           return row_forward(names, plan, x, weight, bias, eps);
-                         }),
-                         x, weight, bias,
-                         [&names, plan, eps](const Tensor& g, const Tensor& x, const Tensor& weight,
-                                             const Tensor& bias, bool of_parameters) {
-                           return row_backward(names, plan, g, x, weight, bias, eps, of_parameters);
-                         });
-  }
-  const char* operation = names.forward;
-  check_eps(operation, eps);
-  check_parameter(operation, "weight", weight, plan.parameter_shape, x);
-  check_parameter(operation, "bias", bias, plan.parameter_shape, x);
+template <class Norm>
+Tensor row_forward(const Run& run, const Norm& norm, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias) {
+  RowPlan plan = plan_of(run.name(), x, norm);
+  check_eps(run.name(), norm.eps);
+  check_parameter(run.name(), "weight", weight, plan.parameter_shape, x);
+  check_parameter(run.name(), "bias", bias, plan.parameter_shape, x);
   const Tensor dense = floats(x).contiguous();
   const RowParameters parameters(plan, compute_dtype(dense.dtype()));
   const Tensor prepared_weight = parameters.prepared(weight),
                prepared_bias = parameters.prepared(bias);
-  Tensor result = detail::make_empty(operation, x.shape(), dense.dtype(), x.device());
-  RowNormalizationCall call = row_call(plan, dense, eps);
+  Tensor result = run.empty(x.shape(), dense.dtype());
+  RowNormalizationCall call = row_call(plan, dense, norm.eps);
   call.weight = data_of(prepared_weight);
   call.bias = data_of(prepared_bias);
   call.out = result.impl().data;
-  backend::backend_for(x.device()).normalize_rows(call);
+  run.kernels().normalize_rows(call);
   return result;
 }
 
-NormGradients row_backward(const RowNames& names, RowPlan plan, const Tensor& grad_output,
-                           const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                           bool of_parameters) {
-  if (detail::records(grad_output, x, weight)) {
-    return recorded_norm_backward(
-        names.backward,
-        [&] { return row_backward(names, plan, grad_output, x, weight, bias, eps, of_parameters); },
-        [&names, plan, eps](const NormGradients& given, const Tensor& g, const Tensor& x,
-                            const Tensor& weight) {
-          return row_double_backward(names, plan, given, g, x, weight, eps);
-        },
-        grad_output, x, weight);
-  }
-  const char* operation = names.backward;
-  check_float(operation, "x", x);
-  ops::check_grad_output(operation, grad_output, x.shape());
-  check_eps(operation, eps);
-  check_parameter(operation, "weight", weight, plan.parameter_shape, x);
-  check_parameter(operation, "bias", bias, plan.parameter_shape, x);
-  const ops::Source operands[] = {grad_output, x};
-  ops::common_device(operation, operands);
-  const DType wide = promote_types(grad_output.dtype(), x.dtype());
+// The attributes of a backward op.
+template <class Norm>
+struct RowBackward {
+  Norm norm;
+  bool of_weight, of_bias;
+};
+
+template <class Norm>
+Results row_backward(const Run& run, const RowBackward<Norm>& attributes, const Tensor& grad_output,
+                     const Tensor& x, const Tensor& weight) {
+  RowPlan plan = plan_of(run.name(), x, attributes.norm);
+  check_float(run.name(), "x", x);
+  check_grad_output(run.name(), grad_output, x.shape());
+  check_eps(run.name(), attributes.norm.eps);
+  check_parameter(run.name(), "weight", weight, plan.parameter_shape, x);
+  const DType wide = promote_types(grad_output.dtype(), x.dtype()), compute = compute_dtype(wide);
   const Tensor g = grad_output.to(wide).contiguous(), dense = x.to(wide).contiguous();
-  const RowParameters parameters(plan, compute_dtype(wide));
+  const RowParameters parameters(plan, compute);
   const Tensor prepared_weight = parameters.prepared(weight);
-  Tensor result = detail::make_empty(operation, x.shape(), wide, x.device());
-  RowNormalizationCall call = row_call(plan, dense, eps);
+  Tensor result = run.empty(x.shape(), wide), grad_weight, grad_bias;
+  RowNormalizationCall call = row_call(plan, dense, attributes.norm.eps);
   call.weight = data_of(prepared_weight);
   call.grad_output = data_of(g);
   call.out = result.impl().data;
-  NormGradients gradients;
-  if (!of_parameters || (!weight.defined() && !bias.defined())) {
-    backend::backend_for(x.device()).normalize_rows(call);
-  } else {
-    Tensor grad_weight = parameters.empty_gradient(operation, plan, x.device());
-    Tensor grad_bias = parameters.empty_gradient(operation, plan, x.device());
+  if (attributes.of_weight || attributes.of_bias) {
+    grad_weight = run.empty({plan.groups * plan.channels}, compute);
+    grad_bias = run.empty({plan.groups * plan.channels}, compute);
     call.grad_weight = grad_weight.impl().data;
     call.grad_bias = grad_bias.impl().data;
-    backend::backend_for(x.device()).normalize_rows(call);
-    gradients.weight = parameters.gradient(grad_weight, weight);
-    gradients.bias = parameters.gradient(grad_bias, bias);
   }
-  gradients.x = result.to(x.dtype());
-  return gradients;
+  run.kernels().normalize_rows(call);
+  const auto gradient = [&](bool wanted, const Tensor& prepared) {
+    return wanted ? parameters.gradient(prepared, plan.parameter_shape) : Tensor();
+  };
+  return {result.to(x.dtype()), gradient(attributes.of_weight, grad_weight),
+          gradient(attributes.of_bias, grad_bias)};
 }
+
+template <class Norm>
+Gradients row_backward_gradient(const GradientCall& call, const RowBackward<Norm>& attributes) {
+  const RowPlan plan = plan_of(call.name(), call.input(1), attributes.norm);
+  const std::int64_t samples = plan.groups == 0 ? 0 : plan.rows / plan.groups;
+  return backward_gradient({{samples, plan.groups, plan.channels, plan.run},
+                            {2, 3},
+                            {1, plan.groups, plan.channels, 1},
+                            plan.centred},
+                           call, attributes.norm.eps);
+}
+
+// x may be of integers where only a parameter has a gradient.
+template <class Norm, const auto& backward_op>
+Gradients row_gradient(const GradientCall& call, const Norm& norm) {
+  const bool has_bias = call.inputs() > 2;
+  Results found =
+      dispatch(backward_op, {norm, call.needs(1), has_bias && call.needs(2)}, call.grad(),
+               floats(call.input(0)), call.needs(0) ? call.input(1) : Tensor());
+  if (has_bias) return found;
+  return {found[0], found[1]};
+}
+
+// ---- the ops
+
+template <class Norm>
+consteval auto row_backward_op(const char* name) {
+  constexpr Reads all = input(0) | input(1) | input(2);
+  return define<row_backward<Norm>, row_backward_gradient<Norm>>(
+      {.name = name,
+       .inputs = {"grad_output", "x", "weight"},
+       .reads = {all, all, all},
+       .optional = 1 << 2});
+}
+template <class Norm, const auto& backward_op>
+consteval auto row_op(const char* name) {
+  return define<row_forward<Norm>, row_gradient<Norm, backward_op>>(
+      {.name = name,
+       .inputs = {"x", "weight", "bias"},
+       .reads = {input(0) | input(1), input(0), input(0)},
+       .optional = 1 << 1 | 1 << 2});
+}
+
+constexpr auto layer_norm_backward_op = row_backward_op<LayerNorm>("layer_norm_backward");
+constexpr auto layer_norm_op = row_op<LayerNorm, layer_norm_backward_op>("layer_norm");
+constexpr auto group_norm_backward_op = row_backward_op<GroupNorm>("group_norm_backward");
+constexpr auto group_norm_op = row_op<GroupNorm, group_norm_backward_op>("group_norm");
+constexpr auto instance_norm_backward_op = row_backward_op<InstanceNorm>("instance_norm_backward");
+constexpr auto instance_norm_op = row_op<InstanceNorm, instance_norm_backward_op>("instance_norm");
+
+Tensor rms_norm_forward(const Run& run, const RmsNorm& norm, const Tensor& x,
+                        const Tensor& weight) {
+  return row_forward(run, norm, x, weight, {});
+}
+constexpr auto rms_norm_backward_op = row_backward_op<RmsNorm>("rms_norm_backward");
+constexpr auto rms_norm_op = define<rms_norm_forward, row_gradient<RmsNorm, rms_norm_backward_op>>(
+    {.name = "rms_norm",
+     .inputs = {"x", "weight"},
+     .reads = {input(0) | input(1), input(0)},
+     .optional = 1 << 1});
 
 double rms_eps(const Tensor& x, std::optional<double> eps) {
   if (eps) return *eps;
@@ -216,110 +255,61 @@ double rms_eps(const Tensor& x, std::optional<double> eps) {
   }
 }
 
-RowPlan plan_rms(const char* operation, const Tensor& x, const Shape& normalized_shape) {
-  RowPlan plan = plan_trailing(operation, x, normalized_shape);
-  plan.centred = false;
-  return plan;
-}
-
-NormDoubleGradients row_double_backward(const RowNames& names, const RowPlan& plan,
-                                        const NormGradients& given, const Tensor& grad_output,
-                                        const Tensor& x, const Tensor& weight, double eps) {
-  const char* operation = names.double_backward;
-  check_eps(operation, eps);
-  check_parameter(operation, "weight", weight, plan.parameter_shape, x);
-  check_double_backward(operation, given, grad_output, x, plan.parameter_shape);
-  const std::int64_t samples = plan.groups == 0 ? 0 : plan.rows / plan.groups;
-  return double_backward({{samples, plan.groups, plan.channels, plan.run},
-                          {2, 3},
-                          {1, plan.groups, plan.channels, 1},
-                          plan.centred},
-                         given, grad_output, x, weight, eps);
+// The public backward of a norm.
+template <class Op, class Norm>
+NormGradients gradients_of(const Op& op, const Norm& norm, const Tensor& grad_output,
+                           const Tensor& x, const Tensor& weight, const Tensor& bias = {}) {
+  check_parameter(op.name, "bias", bias, plan_of(op.name, x, norm).parameter_shape, x);
+  return as_gradients(
+      dispatch(op, {norm, weight.defined(), bias.defined()}, grad_output, x, weight), weight, bias);
 }
 
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, StrictDouble eps) {
-  const RowPlan plan = plan_trailing("layer_norm", x, normalized_shape);
-  return row_forward(layer_norm_names, plan, x, weight, bias, eps);
+  return dispatch(layer_norm_op, {normalized_shape, eps}, x, weight, bias);
 }
-
 NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Shape& normalized_shape, const Tensor& weight,
                                   const Tensor& bias, StrictDouble eps) {
-  const RowPlan plan = plan_trailing("layer_norm_backward", x, normalized_shape);
-  return row_backward(layer_norm_names, plan, grad_output, x, weight, bias, eps);
-}
-
-NormDoubleGradients layer_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Shape& normalized_shape, const Tensor& weight,
-                                               StrictDouble eps) {
-  const RowPlan plan = plan_trailing("layer_norm_double_backward", x, normalized_shape);
-  return row_double_backward(layer_norm_names, plan, grad_gradients, grad_output, x, weight, eps);
+  const LayerNorm norm{normalized_shape, eps};
+  return gradients_of(layer_norm_backward_op, norm, grad_output, x, weight, bias);
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                 std::optional<StrictDouble> eps) {
-  const RowPlan plan = plan_rms("rms_norm", x, normalized_shape);
-  return row_forward(rms_norm_names, plan, x, weight, {}, rms_eps(x, eps));
+  return dispatch(rms_norm_op, {normalized_shape, rms_eps(x, eps)}, x, weight);
 }
-
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Tensor& x,
                                             const Shape& normalized_shape, const Tensor& weight,
                                             std::optional<StrictDouble> eps) {
-  const RowPlan plan = plan_rms("rms_norm_backward", x, normalized_shape);
-  NormGradients gradients =
-      row_backward(rms_norm_names, plan, grad_output, x, weight, {}, rms_eps(x, eps));
+  const RmsNorm norm{normalized_shape, rms_eps(x, eps)};
+  NormGradients gradients = gradients_of(rms_norm_backward_op, norm, grad_output, x, weight);
   return {std::move(gradients.x), std::move(gradients.weight)};
-}
-
-NormDoubleGradients rms_norm_double_backward(const Tensor& grad_grad_x,
-                                             const Tensor& grad_grad_weight,
-                                             const Tensor& grad_output, const Tensor& x,
-                                             const Shape& normalized_shape, const Tensor& weight,
-                                             std::optional<StrictDouble> eps) {
-  const RowPlan plan = plan_rms("rms_norm_double_backward", x, normalized_shape);
-  return row_double_backward(rms_norm_names, plan, {grad_grad_x, grad_grad_weight, {}}, grad_output,
-                             x, weight, rms_eps(x, eps));
 }
 
 Tensor group_norm(const Tensor& x, StrictInt groups, const Tensor& weight, const Tensor& bias,
                   StrictDouble eps) {
-  return row_forward(group_norm_names, plan_groups("group_norm", x, groups), x, weight, bias, eps);
+  return dispatch(group_norm_op, {groups, eps}, x, weight, bias);
 }
-
 NormGradients group_norm_backward(const Tensor& grad_output, const Tensor& x, StrictInt groups,
                                   const Tensor& weight, const Tensor& bias, StrictDouble eps) {
-  const RowPlan plan = plan_groups("group_norm_backward", x, groups);
-  return row_backward(group_norm_names, plan, grad_output, x, weight, bias, eps);
-}
-
-NormDoubleGradients group_norm_double_backward(const NormGradients& grad_gradients,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               StrictInt groups, const Tensor& weight,
-                                               StrictDouble eps) {
-  const RowPlan plan = plan_groups("group_norm_double_backward", x, groups);
-  return row_double_backward(group_norm_names, plan, grad_gradients, grad_output, x, weight, eps);
+  const GroupNorm norm{groups, eps};
+  return gradients_of(group_norm_backward_op, norm, grad_output, x, weight, bias);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, StrictDouble eps) {
-  return row_forward(instance_norm_names, plan_instances("instance_norm", x), x, weight, bias, eps);
+  return dispatch(instance_norm_op, {eps}, x, weight, bias);
 }
-
 NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Tensor& bias, StrictDouble eps) {
-  const RowPlan plan = plan_instances("instance_norm_backward", x);
-  return row_backward(instance_norm_names, plan, grad_output, x, weight, bias, eps);
+  const InstanceNorm norm{eps};
+  return gradients_of(instance_norm_backward_op, norm, grad_output, x, weight, bias);
 }
 
-NormDoubleGradients instance_norm_double_backward(const NormGradients& grad_gradients,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& weight, StrictDouble eps) {
-  const RowPlan plan = plan_instances("instance_norm_double_backward", x);
-  return row_double_backward(instance_norm_names, plan, grad_gradients, grad_output, x, weight,
-                             eps);
-}
+constinit const OpList ops::normalization_ops =
+    listed<layer_norm_op, layer_norm_backward_op, rms_norm_op, rms_norm_backward_op, group_norm_op,
+           group_norm_backward_op, instance_norm_op, instance_norm_backward_op>;
 
 }  // namespace extensor

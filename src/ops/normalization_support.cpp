@@ -44,49 +44,38 @@ std::int64_t elements_behind(const Tensor& x, std::int64_t axis) {
   return count;
 }
 
-void check_double_backward(const char* operation, const NormGradients& given,
-                           const Tensor& grad_output, const Tensor& x, const Shape& parameters) {
-  check_float(operation, "x", x);
-  check_grad_output(operation, grad_output, x.shape());
-  check_parameter(operation, "the gradient of the gradient of x", given.x, x.shape(), x);
-  for (const Tensor& gradient : {given.weight, given.bias}) {
-    check_parameter(operation, "the gradient of a parameter's gradient", gradient, parameters, x);
-  }
+NormGradients as_gradients(const Results& found, const Tensor& weight, const Tensor& bias) {
+  return {found[0], weight.defined() ? found[1].to(weight.dtype()) : Tensor(),
+          bias.defined() ? found[2].to(bias.dtype()) : Tensor()};
 }
 
-NormOperands::NormOperands(const NormView& v, const NormGradients& given, const Tensor& grad_output,
-                           const Tensor& x_, const Tensor& weight) {
-  const DType wide = compute_dtype(promote_types(grad_output.dtype(), x_.dtype()));
+NormOperands::NormOperands(const NormView& v, const GradientCall& call) {
+  const DType wide = compute_dtype(promote_types(call.input(0).dtype(), call.input(1).dtype()));
   const auto as = [&](const Tensor& tensor, const Shape& shape, double missing) {
     return tensor.defined() ? tensor.to(wide).reshape(shape) : full({}, missing, wide);
   };
-  x = as(x_, v.view, 0);
-  g = as(grad_output, v.view, 0);
-  w = as(weight, v.parameters, 1);
-  of_x = given.x.defined() ? as(given.x, v.view, 0) : zeros_like(x);
-  of_weight = as(given.weight, v.parameters, 0);
-  of_bias = as(given.bias, v.parameters, 0);
+  g = as(call.input(0), v.view, 0);
+  x = as(call.input(1), v.view, 0);
+  w = as(call.input(2), v.parameters, 1);
+  of_x = call.grad(0).defined() ? as(call.grad(0), v.view, 0) : zeros_like(x);
+  of_weight = as(call.grad(1), v.parameters, 0);
+  of_bias = as(call.grad(2), v.parameters, 0);
 }
 
-NormDoubleGradients restored(const NormView& v, const Tensor& of_output, const Tensor& of_x,
-                             const Tensor& of_weight, const Tensor& grad_output, const Tensor& x,
-                             const Tensor& weight) {
-  NormDoubleGradients result{of_output.reshape(x.shape()).to(grad_output.dtype()),
-                             of_x.reshape(x.shape()).to(x.dtype()),
-                             {}};
-  if (weight.defined()) {
-    result.weight =
-        reduce_broadcast_dims(of_weight, v.parameters).reshape(weight.shape()).to(weight.dtype());
+Gradients restored(const NormView& v, const GradientCall& call, const Tensor& of_output,
+                   const Tensor& of_x, const Tensor& of_weight) {
+  const Shape& shape = call.input(1).shape();
+  Gradients gradients{of_output.reshape(shape), of_x.reshape(shape), {}};
+  if (call.needs(2)) {
+    gradients[2] = reduce_broadcast_dims(of_weight, v.parameters).reshape(call.input(2).shape());
   }
-  return result;
+  return gradients;
 }
 
-// With a = g · weight, u = grad_grad_x and P(v) the gradient of Σ v · x̂ with respect to x, the
-// backward's results weigh Σ a · P(u) + Σ grad_grad_weight · g · x̂ + Σ grad_grad_bias · g.
-NormDoubleGradients double_backward(const NormView& v, const NormGradients& given,
-                                    const Tensor& grad_output, const Tensor& x,
-                                    const Tensor& weight, double eps) {
-  const NormOperands o(v, given, grad_output, x, weight);
+// With a = g · weight, u the gradient of grad_x and P(v) the gradient of Σ v · x̂ with respect to x,
+// the results weigh Σ a · P(u) + Σ (gradient of grad_weight) · g · x̂ + Σ (that of grad_bias) · g.
+Gradients backward_gradient(const NormView& v, const GradientCall& call, double eps) {
+  const NormOperands o(v, call);
   const auto mean_of = [&](const Tensor& values) { return mean(values, v.axes, true); };
   const Tensor centre = v.centred ? o.x - mean_of(o.x) : o.x;
   const Tensor scale = rsqrt(mean_of(square(centre)) + eps), standard = centre * scale;
@@ -98,9 +87,9 @@ NormDoubleGradients double_backward(const NormView& v, const NormGradients& give
   const Tensor through_scale = standard * mean_of(a * projected_u);
   const Tensor through_means =
       mean_of(a * standard) * projected_u + mean_of(o.of_x * standard) * projected(a);
-  return restored(v, projected_u * o.w + standard * o.of_weight + o.of_bias,
+  return restored(v, call, projected_u * o.w + standard * o.of_weight + o.of_bias,
                   projected(o.g * o.of_weight) - scale * (through_scale + through_means),
-                  o.g * projected_u, grad_output, x, weight);
+                  o.g * projected_u);
 }
 
 }  // namespace extensor::ops::normalization

@@ -57,7 +57,8 @@ bool records(const Op& op, const void* attributes, Inputs inputs) {
   return false;
 }
 
-bool casts(const Op& op, const Tensor& x) {
+bool casts(const Op& op, std::size_t k, const Tensor& x) {
+  if (op.input_count != 0 && (op.cast_along >> k & 1) != 0) return false;
   return op.cast == Cast::down ? lowers_one(x) : raises(x);
 }
 
@@ -103,9 +104,9 @@ const char* Run::name() const { return op.name; }
 CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_hook, hook); }
 
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
-  if (op.cast != Cast::none && autocast_dtype()) {
+  if (op.cast != Cast::none && detail::context.autocast) {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-      if (!casts(op, inputs[k])) continue;
+      if (!casts(op, k, inputs[k])) continue;
       return dispatch_changed(op, attributes, inputs, [&](const Tensor& x) {
         return op.cast == Cast::down ? lowered(x) : raised(x);
       });
@@ -134,6 +135,20 @@ Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
 }
 
 // ---- a recorded call
+
+std::string describe(const Op& op, const void* attributes) {
+  return message(op.name, "(", op.attributes->describe(attributes), ")");
+}
+
+std::string OpNode::describe() const { return ops::describe(op_, attributes()); }
+
+bool same_call(const OpNode& a, const OpNode& b) {
+  return &a.op() == &b.op() && a.op().attributes->equal(a.attributes(), b.attributes());
+}
+
+Results replay(const OpNode& node, Inputs inputs) {
+  return dispatch(node.op(), node.attributes(), inputs);
+}
 
 void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   Reads reads;

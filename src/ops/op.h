@@ -26,6 +26,7 @@
 #include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/tensor.h"
+#include "ops/attributes.h"
 
 namespace extensor::ops {
 
@@ -36,7 +37,7 @@ using Results = detail::Gradients;
 struct Op;
 class OpNode;
 
-inline constexpr std::size_t most_inputs = 12;  // of an op that does not take a list
+inline constexpr std::size_t most_inputs = 16;  // of an op that does not take a list
 inline constexpr std::size_t most_results = 8;
 
 // A set of what the gradient of an input reads: inputs, results, and shapes of inputs.
@@ -63,8 +64,9 @@ struct OpFacts {
   // What the gradient of each input reads. An op on a list of tensors gives one entry for all.
   std::array<Reads, most_inputs> reads = {};
   Cast cast = Cast::none;
-  bool view = false;           // the results share the memory of input 0
-  std::uint32_t optional = 0;  // bit k: input k may be undefined
+  std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only along with another one
+  bool view = false;             // the results share the memory of input 0
+  std::uint32_t optional = 0;    // bit k: input k may be undefined
 };
 
 // The inputs of a call.
@@ -119,6 +121,7 @@ class GradientCall {
 struct Op : OpFacts {
   std::uint8_t input_count;  // 0: a list
   bool differentiable;
+  const AttributeType* attributes;
 
   Results (*forward)(const Run&, const void* attributes, Inputs);
   Gradients (*gradient)(const GradientCall&, const void* attributes);
@@ -138,6 +141,7 @@ class OpNode : public detail::Node {
 
   const Op& op() const { return op_; }
   virtual const void* attributes() const = 0;
+  std::string describe() const override;
 
   void save(Inputs inputs, std::span<const Tensor> results);
   Gradients backward(Gradients& grad_outputs) override;
@@ -210,6 +214,7 @@ consteval auto define(const OpFacts& facts) {
   OpOf<Attributes, typename Typed::Result, Typed::count> op{};
   static_cast<OpFacts&>(op) = facts;
   op.input_count = Typed::count;
+  op.attributes = &attribute_type<Attributes>;
   op.forward = &Typed::template run<forward>;
   op.differentiable = !std::is_null_pointer_v<decltype(gradient)>;
   if constexpr (!std::is_null_pointer_v<decltype(gradient)>) {
@@ -272,6 +277,13 @@ Result dispatch(const OpOf<Attributes, Result, 0>& op,
     return results;
   }
 }
+
+// "softmax(axis=1)"
+std::string describe(const Op& op, const void* attributes);
+// Whether two recorded calls are of the same op with the same attributes.
+bool same_call(const OpNode& a, const OpNode& b);
+// Runs a recorded call again, on other inputs.
+Results replay(const OpNode& node, Inputs inputs);
 
 // Called after every op of this thread, where there is one: graph capture and tracing.
 using CaptureHook = void (*)(const Op& op, const void* attributes, Inputs inputs,

@@ -21,8 +21,6 @@ using expression::Value;
 
 namespace {
 
-constinit thread_local double current_eps = default_eps;
-
 Value value_of(const Tensor& x, DType compute) { return Value(x.to(compute)); }
 
 Tensor tensor_of(const Value& value, const Tensor& like, DType dtype) {
@@ -231,9 +229,6 @@ class ElementwiseNode final : public Node {
 };
 
 }  // namespace
-
-double gradient_eps() { return current_eps; }
-double set_gradient_eps(double eps) { return std::exchange(current_eps, eps); }
 
 bool records(const ElementwiseRecord& call) {
   if (!is_floating_point(call.dtype)) return false;

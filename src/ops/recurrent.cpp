@@ -3,10 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/autocast.h"
 #include "extensor/autograd.h"
 #include "extensor/creation.h"
@@ -16,6 +13,7 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -23,9 +21,10 @@ namespace {
 
 using backend::RecurrentCell;
 using detail::message;
+using namespace ops;
 
-struct Layer {
-  const char* operation;
+// The attributes of a layer.
+struct Recurrent {
   RecurrentCell cell;
   bool reverse;
 
@@ -34,22 +33,17 @@ struct Layer {
   bool is_gru() const { return cell == RecurrentCell::gru; }
 };
 
-// What a layer is a function of, in one order; those that are not there are undefined.
+// The inputs of a layer, in one order; biases, first states and cells may be undefined.
 enum : std::size_t { x_, weight_ih_, weight_hh_, bias_ih_, bias_hh_, hidden_, cell_, input_count };
 using LayerInputs = std::array<Tensor, input_count>;
 using Wanted = std::array<bool, input_count>;
 // Output, hidden, cell.
-using LayerResults = std::array<Tensor, 3>;
-
-LayerInputs inputs_of(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
-                      const Tensor& cell) {
-  return {x, weights.weight_ih, weights.weight_hh, weights.bias_ih, weights.bias_hh, hidden, cell};
-}
+constexpr std::size_t result_count = 3;
+using LayerResults = std::array<Tensor, result_count>;
 
 struct Sizes {
   std::int64_t steps, batch, in, hidden;
   DType dtype, compute;
-  Device device;
 
   Shape state() const { return {batch, hidden}; }
   Shape output() const { return {steps, batch, hidden}; }
@@ -62,20 +56,17 @@ void check_shape(const char* operation, const char* argument, const Tensor& x,
                            " (", meaning, ")"));
 }
 
-Sizes checked(const Layer& layer, const LayerInputs& in) {
+Sizes checked(const char* operation, const Recurrent& layer, const LayerInputs& in) {
   constexpr const char* names[] = {"x",       "weight_ih", "weight_hh", "bias_ih",
                                    "bias_hh", "hidden",    "cell"};
-  const char* operation = layer.operation;
   Sizes sizes{};
   sizes.dtype = in[x_].dtype();
   for (std::size_t k = 0; k < input_count; ++k) {
     if (k > weight_hh_ && !in[k].defined()) continue;
-    ops::check_float(operation, names[k], in[k]);
+    check_float(operation, names[k], in[k]);
     sizes.dtype = promote_types(sizes.dtype, in[k].dtype(), operation);
-    const ops::Source pair[] = {in[x_], in[k]};
-    sizes.device = ops::common_device(operation, pair);
   }
-  sizes.compute = ops::compute_dtype(sizes.dtype);
+  sizes.compute = compute_dtype(sizes.dtype);
   const std::int64_t gates = layer.gates();
   const Tensor& weight = in[weight_hh_];
   if (weight.ndim() != 2 || weight.size(0) % gates != 0 ||
@@ -117,12 +108,10 @@ LayerInputs widened(const LayerInputs& in, DType dtype) {
 }
 
 // ---- forward
-// ---------------------------------------------------------------------------------------
 
 // [time + 1, batch, hidden] with the first state in its place.
-Tensor slots(const Layer& layer, const Sizes& sizes, const Tensor& first) {
-  Tensor all = detail::make_empty(layer.operation, {sizes.steps + 1, sizes.batch, sizes.hidden},
-                                  sizes.compute, sizes.device);
+Tensor slots(const Run& run, const Recurrent& layer, const Sizes& sizes, const Tensor& first) {
+  Tensor all = run.empty({sizes.steps + 1, sizes.batch, sizes.hidden}, sizes.compute);
   Tensor slot = all[layer.reverse ? sizes.steps : 0];
   if (first.defined()) {
     slot.copy_from(first);
@@ -132,20 +121,20 @@ Tensor slots(const Layer& layer, const Sizes& sizes, const Tensor& first) {
   return all;
 }
 // Of the states before and after each step.
-Tensor before_steps(const Layer& layer, const Tensor& all) {
+Tensor before_steps(const Recurrent& layer, const Tensor& all) {
   return layer.reverse ? all.slice(0, 1) : all.slice(0, 0, all.size(0) - 1);
 }
-Tensor after_steps(const Layer& layer, const Tensor& all) {
+Tensor after_steps(const Recurrent& layer, const Tensor& all) {
   return layer.reverse ? all.slice(0, 0, all.size(0) - 1) : all.slice(0, 1);
 }
-Tensor after_all(const Layer& layer, const Sizes& sizes, const Tensor& all) {
+Tensor after_all(const Recurrent& layer, const Sizes& sizes, const Tensor& all) {
   const Tensor last = all[layer.reverse ? 0 : sizes.steps];
   return sizes.dtype == sizes.compute ? last.clone() : last.to(sizes.dtype);
 }
 
-// What is added to the input's part of the gates. A GRU's reset gate takes hold of W_hn·h + b_hn,
+// The bias of the input's part of the gates. A GRU's reset gate takes hold of W_hn·h + b_hn,
 // so that bias stays there.
-Tensor joint_bias(const Layer& layer, const Sizes& sizes, const LayerInputs& wide) {
+Tensor joint_bias(const Recurrent& layer, const Sizes& sizes, const LayerInputs& wide) {
   Tensor of_state = wide[bias_hh_];
   if (layer.is_gru() && of_state.defined()) {
     of_state = of_state.clone();
@@ -155,8 +144,8 @@ Tensor joint_bias(const Layer& layer, const Sizes& sizes, const LayerInputs& wid
   return of_state.defined() ? wide[bias_ih_] + of_state : wide[bias_ih_];
 }
 
-// What both calls of the backend share.
-backend::RecurrentCall call_of(const Layer& layer, const Sizes& sizes, const Tensor& weight,
+// The part that both calls of the backend share.
+backend::RecurrentCall call_of(const Recurrent& layer, const Sizes& sizes, const Tensor& weight,
                                const RecurrentSaved& saved) {
   backend::RecurrentCall call{};
   call.cell = layer.cell;
@@ -178,14 +167,15 @@ class FullPrecision {
   Autocast off_{DType::bfloat16, false};
 };
 
-RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerInputs& wide) {
+RecurrentResult run_forward(const Run& run, const Recurrent& layer, const Sizes& sizes,
+                            const LayerInputs& wide) {
   const FullPrecision full;
   RecurrentResult result;
   RecurrentSaved& saved = result.saved;
-  saved.states = slots(layer, sizes, wide[hidden_]);
-  if (layer.is_lstm()) saved.cells = slots(layer, sizes, wide[cell_]);
+  saved.states = slots(run, layer, sizes, wide[hidden_]);
+  if (layer.is_lstm()) saved.cells = slots(run, layer, sizes, wide[cell_]);
   if (layer.is_gru()) {
-    saved.cells = detail::make_empty(layer.operation, sizes.output(), sizes.compute, sizes.device);
+    saved.cells = run.empty(sizes.output(), sizes.compute);
   }
   saved.gates = linear(wide[x_], wide[weight_ih_], joint_bias(layer, sizes, wide));
   const Tensor weight = wide[weight_hh_].contiguous();
@@ -194,7 +184,7 @@ RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerI
                           : Tensor();
   backend::RecurrentCall call = call_of(layer, sizes, weight, saved);
   call.bias = bias.defined() ? bias.impl().data : nullptr;
-  backend::backend_for(sizes.device).recurrent(call);
+  run.kernels().recurrent(call);
   if (layer.gates() == 1) saved.gates = Tensor();
   result.output = after_steps(layer, saved.states).to(sizes.dtype);
   result.hidden = after_all(layer, sizes, saved.states);
@@ -202,17 +192,28 @@ RecurrentResult run_forward(const Layer& layer, const Sizes& sizes, const LayerI
   return result;
 }
 
-// ---- backward
-// --------------------------------------------------------------------------------------
+// Results: the output, the last states, and what the gradient reads.
+Results layer_forward(const Run& run, const Recurrent& layer, const Tensor& x,
+                      const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
+                      const Tensor& bias_hh, const Tensor& hidden, const Tensor& cell) {
+  const LayerInputs in{x, weight_ih, weight_hh, bias_ih, bias_hh, hidden, cell};
+  const Sizes sizes = checked(run.name(), layer, in);
+  const auto [output, last, last_cell, saved] =
+      run_forward(run, layer, sizes, widened(in, sizes.compute));
+  return {output, last, last_cell, saved.states, saved.gates, saved.cells};
+}
 
-void check_saved(const Layer& layer, const Sizes& sizes, const RecurrentSaved& saved) {
+// ---- backward
+
+void check_saved(const char* operation, const Recurrent& layer, const Sizes& sizes,
+                 const RecurrentSaved& saved) {
   const auto check = [&](const char* argument, const Tensor& x, bool expected, const Shape& shape) {
     if (!expected) return;
     if (x.defined() && x.dtype() == sizes.compute && x.shape() == shape && x.is_contiguous()) {
       return;
     }
-    throw ShapeError(message(layer.operation, ": ", argument, " must be what the forward gave, ",
-                             shape, " of ", sizes.compute));
+    throw ShapeError(message(operation, ": ", argument, " must be what the forward gave, ", shape,
+                             " of ", sizes.compute));
   };
   const Shape slots{sizes.steps + 1, sizes.batch, sizes.hidden};
   check("saved.states", saved.states, true, slots);
@@ -222,12 +223,11 @@ void check_saved(const Layer& layer, const Sizes& sizes, const RecurrentSaved& s
         {sizes.steps, sizes.batch, layer.gates() * sizes.hidden});
 }
 
-void check_gradients(const Layer& layer, const Sizes& sizes, const LayerResults& gradients) {
+void check_gradients(const char* operation, const Sizes& sizes, const LayerResults& gradients) {
   constexpr const char* names[] = {"gradients.output", "gradients.hidden", "gradients.cell"};
   for (std::size_t k = 0; k < std::size(names) && k < gradients.size(); ++k) {
     if (!gradients[k].defined()) continue;
-    ops::check_gradient(layer.operation, names[k], gradients[k],
-                        k == 0 ? sizes.output() : sizes.state());
+    check_gradient(operation, names[k], gradients[k], k == 0 ? sizes.output() : sizes.state());
   }
 }
 
@@ -237,31 +237,49 @@ Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype) {
   return gradient.dtype() == dtype ? gradient.clone() : gradient.to(dtype).contiguous();
 }
 
-LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResults& gradients,
-                         const LayerInputs& in, const RecurrentSaved& saved, const Wanted& wanted) {
+// The attributes of a backward op: the layer's, and which gradients to compute.
+struct RecurrentBackward {
+  Recurrent layer;
+  Wanted wanted;
+};
+
+// Without what the forward saved, it runs again.
+Results layer_backward(const Run& run, const RecurrentBackward& attributes, const Tensor& x,
+                       const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
+                       const Tensor& bias_hh, const Tensor& hidden, const Tensor& cell,
+                       const Tensor& grad_output, const Tensor& grad_hidden,
+                       const Tensor& grad_cell, const Tensor& states, const Tensor& gates,
+                       const Tensor& cells) {
+  const auto& [layer, wanted] = attributes;
+  const LayerInputs in{x, weight_ih, weight_hh, bias_ih, bias_hh, hidden, cell};
+  const Sizes sizes = checked(run.name(), layer, in);
+  check_gradients(run.name(), sizes, {grad_output, grad_hidden, grad_cell});
   const FullPrecision full;
   const LayerInputs wide = widened(in, sizes.compute);
-  const Tensor grad_output = gradients[0].defined() ? gradients[0].to(sizes.compute).contiguous()
-                                                    : zeros(sizes.output(), sizes.compute);
-  LayerInputs result;
-  result[hidden_] = begun(gradients[1], sizes.state(), sizes.compute);
-  if (layer.is_lstm()) result[cell_] = begun(gradients[2], sizes.state(), sizes.compute);
-  const Shape gates{sizes.steps, sizes.batch, layer.gates() * sizes.hidden};
-  const auto empty_gates = [&] {
-    return detail::make_empty(layer.operation, gates, sizes.compute, sizes.device);
-  };
-  const Tensor grad_gates = empty_gates();
-  const Tensor grad_recurrent = layer.is_gru() ? empty_gates() : grad_gates;
+  RecurrentSaved saved{states, gates, cells};
+  if (states.defined()) {
+    check_saved(run.name(), layer, sizes, saved);
+  } else {
+    saved = run_forward(run, layer, sizes, wide).saved;
+  }
+  const Tensor g_output = grad_output.defined() ? grad_output.to(sizes.compute).contiguous()
+                                                : zeros(sizes.output(), sizes.compute);
+  Results result(input_count);
+  result[hidden_] = begun(grad_hidden, sizes.state(), sizes.compute);
+  if (layer.is_lstm()) result[cell_] = begun(grad_cell, sizes.state(), sizes.compute);
+  const Shape gates_shape{sizes.steps, sizes.batch, layer.gates() * sizes.hidden};
+  const Tensor grad_gates = run.empty(gates_shape, sizes.compute);
+  const Tensor grad_recurrent = layer.is_gru() ? run.empty(gates_shape, sizes.compute) : grad_gates;
 
   const Tensor weight = wide[weight_hh_].contiguous();
   backend::RecurrentBackwardCall call{};
   call.forward = call_of(layer, sizes, weight, saved);
-  call.grad_output = grad_output.impl().data;
+  call.grad_output = g_output.impl().data;
   call.grad_hidden = result[hidden_].impl().data;
   call.grad_cell = layer.is_lstm() ? result[cell_].impl().data : nullptr;
   call.grad_gates = grad_gates.impl().data;
   call.grad_recurrent_gates = layer.is_gru() ? grad_recurrent.impl().data : nullptr;
-  backend::backend_for(sizes.device).recurrent_backward(call);
+  run.kernels().recurrent_backward(call);
 
   // All steps at once.
   const auto rows = [&](const Tensor& x) {
@@ -276,7 +294,7 @@ LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResu
   if (wanted[bias_ih_]) result[bias_ih_] = sum(g, 0);
   if (wanted[bias_hh_]) {
     const bool known = wanted[bias_ih_] && !layer.is_gru();
-    result[bias_hh_] = known ? result[bias_ih_] : sum(of_state, 0);
+    result[bias_hh_] = known ? result[bias_ih_].clone() : sum(of_state, 0);
   }
   for (std::size_t k = 0; k < input_count; ++k) {
     if (!wanted[k]) {
@@ -288,11 +306,10 @@ LayerInputs run_backward(const Layer& layer, const Sizes& sizes, const LayerResu
   return result;
 }
 
-// ---- a backward that is recorded
-// -------------------------------------------------------------------
+// ---- the gradient of the backward
 
 // The layer as recorded operations, step by step.
-LayerResults composed(const Layer& layer, const Sizes& sizes, const LayerInputs& in) {
+LayerResults composed(const Recurrent& layer, const Sizes& sizes, const LayerInputs& in) {
   const FullPrecision full;
   const LayerInputs wide = widened(in, sizes.compute);
   const std::vector<Tensor> of_x =
@@ -334,101 +351,129 @@ LayerResults composed(const Layer& layer, const Sizes& sizes, const LayerInputs&
           layer.is_lstm() ? c.to(sizes.dtype) : Tensor()};
 }
 
-LayerInputs recorded_backward(const Layer& layer, const Sizes& sizes, const LayerResults& gradients,
-                              const LayerInputs& in, const Wanted& wanted) {
-  // Inputs of its own: one that was made of another must not hand its gradient on to it.
-  LayerInputs own;
-  for (std::size_t k = 0; k < input_count; ++k) {
-    const bool is_state = k == hidden_ || (k == cell_ && layer.is_lstm());
-    if (in[k].defined()) {
-      own[k] = detail::tracked(in[k]) ? in[k].slice(0, 0) : in[k].detach();
-    } else if (is_state) {
-      own[k] = zeros(sizes.state(), sizes.dtype);
-    }
-    if (wanted[k] && own[k].defined() && !own[k].requires_grad()) own[k].requires_grad_();
+// Differentiates the composed layer twice. Its operands are tensors of its own: one that was made
+// of another must not hand its gradient on to it.
+Gradients backward_gradient(const GradientCall& call, const RecurrentBackward& attributes) {
+  const bool create_graph = detail::recording_enabled();
+  const EnableGrad recording;
+  const auto own = [&](std::size_t k) {
+    const Tensor& x = call.input(k);
+    if (!x.defined()) return x;
+    return detail::tracked(x) ? x.slice(0, 0) : x.detach().requires_grad_();
+  };
+  std::array<Tensor, input_count + result_count> operands;
+  for (std::size_t k = 0; k < operands.size(); ++k) operands[k] = own(k);
+  LayerInputs in;
+  std::copy_n(operands.begin(), input_count, in.begin());
+  const Sizes sizes = checked(call.name(), attributes.layer, in);
+  for (std::size_t k : {hidden_, cell_}) {
+    if (in[k].defined() || (k == cell_ && !attributes.layer.is_lstm())) continue;
+    in[k] = zeros(sizes.state(), sizes.dtype).requires_grad_();
   }
-  const LayerResults results = composed(layer, sizes, own);
-  std::vector<Tensor> outputs, grad_outputs, asked;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    if (!gradients[k].defined() || !results[k].requires_grad()) continue;
+  const LayerResults results = composed(attributes.layer, sizes, in);
+
+  std::vector<Tensor> outputs, grad_outputs, moved, asked, first, along;
+  for (std::size_t k = 0; k < result_count; ++k) {
+    const Tensor& gradient = operands[input_count + k];
+    if (!gradient.defined() || !results[k].requires_grad()) continue;
     outputs.push_back(results[k]);
-    grad_outputs.push_back(gradients[k].to(results[k].dtype()));
+    grad_outputs.push_back(gradient.to(results[k].dtype()));
   }
   for (std::size_t k = 0; k < input_count; ++k) {
-    if (wanted[k] && own[k].defined()) asked.push_back(own[k]);
+    if (call.grad(k).defined()) moved.push_back(in[k]);
   }
-  std::vector<Tensor> found(asked.size());
-  if (!outputs.empty()) {
-    found = grad(outputs, asked,
-                 {.create_graph = true, .allow_unused = true, .grad_outputs = grad_outputs});
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    if (call.needs(k)) asked.push_back(operands[k]);
   }
-  LayerInputs result;
-  std::size_t next = 0;
-  for (std::size_t k = 0; k < input_count; ++k) {
-    if (!wanted[k] || !own[k].defined()) continue;
+  Gradients gradients(operands.size());
+  if (outputs.empty()) return gradients;
+  const std::vector<Tensor> found = grad(
+      outputs, moved, {.create_graph = true, .allow_unused = true, .grad_outputs = grad_outputs});
+  for (std::size_t k = 0, next = 0; k < input_count; ++k) {
+    if (!call.grad(k).defined()) continue;
     const Tensor& gradient = found[next++];
-    result[k] = gradient.defined() ? gradient : zeros(own[k].shape(), own[k].dtype());
+    if (!gradient.defined() || !gradient.requires_grad()) continue;
+    first.push_back(gradient);
+    along.push_back(call.grad(k));
   }
-  return result;
+  if (first.empty()) return gradients;
+  const std::vector<Tensor> second = grad(
+      first, asked, {.create_graph = create_graph, .allow_unused = true, .grad_outputs = along});
+  for (std::size_t k = 0, next = 0; k < operands.size(); ++k) {
+    if (call.needs(k)) gradients[k] = second[next++];
+  }
+  return gradients;
 }
 
-// ---- both
-// ------------------------------------------------------------------------------------------
+// ---- the ops
 
-RecurrentResult forward(const Layer& layer, const LayerInputs& in) {
-  if (!detail::records(in)) {
-    const Sizes sizes = checked(layer, in);
-    return run_forward(layer, sizes, widened(in, sizes.compute));
-  }
-  RecurrentResult result = detail::unrecorded([&] { return forward(layer, in); });
-  std::array<detail::Saved, input_count> inputs;
-  for (std::size_t k = 0; k < input_count; ++k) inputs[k] = in[k];
-  LayerResults results{result.output, result.hidden, result.cell};
-  detail::record_all(
-      layer.operation, in, results,
-      [layer, inputs = std::move(inputs), states = detail::Saved(result.saved.states),
-       gates = detail::Saved(result.saved.gates), cells = detail::Saved(result.saved.cells)](
-          detail::Gradients& g, detail::Node& node) -> detail::Gradients {
-        LayerInputs in;
-        Wanted wanted;
-        for (std::size_t k = 0; k < input_count; ++k) {
-          in[k] = inputs[k].get(node);
-          wanted[k] = node.needs(k);
-        }
-        const Sizes sizes = checked(layer, in);
-        const LayerResults gradients{g[0], g[1], g[2]};
-        LayerInputs found =
-            detail::recording_enabled()
-                ? recorded_backward(layer, sizes, gradients, in, wanted)
-                : run_backward(layer, sizes, gradients, in,
-                               {states.get(node), gates.get(node), cells.get(node)}, wanted);
-        detail::Gradients result{std::size_t{input_count}};
-        std::move(found.begin(), found.end(), result.begin());
-        return result;
-      });
-  result.output = results[0];
-  result.hidden = results[1];
-  result.cell = results[2];
-  return result;
+constexpr std::uint32_t all_but_x_and_weights = ~0U << bias_ih_;
+constexpr Reads first_inputs(unsigned count) { return {(std::uint64_t{1} << count) - 1}; }
+
+Reads backward_reads(const RecurrentBackward&, std::size_t k) {
+  constexpr unsigned operands = input_count + result_count;
+  return k < operands ? first_inputs(operands) : no_gradient;
 }
+consteval auto layer_backward_op(const char* name) {
+  return define<layer_backward, backward_gradient, backward_reads>(
+      {.name = name,
+       .inputs = {"x", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "hidden", "cell",
+                  "grad_output", "grad_hidden", "grad_cell", "states", "gates", "cells"},
+       .optional = all_but_x_and_weights});
+}
+constexpr auto rnn_backward_op = layer_backward_op("rnn_layer_backward");
+constexpr auto lstm_backward_op = layer_backward_op("lstm_layer_backward");
+constexpr auto gru_backward_op = layer_backward_op("gru_layer_backward");
 
-RecurrentGradients backward(const Layer& layer, const RecurrentResultGradients& given,
-                            const LayerInputs& in, const RecurrentSaved& saved) {
-  const Sizes sizes = checked(layer, in);
-  const LayerResults gradients{given.output, given.hidden, layer.is_lstm() ? given.cell : Tensor()};
-  check_gradients(layer, sizes, gradients);
+template <const auto& backward_op>
+Gradients layer_gradient(const GradientCall& call, const Recurrent& layer) {
   Wanted wanted;
-  for (std::size_t k = 0; k < input_count; ++k) wanted[k] = k >= hidden_ || in[k].defined();
-  LayerInputs found;
-  if (detail::records(in, gradients)) {
-    found = recorded_backward(layer, sizes, gradients, in, wanted);
-  } else if (saved.states.defined()) {
-    check_saved(layer, sizes, saved);
-    found = run_backward(layer, sizes, gradients, in, saved, wanted);
-  } else {
-    const RecurrentResult again = run_forward(layer, sizes, widened(in, sizes.compute));
-    found = run_backward(layer, sizes, gradients, in, again.saved, wanted);
-  }
+  for (std::size_t k = 0; k < input_count; ++k) wanted[k] = call.needs(k);
+  return dispatch(backward_op, {layer, wanted}, call.input(x_), call.input(weight_ih_),
+                  call.input(weight_hh_), call.input(bias_ih_), call.input(bias_hh_),
+                  call.input(hidden_), call.input(cell_), call.grad(0), call.grad(1), call.grad(2),
+                  call.result(3), call.result(4), call.result(5));
+}
+
+Reads layer_reads(const Recurrent&, std::size_t) {
+  return first_inputs(input_count) | result(3) | result(4) | result(5);
+}
+// Only an LSTM has a cell.
+template <const auto& backward_op>
+consteval auto layer_op(const char* name) {
+  return define<layer_forward, layer_gradient<backward_op>, layer_reads>(
+      {.name = name,
+       .inputs = {"x", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "hidden", "cell"},
+       .optional = all_but_x_and_weights});
+}
+constexpr auto rnn_op = layer_op<rnn_backward_op>("rnn_layer");
+constexpr auto lstm_op = layer_op<lstm_backward_op>("lstm_layer");
+constexpr auto gru_op = layer_op<gru_backward_op>("gru_layer");
+
+template <class Op>
+RecurrentResult forward(const Op& op, const Recurrent& layer, const Tensor& x,
+                        const RecurrentWeights& weights, const Tensor& hidden,
+                        const Tensor& cell = {}) {
+  const Results results = dispatch(op, layer, x, weights.weight_ih, weights.weight_hh,
+                                   weights.bias_ih, weights.bias_hh, hidden, cell);
+  const auto saved = [&](std::size_t k) {
+    return detail::tracked(results[k]) ? results[k].detach() : results[k];
+  };
+  return {results[0], results[1], results[2], {saved(3), saved(4), saved(5)}};
+}
+
+template <class Op>
+RecurrentGradients backward(const Op& op, const Recurrent& layer,
+                            const RecurrentResultGradients& given, const Tensor& x,
+                            const RecurrentWeights& weights, const Tensor& hidden,
+                            const Tensor& cell, const RecurrentSaved& saved) {
+  const Wanted wanted{
+      true, true,           true, weights.bias_ih.defined(), weights.bias_hh.defined(),
+      true, layer.is_lstm()};
+  const Results found =
+      dispatch(op, {layer, wanted}, x, weights.weight_ih, weights.weight_hh, weights.bias_ih,
+               weights.bias_hh, hidden, cell, given.output, given.hidden,
+               layer.is_lstm() ? given.cell : Tensor(), saved.states, saved.gates, saved.cells);
   return {found[x_],
           {found[weight_ih_], found[weight_hh_], found[bias_ih_], found[bias_hh_]},
           found[hidden_],
@@ -444,41 +489,40 @@ RecurrentCell cell_of(const char* operation, RecurrentActivation activation) {
 
 RecurrentResult rnn_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
                           RecurrentActivation activation, StrictBool reverse) {
-  return forward({"rnn_layer", cell_of("rnn_layer", activation), reverse},
-                 inputs_of(x, weights, hidden, {}));
+  return forward(rnn_op, {cell_of(rnn_op.name, activation), reverse}, x, weights, hidden);
 }
-
 RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden,
                                       RecurrentActivation activation, StrictBool reverse,
                                       const RecurrentSaved& saved) {
-  return backward({"rnn_layer_backward", cell_of("rnn_layer_backward", activation), reverse},
-                  gradients, inputs_of(x, weights, hidden, {}), saved);
+  return backward(rnn_backward_op, {cell_of(rnn_backward_op.name, activation), reverse}, gradients,
+                  x, weights, hidden, {}, saved);
 }
 
 RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
                            const Tensor& cell, StrictBool reverse) {
-  return forward({"lstm_layer", RecurrentCell::lstm, reverse}, inputs_of(x, weights, hidden, cell));
+  return forward(lstm_op, {RecurrentCell::lstm, reverse}, x, weights, hidden, cell);
 }
-
 RecurrentGradients lstm_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                        const RecurrentWeights& weights, const Tensor& hidden,
                                        const Tensor& cell, StrictBool reverse,
                                        const RecurrentSaved& saved) {
-  return backward({"lstm_layer_backward", RecurrentCell::lstm, reverse}, gradients,
-                  inputs_of(x, weights, hidden, cell), saved);
+  return backward(lstm_backward_op, {RecurrentCell::lstm, reverse}, gradients, x, weights, hidden,
+                  cell, saved);
 }
 
 RecurrentResult gru_layer(const Tensor& x, const RecurrentWeights& weights, const Tensor& hidden,
                           StrictBool reverse) {
-  return forward({"gru_layer", RecurrentCell::gru, reverse}, inputs_of(x, weights, hidden, {}));
+  return forward(gru_op, {RecurrentCell::gru, reverse}, x, weights, hidden);
 }
-
 RecurrentGradients gru_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden,
                                       StrictBool reverse, const RecurrentSaved& saved) {
-  return backward({"gru_layer_backward", RecurrentCell::gru, reverse}, gradients,
-                  inputs_of(x, weights, hidden, {}), saved);
+  return backward(gru_backward_op, {RecurrentCell::gru, reverse}, gradients, x, weights, hidden, {},
+                  saved);
 }
+
+constinit const OpList ops::recurrent_ops =
+    listed<rnn_op, rnn_backward_op, lstm_op, lstm_backward_op, gru_op, gru_backward_op>;
 
 }  // namespace extensor

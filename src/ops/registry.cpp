@@ -7,7 +7,9 @@ namespace extensor::ops {
 const std::vector<const Op*>& registered_ops() {
   static const std::vector<const Op*> all = [] {
     std::vector<const Op*> list;
-    for (const OpList& family : {copy_ops, linear_ops, softmax_ops}) {
+    for (const OpList& family :
+         {attention_ops, batch_norm_ops, convolution_ops, copy_ops, linear_ops, normalization_ops,
+          pooling_ops, recurrent_ops, softmax_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

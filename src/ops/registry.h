@@ -16,8 +16,14 @@ using OpList = std::span<const Op* const>;
 template <auto&... ops>
 inline constexpr const Op* listed[] = {&ops...};
 
+extern const OpList attention_ops;
+extern const OpList batch_norm_ops;
+extern const OpList convolution_ops;
 extern const OpList copy_ops;
 extern const OpList linear_ops;
+extern const OpList normalization_ops;
+extern const OpList pooling_ops;
+extern const OpList recurrent_ops;
 extern const OpList softmax_ops;
 
 // All of them, made once.

@@ -13,7 +13,7 @@
 namespace extensor::nn {
 
 template <class T>
-concept Layer = !detail::IsAnything<std::remove_cvref_t<T>>::value &&
+concept Layer = !reflect::IsAnything<std::remove_cvref_t<T>>::value &&
                 requires(std::remove_cvref_t<T> & layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "extensor/nn/parameter.h"
-#include "extensor/nn/reflect.h"
+#include "extensor/reflect.h"
 
 namespace extensor::nn {
 
@@ -81,6 +81,12 @@ concept HoldsLayer = requires(T& holder, Walker& walker) {
 
 // ---- the kinds of members
 // --------------------------------------------------------------------------
+
+using reflect::member_count;
+using reflect::member_name;
+using reflect::most_members;
+using reflect::type_name;
+using reflect::with_members;
 
 enum class MemberKind : std::uint8_t {
   nothing,  // cannot hold a parameter

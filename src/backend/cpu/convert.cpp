@@ -124,7 +124,7 @@ void fill_convert_loops(ConvertLoop (*table)[dtype_count], DemoteLoop* demote) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

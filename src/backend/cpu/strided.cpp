@@ -71,8 +71,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <bit>
 
-#include "backend/cpu/simd/dispatch_table.h"
 #include "backend/cpu/width.h"
+#include "core/simd/dispatch.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -183,7 +183,7 @@ template void fill_attention_kernels(AttentionKernels<double>*);
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

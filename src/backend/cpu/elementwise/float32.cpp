@@ -12,7 +12,7 @@ ElementwiseTable make_float32_table() { return make_float_table<float>(); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 const ElementwiseTable& elementwise_table_float32() {

@@ -12,7 +12,7 @@ ElementwiseTable make_float64_table() { return make_float_table<double>(); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 const ElementwiseTable& elementwise_table_float64() {

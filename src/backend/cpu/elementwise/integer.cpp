@@ -220,7 +220,7 @@ void fill_integer_tables(ElementwiseTable* tables) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

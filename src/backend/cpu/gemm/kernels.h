@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "backend/cpu/gemm/gemm.h"
-#include "backend/cpu/simd/dispatch.h"
+#include "core/simd/target.h"
 #include "extensor/float16.h"
 
 namespace extensor::cpu {

@@ -10,7 +10,8 @@ namespace extensor::cpu {
 
 template <class Element>
 const Kernels<Element>& SelectKernels() {
-  [[maybe_unused]] const SimdTarget target = simd_target();
+  using detail::SimdTarget;
+  [[maybe_unused]] const SimdTarget target = detail::simd_target();
 #if HWY_TARGETS & HWY_AVX3
   if (target == SimdTarget::avx512) return N_AVX3::product::kGemmKernels<Element>;
 #endif

@@ -12,7 +12,7 @@ const LossKernels<float>* make_loss_kernels_float32() { return make_loss_kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 const LossKernels<float>* loss_kernels_float32() {

@@ -12,7 +12,7 @@ const LossKernels<double>* make_loss_kernels_float64() { return make_loss_kernel
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 const LossKernels<double>* loss_kernels_float64() {

@@ -380,7 +380,7 @@ template void fill_normalization_kernels(NormalizationKernels<double>*);
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

@@ -280,7 +280,7 @@ template void fill_optimizer_kernels(OptimizerKernels<double>*);
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

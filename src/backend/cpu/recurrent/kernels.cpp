@@ -207,7 +207,7 @@ template void fill_recurrent_kernels(RecurrentKernels<double>*);
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

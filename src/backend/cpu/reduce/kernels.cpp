@@ -204,7 +204,7 @@ template void fill_kernels(ReduceKernels<std::uint8_t>*);
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
 namespace extensor::cpu {
 

@@ -2,7 +2,7 @@
 // library. Include it inside #if HWY_ONCE, where HWY_TARGETS is known.
 #pragma once
 
-#include "backend/cpu/simd/dispatch.h"
+#include "core/simd/target.h"
 #include "hwy/highway.h"
 
 // The scalar target is there unless the compiler may assume more than it.
@@ -45,7 +45,9 @@
 #endif
 
 // The best of `function`'s versions on this machine, as a function pointer.
-#define EXTENSOR_DISPATCH(function)                                         \
-  (simd_target() == SimdTarget::avx512 ? EXTENSOR_AVX512_FUNCTION(function) \
-   : simd_target() == SimdTarget::avx2 ? EXTENSOR_AVX2_FUNCTION(function)   \
-                                       : &EXTENSOR_LOWEST_NAMESPACE::function)
+#define EXTENSOR_DISPATCH(function)                                            \
+  (::extensor::detail::simd_target() == ::extensor::detail::SimdTarget::avx512 \
+       ? EXTENSOR_AVX512_FUNCTION(function)                                    \
+   : ::extensor::detail::simd_target() == ::extensor::detail::SimdTarget::avx2 \
+       ? EXTENSOR_AVX2_FUNCTION(function)                                      \
+       : &EXTENSOR_LOWEST_NAMESPACE::function)

@@ -1,12 +1,12 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/pixels.cpp"
+#define HWY_TARGET_INCLUDE "data/pixels.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
-#include "backend/cpu/pixels.h"
+#include "data/pixels.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace extensor::cpu::HWY_NAMESPACE {
+namespace extensor::data::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -54,13 +54,13 @@ void normalize(float* pixels, std::size_t count, float less, float by) {
 
 void fill_pixel_kernels(PixelKernels* kernels) { *kernels = {&parts, &normalize}; }
 
-}  // namespace extensor::cpu::HWY_NAMESPACE
+}  // namespace extensor::data::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/simd/dispatch_table.h"
+#include "core/simd/dispatch.h"
 
-namespace extensor::cpu {
+namespace extensor::data {
 
 const PixelKernels& pixel_kernels() {
   static const PixelKernels kernels = [] {
@@ -71,5 +71,5 @@ const PixelKernels& pixel_kernels() {
   return kernels;
 }
 
-}  // namespace extensor::cpu
+}  // namespace extensor::data
 #endif

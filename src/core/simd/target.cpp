@@ -1,4 +1,4 @@
-#include "backend/cpu/simd/dispatch.h"
+#include "core/simd/target.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #endif
 
-namespace extensor::cpu {
+namespace extensor::detail {
 
 namespace {
 
@@ -56,4 +56,4 @@ const char* name(SimdTarget target) {
   return names[static_cast<int>(target)];
 }
 
-}  // namespace extensor::cpu
+}  // namespace extensor::detail

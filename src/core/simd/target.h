@@ -1,7 +1,7 @@
 // Which SIMD instruction set the kernels run on, decided once at first use.
 #pragma once
 
-namespace extensor::cpu {
+namespace extensor::detail {
 
 enum class SimdTarget { scalar, avx2, avx512 };
 
@@ -12,4 +12,4 @@ SimdTarget simd_target();
 // "scalar", "avx2", "avx512"
 const char* name(SimdTarget target);
 
-}  // namespace extensor::cpu
+}  // namespace extensor::detail

@@ -1,10 +1,10 @@
-// Pictures on their way into a batch, on the thread that asks.
+// Conversions of image pixels on their way into a batch. They run on the calling thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace extensor::cpu {
+namespace extensor::data {
 
 struct PixelKernels {
   // Every byte divided by 255.
@@ -15,4 +15,4 @@ struct PixelKernels {
 
 const PixelKernels& pixel_kernels();
 
-}  // namespace extensor::cpu
+}  // namespace extensor::data

@@ -1,5 +1,5 @@
-// The data members of an aggregate and their names, found without macros: modules are plain structs
-// because of this.
+// The data members of an aggregate and their names, found without macros: modules, options and the
+// attributes of ops are plain structs because of this.
 //
 // A module is reflected when it has public members, no constructors, no virtual functions and no
 // base but nn::Module<…>; other structs when they have no base at all. C++20 has no reflection, so
@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace extensor::nn::detail {
+namespace extensor::reflect {
 
 // Converts to any type but T's bases: an initializer of any member of T, and of nothing else. Like
 // the two below, it is never called; it has a body since Clang wants one of what it instantiates.
@@ -335,4 +335,4 @@ constexpr std::string_view type_name() {
   return scope == std::string_view::npos ? text : text.substr(scope + 2);
 }
 
-}  // namespace extensor::nn::detail
+}  // namespace extensor::reflect

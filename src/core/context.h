@@ -1,0 +1,67 @@
+// The modes of the calling thread that ops consult besides their arguments. They form one struct,
+// so that code which runs a function later or elsewhere (recomputation, the walk back) can take and
+// restore all of them at once.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "extensor/dtype.h"
+
+namespace extensor {
+class Tensor;
+}
+
+namespace extensor::detail {
+
+class Node;
+
+// Called with every recorded result, where there is one: AnomalyMode's.
+using ResultCheck = void (*)(const Node& node, const Tensor& result);
+
+struct Context {
+  bool recording = true;               // GradMode, NoGrad
+  std::optional<DType> autocast = {};  // Autocast: the half dtype of products
+  // GradientEps: the floor that recorded functions give to their backward. A function recorded
+  // under an eps of 0 keeps that: so the parts of a gradient, recorded for the next order, have no
+  // floor besides the one of the gradient itself.
+  double gradient_eps = 1e-10;
+  ResultCheck result_check = nullptr;  // AnomalyMode
+};
+
+// Every op reads it: the access is inline and takes one instruction.
+extern constinit thread_local Context context __attribute__((tls_model("initial-exec")));
+
+// Sets one mode until the end of a scope.
+template <auto mode>
+class [[nodiscard]] ModeScope {
+  using Value = std::remove_reference_t<decltype(std::declval<Context&>().*mode)>;
+
+ public:
+  explicit ModeScope(Value value) : before_(std::exchange(context.*mode, value)) {}
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+  ~ModeScope() { context.*mode = before_; }
+
+ private:
+  Value before_;
+};
+using RecordingScope = ModeScope<&Context::recording>;
+using AutocastScope = ModeScope<&Context::autocast>;
+using EpsScope = ModeScope<&Context::gradient_eps>;
+
+// Sets all modes until the end of a scope.
+class [[nodiscard]] ContextScope {
+ public:
+  explicit ContextScope(const Context& modes) : before_(std::exchange(context, modes)) {}
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  ~ContextScope() { context = before_; }
+
+ private:
+  Context before_;
+};
+
+inline bool recording_enabled() { return context.recording; }
+
+}  // namespace extensor::detail

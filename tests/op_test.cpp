@@ -1,0 +1,118 @@
+// Ops as values: what the registry lists, how calls are printed, compared and run again, and what
+// dispatch refuses.
+#include "ops/op.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "extensor/extensor.h"
+#include "op_database/op_database.h"
+#include "ops/registry.h"
+#include "support/compare.h"
+
+namespace extensor {
+namespace {
+
+using ops::find_op;
+using ops::Op;
+using ops::OpNode;
+using ops::registered_ops;
+
+const OpNode& node_of(const Tensor& x) {
+  return dynamic_cast<const OpNode&>(*detail::node_of(x.impl()));
+}
+
+TEST(OpRegistry, NamesAreUniqueAndInputsAreNamed) {
+  std::set<std::string> names;
+  for (const Op* op : registered_ops()) {
+    EXPECT_TRUE(names.insert(op->name).second) << op->name << " is listed twice";
+    EXPECT_NE(op->inputs[0], nullptr) << op->name;
+    for (std::size_t k = 0; k < op->input_count; ++k) {
+      ASSERT_NE(op->inputs[k], nullptr) << op->name << ", input " << k;
+      EXPECT_STRNE(op->inputs[k], "") << op->name << ", input " << k;
+    }
+  }
+  EXPECT_GT(names.size(), 5U);
+}
+
+// Every op that an op of the database runs is listed, and every listed op is run by one.
+TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
+  static std::set<const Op*> seen;
+  seen.clear();
+  const auto hook = ops::set_capture_hook(
+      [](const Op& op, const void*, ops::Inputs, std::span<const Tensor>) { seen.insert(&op); });
+  for (const op_database::Op& op : op_database::ops()) {
+    for (const op_database::Sample& sample : op.samples()) {
+      op_database::Tensors inputs = sample.inputs;
+      for (std::size_t k = 0; k < inputs.size(); ++k) {
+        if (!sample.backward || !op_database::is_differentiable(sample, k)) continue;
+        inputs[k] = inputs[k].detach().requires_grad_();
+      }
+      op_database::Tensors outputs = sample.forward(inputs);
+      if (!sample.backward) continue;
+      op_database::Tensors grads;
+      for (const Tensor& y : outputs) {
+        grads.push_back(is_floating_point(y.dtype()) ? ones_like(y) : Tensor());
+      }
+      if (sample.saves_results) inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+      sample.backward(grads, inputs);
+    }
+  }
+  ops::set_capture_hook(hook);
+  const std::set<const Op*> listed(registered_ops().begin(), registered_ops().end());
+  for (const Op* op : seen) EXPECT_TRUE(listed.contains(op)) << op->name << " is not listed";
+  for (const Op* op : listed) EXPECT_TRUE(seen.contains(op)) << op->name << " is run by no sample";
+}
+
+TEST(RecordedCall, IsPrintedWithItsAttributes) {
+  const Tensor x = ones({2, 3}).requires_grad_();
+  EXPECT_EQ(node_of(softmax(x, 1)).describe(), "softmax(axis=1)");
+  EXPECT_EQ(node_of(logsumexp(x, {0, 1}, true)).describe(),
+            "logsumexp(axes=[0, 1], keepdims=true)");
+  EXPECT_EQ(node_of(logsumexp(x)).describe(), "logsumexp(axes=all, keepdims=false)");
+}
+
+TEST(RecordedCall, ComparesOpAndAttributes) {
+  const Tensor x = ones({2, 3}).requires_grad_(), other = zeros({2, 3}).requires_grad_();
+  const Tensor a = softmax(x, 1), b = softmax(other, 1), c = softmax(x, 0), d = log_softmax(x, 1);
+  EXPECT_TRUE(ops::same_call(node_of(a), node_of(b)));
+  EXPECT_FALSE(ops::same_call(node_of(a), node_of(c)));
+  EXPECT_FALSE(ops::same_call(node_of(a), node_of(d)));
+  const Tensor e = logsumexp(x, {0}), f = logsumexp(x, {0}), g = logsumexp(x);
+  EXPECT_TRUE(ops::same_call(node_of(e), node_of(f)));
+  EXPECT_FALSE(ops::same_call(node_of(e), node_of(g)));
+}
+
+TEST(RecordedCall, RunsAgainOnOtherInputs) {
+  const Tensor x = arange(6, float64).reshape({2, 3}).requires_grad_();
+  const Tensor y = softmax(x, 0);
+  const Tensor other = randn({3, 2});
+  const Tensor* list[] = {&other};
+  const ops::Results again = ops::replay(node_of(y), ops::Inputs(list, 1));
+  EXPECT_TRUE(allclose(again[0], softmax(other, 0), 0, 0));
+}
+
+TEST(Dispatch, SavesOnlyWhatAnAskedGradientReads) {
+  // linear's gradient of x reads the weight alone, so x may change.
+  Tensor x = randn({4, 3}).requires_grad_();
+  const Tensor weight = randn({2, 3});
+  Tensor input = x * 1;
+  const Tensor y = linear(input, weight);
+  {
+    const NoGrad off;
+    input.fill(0);
+  }
+  sum(y).backward();
+  EXPECT_TRUE(allclose(x.grad(), matmul(ones({4, 2}), weight)));
+}
+
+TEST(Dispatch, RefusesUndefinedInputs) {
+  EXPECT_THROW(softmax(Tensor()), ValueError);
+  EXPECT_THROW(linear(ones({2, 3}), Tensor()), ValueError);
+  EXPECT_NO_THROW(linear(ones({2, 3}), ones({4, 3})));  // the bias is optional
+}
+
+}  // namespace
+}  // namespace extensor
