@@ -35,17 +35,13 @@ std::vector<Sample> cumulative_sum_samples() {
   std::vector<Sample> samples;
   for (const auto& [shape, axis] : scan_cases()) {
     const std::int64_t along = axis;
-    const auto forward = [along](const Tensors& in) {
-      return Tensors{cumulative_sum(in[0], along)};
-    };
     samples.push_back({to_string(shape) + ", axis " + std::to_string(along),
                        {sample_uniform(shape, -2, 2, 1)},
-                       forward,
+                       [along](const Tensors& in) { return Tensors{cumulative_sum(in[0], along)}; },
                        [along](const Tensors& in) { return running(in[0], along, false); },
                        [along](const Tensors& g, const Tensors&) {
                          return Tensors{cumulative_sum_backward(g[0], along)};
-                       },
-                       linear_double_backward(forward)});
+                       }});
   }
   return samples;
 }
@@ -60,10 +56,6 @@ std::vector<Sample> cumulative_prod_samples() {
          [along](const Tensors& in) { return running(in[0], along, true); },
          [along](const Tensors& g, const Tensors& in) {
            return Tensors{cumulative_prod_backward(g[0], in[0], along)};
-         },
-         [along](const Tensors& gg, const Tensors& g, const Tensors& in) {
-           const auto [grad_g, grad_x] = cumulative_prod_double_backward(gg[0], g[0], in[0], along);
-           return Tensors{grad_g, grad_x};
          }});
     samples.back().integer_of = [](std::size_t, double x) {
       return x == 0 ? 0 : x < 0.8 ? -1 : x < 1.2 ? 1 : 2;
@@ -168,11 +160,6 @@ std::vector<Sample> norm_samples() {
                        },
                        [entry](const Tensors& g, const Tensors& in) {
                          return Tensors{norm_backward(g[0], in[0], entry.p, entry.axes)};
-                       },
-                       [entry](const Tensors& gg, const Tensors& g, const Tensors& in) {
-                         const auto [grad_g, grad_x] =
-                             norm_double_backward(gg[0], g[0], in[0], entry.p, entry.axes);
-                         return Tensors{grad_g, grad_x};
                        }});
   }
   return samples;
@@ -203,7 +190,6 @@ std::vector<Sample> count_nonzero_samples() {
                                                          0);
                                         }).to_tensor(DType::int64)};
                        },
-                       nullptr,
                        nullptr});
   }
   return samples;

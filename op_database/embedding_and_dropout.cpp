@@ -27,10 +27,6 @@ Sample embedding_sample(std::string label, const Tensor& weight, const Tensor& i
   sample.backward = [](const Tensors& g, const Tensors& in) {
     return Tensors{embedding_backward(g[0], in[1], in[0].size(0)), Tensor()};
   };
-  // Linear in the gradient, and the table does not matter to it.
-  sample.double_backward = [](const Tensors& gg, const Tensors&, const Tensors& in) {
-    return Tensors{embedding(gg[0], in[1]), zeros_like(in[0]), Tensor()};
-  };
   return sample;
 }
 
@@ -71,10 +67,6 @@ Sample dropout_sample(std::string label, const Shape& shape, double p, bool trai
   };
   sample.backward = [=](const Tensors& g, const Tensors& in) {
     return Tensors{dropout_backward(g[0], run(in[0]).mask)};
-  };
-  // Linear: the mask is applied once more.
-  sample.double_backward = [=](const Tensors& gg, const Tensors&, const Tensors& in) {
-    return Tensors{dropout_backward(gg[0], run(in[0]).mask), zeros_like(in[0])};
   };
   return sample;
 }

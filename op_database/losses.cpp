@@ -35,7 +35,6 @@ Tensor reduced(const Numbers& values, const Shape& shape, Reduction reduction, d
 constexpr Reduction every_reduction[] = {Reduction::mean, Reduction::sum, Reduction::none};
 
 // ---- element by element
-// ----------------------------------------------------------------------------
 
 // One loss with its parameters bound.
 struct Elementwise {
@@ -46,9 +45,6 @@ struct Elementwise {
       backward;
   std::function<double(double x, double y)> value;
   std::function<Tensor(const Shape&, std::uint64_t seed)> draw_x, draw_y;
-  std::function<LossSecondGradients(const Tensor& a, const Tensor& b, const Tensor& g,
-                                    const Tensor& x, const Tensor& y, Reduction)>
-      double_backward = {};
   // Inputs that are probabilities: 0 or 1 in an integer dtype.
   bool x_is_probability = false, y_is_probability = false;
 };
@@ -75,13 +71,6 @@ Sample elementwise_sample(const Elementwise& loss, const Shape& shape, Reduction
     const auto [grad_x, grad_y] = loss.backward(g[0], in[0], in[1], reduction);
     return Tensors{grad_x, grad_y};
   };
-  if (loss.double_backward) {
-    sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const LossSecondGradients second =
-          loss.double_backward(gg[0], gg[1], g[0], in[0], in[1], reduction);
-      return Tensors{second.grad_output, second.input, second.target};
-    };
-  }
   return sample;
 }
 
@@ -134,8 +123,6 @@ std::vector<Sample> binary_cross_entropy_samples() {
       },
       between(0.08, 0.92),
       between(0.02, 0.98),
-      [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-         Reduction r) { return binary_cross_entropy_double_backward(a, b, g, x, y, r); },
       true,
       true};
   std::vector<Sample> samples = elementwise_samples({loss});
@@ -144,7 +131,6 @@ std::vector<Sample> binary_cross_entropy_samples() {
   ends.label = "p at 0 and 1";
   ends.inputs = {from_data(Numbers{0, 1, 0, 1}), from_data(Numbers{1, 1, 0, 0})};
   ends.backward = nullptr;
-  ends.double_backward = nullptr;
   samples.push_back(ends);
   return samples;
 }
@@ -163,10 +149,6 @@ std::vector<Sample> with_logits_samples() {
                    },
                    between(-6, 6),
                    between(0.02, 0.98),
-                   [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x,
-                      const Tensor& y, Reduction r) {
-                     return binary_cross_entropy_with_logits_double_backward(a, b, g, x, y, r);
-                   },
                    false,
                    true};
   Elementwise hard = loss;
@@ -184,9 +166,7 @@ std::vector<Sample> mean_squared_error_samples() {
         [](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
           return mean_squared_error_backward(g, x, y, r);
         },
-        [](double x, double y) { return (x - y) * (x - y); }, between(-3, 3), between(-3, 3),
-        [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-           Reduction r) { return mean_squared_error_double_backward(a, b, g, x, y, r); }}});
+        [](double x, double y) { return (x - y) * (x - y); }, between(-3, 3), between(-3, 3)}});
 }
 
 std::vector<Sample> l1_samples() {
@@ -195,29 +175,25 @@ std::vector<Sample> l1_samples() {
         [](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
           return l1_loss_backward(g, x, y, r);
         },
-        [](double x, double y) { return std::fabs(x - y); }, on_a_grid(0), on_a_grid(0.1),
-        [](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-           Reduction r) { return l1_loss_double_backward(a, b, g, x, y, r); }}});
+        [](double x, double y) { return std::fabs(x - y); }, on_a_grid(0), on_a_grid(0.1)}});
 }
 
 std::vector<Sample> smooth_l1_samples() {
   std::vector<Elementwise> losses;
   for (double beta : {1.0, 0.4, 0.0}) {
-    losses.push_back(
-        {"beta " + std::to_string(beta),
-         [=](const Tensor& x, const Tensor& y, Reduction r) {
-           return smooth_l1_loss(x, y, r, beta);
-         },
-         [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
-           return smooth_l1_loss_backward(g, x, y, r, beta);
-         },
-         [=](double x, double y) {
-           const double distance = std::fabs(x - y);
-           return distance < beta ? distance * distance / (2 * beta) : distance - beta / 2;
-         },
-         on_a_grid(0), on_a_grid(0.1),
-         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-             Reduction r) { return smooth_l1_loss_double_backward(a, b, g, x, y, r, beta); }});
+    losses.push_back({"beta " + std::to_string(beta),
+                      [=](const Tensor& x, const Tensor& y, Reduction r) {
+                        return smooth_l1_loss(x, y, r, beta);
+                      },
+                      [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+                        return smooth_l1_loss_backward(g, x, y, r, beta);
+                      },
+                      [=](double x, double y) {
+                        const double distance = std::fabs(x - y);
+                        return distance < beta ? distance * distance / (2 * beta)
+                                               : distance - beta / 2;
+                      },
+                      on_a_grid(0), on_a_grid(0.1)});
   }
   return elementwise_samples(losses);
 }
@@ -235,9 +211,7 @@ std::vector<Sample> huber_samples() {
            const double distance = std::fabs(x - y);
            return distance < delta ? distance * distance / 2 : delta * (distance - delta / 2);
          },
-         on_a_grid(0), on_a_grid(0.1),
-         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-             Reduction r) { return huber_loss_double_backward(a, b, g, x, y, r, delta); }});
+         on_a_grid(0), on_a_grid(0.1)});
   }
   return elementwise_samples(losses);
 }
@@ -252,9 +226,7 @@ std::vector<Sample> hinge_samples() {
            return hinge_loss_backward(g, x, y, r, margin);
          },
          [=](double x, double y) { return std::max(0.0, margin - x * y); }, on_a_grid(0.1),
-         minus_or_plus_one(),
-         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-             Reduction r) { return hinge_loss_double_backward(a, b, g, x, y, r, margin); }});
+         minus_or_plus_one()});
   }
   return elementwise_samples(losses);
 }
@@ -262,29 +234,25 @@ std::vector<Sample> hinge_samples() {
 std::vector<Sample> kl_divergence_samples() {
   std::vector<Elementwise> losses;
   for (bool logarithms : {false, true}) {
-    losses.push_back(
-        {logarithms ? "log_target" : "",
-         [=](const Tensor& x, const Tensor& y, Reduction r) {
-           return kl_divergence(x, y, r, logarithms);
-         },
-         [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
-           return kl_divergence_backward(g, x, y, r, logarithms);
-         },
-         [=](double x, double y) {
-           if (logarithms) return std::exp(y) * (y - x);
-           return y == 0 ? 0 : y * (std::log(y) - x);
-         },
-         between(-4, -0.1), logarithms ? between(-3, -0.1) : between(0.1, 0.9),
-         [=](const Tensor& a, const Tensor& b, const Tensor& g, const Tensor& x, const Tensor& y,
-             Reduction r) { return kl_divergence_double_backward(a, b, g, x, y, r, logarithms); },
-         false, !logarithms});
+    losses.push_back({logarithms ? "log_target" : "",
+                      [=](const Tensor& x, const Tensor& y, Reduction r) {
+                        return kl_divergence(x, y, r, logarithms);
+                      },
+                      [=](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+                        return kl_divergence_backward(g, x, y, r, logarithms);
+                      },
+                      [=](double x, double y) {
+                        if (logarithms) return std::exp(y) * (y - x);
+                        return y == 0 ? 0 : y * (std::log(y) - x);
+                      },
+                      between(-4, -0.1), logarithms ? between(-3, -0.1) : between(0.1, 0.9), false,
+                      !logarithms});
   }
   std::vector<Sample> samples = elementwise_samples(losses);
   Sample zero = elementwise_sample(losses[0], {3}, Reduction::none);
   zero.label = "targets of 0";
   zero.inputs[1] = from_data(Numbers{0, 0.25, 0});
   zero.backward = nullptr;
-  zero.double_backward = nullptr;
   samples.push_back(zero);
   return samples;
 }
@@ -306,18 +274,12 @@ std::vector<Sample> focal_samples() {
            return -weight * std::pow(y * q + (1 - y) * p, c) *
                   (y * std::log(p) + (1 - y) * std::log(q));
          },
-         between(-4, 4), between(0.05, 0.95),
-         [=, a2 = alpha, c2 = gamma](const Tensor& a, const Tensor& b, const Tensor& g,
-                                     const Tensor& x, const Tensor& y, Reduction r) {
-           return focal_loss_double_backward(a, b, g, x, y, r, a2, c2);
-         },
-         false, true});
+         between(-4, 4), between(0.05, 0.95), false, true});
   }
   return elementwise_samples(losses);
 }
 
 // ---- classes
-// ---------------------------------------------------------------------------------------
 
 struct ClassCase {
   Shape shape;
@@ -414,13 +376,6 @@ Tensors class_gradients(const Tensors& in, const Tensor& of_x, const Tensor& of_
   return gradients;
 }
 
-// Of a double backward: the gradient of grad_output goes first.
-Tensors with_output(const Tensors& in, const LossSecondGradients& second) {
-  Tensors gradients = class_gradients(in, second.input, second.target);
-  gradients.insert(gradients.begin(), second.grad_output);
-  return gradients;
-}
-
 Sample class_sample(const ClassCase& c) {
   Sample sample;
   sample.label = class_label(c);
@@ -451,11 +406,6 @@ Sample cross_entropy_sample(const ClassCase& c) {
     const auto [of_x, of_target] = cross_entropy_backward(
         g[0], in[0], in[1], weight_of(in), c.reduction, default_ignore_index, c.label_smoothing);
     return class_gradients(in, of_x, of_target);
-  };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    return with_output(
-        in, cross_entropy_double_backward(gg[0], gg[1], g[0], in[0], in[1], weight_of(in),
-                                          c.reduction, default_ignore_index, c.label_smoothing));
   };
   return sample;
 }
@@ -505,11 +455,6 @@ Sample nll_sample(const ClassCase& c) {
     return class_gradients(in, nll_loss_backward(g[0], in[0], in[1], weight_of(in), c.reduction),
                            Tensor());
   };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const auto [of_output, of_x] =
-        nll_loss_double_backward(gg[0], g[0], in[0], in[1], weight_of(in), c.reduction);
-    return with_output(in, {of_output, of_x, Tensor()});
-  };
   return sample;
 }
 
@@ -526,7 +471,6 @@ std::vector<Sample> nll_samples() {
 }
 
 // ---- distances
-// -------------------------------------------------------------------------------------
 
 struct TripletCase {
   Shape shape;
@@ -569,12 +513,6 @@ Sample triplet_sample(const TripletCase& c) {
     const TripletGradients gradients = triplet_margin_loss_backward(
         g[0], in[0], in[1], in[2], c.margin, c.p, c.eps, c.swap, c.reduction);
     return Tensors{gradients.anchor, gradients.positive, gradients.negative};
-  };
-  sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const TripletSecondGradients second =
-        triplet_margin_loss_double_backward({gg[0], gg[1], gg[2]}, g[0], in[0], in[1], in[2],
-                                            c.margin, c.p, c.eps, c.swap, c.reduction);
-    return Tensors{second.grad_output, second.anchor, second.positive, second.negative};
   };
   return sample;
 }

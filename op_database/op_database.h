@@ -36,7 +36,7 @@ struct Sample {
   // second gradients are those of the recorded backward.
   std::function<Tensors(const Tensors& grad_gradients, const Tensors& grad_outputs,
                         const Tensors& inputs)>
-      double_backward;
+      double_backward = nullptr;
   bool saves_results = false;
   bool rows_must_differ = false;  // equal rows, as in a broadcast layout, have no gradient
   // Floating inputs that have no gradient: class weights, running statistics.

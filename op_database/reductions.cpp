@@ -50,21 +50,8 @@ using Group = std::function<double(const Doubles&)>;
 using Draw = std::function<Tensor(const Shape&)>;
 using ReduceBackward = std::function<Tensor(const Tensor& g, const Tensor& x, const Axes& axes)>;
 
-using ReduceDoubleBackward = std::pair<Tensor, Tensor> (*)(const Tensor& gg, const Tensor& g,
-                                                           const Tensor& x, const Axes& axes);
-
-// Of a double backward with the axes bound, as a sample wants it.
-template <class DoubleBackward>
-auto second_gradients(const DoubleBackward& double_backward) {
-  return [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-    const auto [grad_output, grad_x] = double_backward(gg[0], g[0], in[0]);
-    return Tensors{grad_output, grad_x};
-  };
-}
-
 std::vector<Sample> reduce_samples(const std::vector<Case>& cases, const Draw& draw, Reduce reduce,
-                                   const Group& group, const ReduceBackward& backward = nullptr,
-                                   ReduceDoubleBackward double_backward = nullptr) {
+                                   const Group& group, const ReduceBackward& backward = nullptr) {
   std::vector<Sample> samples;
   for (const Case& c : cases) {
     const auto gradients = [c, backward](const Tensor& g, const Tensors& in) {
@@ -75,29 +62,11 @@ std::vector<Sample> reduce_samples(const std::vector<Case>& cases, const Draw& d
         [c, reduce](const Tensors& in) { return reduce(in[0], c.axes, c.keepdims); },
         [c, group](const Tensors& in) { return reduce_groups(in[0], c.axes, c.keepdims, group); },
         backward ? Gradients(gradients) : nullptr));
-    if (double_backward == nullptr) continue;
-    samples.back().double_backward =
-        second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
-          return double_backward(gg, g, x, c.axes);
-        });
   }
   return samples;
 }
 
-// Sum and mean are linear: their second derivative is the forward of grad_grad_x.
-std::vector<Sample> linear_samples(const std::vector<Case>& cases, Reduce reduce,
-                                   const Group& group, const ReduceBackward& backward) {
-  auto samples = reduce_samples(
-      cases, [](const Shape& shape) { return sample_uniform(shape, -2, 2, 1); }, reduce, group,
-      backward);
-  for (Sample& sample : samples) {
-    sample.double_backward = [forward = sample.forward](const Tensors& gg, const Tensors&,
-                                                        const Tensors& in) {
-      return Tensors{forward(gg)[0], zeros_like(in[0])};
-    };
-  }
-  return samples;
-}
+Tensor between_minus_2_and_2(const Shape& shape) { return sample_uniform(shape, -2, 2, 1); }
 
 double total(const Doubles& group) {
   double sum = 0;
@@ -129,7 +98,7 @@ double logarithm_of_sum(const Doubles& group) {
 std::vector<Sample> prod_samples() {
   auto samples = reduce_samples(
       all_cases(), [](const Shape& shape) { return sample_uniform(shape, 0.5, 1.5, 1); }, prod,
-      product, prod_backward, prod_double_backward);
+      product, prod_backward);
   for (int zero_count : {1, 2, 3}) {
     Tensor x = sample_uniform({3, 4}, -1.5, -0.5, 2);
     for (int i = 0; i < zero_count; ++i) x[{1, i}].fill(0);
@@ -138,10 +107,6 @@ std::vector<Sample> prod_samples() {
         [](const Tensors& in) { return prod(in[0], 1); },
         [](const Tensors& in) { return reduce_groups(in[0], 1, false, product); },
         [](const Tensor& g, const Tensors& in) { return Tensors{prod_backward(g, in[0], 1)}; }));
-    samples.back().double_backward =
-        second_gradients([](const Tensor& gg, const Tensor& g, const Tensor& x) {
-          return prod_double_backward(gg, g, x, 1);
-        });
   }
   // So small that no product of theirs leaves the integers that a double counts exactly.
   for (Sample& sample : samples) {
@@ -163,7 +128,7 @@ std::vector<Sample> var_samples() {
   std::vector<Sample> samples;
   for (const Case& c : spread_cases()) {
     for (double correction : {0.0, 1.0, 0.5}) {
-      Sample sample = sample_of(
+      samples.push_back(sample_of(
           label_of(c) + ", correction " + std::to_string(correction),
           {sample_uniform(c.shape, -2, 2, 1)},
           [=](const Tensors& in) { return var(in[0], c.axes, correction, c.keepdims); },
@@ -173,12 +138,7 @@ std::vector<Sample> var_samples() {
           },
           [=](const Tensor& g, const Tensors& in) {
             return Tensors{var_backward(g, in[0], c.axes, correction)};
-          });
-      sample.double_backward =
-          second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
-            return var_double_backward(gg, g, x, c.axes, correction);
-          });
-      samples.push_back(std::move(sample));
+          }));
     }
   }
   return samples;
@@ -200,10 +160,6 @@ std::vector<Sample> std_samples() {
           [=](const Tensor& g, const Tensors& in) {
             return Tensors{std_backward(g, in[0], c.axes, correction)};
           }));
-      samples.back().double_backward =
-          second_gradients([=](const Tensor& gg, const Tensor& g, const Tensor& x) {
-            return std_double_backward(gg, g, x, c.axes, correction);
-          });
     }
   }
   return samples;
@@ -276,7 +232,7 @@ void add_reductions(std::vector<Op>& ops) {
                  {"sum_backward"},
                  DTypes::as_64_bits,
                  [] {
-                   return linear_samples(all_cases(), sum, total,
+                   return reduce_samples(all_cases(), between_minus_2_and_2, sum, total,
                                          [](const Tensor& g, const Tensor& x, const Axes& axes) {
                                            return sum_backward(g, x.shape(), axes);
                                          });
@@ -289,8 +245,8 @@ void add_reductions(std::vector<Op>& ops) {
        {"mean_backward"},
        DTypes::as_float32,
        [] {
-         return linear_samples(
-             usual_cases(), mean,
+         return reduce_samples(
+             usual_cases(), between_minus_2_and_2, mean,
              [](const Doubles& group) { return total(group) / static_cast<double>(group.size()); },
              [](const Tensor& g, const Tensor& x, const Axes& axes) {
                return mean_backward(g, x.shape(), axes);
@@ -306,7 +262,7 @@ void add_reductions(std::vector<Op>& ops) {
                    return reduce_samples(
                        usual_cases(), distinct, max_reduce,
                        [](const Doubles& group) { return *std::ranges::max_element(group); },
-                       max_reduce_backward, max_reduce_double_backward);
+                       max_reduce_backward);
                  }});
   ops.push_back({"min_reduce",
                  family,
@@ -318,7 +274,7 @@ void add_reductions(std::vector<Op>& ops) {
                    return reduce_samples(
                        usual_cases(), distinct, min_reduce,
                        [](const Doubles& group) { return *std::ranges::min_element(group); },
-                       min_reduce_backward, min_reduce_double_backward);
+                       min_reduce_backward);
                  }});
   ops.push_back({"prod",
                  family,

@@ -80,10 +80,6 @@ std::vector<Sample> sort_samples() {
          [entry](const Tensors& g, const Tensors& in) {
            const Tensor order = argsort(in[0], entry.axis, entry.descending);
            return Tensors{sort_backward(g[0], order, entry.axis)};
-         },
-         [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
-           const Tensor order = argsort(in[0], entry.axis, entry.descending);
-           return Tensors{gather(gg[0], entry.axis, order), Tensor()};
          }});
   }
   return samples;
@@ -102,7 +98,6 @@ std::vector<Sample> argsort_samples() {
                              ordered(in[0], entry.axis, in[0].size(entry.axis), entry.descending)
                                  .indices.to_tensor(DType::int64)};
                        },
-                       nullptr,
                        nullptr});
   }
   return samples;
@@ -126,10 +121,6 @@ std::vector<Sample> sort_with_indices_samples() {
          [entry](const Tensors& g, const Tensors& in) {
            const Tensor order = argsort(in[0], entry.axis, entry.descending);
            return Tensors{sort_backward(g[0], order, entry.axis)};
-         },
-         [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
-           const Tensor order = argsort(in[0], entry.axis, entry.descending);
-           return Tensors{gather(gg[0], entry.axis, order), Tensor(), Tensor()};
          }});
   }
   return samples;
@@ -160,10 +151,6 @@ std::vector<Sample> topk_samples() {
          [entry](const Tensors& g, const Tensors& in) {
            const Tensor indices = topk(in[0], entry.k, entry.axis, entry.largest).indices;
            return Tensors{topk_backward(g[0], in[0].shape(), indices, entry.axis)};
-         },
-         [entry](const Tensors& gg, const Tensors&, const Tensors& in) {
-           const Tensor indices = topk(in[0], entry.k, entry.axis, entry.largest).indices;
-           return Tensors{gather(gg[0], entry.axis, indices), Tensor()};
          }});
     samples.push_back(
         {label + ", indices",
@@ -175,7 +162,6 @@ std::vector<Sample> topk_samples() {
            return Tensors{
                ordered(in[0], entry.axis, entry.k, entry.largest).indices.to_tensor(DType::int64)};
          },
-         nullptr,
          nullptr});
   }
   return samples;
@@ -216,7 +202,6 @@ std::vector<Sample> searchsorted_samples() {
                               return static_cast<double>(count);
                             }).to_tensor(DType::int64)};
            },
-           nullptr,
            nullptr});
       // From −4 up: the magnitudes of negative numbers would be in the wrong order.
       samples.back().integer_of = [](std::size_t, double x) { return x + 4; };
@@ -264,7 +249,6 @@ std::vector<Sample> unique_samples(bool all) {
                                         from_data(runs.inverse, in[0].shape()),
                                         from_data(runs.counts)};
                        },
-                       nullptr,
                        nullptr});
   }
   return samples;

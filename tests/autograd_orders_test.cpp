@@ -79,6 +79,49 @@ TEST(AutogradOrders, ProductsWithZeros) {
       "cumulative_prod", [](const Tensor& x) { return cumulative_prod(x, 1); }, x, 4);
 }
 
+// Input and target move together, so that mixed derivatives count too.
+TEST(AutogradOrders, Losses) {
+  using Loss = std::function<Tensor(const Tensor& x, const Tensor& y)>;
+  const auto expect_loss = [](const char* name, const Loss& loss) {
+    expect_derivatives(
+        name, [&](const Tensor& x) { return loss(x.slice(0, 0, 3), x.slice(0, 3)) * sum(x); },
+        tensor({0.3, 0.62, 0.85, 0.45, 0.2, 0.7}, float64), 3);
+  };
+  using enum Reduction;
+  expect_loss("binary_cross_entropy",
+              [](const Tensor& x, const Tensor& y) { return binary_cross_entropy(x, y); });
+  expect_loss("binary_cross_entropy_with_logits", [](const Tensor& x, const Tensor& y) {
+    return binary_cross_entropy_with_logits(x, y, sum);
+  });
+  expect_loss("mean_squared_error",
+              [](const Tensor& x, const Tensor& y) { return mean_squared_error(x, y, none); });
+  expect_loss("l1_loss", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); });
+  for (double beta : {0.0, 0.3, 2.0}) {
+    expect_loss("smooth_l1_loss", [beta](const Tensor& x, const Tensor& y) {
+      return smooth_l1_loss(x, y, none, beta);
+    });
+  }
+  expect_loss("huber_loss",
+              [](const Tensor& x, const Tensor& y) { return huber_loss(x, y, sum, 0.3); });
+  expect_loss("hinge_loss", [](const Tensor& x, const Tensor& y) { return hinge_loss(x, y); });
+  for (bool log_target : {false, true}) {
+    expect_loss("kl_divergence", [log_target](const Tensor& x, const Tensor& y) {
+      return kl_divergence(x, y, mean, log_target);
+    });
+  }
+  for (double gamma : {0.0, 0.5, 2.0}) {
+    expect_loss("focal_loss", [gamma](const Tensor& x, const Tensor& y) {
+      return focal_loss(x, y, mean, 0.25, gamma);
+    });
+  }
+  expect_loss("triplet_margin_loss", [](const Tensor& x, const Tensor& y) {
+    return triplet_margin_loss(x, y, x * y, 1, 2, 1e-6, true);
+  });
+  expect_loss("cross_entropy", [](const Tensor& x, const Tensor& y) {
+    return cross_entropy(x, y, {}, mean, default_ignore_index, 0.1);
+  });
+}
+
 TEST(AutogradOrders, Glu) {
   expect_derivatives(
       "glu", [](const Tensor& x) { return glu(x); }, drawn({2, 4}), 4);

@@ -162,9 +162,6 @@ CHILD_TEST(BadInputLosses, BinaryCrossEntropyOutsideZeroToOne) {
         }
         expect_error<ValueError>([&] { binary_cross_entropy_backward(one, bad, good); },
                                  {"binary_cross_entropy_backward: p is ", text}, {bad, good});
-        expect_error<ValueError>(
-            [&] { binary_cross_entropy_double_backward(good, good, one, bad, good); },
-            {"binary_cross_entropy_double_backward: p is ", text}, {bad, good});
       }
     }
   }
@@ -193,14 +190,8 @@ CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {
        [&](const Tensor& g, Reduction r) {
          binary_cross_entropy_with_logits_backward(g, x, y, r);
        }},
-      {"binary_cross_entropy_with_logits_double_backward",
-       [&](const Tensor& g, Reduction r) {
-         binary_cross_entropy_with_logits_double_backward(x, y, g, x, y, r);
-       }},
       {"mean_squared_error_backward",
        [&](const Tensor& g, Reduction r) { mean_squared_error_backward(g, x, y, r); }},
-      {"mean_squared_error_double_backward",
-       [&](const Tensor& g, Reduction r) { mean_squared_error_double_backward(x, y, g, x, y, r); }},
       {"l1_loss_backward", [&](const Tensor& g, Reduction r) { l1_loss_backward(g, x, y, r); }},
       {"smooth_l1_loss_backward",
        [&](const Tensor& g, Reduction r) { smooth_l1_loss_backward(g, x, y, r); }},
@@ -235,10 +226,6 @@ CHILD_TEST(BadInputGradients, Item79LossGradientsOfTheWrongShape) {
        [&](const Tensor& g, Reduction r) { cross_entropy_backward(g, x, labels, {}, r); }},
       {"cross_entropy_backward",
        [&](const Tensor& g, Reduction r) { cross_entropy_backward(g, x, y, {}, r); }},
-      {"cross_entropy_double_backward",
-       [&](const Tensor& g, Reduction r) {
-         cross_entropy_double_backward(x, {}, g, x, labels, {}, r);
-       }},
       {"nll_loss_backward",
        [&](const Tensor& g, Reduction r) { nll_loss_backward(g, x, labels, {}, r); }},
       {"triplet_margin_loss_backward",

@@ -21,47 +21,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
-
 Integers integers(const Tensor& x) { return x.to(int64).to_vector<std::int64_t>(); }
 Tensor vector_of(const std::vector<double>& values, DType dtype = float64) {
   return from_data(values).to(dtype);
 }
 Tensor draw_indices(const Shape& shape, std::int64_t size, std::uint64_t seed) {
   return op_database::sample_integers(shape, -size, size, seed);
-}
-
-// The second derivatives of cumulative_prod and norm, as functions of g and x.
-TEST(Indexing, DoubleGradients) {
-  Tensor x = draw::uniform({4, 7}, 0.5, 1.5, 1);
-  const Tensor g = draw::uniform({4, 7}, -1, 1, 2);
-  x[{1, 2}].fill(0);
-  x[{2, 0}].fill(0);
-  x[{2, 5}].fill(0);
-  for (std::int64_t axis : {0, 1}) {
-    gradients::expect_gradient(
-        "cumulative_prod_double_backward",
-        [&](const gradients::Tensors& in) { return cumulative_prod_backward(in[0], in[1], axis); },
-        [&](const Tensor& v, const gradients::Tensors& in) {
-          const auto [grad_g, grad_x] = cumulative_prod_double_backward(v, in[0], in[1], axis);
-          return gradients::Tensors{grad_g, grad_x};
-        },
-        {g, x});
-  }
-  const Tensor vectors = op_database::sample_distinct({3, 5}, 3);
-  for (double p : {2.0, 3.0, 1.5, 0.5, -1.0, 1.0, infinity}) {
-    SCOPED_TRACE(p);
-    gradients::expect_gradient(
-        "norm_double_backward",
-        [&](const gradients::Tensors& in) { return norm_backward(in[0], in[1], p, 1); },
-        [&](const Tensor& v, const gradients::Tensors& in) {
-          const auto [grad_g, grad_x] = norm_double_backward(v, in[0], in[1], p, 1);
-          return gradients::Tensors{grad_g, grad_x};
-        },
-        {draw::uniform({3}, -1, 1, 4), add(vectors, 0.5)});
-  }
-  EXPECT_THROW(cumulative_prod_double_backward(ones({3}), ones({4}), ones({4})), ShapeError);
-  EXPECT_THROW(norm_double_backward(ones({3}), ones({}), ones({4})), ShapeError);
 }
 
 // ---- indices

@@ -124,10 +124,27 @@ TEST(Distances, GradientsAtTheirKinks) {
       (Numbers{0}));
 }
 
+// The gradients of grad_output, x and y that a and b, the gradients of what the backward gives,
+// have; an undefined a or b stands for 0.
+template <class Backward>
+std::vector<Tensor> second_gradients(const Backward& backward, const Tensor& a, const Tensor& b,
+                                     const Tensor& x, const Tensor& y) {
+  const std::vector<Tensor> leaves = {ones_like(x).requires_grad_(), x.clone().requires_grad_(),
+                                      y.clone().requires_grad_()};
+  const auto [of_x, of_y] = backward(leaves[0], leaves[1], leaves[2]);
+  std::vector<Tensor> outputs, starts;
+  for (const auto& [output, start] : {std::pair(of_x, a), std::pair(of_y, b)}) {
+    if (!start.defined()) continue;
+    outputs.push_back(output);
+    starts.push_back(start);
+  }
+  return grad(outputs, leaves, {.allow_unused = true, .grad_outputs = starts});
+}
+
 TEST(SecondGradients, AreFiniteAtTheEnds) {
   using enum Reduction;
-  const auto expect_finite = [](const LossSecondGradients& second) {
-    for (const Tensor& gradient : {second.grad_output, second.input, second.target}) {
+  const auto expect_finite = [](const std::vector<Tensor>& second) {
+    for (const Tensor& gradient : second) {
       for (double value : values_of(gradient)) EXPECT_TRUE(std::isfinite(value));
     }
   };
@@ -136,22 +153,49 @@ TEST(SecondGradients, AreFiniteAtTheEnds) {
     const Tensor one = ones({4}, dtype);
     // Clamped: the gradients do not move with p.
     const Tensor p = vector_of({0, 1, 1e-8, 1}, dtype), y = vector_of({1, 0, 0, 1}, dtype);
-    const auto clamped = binary_cross_entropy_double_backward(one, one, one, p, y, none);
+    const auto clamped = second_gradients(
+        [](const Tensor& g, const Tensor& p, const Tensor& y) {
+          return binary_cross_entropy_backward(g, p, y, none);
+        },
+        one, one, p, y);
     expect_finite(clamped);
-    EXPECT_EQ(values_of(clamped.input), Numbers(4, 0.0));
+    EXPECT_EQ(values_of(clamped[1]), Numbers(4, 0.0));
     // A target of 0: its gradient is 0, whatever x is.
     const Tensor x = vector_of({-1, -2, -1, -3}, dtype);
-    const auto divergence = kl_divergence_double_backward({}, one, one, x, y, none);
-    expect_finite(divergence);
-    EXPECT_EQ(values_of(divergence.input), (Numbers{-1, 0, 0, -1}));
-    EXPECT_EQ(values_of(divergence.target), (Numbers{1, 0, 0, 1}));
+    const auto divergence = [](bool log_target) {
+      return [log_target](const Tensor& g, const Tensor& x, const Tensor& y) {
+        return kl_divergence_backward(g, x, y, none, log_target);
+      };
+    };
+    const auto of_probabilities = second_gradients(divergence(false), {}, one, x, y);
+    expect_finite(of_probabilities);
+    EXPECT_EQ(values_of(of_probabilities[1]), (Numbers{-1, 0, 0, -1}));
+    EXPECT_EQ(values_of(of_probabilities[2]), (Numbers{1, 0, 0, 1}));
     const Tensor logarithms = vector_of({0, -infinity, -infinity, -1}, dtype);
-    expect_finite(kl_divergence_double_backward(one, one, one, x, logarithms, none, true));
-    for (double gamma : {0.0, 1.0, 1.5, 2.0}) {
+    expect_finite(second_gradients(divergence(true), one, one, x, logarithms));
+    for (double gamma : {0.0, 0.5, 1.0, 1.5, 2.0}) {
+      SCOPED_TRACE(gamma);
       const Tensor far = vector_of({900, -900, 40, -40}, dtype);
-      expect_finite(focal_loss_double_backward(one, {}, one, far, y, none, 0.25, gamma));
+      expect_finite(second_gradients(
+          [gamma](const Tensor& g, const Tensor& x, const Tensor& y) {
+            return focal_loss_backward(g, x, y, none, 0.25, gamma);
+          },
+          one, {}, far, y));
     }
   }
+}
+
+// Logits of 0, where the expressions of both signs meet.
+TEST(SecondGradients, OfLogitsOfZero) {
+  const Tensor x = zeros({2}, DType::float64), y = vector_of({0, 1}), one = ones_like(x);
+  const auto second = second_gradients(
+      [](const Tensor& g, const Tensor& x, const Tensor& y) {
+        return binary_cross_entropy_with_logits_backward(g, x, y, Reduction::none);
+      },
+      one, {}, x, y);
+  EXPECT_EQ(values_of(second[0]), (Numbers{0.5, -0.5}));
+  EXPECT_EQ(values_of(second[1]), (Numbers{0.25, 0.25}));
+  EXPECT_EQ(values_of(second[2]), (Numbers{-1, -1}));
 }
 
 TEST(Losses, ReductionsOfNothing) {

@@ -437,12 +437,5 @@ TEST(ReductionGradient, WrongShapesOfGradOutputAreRefused) {
   }
 }
 
-TEST(ReductionGradient, SecondDerivativeOfVar) {
-  const Tensor x = ones({2, 3}), row = ones({2});
-  EXPECT_THROW(var_double_backward(x, ones({3}), x, 1), ShapeError);
-  EXPECT_THROW(var_double_backward(row, row, x, 1), ShapeError);
-  EXPECT_THROW(var_double_backward(x, row, x, 1, -1), ValueError);
-}
-
 }  // namespace
 }  // namespace extensor

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
 #include "extensor/tensor.h"
 
@@ -17,10 +16,5 @@ Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictIn
 Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis = {});
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<StrictInt> axis = {});
-// The gradients of grad_output and of x, given that of cumulative_prod_backward's result.
-std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
-                                                          const Tensor& grad_output,
-                                                          const Tensor& x,
-                                                          std::optional<StrictInt> axis = {});
 
 }  // namespace extensor

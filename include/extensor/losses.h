@@ -22,14 +22,7 @@ namespace extensor {
 
 enum class Reduction : std::uint8_t { mean, sum, none };
 
-// The gradients that a loss's double backward gives: of the backward's grad_output, of input, of
-// target. The gradients that come in may be undefined, which stands for 0.
-struct LossSecondGradients {
-  Tensor grad_output, input, target;
-};
-
 // ---- element by element
-// ----------------------------------------------------------------------------
 
 // −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]; the gradient of p is
 // (p − y) / (p (1 − p)) at the clamped p, so it is finite at 0 and 1 too. ValueError, naming the
@@ -40,11 +33,6 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                                                         const Tensor& y,
                                                         Reduction reduction = Reduction::mean,
                                                         StrictBool target_gradient = true);
-LossSecondGradients binary_cross_entropy_double_backward(const Tensor& grad_grad_p,
-                                                         const Tensor& grad_grad_y,
-                                                         const Tensor& grad_output, const Tensor& p,
-                                                         const Tensor& y,
-                                                         Reduction reduction = Reduction::mean);
 
 // The same of p = sigmoid(x), without overflow and accurate in both tails.
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
@@ -52,9 +40,6 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
 std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
     const Tensor& grad_output, const Tensor& x, const Tensor& y,
     Reduction reduction = Reduction::mean, StrictBool target_gradient = true);
-LossSecondGradients binary_cross_entropy_with_logits_double_backward(
-    const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
-    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
 
 // (x − y)²
 Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
@@ -62,20 +47,12 @@ std::pair<Tensor, Tensor> mean_squared_error_backward(const Tensor& grad_output,
                                                       const Tensor& y,
                                                       Reduction reduction = Reduction::mean,
                                                       StrictBool target_gradient = true);
-LossSecondGradients mean_squared_error_double_backward(const Tensor& grad_grad_x,
-                                                       const Tensor& grad_grad_y,
-                                                       const Tensor& grad_output, const Tensor& x,
-                                                       const Tensor& y,
-                                                       Reduction reduction = Reduction::mean);
 
 // |x − y|; gradient 0 where they are equal.
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tensor& x,
                                            const Tensor& y, Reduction reduction = Reduction::mean,
                                            StrictBool target_gradient = true);
-LossSecondGradients l1_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
-                                            const Tensor& grad_output, const Tensor& x,
-                                            const Tensor& y, Reduction reduction = Reduction::mean);
 
 // With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 gives l1_loss.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -85,9 +62,6 @@ std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, con
                                                   Reduction reduction = Reduction::mean,
                                                   StrictDouble beta = 1,
                                                   StrictBool target_gradient = true);
-LossSecondGradients smooth_l1_loss_double_backward(
-    const Tensor& grad_grad_x, const Tensor& grad_grad_y, const Tensor& grad_output,
-    const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean, StrictDouble beta = 1);
 
 // With d = |x − y|: d² / 2 below delta, else delta (d − delta / 2). delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -97,11 +71,6 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble delta = 1,
                                               StrictBool target_gradient = true);
-LossSecondGradients huber_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y,
-                                               Reduction reduction = Reduction::mean,
-                                               StrictDouble delta = 1);
 
 // max(0, margin − x y) for a score x and a target y of −1 or 1; gradient 0 at the hinge.
 Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -111,11 +80,6 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble margin = 1,
                                               StrictBool target_gradient = true);
-LossSecondGradients hinge_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y,
-                                               Reduction reduction = Reduction::mean,
-                                               StrictDouble margin = 1);
 
 // y (log y − x) for log-probabilities x and probabilities y, 0 where y is 0 (and so is the gradient
 // of y there); with `log_target` y holds log-probabilities: exp(y) (y − x). The mean is over all
@@ -127,12 +91,6 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  Reduction reduction = Reduction::mean,
                                                  StrictBool log_target = false,
                                                  StrictBool target_gradient = true);
-LossSecondGradients kl_divergence_double_backward(const Tensor& grad_grad_x,
-                                                  const Tensor& grad_grad_y,
-                                                  const Tensor& grad_output, const Tensor& x,
-                                                  const Tensor& y,
-                                                  Reduction reduction = Reduction::mean,
-                                                  StrictBool log_target = false);
 
 // alpha_t (1 − p_t)^gamma times the binary cross-entropy, of logits x: p_t is the probability of
 // the target, alpha_t is alpha where y is 1 and 1 − alpha where it is 0; a negative alpha weighs
@@ -144,14 +102,8 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble alpha = 0.25, StrictDouble gamma = 2,
                                               StrictBool target_gradient = true);
-LossSecondGradients focal_loss_double_backward(const Tensor& grad_grad_x, const Tensor& grad_grad_y,
-                                               const Tensor& grad_output, const Tensor& x,
-                                               const Tensor& y,
-                                               Reduction reduction = Reduction::mean,
-                                               StrictDouble alpha = 0.25, StrictDouble gamma = 2);
 
 // ---- classes
-// ---------------------------------------------------------------------------------------
 
 inline constexpr std::int64_t default_ignore_index = -100;
 
@@ -184,14 +136,6 @@ std::pair<Tensor, Tensor> cross_entropy_with_statistics(
     const Tensor& logits, const Tensor& target, const Tensor& weight = {},
     Reduction reduction = Reduction::mean, StrictInt ignore_index = default_ignore_index,
     StrictDouble label_smoothing = 0);
-// A grad_grad_target goes with a target of probabilities only.
-LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits,
-                                                  const Tensor& grad_grad_target,
-                                                  const Tensor& grad_output, const Tensor& logits,
-                                                  const Tensor& target, const Tensor& weight = {},
-                                                  Reduction reduction = Reduction::mean,
-                                                  StrictInt ignore_index = default_ignore_index,
-                                                  StrictDouble label_smoothing = 0);
 
 // −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
 // class indices.
@@ -201,15 +145,8 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {}
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight = {}, Reduction reduction = Reduction::mean,
                          StrictInt ignore_index = default_ignore_index);
-// The gradients of grad_output and of x, given that of the backward's result; that of x is 0.
-std::pair<Tensor, Tensor> nll_loss_double_backward(const Tensor& grad_grad_x,
-                                                   const Tensor& grad_output, const Tensor& x,
-                                                   const Tensor& target, const Tensor& weight = {},
-                                                   Reduction reduction = Reduction::mean,
-                                                   StrictInt ignore_index = default_ignore_index);
 
 // ---- distances
-// -------------------------------------------------------------------------------------
 
 // max(0, margin + d(anchor, positive) − d(anchor, negative)) with d(a, b) = (Σ |a − b + eps|^p)^1/p
 // over the last axis; `swap` takes the smaller of d(anchor, negative) and d(positive, negative).
@@ -226,14 +163,5 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               StrictDouble margin = 1, StrictDouble p = 2,
                                               StrictDouble eps = 1e-6, StrictBool swap = false,
                                               Reduction reduction = Reduction::mean);
-// The gradients of grad_output and of all three, given those of the backward's results, undefined
-// for 0.
-struct TripletSecondGradients {
-  Tensor grad_output, anchor, positive, negative;
-};
-TripletSecondGradients triplet_margin_loss_double_backward(
-    const TripletGradients& grad_gradients, const Tensor& grad_output, const Tensor& anchor,
-    const Tensor& positive, const Tensor& negative, StrictDouble margin = 1, StrictDouble p = 2,
-    StrictDouble eps = 1e-6, StrictBool swap = false, Reduction reduction = Reduction::mean);
 
 }  // namespace extensor

@@ -4,11 +4,8 @@
 //   Tensor g = extensor::sum_backward(grad, x.shape(), {0, 2}, true);
 //
 // Every backward takes the gradient of the forward's result in the shape that forward gave, with or
-// without keepdims: both are told apart by the shape. A double backward gives the gradients of
-// grad_output and of x, given that of the backward's result.
+// without keepdims: both are told apart by the shape.
 #pragma once
-
-#include <utility>
 
 #include "extensor/elementwise.h"
 #include "extensor/tensor.h"
@@ -27,30 +24,18 @@ Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const 
 // NaN propagates; ValueError for nothing. Ties share the gradient equally.
 Tensor max_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
-// That of x is 0, here and for min_reduce.
-std::pair<Tensor, Tensor> max_reduce_double_backward(const Tensor& grad_grad_x,
-                                                     const Tensor& grad_output, const Tensor& x,
-                                                     const Axes& axes = {});
 Tensor min_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
-std::pair<Tensor, Tensor> min_reduce_double_backward(const Tensor& grad_grad_x,
-                                                     const Tensor& grad_output, const Tensor& x,
-                                                     const Axes& axes = {});
 
 // Exact where elements are 0 too.
 Tensor prod(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
-std::pair<Tensor, Tensor> prod_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, const Axes& axes = {});
 
 // The sum of squared deviations over n − correction; NaN where correction ≥ n.
 Tensor var(const Tensor& x, const Axes& axes = {}, StrictDouble correction = 0,
            StrictBool keepdims = false);
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
                     StrictDouble correction = 0);
-std::pair<Tensor, Tensor> var_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, const Axes& axes = {},
-                                              StrictDouble correction = 0);
 // The square root of the variance. After `using namespace extensor` the unqualified name std is
 // ambiguous between this function and the namespace ::std: write extensor::std(x) or
 // standard_deviation(x).
@@ -58,10 +43,6 @@ Tensor std(const Tensor& x, const Axes& axes = {}, StrictDouble correction = 0,
            StrictBool keepdims = false);
 Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
                     StrictDouble correction = 0, StrictDouble eps = default_eps);
-std::pair<Tensor, Tensor> std_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, const Axes& axes = {},
-                                              StrictDouble correction = 0,
-                                              StrictDouble eps = default_eps);
 
 Tensor all(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor any(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
@@ -83,10 +64,6 @@ Tensor norm(const Tensor& x, StrictDouble p = 2, const Axes& axes = {},
 // Ties of p = ±infinity share the gradient equally; 0 wherever x is 0.
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p = 2,
                      const Axes& axes = {}, StrictDouble eps = default_eps);
-std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, StrictDouble p = 2,
-                                               const Axes& axes = {},
-                                               StrictDouble eps = default_eps);
 
 inline Tensor standard_deviation(const Tensor& x, const Axes& axes = {},
                                  StrictDouble correction = 0, StrictBool keepdims = false) {

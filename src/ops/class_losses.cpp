@@ -1,25 +1,24 @@
 // Cross-entropy and negative log-likelihood over classes.
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/embedding.h"
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
-#include "ops/autocast.h"
 #include "ops/index_range.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
+namespace {
+
 using backend::ClassLossCall;
 using detail::message;
-
-namespace {
+using namespace ops;
 
 // The class axis moves to the end and the others become rows, and back.
 class ClassRows {
@@ -75,8 +74,6 @@ struct ClassOperands {
                 const Tensor& target, const Tensor& class_weight, std::int64_t ignore_index,
                 bool may_be_probabilities)
       : layout(operation, argument, input) {
-    const ops::Source both[] = {input, target};
-    ops::common_device(operation, both);
     dtype = is_floating_point(input.dtype()) ? input.dtype() : default_float;
     const bool is_float = is_floating_point(target.dtype());
     if (is_float && may_be_probabilities) {
@@ -92,14 +89,12 @@ struct ClassOperands {
       if (is_integer(target.dtype())) {
         check_shape(operation, "a target of class indices", target, layout.row_shape());
       }
-      indices = ops::checked_indices(operation, "target", target, layout.classes(), "classes",
-                                     ignore_index);
+      indices =
+          checked_indices(operation, "target", target, layout.classes(), "classes", ignore_index);
     }
     if (class_weight.defined()) {
       check_shape(operation, "weight", class_weight, {layout.classes()});
-      const ops::Source weighted[] = {input, class_weight};
-      ops::common_device(operation, weighted);
-      weight = class_weight.to(ops::compute_dtype(dtype)).contiguous();
+      weight = class_weight.to(compute_dtype(dtype)).contiguous();
     }
     x = layout.to_rows(input.to(dtype));
   }
@@ -108,7 +103,7 @@ struct ClassOperands {
                      double label_smoothing) const {
     ClassLossCall call{};
     call.softmax = softmax;
-    call.reduction = ops::loss_reduction(reduction);
+    call.reduction = loss_reduction(reduction);
     call.dtype = dtype;
     call.rows = layout.rows();
     call.classes = layout.classes();
@@ -129,35 +124,50 @@ struct ClassOperands {
   }
 };
 
-Tensor forward(const char* operation, const ClassOperands& operands, ClassLossCall call,
-               Reduction reduction) {
-  Tensor result =
-      detail::make_empty(operation, ops::loss_shape(operands.layout.row_shape(), reduction),
-                         operands.dtype, operands.x.device());
+Tensor run_forward(const Run& run, const ClassOperands& operands, ClassLossCall call,
+                   Reduction reduction) {
+  Tensor result = run.empty(loss_shape(operands.layout.row_shape(), reduction), operands.dtype);
   call.out = result.impl().data;
-  backend::backend_for(operands.x.device()).class_loss(call);
+  run.kernels().class_loss(call);
   return result;
 }
 
-std::pair<Tensor, Tensor> backward(const char* operation, const Tensor& grad_output,
-                                   const ClassOperands& operands, ClassLossCall call,
-                                   Reduction reduction, bool target_gradient) {
+// The gradients of x and, where they are asked for, of a target of probabilities.
+Results run_backward(const Run& run, const Tensor& grad_output, const ClassOperands& operands,
+                     ClassLossCall call, Reduction reduction, bool target_gradient) {
   const ClassRows& layout = operands.layout;
-  const Tensor g = ops::loss_gradient_input(operation, grad_output, layout.row_shape(), reduction,
-                                            operands.dtype);
+  const Tensor g =
+      loss_gradient_input(run.name(), grad_output, layout.row_shape(), reduction, operands.dtype);
   const Shape shape{layout.rows(), layout.classes()};
-  Tensor grad_x = detail::make_empty(operation, shape, operands.dtype, operands.x.device());
-  Tensor grad_target;
+  Results results(2);
+  results[0] = run.empty(shape, operands.dtype);
   if (operands.probabilities.defined() && target_gradient) {
-    grad_target = detail::make_empty(operation, shape, operands.dtype, operands.x.device());
-    call.gradient_probabilities = grad_target.impl().data;
+    results[1] = run.empty(shape, operands.dtype);
+    call.gradient_probabilities = results[1].impl().data;
   }
   call.g = g.impl().data;
-  call.gradient_x = grad_x.impl().data;
-  if (grad_x.numel() != 0) backend::backend_for(operands.x.device()).class_loss(call);
-  return {layout.from_rows(grad_x),
-          grad_target.defined() ? layout.from_rows(grad_target) : grad_target};
+  call.gradient_x = results[0].impl().data;
+  if (results[0].numel() != 0) run.kernels().class_loss(call);
+  for (Tensor& gradient : results) {
+    if (gradient.defined()) gradient = layout.from_rows(gradient);
+  }
+  return results;
 }
+
+// ---- cross-entropy
+
+struct CrossEntropyAttributes {
+  Reduction reduction;
+  std::int64_t ignore_index;
+  double label_smoothing;
+};
+
+struct CrossEntropyBackwardAttributes {
+  Reduction reduction;
+  std::int64_t ignore_index;
+  double label_smoothing;
+  bool target_gradient;
+};
 
 void check_smoothing(const char* operation, double label_smoothing) {
   if (label_smoothing >= 0 && label_smoothing <= 1) return;
@@ -165,148 +175,75 @@ void check_smoothing(const char* operation, double label_smoothing) {
       message(operation, ": label_smoothing is ", label_smoothing, ", must be in [0, 1]"));
 }
 
-}  // namespace
-
-// ---- cross-entropy
-// ---------------------------------------------------------------------------------
-
-namespace {
-
-// The loss, and the rows' statistics where they are asked for.
-std::pair<Tensor, Tensor> cross_entropy_forward(const char* operation, const Tensor& logits,
-                                                const Tensor& target, const Tensor& weight,
-                                                Reduction reduction, std::int64_t ignore_index,
-                                                double label_smoothing, bool with_statistics) {
-  if (detail::records(logits, target)) {
-    auto [loss, statistics] = detail::unrecorded([&] {
-      return cross_entropy_forward(operation, logits, target, weight, reduction, ignore_index,
-                                   label_smoothing, true);
-    });
-    loss = detail::record(
-        "cross_entropy", {logits, target}, std::move(loss),
-        [logits = detail::Saved(logits), target = detail::Saved(target),
-         weight = detail::Saved(weight), statistics = detail::Saved(statistics), reduction,
-         ignore_index, label_smoothing](const Tensor& g, detail::Node& node) -> detail::Gradients {
-          return cross_entropy_backward(g, logits.get(node), target.get(node), weight.get(node),
-                                        reduction, ignore_index, label_smoothing, node.needs(1),
-                                        statistics.get(node));
-        });
-    return {loss, statistics};
+// The loss, and the rows' statistics, which save the gradient a pass over the logits.
+template <bool with_statistics>
+Results cross_entropy_forward(const Run& run, const CrossEntropyAttributes& attributes,
+                              const Tensor& logits, const Tensor& target, const Tensor& weight) {
+  const auto& [reduction, ignore_index, smoothing] = attributes;
+  check_smoothing(run.name(), smoothing);
+  const ClassOperands operands(run.name(), "logits", logits, target, weight, ignore_index, true);
+  ClassLossCall call = operands.call(true, reduction, ignore_index, smoothing);
+  Results results(2);
+  if (with_statistics || run.recorded) {
+    results[1] = run.empty({operands.layout.rows(), 2}, DType::float64);
+    call.statistics = results[1].data<double>();
   }
-  check_smoothing(operation, label_smoothing);
-  const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
-  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
-  Tensor statistics;
-  if (with_statistics) {
-    statistics =
-        detail::make_empty(operation, {operands.layout.rows(), 2}, DType::float64, logits.device());
-    call.statistics = statistics.data<double>();
-  }
-  return {forward(operation, operands, call, reduction), statistics};
+  results[0] = run_forward(run, operands, call, reduction);
+  return results;
 }
 
-}  // namespace
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
-                     Reduction reduction, StrictInt ignore_index, StrictDouble label_smoothing) {
-  return cross_entropy_forward("cross_entropy", ops::raised(logits), ops::raised(target), weight,
-                               reduction, ignore_index, label_smoothing, false)
-      .first;
+Gradients cross_entropy_gradient(const GradientCall& call,
+                                 const CrossEntropyAttributes& attributes) {
+  const auto& [reduction, ignore_index, smoothing] = attributes;
+  return cross_entropy_backward(call.grad(), call.input(0), call.input(1), call.input(2), reduction,
+                                ignore_index, smoothing, call.needs(1), call.result(1));
 }
 
-std::pair<Tensor, Tensor> cross_entropy_with_statistics(const Tensor& logits, const Tensor& target,
-                                                        const Tensor& weight, Reduction reduction,
-                                                        StrictInt ignore_index,
-                                                        StrictDouble label_smoothing) {
-  return cross_entropy_forward("cross_entropy_with_statistics", logits, target, weight, reduction,
-                               ignore_index, label_smoothing, true);
-}
-
-std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
-                                                 const Tensor& target, const Tensor& weight,
-                                                 Reduction reduction, StrictInt ignore_index,
-                                                 StrictDouble label_smoothing,
-                                                 StrictBool target_gradient,
-                                                 const Tensor& statistics) {
-  if (detail::records(grad_output, logits, target)) {
-    const std::vector<Tensor> gradients = detail::recorded_all(
-        "cross_entropy_backward",
-        [&] {
-          auto [of_logits, of_target] =
-              cross_entropy_backward(grad_output, logits, target, weight, reduction, ignore_index,
-                                     label_smoothing, target_gradient, statistics);
-          return std::vector{of_logits, of_target};
-        },
-        [weight = detail::Saved(weight), reduction, ignore_index, label_smoothing](
-            const detail::Gradients& v, const detail::Node& node, const Tensor& g,
-            const Tensor& logits, const Tensor& target) -> detail::Gradients {
-          const LossSecondGradients second =
-              cross_entropy_double_backward(v[0], v[1], g, logits, target, weight.get(node),
-                                            reduction, ignore_index, label_smoothing);
-          return {second.grad_output, second.input, second.target};
-        },
-        grad_output, logits, target);
-    return {gradients[0], gradients[1]};
-  }
-  check_smoothing("cross_entropy_backward", label_smoothing);
-  ops::check_float("cross_entropy_backward", "logits", logits);
-  const ClassOperands operands("cross_entropy_backward", "logits", logits, target, weight,
-                               ignore_index, true);
-  ClassLossCall call = operands.call(true, reduction, ignore_index, label_smoothing);
+Results cross_entropy_backward_forward(const Run& run,
+                                       const CrossEntropyBackwardAttributes& attributes,
+                                       const Tensor& grad_output, const Tensor& logits,
+                                       const Tensor& target, const Tensor& weight,
+                                       const Tensor& statistics) {
+  const auto& [reduction, ignore_index, smoothing, target_gradient] = attributes;
+  check_smoothing(run.name(), smoothing);
+  check_float(run.name(), "logits", logits);
+  const ClassOperands operands(run.name(), "logits", logits, target, weight, ignore_index, true);
+  ClassLossCall call = operands.call(true, reduction, ignore_index, smoothing);
   Tensor saved;
   if (statistics.defined()) {
     const Shape expected{operands.layout.rows(), 2};
     if (!(statistics.shape() == expected) || statistics.dtype() != DType::float64) {
-      throw ShapeError(message("cross_entropy_backward: statistics are ", statistics.dtype(), " ",
+      throw ShapeError(message(run.name(), ": statistics are ", statistics.dtype(), " ",
                                statistics.shape(), ", the forward gave float64 ", expected));
     }
-    const ops::Source both[] = {logits, statistics};
-    ops::common_device("cross_entropy_backward", both);
     saved = statistics.contiguous();
     call.statistics = saved.data<double>();
   }
-  const auto [grad_logits, grad_target] =
-      backward("cross_entropy_backward", grad_output, operands, call, reduction, target_gradient);
-  return {grad_logits.to(logits.dtype()),
-          grad_target.defined() ? grad_target.to(target.dtype()) : grad_target};
+  Results results = run_backward(run, grad_output, operands, call, reduction, target_gradient);
+  results[0] = results[0].to(logits.dtype());
+  if (results[1].defined()) results[1] = results[1].to(target.dtype());
+  return results;
 }
 
 // With p = softmax(logits), t the smoothed and weighted target, T its total over a row and f =
 // grad_output as the reduction scales it: grad_logits = f (T p − t), and grad_target, of
 // probabilities, −f (1 − smoothing) weight log p.
-LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits,
-                                                  const Tensor& grad_grad_target,
-                                                  const Tensor& grad_output, const Tensor& logits,
-                                                  const Tensor& target, const Tensor& weight,
-                                                  Reduction reduction, StrictInt ignore_index,
-                                                  StrictDouble label_smoothing) {
-  const char* operation = "cross_entropy_double_backward";
-  check_smoothing(operation, label_smoothing);
-  ops::check_float(operation, "logits", logits);
-  const ClassOperands operands(operation, "logits", logits, target, weight, ignore_index, true);
+Gradients cross_entropy_backward_gradient(const GradientCall& call,
+                                          const CrossEntropyBackwardAttributes& attributes) {
+  const auto& [reduction, ignore_index, smoothing, target_gradient] = attributes;
+  const Tensor &logits = call.input(1), &target = call.input(2), &weight = call.input(3);
+  const ClassOperands operands(call.name(), "logits", logits, target, weight, ignore_index, true);
   const ClassRows& layout = operands.layout;
   const bool of_probabilities = operands.probabilities.defined();
-  if (grad_grad_target.defined() && !of_probabilities) {
-    throw ValueError(
-        message(operation, ": grad_grad_target is given, but class indices have no gradient"));
-  }
-  const DType wide = ops::compute_dtype(operands.dtype);
-  // As rows; undefined stands for 0.
-  const auto given = [&](const char* argument, const Tensor& gradient) {
-    if (!gradient.defined()) return zeros(operands.x.shape(), wide);
-    ops::check_gradient(operation, argument, gradient, logits.shape());
-    return layout.to_rows(gradient.to(wide));
-  };
-  const Tensor a = given("grad_grad_logits", grad_grad_logits);
-  const Tensor g = ops::loss_gradient_input(operation, grad_output, layout.row_shape(), reduction,
-                                            operands.dtype)
-                       .to(wide);
-  const Tensor x = operands.x.to(wide);
   const auto rows = layout.rows(), classes = layout.classes();
   if (classes == 0) {
-    return {zeros_like(grad_output), zeros_like(logits),
+    return {zeros_like(call.input(0)), zeros_like(logits),
             of_probabilities ? zeros_like(target) : Tensor()};
   }
+  const DType wide = compute_dtype(operands.dtype);
+  const auto as_rows = [&](const Tensor& gradient) { return layout.to_rows(gradient.to(wide)); };
+  const Tensor a = call.grad(0).defined() ? as_rows(call.grad(0)) : zeros_like(operands.x.to(wide));
+  const Tensor g = call.input(0).to(wide), x = operands.x.to(wide);
 
   // The total of each row's target, [rows, 1], and what the mean divides by.
   const Tensor weights =
@@ -318,13 +255,12 @@ LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits
     const Tensor named = multiply(
         embedding(weights.reshape({classes, 1}), where(kept, flat, zeros({}, DType::int64))),
         kept.to(wide).reshape({rows, 1}));
-    const Tensor smoothed = multiply(mean(weights), label_smoothing);
-    total =
-        multiply(named, 1 - label_smoothing) + multiply(smoothed, kept.to(wide).reshape({rows, 1}));
+    const Tensor smoothed = multiply(mean(weights), smoothing);
+    total = multiply(named, 1 - smoothing) + multiply(smoothed, kept.to(wide).reshape({rows, 1}));
     divisor = sum(named);
   } else {
-    const Tensor smoothed = multiply(operands.probabilities.to(wide), 1 - label_smoothing) +
-                            label_smoothing / static_cast<double>(classes);
+    const Tensor smoothed = multiply(operands.probabilities.to(wide), 1 - smoothing) +
+                            smoothing / static_cast<double>(classes);
     total = sum(smoothed * weights, 1, true);
     divisor = full({}, static_cast<double>(rows), wide);
   }
@@ -332,82 +268,139 @@ LossSecondGradients cross_entropy_double_backward(const Tensor& grad_grad_logits
   if (reduction == Reduction::mean) f = f / where(equal(divisor, 0), ones({}, wide), divisor);
 
   const auto unit = cross_entropy_backward(ones_like(g), layout.from_rows(x), target, weight,
-                                           reduction, ignore_index, label_smoothing);
+                                           reduction, ignore_index, smoothing);
   const Tensor p = softmax(x);
-  Tensor product = layout.to_rows(unit.first.to(wide)) * a;
+  Tensor product = as_rows(unit.first) * a;
   Tensor of_logits = softmax_backward(a, p) * (f * total), of_target;
   if (of_probabilities) {
-    const Tensor scaled = f * weights * (1 - label_smoothing);
-    if (grad_grad_target.defined()) {
-      const Tensor b = given("grad_grad_target", grad_grad_target);
-      product = product + layout.to_rows(unit.second.to(wide)) * b;
+    const Tensor scaled = f * weights * (1 - smoothing);
+    if (call.grad(1).defined()) {
+      const Tensor b = as_rows(call.grad(1));
+      product = product + as_rows(unit.second) * b;
       of_logits = of_logits - log_softmax_backward(b * scaled, log_softmax(x));
     }
-    of_target = layout.from_rows((sum(a * p, 1, true) - a) * scaled).to(target.dtype());
+    of_target = layout.from_rows((sum(a * p, 1, true) - a) * scaled);
   }
   const Tensor of_output =
       reduction == Reduction::none ? sum(product, 1).reshape(layout.row_shape()) : sum(product);
-  return {of_output.to(grad_output.dtype()), layout.from_rows(of_logits).to(logits.dtype()),
-          of_target};
+  return {of_output, layout.from_rows(of_logits), of_target};
+}
+
+constexpr Reads classes_read = input(0) | input(1) | input(2) | result(1);
+constexpr auto cross_entropy_op = define<cross_entropy_forward<false>, cross_entropy_gradient>(
+    {.name = "cross_entropy",
+     .inputs = {"logits", "target", "weight"},
+     .reads = {classes_read, classes_read, no_gradient},
+     .cast = Cast::up,
+     .optional = 1 << 2});
+constexpr auto cross_entropy_with_statistics_op =
+    define<cross_entropy_forward<true>, cross_entropy_gradient>(
+        {.name = "cross_entropy_with_statistics",
+         .inputs = {"logits", "target", "weight"},
+         .reads = {classes_read, classes_read, no_gradient},
+         .optional = 1 << 2});
+
+constexpr Reads backward_read = input(0) | input(1) | input(2) | input(3);
+constexpr auto cross_entropy_backward_op =
+    define<cross_entropy_backward_forward, cross_entropy_backward_gradient>(
+        {.name = "cross_entropy_backward",
+         .inputs = {"grad_output", "logits", "target", "weight", "statistics"},
+         .reads = {backward_read, backward_read, backward_read, no_gradient, no_gradient},
+         .optional = 1 << 3 | 1 << 4});
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
+                     Reduction reduction, StrictInt ignore_index, StrictDouble label_smoothing) {
+  return dispatch(cross_entropy_op, {reduction, ignore_index, label_smoothing}, logits, target,
+                  weight)[0];
+}
+
+std::pair<Tensor, Tensor> cross_entropy_with_statistics(const Tensor& logits, const Tensor& target,
+                                                        const Tensor& weight, Reduction reduction,
+                                                        StrictInt ignore_index,
+                                                        StrictDouble label_smoothing) {
+  const Results results =
+      dispatch(cross_entropy_with_statistics_op, {reduction, ignore_index, label_smoothing}, logits,
+               target, weight);
+  return {results[0], results[1].detach()};  // statistics have no gradient
+}
+
+std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
+                                                 const Tensor& target, const Tensor& weight,
+                                                 Reduction reduction, StrictInt ignore_index,
+                                                 StrictDouble label_smoothing,
+                                                 StrictBool target_gradient,
+                                                 const Tensor& statistics) {
+  const Results results = dispatch(cross_entropy_backward_op,
+                                   {reduction, ignore_index, label_smoothing, target_gradient},
+                                   grad_output, logits, target, weight, statistics);
+  return {results[0], results[1]};
 }
 
 // ---- negative log-likelihood
-// -----------------------------------------------------------------------
+
+namespace {
+
+struct NllAttributes {
+  Reduction reduction;
+  std::int64_t ignore_index;
+};
+
+Tensor nll_forward(const Run& run, const NllAttributes& attributes, const Tensor& x,
+                   const Tensor& target, const Tensor& weight) {
+  const auto& [reduction, ignore_index] = attributes;
+  const ClassOperands operands(run.name(), "x", x, target, weight, ignore_index, false);
+  return run_forward(run, operands, operands.call(false, reduction, ignore_index, 0), reduction);
+}
+
+Gradients nll_gradient(const GradientCall& call, const NllAttributes& attributes) {
+  return nll_loss_backward(call.grad(), call.input(0), call.input(1), call.input(2),
+                           attributes.reduction, attributes.ignore_index);
+}
+
+Tensor nll_backward_forward(const Run& run, const NllAttributes& attributes,
+                            const Tensor& grad_output, const Tensor& x, const Tensor& target,
+                            const Tensor& weight) {
+  const auto& [reduction, ignore_index] = attributes;
+  check_float(run.name(), "x", x);
+  const ClassOperands operands(run.name(), "x", x, target, weight, ignore_index, false);
+  const ClassLossCall call = operands.call(false, reduction, ignore_index, 0);
+  return run_backward(run, grad_output, operands, call, reduction, false)[0].to(x.dtype());
+}
+
+// The loss is linear in x, so the gradient of grad_output is the loss of v; x states a shape.
+Gradients nll_backward_gradient(const GradientCall& call, const NllAttributes& attributes) {
+  const Tensor& v = call.grad();
+  return nll_loss(v.to(compute_dtype(v.dtype())), call.input(2), call.input(3),
+                  attributes.reduction, attributes.ignore_index);
+}
+
+constexpr auto nll_loss_op = define<nll_forward, nll_gradient>(
+    {.name = "nll_loss",
+     .inputs = {"x", "target", "weight"},
+     .reads = {input(0) | input(1) | input(2), no_gradient, no_gradient},
+     .cast = Cast::up,
+     .optional = 1 << 2});
+constexpr auto nll_loss_backward_op = define<nll_backward_forward, nll_backward_gradient>(
+    {.name = "nll_loss_backward",
+     .inputs = {"grad_output", "x", "target", "weight"},
+     .reads = {input(2) | input(3), no_gradient, no_gradient, no_gradient},
+     .optional = 1 << 3});
+
+}  // namespace
 
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
                 StrictInt ignore_index) {
-  if (ops::raises(x)) return nll_loss(ops::raised(x), target, weight, reduction, ignore_index);
-  if (detail::records(x)) {
-    Tensor loss =
-        detail::unrecorded([&] { return nll_loss(x, target, weight, reduction, ignore_index); });
-    return detail::record(
-        "nll_loss", {x}, std::move(loss),
-        [x = detail::Saved(x), target = detail::Saved(target), weight = detail::Saved(weight),
-         reduction, ignore_index](const Tensor& g, detail::Node& node) {
-          return nll_loss_backward(g, x.get(node), target.get(node), weight.get(node), reduction,
-                                   ignore_index);
-        });
-  }
-  const ClassOperands operands("nll_loss", "x", x, target, weight, ignore_index, false);
-  return forward("nll_loss", operands, operands.call(false, reduction, ignore_index, 0), reduction);
+  return dispatch(nll_loss_op, {reduction, ignore_index}, x, target, weight);
 }
-
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight, Reduction reduction, StrictInt ignore_index) {
-  if (detail::records(grad_output, x)) {
-    // Linear in grad_output; x says the shape alone.
-    Tensor gradient = detail::unrecorded(
-        [&] { return nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index); });
-    return detail::record(
-        "nll_loss_backward", {grad_output, x}, std::move(gradient),
-        [g = detail::Saved(grad_output), x = detail::Saved(x), target = detail::Saved(target),
-         weight = detail::Saved(weight), reduction,
-         ignore_index](const Tensor& v, detail::Node& node) -> detail::Gradients {
-          return {nll_loss_double_backward(v, g.get(node), x.get(node), target.get(node),
-                                           weight.get(node), reduction, ignore_index)
-                      .first,
-                  Tensor()};
-        });
-  }
-  ops::check_float("nll_loss_backward", "x", x);
-  const ClassOperands operands("nll_loss_backward", "x", x, target, weight, ignore_index, false);
-  return backward("nll_loss_backward", grad_output, operands,
-                  operands.call(false, reduction, ignore_index, 0), reduction, false)
-      .first.to(x.dtype());
+  return dispatch(nll_loss_backward_op, {reduction, ignore_index}, grad_output, x, target, weight);
 }
 
-// The loss is linear in x, so the gradient of grad_output is the loss of grad_grad_x.
-std::pair<Tensor, Tensor> nll_loss_double_backward(const Tensor& grad_grad_x,
-                                                   const Tensor& grad_output, const Tensor& x,
-                                                   const Tensor& target, const Tensor& weight,
-                                                   Reduction reduction, StrictInt ignore_index) {
-  constexpr const char* operation = "nll_loss_double_backward";
-  ops::check_float(operation, "x", x);
-  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
-  const Tensor wide = grad_grad_x.to(ops::compute_dtype(grad_grad_x.dtype()));
-  const Tensor loss = nll_loss(wide, target, weight, reduction, ignore_index);
-  ops::check_grad_output(operation, grad_output, loss.shape());
-  return {loss.to(grad_output.dtype()), zeros_like(x)};
-}
+constinit const OpList ops::class_loss_ops =
+    listed<cross_entropy_op, cross_entropy_with_statistics_op, cross_entropy_backward_op,
+           nll_loss_op, nll_loss_backward_op>;
 
 }  // namespace extensor

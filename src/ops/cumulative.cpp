@@ -10,6 +10,8 @@
 #include "extensor/reduction.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"
+#include "ops/reduced_shape.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -18,6 +20,11 @@ namespace {
 using backend::ScanCall;
 using backend::ScanOp;
 using detail::message;
+using namespace ops;
+
+struct ScanAttributes {
+  std::optional<std::int64_t> axis;  // none: of at most one dimension
+};
 
 // A 0-d tensor is a row of one element.
 std::int64_t scan_axis(const char* operation, const Tensor& x, std::optional<std::int64_t> axis) {
@@ -29,7 +36,7 @@ std::int64_t scan_axis(const char* operation, const Tensor& x, std::optional<std
 
 // Of a dense tensor in the result's dtype.
 ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
-  const ops::AxisView view(x.shape(), axis);
+  const AxisView view(x.shape(), axis);
   ScanCall call{};
   call.op = op;
   call.dtype = x.dtype();
@@ -40,101 +47,77 @@ ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
   return call;
 }
 
-Tensor run(const char* operation, const Tensor& x, ScanCall& call) {
+Tensor run_scan(const char* operation, const Tensor& x, ScanCall& call) {
   Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
   call.out = result.impl().data;
   backend::backend_for(x.device()).scan(call);
   return result;
 }
 
-DType accumulated_dtype(DType dtype) {
-  if (is_floating_point(dtype)) return dtype;
-  return is_unsigned_integer(dtype) ? DType::uint64 : DType::int64;
-}
-
-Tensor forward(ScanOp op, const char* operation, const Tensor& x,
-               std::optional<std::int64_t> axis) {
-  const std::int64_t along = scan_axis(operation, x, axis);
+template <ScanOp op>
+Tensor scan_forward(const Run& run, const ScanAttributes& attributes, const Tensor& x) {
+  const std::int64_t along = scan_axis(run.name(), x, attributes.axis);
   const Tensor dense = x.to(accumulated_dtype(x.dtype())).contiguous();
   ScanCall call = scan_call(op, dense, along);
-  return run(operation, dense, call);
+  return run_scan(run.name(), dense, call);
 }
 
-}  // namespace
+// ---- sum
 
-Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis) {
-  if (detail::records(x)) {
-    return detail::recorded_linear(
-        "cumulative_sum", [&] { return cumulative_sum(x, axis); },
-        [axis](const Tensor& g) { return cumulative_sum_backward(g, axis); }, x);
-  }
-  return forward(ScanOp::sum, "cumulative_sum", x, axis);
-}
-
-Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis) {
-  if (detail::records(grad_output)) {
-    return detail::recorded_linear(
-        "cumulative_sum_backward", [&] { return cumulative_sum_backward(grad_output, axis); },
-        [axis](const Tensor& v) { return cumulative_sum(v, axis); }, grad_output);
-  }
-  constexpr const char* operation = "cumulative_sum_backward";
-  ops::check_float(operation, "grad_output", grad_output);
-  const std::int64_t along = scan_axis(operation, grad_output, axis);
+Tensor sum_backward_forward(const Run& run, const ScanAttributes& attributes,
+                            const Tensor& grad_output) {
+  check_float(run.name(), "grad_output", grad_output);
+  const std::int64_t along = scan_axis(run.name(), grad_output, attributes.axis);
   const Tensor dense = grad_output.contiguous();
   ScanCall call = scan_call(ScanOp::sum, dense, along);
   call.reverse = true;
-  return run(operation, dense, call);
+  return run_scan(run.name(), dense, call);
 }
 
-Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
-  if (detail::records(x)) {
-    return detail::recorded(
-        "cumulative_prod", [&] { return cumulative_prod(x, axis); },
-        [axis](const Tensor& g, const Tensor& x) { return cumulative_prod_backward(g, x, axis); },
-        x);
-  }
-  return forward(ScanOp::prod, "cumulative_prod", x, axis);
+// Each of the two is the gradient of the other.
+template <Tensor (*other)(const Tensor&, std::optional<StrictInt>)>
+Gradients sum_gradient(const GradientCall& call, const ScanAttributes& attributes) {
+  return other(call.grad(), attributes.axis);
 }
 
-Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
-                                std::optional<StrictInt> axis) {
-  if (detail::records(grad_output, x)) {
-    return detail::recorded(
-        "cumulative_prod_backward", [&] { return cumulative_prod_backward(grad_output, x, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& x) {
-          return cumulative_prod_double_backward(v, g, x, axis);
-        },
-        grad_output, x);
-  }
-  constexpr const char* operation = "cumulative_prod_backward";
-  ops::check_float(operation, "x", x);
-  const std::int64_t along = scan_axis(operation, x, axis);
-  ops::check_grad_output(operation, grad_output, x.shape());
-  const ops::Source pair[] = {grad_output, x};
-  ops::common_device(operation, pair);
+constexpr auto cumulative_sum_op =
+    define<scan_forward<ScanOp::sum>, sum_gradient<cumulative_sum_backward>>(
+        {.name = "cumulative_sum", .inputs = {"x"}});
+constexpr auto cumulative_sum_backward_op =
+    define<sum_backward_forward, sum_gradient<cumulative_sum>>(
+        {.name = "cumulative_sum_backward", .inputs = {"grad_output"}});
+
+// ---- product
+
+Gradients prod_gradient(const GradientCall& call, const ScanAttributes& attributes) {
+  return cumulative_prod_backward(call.grad(), call.input(0), attributes.axis);
+}
+
+Tensor prod_backward_forward(const Run& run, const ScanAttributes& attributes,
+                             const Tensor& grad_output, const Tensor& x) {
+  check_float(run.name(), "x", x);
+  const std::int64_t along = scan_axis(run.name(), x, attributes.axis);
+  check_grad_output(run.name(), grad_output, x.shape());
   const DType wide = promote_types(grad_output.dtype(), x.dtype());
   const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous();
   ScanCall call = scan_call(ScanOp::prod_backward, dense, along);
   call.grad_output = g.impl().data;
-  return run(operation, dense, call).to(x.dtype());
+  return run_scan(run.name(), dense, call).to(x.dtype());
 }
 
-namespace {
-
-// cumulative_prod_double_backward as recorded operations, for gradients of the third order and
-// beyond; n times the memory. grad_x_i = Σ_k≥i g_k C_ik, where row i of C are the cumulative
-// products of x with a 1 in place i.
-std::pair<Tensor, Tensor> composed_double_backward(const Tensor& grad_grad_x,
-                                                   const Tensor& grad_output, const Tensor& x,
-                                                   std::int64_t axis) {
-  const DType compute = ops::compute_dtype(
+// The gradients of prod_backward as recorded operations, for the third order and beyond; n times
+// the memory. grad_x_i = Σ_k≥i g_k C_ik, where row i of C are the cumulative products of x with a 1
+// in place i.
+Gradients composed_second_gradients(const Tensor& grad_grad_x, const Tensor& grad_output,
+                                    const Tensor& x, std::int64_t axis) {
+  const DType compute = compute_dtype(
       promote_types(promote_types(grad_output.dtype(), x.dtype()), grad_grad_x.dtype()));
   const auto as_rows = [&](const Tensor& values) {
     const Tensor wide = values.to(compute);
     return values.ndim() == 0 ? wide.reshape({1}) : moveaxis(wide, axis, -1);
   };
-  const auto back = [&](const Tensor& rows, DType dtype) {
-    return (x.ndim() == 0 ? rows.reshape({}) : moveaxis(rows, -1, axis)).to(dtype);
+  const auto back = [&](const Tensor& rows) {
+    return x.ndim() == 0 ? rows.reshape({}) : moveaxis(rows, -1, axis);
   };
   const Tensor v = as_rows(grad_grad_x).unsqueeze(-1), g = as_rows(grad_output).unsqueeze(-2);
   const Tensor rows = as_rows(x).unsqueeze(-2);
@@ -145,38 +128,53 @@ std::pair<Tensor, Tensor> composed_double_backward(const Tensor& grad_grad_x,
   const Tensor weights = multiply(v, is_behind);
   const Tensor of_factors =
       cumulative_prod_backward(multiply(weights, g), factors, factors.ndim() - 1);
-  return {back(sum(multiply(weights, cumulative_prod(factors, factors.ndim() - 1)), -2),
-               grad_output.dtype()),
-          back(sum(where(is_left_out, zeros({}, compute), of_factors), -2), x.dtype())};
+  return {back(sum(multiply(weights, cumulative_prod(factors, factors.ndim() - 1)), -2)),
+          back(sum(where(is_left_out, zeros({}, compute), of_factors), -2))};
 }
+
+Gradients prod_backward_gradient(const GradientCall& call, const ScanAttributes& attributes) {
+  const Tensor &v = call.grad(), &grad_output = call.input(0), &x = call.input(1);
+  const std::int64_t along = scan_axis(call.name(), x, attributes.axis);
+  if (detail::records(v, grad_output, x)) {
+    return composed_second_gradients(v, grad_output, x, along);
+  }
+  const DType wide = promote_types(promote_types(grad_output.dtype(), x.dtype()), v.dtype());
+  const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous(),
+               dense_v = v.to(wide).contiguous();
+  Tensor of_grad_output = detail::make_empty(call.name(), x.shape(), wide, x.device());
+  ScanCall scan = scan_call(ScanOp::prod_double_backward, dense, along);
+  scan.grad_output = g.impl().data;
+  scan.grad_gradient = dense_v.impl().data;
+  scan.grad_grad_output = of_grad_output.impl().data;
+  const Tensor of_x = run_scan(call.name(), dense, scan);
+  return {of_grad_output, of_x};
+}
+
+constexpr auto cumulative_prod_op = define<scan_forward<ScanOp::prod>, prod_gradient>(
+    {.name = "cumulative_prod", .inputs = {"x"}, .reads = {input(0)}});
+constexpr auto cumulative_prod_backward_op = define<prod_backward_forward, prod_backward_gradient>(
+    {.name = "cumulative_prod_backward",
+     .inputs = {"grad_output", "x"},
+     .reads = {input(0) | input(1), input(0) | input(1)}});
 
 }  // namespace
 
-std::pair<Tensor, Tensor> cumulative_prod_double_backward(const Tensor& grad_grad_x,
-                                                          const Tensor& grad_output,
-                                                          const Tensor& x,
-                                                          std::optional<StrictInt> axis) {
-  constexpr const char* operation = "cumulative_prod_double_backward";
-  ops::check_float(operation, "x", x);
-  const std::int64_t along = scan_axis(operation, x, axis);
-  ops::check_grad_output(operation, grad_output, x.shape());
-  ops::check_grad_output(operation, grad_grad_x, x.shape());
-  const ops::Source operands[] = {grad_grad_x, grad_output, x};
-  ops::common_device(operation, operands);
-  if (detail::records(grad_grad_x, grad_output, x)) {
-    return composed_double_backward(grad_grad_x, grad_output, x, along);
-  }
-  const DType wide =
-      promote_types(promote_types(grad_output.dtype(), x.dtype()), grad_grad_x.dtype());
-  const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous(),
-               v = grad_grad_x.to(wide).contiguous();
-  Tensor grad_grad_output = detail::make_empty(operation, x.shape(), wide, x.device());
-  ScanCall call = scan_call(ScanOp::prod_double_backward, dense, along);
-  call.grad_output = g.impl().data;
-  call.grad_gradient = v.impl().data;
-  call.grad_grad_output = grad_grad_output.impl().data;
-  const Tensor grad_x = run(operation, dense, call);
-  return {grad_grad_output.to(grad_output.dtype()), grad_x.to(x.dtype())};
+Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis) {
+  return dispatch(cumulative_sum_op, {axis}, x);
 }
+Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis) {
+  return dispatch(cumulative_sum_backward_op, {axis}, grad_output);
+}
+Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
+  return dispatch(cumulative_prod_op, {axis}, x);
+}
+Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
+                                std::optional<StrictInt> axis) {
+  return dispatch(cumulative_prod_backward_op, {axis}, grad_output, x);
+}
+
+constinit const OpList ops::cumulative_ops =
+    listed<cumulative_sum_op, cumulative_sum_backward_op, cumulative_prod_op,
+           cumulative_prod_backward_op>;
 
 }  // namespace extensor

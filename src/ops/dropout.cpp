@@ -2,14 +2,15 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
 namespace {
+
+using namespace ops;
 
 void check_probability(const char* operation, double p) {
   if (p >= 0 && p <= 1) return;
@@ -17,10 +18,10 @@ void check_probability(const char* operation, double p) {
 }
 
 // x with the mask's elements dropped and the others scaled: the forward, and its own backward.
-Tensor masked(const char* operation, const Tensor& x, const DropoutMask& mask) {
+Tensor masked(const Run& run, const DropoutMask& mask, const Tensor& x) {
   if (mask.p == 0) return x;
   if (mask.p == 1) return zeros_like(x);
-  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
+  Tensor result = run.empty(x.shape(), x.dtype());
   const Tensor dense = x.contiguous();
   backend::DropoutCall call{};
   call.dtype = x.dtype();
@@ -32,38 +33,40 @@ Tensor masked(const char* operation, const Tensor& x, const DropoutMask& mask) {
   call.offset = mask.draws.offset;
   call.p = mask.p;
   call.scale = 1 / (1 - mask.p);
-  backend::backend_for(x.device()).dropout(call);
+  run.kernels().dropout(call);
   return result;
 }
+
+Tensor masked_gradient(const Run& run, const DropoutMask& mask, const Tensor& grad_output) {
+  check_probability(run.name(), mask.p);
+  check_grad_output(run.name(), grad_output, mask.shape);
+  return masked(run, mask, grad_output);
+}
+
+Gradients dropout_gradient(const GradientCall& call, const DropoutMask& mask) {
+  return dropout_backward(call.grad(), mask);
+}
+
+constexpr auto dropout_op = define<masked, dropout_gradient>({.name = "dropout", .inputs = {"x"}});
+constexpr auto dropout_backward_op = define<masked_gradient, dropout_gradient>(
+    {.name = "dropout_backward", .inputs = {"grad_output"}});
 
 }  // namespace
 
 DropoutResult dropout(const Tensor& x, StrictDouble p, StrictBool training, Generator& generator) {
-  if (detail::records(x)) {
-    DropoutResult result = detail::unrecorded([&] { return dropout(x, p, training, generator); });
-    result.output =
-        detail::record("dropout", {x}, std::move(result.output),
-                       [mask = result.mask](const Tensor& g) { return dropout_backward(g, mask); });
-    return result;
-  }
   check_probability("dropout", p);
-  ops::check_float("dropout", "x", x);
+  check_float("dropout", "x", x);
   DropoutMask mask{{}, x.shape(), training ? p : StrictDouble(0)};
   if (mask.p > 0 && mask.p < 1) {
     mask.draws = generator.reserve(static_cast<std::uint64_t>(x.numel()));
   }
-  return {masked("dropout", x, mask), mask};
+  return {dispatch(dropout_op, mask, x), mask};
 }
 
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask) {
-  if (detail::records(grad_output)) {
-    return detail::recorded_linear(
-        "dropout_backward", [&] { return dropout_backward(grad_output, mask); },
-        [mask](const Tensor& v) { return dropout_backward(v, mask); }, grad_output);
-  }
-  check_probability("dropout_backward", mask.p);
-  ops::check_grad_output("dropout_backward", grad_output, mask.shape);
-  return masked("dropout_backward", grad_output, mask);
+  return dispatch(dropout_backward_op, mask, grad_output);
 }
+
+constinit const OpList ops::dropout_ops = listed<dropout_op, dropout_backward_op>;
 
 }  // namespace extensor

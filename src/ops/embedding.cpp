@@ -2,19 +2,19 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "ops/index_range.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
+namespace {
+
 using backend::EmbeddingCall;
 using detail::message;
-
-namespace {
+using namespace ops;
 
 EmbeddingCall embedding_call(bool backward, DType dtype, std::int64_t rows, std::int64_t width,
                              const Tensor& ids) {
@@ -35,74 +35,96 @@ void check_padding(const char* operation, std::int64_t padding_idx, std::int64_t
       message(operation, ": padding_idx is ", padding_idx, ", must be one of the ", rows, " rows"));
 }
 
-}  // namespace
+struct EmbeddingAttributes {
+  std::optional<std::int64_t> padding_idx;
+};
 
-Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<StrictInt> padding_idx) {
-  if (detail::records(weight)) {
-    Tensor result = detail::unrecorded([&] { return embedding(weight, ids, padding_idx); });
-    return detail::record("embedding", {weight}, std::move(result),
-                          [ids = detail::Saved(ids), rows = weight.size(0), padding_idx](
-                              const Tensor& g, detail::Node& node) {
-                            return embedding_backward(g, ids.get(node), rows, padding_idx);
-                          });
-  }
-  const ops::Source both[] = {weight, ids};
-  ops::common_device("embedding", both);
+Tensor embedding_forward(const Run& run, const EmbeddingAttributes& attributes,
+                         const Tensor& weight, const Tensor& ids) {
   if (weight.ndim() != 2) {
-    throw ShapeError(message("embedding: weight is ", weight.shape(), ", must be [rows, width]"));
+    throw ShapeError(
+        message(run.name(), ": weight is ", weight.shape(), ", must be [rows, width]"));
   }
   const std::int64_t rows = weight.size(0), width = weight.size(1);
-  if (padding_idx) check_padding("embedding", *padding_idx, rows);
-  const Tensor positions = ops::checked_indices("embedding", "ids", ids, rows, "rows");
+  if (attributes.padding_idx) check_padding(run.name(), *attributes.padding_idx, rows);
+  const Tensor positions = checked_indices(run.name(), "ids", ids, rows, "rows");
   Shape shape = ids.shape();
   shape.push_back(width);
-  Tensor result = detail::make_empty("embedding", shape, weight.dtype(), weight.device());
+  Tensor result = run.empty(shape, weight.dtype());
   const Tensor table = weight.contiguous();
   EmbeddingCall call = embedding_call(false, weight.dtype(), rows, width, positions);
   call.values = table.impl().data;
   call.out = result.impl().data;
-  backend::backend_for(weight.device()).embedding(call);
+  run.kernels().embedding(call);
   return result;
 }
 
-Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictInt rows,
-                          std::optional<StrictInt> padding_idx) {
-  if (detail::records(grad_output)) {
-    Tensor result =
-        detail::unrecorded([&] { return embedding_backward(grad_output, ids, rows, padding_idx); });
-    return detail::record(
-        "embedding_backward", {grad_output}, std::move(result),
-        [ids = detail::Saved(ids), rows, padding_idx](const Tensor& v, detail::Node& node) {
-          Tensor gathered = embedding(v, ids.get(node));
-          if (!padding_idx) return gathered;
-          const std::int64_t skipped = *padding_idx + (*padding_idx < 0 ? rows : StrictInt(0));
-          return where(equal(ids.get(node), skipped).unsqueeze(-1), zeros({}, v.dtype()), gathered);
-        });
+Gradients embedding_gradient(const GradientCall& call, const EmbeddingAttributes& attributes) {
+  return embedding_backward(call.grad(), call.input(1), call.shape(0)[0], attributes.padding_idx);
+}
+
+constexpr auto embedding_op =
+    define<embedding_forward, embedding_gradient>({.name = "embedding",
+                                                   .inputs = {"weight", "ids"},
+                                                   .reads = {shape(0) | input(1), no_gradient}});
+
+struct EmbeddingBackwardAttributes {
+  std::int64_t rows;
+  std::optional<std::int64_t> padding_idx;
+
+  // The row without a gradient; −1: none.
+  std::int64_t skipped() const {
+    if (!padding_idx) return -1;
+    return *padding_idx + (*padding_idx < 0 ? rows : 0);
   }
-  const char* operation = "embedding_backward";
-  const ops::Source both[] = {grad_output, ids};
-  ops::common_device(operation, both);
-  if (rows < 0) throw ValueError(message(operation, ": rows is ", rows, ", must be 0 or more"));
-  const Tensor positions = ops::checked_indices(operation, "ids", ids, rows, "rows");
-  // The forward's width is what grad_output says; all other axes are known.
+};
+
+Tensor embedding_backward_forward(const Run& run, const EmbeddingBackwardAttributes& attributes,
+                                  const Tensor& grad_output, const Tensor& ids) {
+  const std::int64_t rows = attributes.rows;
+  if (rows < 0) throw ValueError(message(run.name(), ": rows is ", rows, ", must be 0 or more"));
+  const Tensor positions = checked_indices(run.name(), "ids", ids, rows, "rows");
+  // grad_output states the width of the forward; all other axes are known.
   Shape expected = ids.shape();
   expected.push_back(grad_output.ndim() == 0 ? 0 : grad_output.size(-1));
-  ops::check_grad_output(operation, grad_output, expected);
-  std::int64_t skipped = -1;
-  if (padding_idx) {
-    check_padding(operation, *padding_idx, rows);
-    skipped = *padding_idx + (*padding_idx < 0 ? rows : StrictInt(0));
-  }
+  check_grad_output(run.name(), grad_output, expected);
+  if (attributes.padding_idx) check_padding(run.name(), *attributes.padding_idx, rows);
   const std::int64_t width = expected[expected.size() - 1];
-  Tensor result =
-      detail::make_empty(operation, {rows, width}, grad_output.dtype(), grad_output.device());
+  Tensor result = run.empty({rows, width}, grad_output.dtype());
   const Tensor values = grad_output.contiguous();
   EmbeddingCall call = embedding_call(true, grad_output.dtype(), rows, width, positions);
   call.values = values.impl().data;
   call.out = result.impl().data;
-  call.skipped = skipped;
-  backend::backend_for(grad_output.device()).embedding(call);
+  call.skipped = attributes.skipped();
+  run.kernels().embedding(call);
   return result;
 }
+
+Gradients embedding_backward_gradient(const GradientCall& call,
+                                      const EmbeddingBackwardAttributes& attributes) {
+  const Tensor& ids = call.input(1);
+  Tensor gathered = embedding(call.grad(), ids);
+  if (!attributes.padding_idx) return gathered;
+  return where(equal(ids, attributes.skipped()).unsqueeze(-1), zeros({}, gathered.dtype()),
+               gathered);
+}
+
+constexpr auto embedding_backward_op =
+    define<embedding_backward_forward, embedding_backward_gradient>(
+        {.name = "embedding_backward",
+         .inputs = {"grad_output", "ids"},
+         .reads = {input(1), no_gradient}});
+
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& ids, std::optional<StrictInt> padding_idx) {
+  return dispatch(embedding_op, {padding_idx}, weight, ids);
+}
+Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictInt rows,
+                          std::optional<StrictInt> padding_idx) {
+  return dispatch(embedding_backward_op, {rows, padding_idx}, grad_output, ids);
+}
+
+constinit const OpList ops::embedding_ops = listed<embedding_op, embedding_backward_op>;
 
 }  // namespace extensor

@@ -1,4 +1,4 @@
-// What all losses share: reductions, and the checks of their gradients.
+// Shared by all losses: reductions, and the checks of their gradients.
 #pragma once
 
 #include "backend/loss_call.h"
@@ -13,9 +13,13 @@ inline Shape loss_shape(const Shape& shape, Reduction reduction) {
   return reduction == Reduction::none ? shape : Shape{};
 }
 
-// The values reduced, and what the reduction multiplies a gradient of its result with.
+// The values reduced, and the factor that the reduction gives to a gradient of its result.
 Tensor reduced_loss(const Tensor& values, Reduction reduction);
 double loss_scale(std::int64_t count, Reduction reduction);
+
+// ValueError, quoting the rule, for a parameter that is not allowed.
+void check_parameter(const char* operation, const char* name, double value, bool allowed,
+                     const char* rule);
 
 // Whether a target has a gradient that is wanted.
 bool wants_gradient(const Tensor& target, bool target_gradient);

@@ -4,19 +4,20 @@
 #include <limits>
 
 #include "core/check.h"
-#include "core/graph.h"
+#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
 namespace {
 
 using detail::message;
-using ops::ReducedAxes;
+using namespace ops;
 
 void check_order(const char* operation, double p) {
   if (p == p) return;
@@ -46,7 +47,7 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
 // In float32 or float64, the reduced axes kept.
 Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes& reduced) {
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
-  const Tensor wide = x.to(ops::compute_dtype(dtype));
+  const Tensor wide = x.to(compute_dtype(dtype));
   if (p == 0) return count_nonzero(wide, axes, true).to(wide.dtype());
   if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
     return zeros(reduced.shape(x.shape(), true), wide.dtype());
@@ -81,50 +82,49 @@ Tensor ratio_to_p_minus_2(const Tensor& x, const Tensor& y, double p) {
   return zero_where_zero(x, power(divide(nonzero, y), p - 2));
 }
 
-}  // namespace
+struct NormAttributes {
+  double p;
+  Axes axes;
+  bool keepdims;
+};
 
-Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdims) {
-  if (detail::records(x)) {
-    return detail::recorded(
-        "norm", [&] { return norm(x, p, axes, keepdims); },
-        [p, axes](const Tensor& g, const Tensor& x) {
-          return norm_backward(g, x, p, axes, ops::gradient_eps());
-        },
-        x);
-  }
-  const ReducedAxes reduced("norm", axes, x.ndim());
-  check_order("norm", p);
-  check_has_norm("norm", x, p, reduced);
+Tensor norm_forward(const Run& run, const NormAttributes& attributes, const Tensor& x) {
+  const auto& [p, axes, keepdims] = attributes;
+  const ReducedAxes reduced(run.name(), axes, x.ndim());
+  check_order(run.name(), p);
+  check_has_norm(run.name(), x, p, reduced);
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
   return wide_norm(x, p, axes, reduced).to(dtype).reshape(reduced.shape(x.shape(), keepdims));
 }
 
-Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,
-                     StrictDouble eps) {
-  if (detail::records(grad_output, x)) {
-    return detail::recorded(
-        "norm_backward", [&] { return norm_backward(grad_output, x, p, axes, eps); },
-        [p, axes, eps](const Tensor& v, const Tensor& g, const Tensor& x) {
-          return norm_double_backward(v, g, x, p, axes, eps);
-        },
-        grad_output, x);
-  }
-  constexpr const char* operation = "norm_backward";
-  ops::check_float(operation, "x", x);
-  const ReducedAxes reduced(operation, axes, x.ndim());
-  check_order(operation, p);
-  const Tensor g = ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
-  check_has_norm(operation, x, p, reduced);
+Gradients norm_gradient(const GradientCall& call, const NormAttributes& attributes) {
+  return norm_backward(call.grad(), call.input(0), attributes.p, attributes.axes, gradient_eps());
+}
+
+struct NormBackwardAttributes {
+  double p;
+  Axes axes;
+  double eps;
+};
+
+Tensor norm_backward_forward(const Run& run, const NormBackwardAttributes& attributes,
+                             const Tensor& grad_output, const Tensor& x) {
+  const auto& [p, axes, eps] = attributes;
+  check_float(run.name(), "x", x);
+  const ReducedAxes reduced(run.name(), axes, x.ndim());
+  check_order(run.name(), p);
+  const Tensor g = gradient_with_kept_axes(run.name(), grad_output, x.shape(), reduced);
+  check_has_norm(run.name(), x, p, reduced);
   if (p == 0 || x.numel() == 0) return zeros_like(x);
+  if (p == 1) return multiply(sign(x), g).to(x.dtype());
   if (p == 2) {
-    const Tensor wide = x.to(ops::compute_dtype(x.dtype()));
+    const Tensor wide = x.to(compute_dtype(x.dtype()));
     const Tensor y = wide_norm(wide, p, axes, reduced);
     const Tensor gradient = multiply(divide(wide, at_least(y, eps)), g);
     return (eps > 0 ? gradient : zero_where_zero(wide, gradient)).to(x.dtype());
   }
   const Tensor wide = x.to(DType::float64);
   const Tensor signed_g = multiply(sign(wide), g.to(DType::float64));
-  if (p == 1) return signed_g.to(x.dtype());
   const Tensor magnitude = abs(wide), y = wide_norm(wide, p, axes, reduced);
   if (std::isinf(p)) {
     const Tensor hit = equal(magnitude, y) | (isnan(magnitude) & isnan(y));
@@ -138,31 +138,48 @@ Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p,
 // With u = sign(x) · (|x| / y)^(p − 1) the gradient is g · u, and u changes with x by
 // (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ). Where y is floored it is a constant,
 // and the second term is missing.
-std::pair<Tensor, Tensor> norm_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                               const Tensor& x, StrictDouble p, const Axes& axes,
-                                               StrictDouble eps) {
-  constexpr const char* operation = "norm_double_backward";
-  ops::check_float(operation, "x", x);
-  const ReducedAxes reduced(operation, axes, x.ndim());
-  check_order(operation, p);
-  const Tensor g =
-      ops::gradient_with_kept_axes(operation, grad_output, x.shape(), reduced).to(DType::float64);
-  ops::check_grad_output(operation, grad_grad_x, x.shape());
-  check_has_norm(operation, x, p, reduced);
-  const ops::EpsScope ieee(0);  // the floor acts on the norm alone
-  const Tensor wide = x.to(DType::float64), v = grad_grad_x.to(DType::float64);
-  const Tensor unit = norm_backward(ones(g.shape(), DType::float64), wide, p, axes, eps);
+Gradients norm_backward_gradient(const GradientCall& call,
+                                 const NormBackwardAttributes& attributes) {
+  const auto& [p, axes, eps] = attributes;
+  const EpsScope ieee(0);  // the floor acts on the norm alone
+  const Tensor& x = call.input(1);
+  const ReducedAxes reduced(call.name(), axes, x.ndim());
+  const Tensor wide = x.to(DType::float64), v = call.grad().to(DType::float64);
+  const Tensor one =
+      detail::make_empty(call.name(), reduced.shape(x.shape(), true), DType::float64, x.device())
+          .fill(1);
+  const Tensor unit = norm_backward(one, wide, p, axes, eps);
   const Tensor along = sum(multiply(v, unit), axes, true);
-  const Tensor grad_grad_output = along.reshape(grad_output.shape()).to(grad_output.dtype());
-  if (p == 0 || p == 1 || std::isinf(p) || x.numel() == 0) {
-    return {grad_grad_output, zeros_like(x)};
+  const Tensor of_grad_output = along.reshape(call.shape(0));
+  if (!call.needs(1) || p == 0 || p == 1 || std::isinf(p) || x.numel() == 0) {
+    return {of_grad_output, zeros_like(x)};
   }
+  const Tensor g = gradient_with_kept_axes(call.name(), call.input(0), x.shape(), reduced);
   const Tensor exact = norm(wide, p, axes, true), y = at_least(exact, eps);
   const Tensor own = p == 2 ? v : multiply(v, ratio_to_p_minus_2(wide, y, p));
   const Tensor through_norm =
       where(less(exact, eps), zeros({}, DType::float64), multiply(unit, along));
   const Tensor change = multiply(divide(subtract(own, through_norm), y), p - 1);
-  return {grad_grad_output, multiply(change, g).to(x.dtype())};
+  return {of_grad_output, multiply(change, g)};
 }
+
+constexpr auto norm_op =
+    define<norm_forward, norm_gradient>({.name = "norm", .inputs = {"x"}, .reads = {input(0)}});
+constexpr auto norm_backward_op = define<norm_backward_forward, norm_backward_gradient>(
+    {.name = "norm_backward",
+     .inputs = {"grad_output", "x"},
+     .reads = {shape(0) | input(1), shape(0) | input(0) | input(1)}});
+
+}  // namespace
+
+Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdims) {
+  return dispatch(norm_op, {p, axes, keepdims}, x);
+}
+Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,
+                     StrictDouble eps) {
+  return dispatch(norm_backward_op, {p, axes, eps}, grad_output, x);
+}
+
+constinit const OpList ops::norm_ops = listed<norm_op, norm_backward_op>;
 
 }  // namespace extensor

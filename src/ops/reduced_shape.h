@@ -1,4 +1,4 @@
-// Which axes a reduction removes, and the shapes on both sides of it.
+// The axes that a reduction removes, and the shapes on both sides of it.
 #pragma once
 
 #include "extensor/tensor.h"
@@ -17,6 +17,12 @@ struct ReducedAxes {
   Dims list(std::int64_t rank) const;
   Dims reduced_last(std::int64_t rank) const;  // the axes in order, but the reduced ones last
 };
+
+// The dtype of sums and products: 64 bits for integers and bool, the same for floats.
+inline DType accumulated_dtype(DType dtype) {
+  if (is_floating_point(dtype)) return dtype;
+  return is_unsigned_integer(dtype) ? DType::uint64 : DType::int64;
+}
 
 // grad_output, given with or without the reduced axes kept, as a view with them kept. ShapeError
 // when it is neither, DTypeError when it is not a float.

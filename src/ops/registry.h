@@ -18,13 +18,22 @@ inline constexpr const Op* listed[] = {&ops...};
 
 extern const OpList attention_ops;
 extern const OpList batch_norm_ops;
+extern const OpList class_loss_ops;
 extern const OpList convolution_ops;
 extern const OpList copy_ops;
+extern const OpList cumulative_ops;
+extern const OpList dropout_ops;
+extern const OpList embedding_ops;
 extern const OpList linear_ops;
+extern const OpList loss_ops;
+extern const OpList norm_ops;
 extern const OpList normalization_ops;
 extern const OpList pooling_ops;
 extern const OpList recurrent_ops;
+extern const OpList reduction_ops;
 extern const OpList softmax_ops;
+extern const OpList sorting_ops;
+extern const OpList triplet_loss_ops;
 
 // All of them, made once.
 const std::vector<const Op*>& registered_ops();

@@ -2,14 +2,13 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
 #include "extensor/manipulation.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
@@ -18,6 +17,7 @@ namespace {
 using backend::SearchCall;
 using backend::SortCall;
 using detail::message;
+using namespace ops;
 
 // A 0-d tensor is a row of one element.
 std::int64_t row_axis(const char* operation, std::int64_t rank, std::int64_t axis) {
@@ -26,15 +26,15 @@ std::int64_t row_axis(const char* operation, std::int64_t rank, std::int64_t axi
 
 Tensor as_rows(const Tensor& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
-// The first `count` of every row in order; what is not wanted stays undefined.
-SortedTensor sorted_rows(const char* operation, const Tensor& x, std::int64_t axis,
-                         std::int64_t count, bool descending, bool want_values, bool want_indices) {
+// The first `count` values of every row in order, and their indices; undefined where not wanted.
+Results sorted_rows(const Run& run, const Tensor& x, std::int64_t axis, std::int64_t count,
+                    bool descending, bool want_values, bool want_indices) {
   // Rows are dense while they are sorted.
   const Tensor rows = moveaxis(x, axis, -1).contiguous();
   const std::int64_t length = rows.size(-1);
   Shape shape = rows.shape();
   shape.back() = count;
-  SortedTensor result;
+  Results results(2);
   SortCall call{};
   call.dtype = x.dtype();
   call.descending = descending;
@@ -43,101 +43,106 @@ SortedTensor sorted_rows(const char* operation, const Tensor& x, std::int64_t ax
   call.rows = length == 0 ? 0 : rows.numel() / length;
   call.x = rows.impl().data;
   if (want_values) {
-    result.values = detail::make_empty(operation, shape, x.dtype(), x.device());
-    call.values = result.values.impl().data;
+    results[0] = run.empty(shape, x.dtype());
+    call.values = results[0].impl().data;
   }
   if (want_indices) {
-    result.indices = detail::make_empty(operation, shape, DType::int64, x.device());
-    call.indices = result.indices.data<std::int64_t>();
+    results[1] = run.empty(shape, DType::int64);
+    call.indices = results[1].data<std::int64_t>();
   }
-  backend::backend_for(x.device()).sort(call);
-  if (want_values) result.values = moveaxis(result.values, -1, axis).contiguous();
-  if (want_indices) result.indices = moveaxis(result.indices, -1, axis).contiguous();
-  return result;
+  run.kernels().sort(call);
+  for (Tensor& result : results) {
+    if (result.defined()) result = moveaxis(result, -1, axis).contiguous();
+  }
+  return results;
 }
-
-SortedTensor sorted(const char* operation, const Tensor& x, std::int64_t axis, bool descending,
-                    bool want_values, bool want_indices) {
-  const std::int64_t along = row_axis(operation, x.ndim(), axis);
-  const Tensor rows = as_rows(x);
-  SortedTensor result =
-      sorted_rows(operation, rows, along, rows.size(along), descending, want_values, want_indices);
-  if (want_values) result.values = result.values.reshape(x.shape());
-  if (want_indices) result.indices = result.indices.reshape(x.shape());
-  return result;
-}
-
-}  // namespace
 
 // ---- sort
-// ------------------------------------------------------------------------------------------
 
-namespace {
+struct SortAttributes {
+  std::int64_t axis;
+  bool descending;
+};
 
-// The values as recorded, which go where the indices say: backward(g, indices).
-template <class Backward>
-SortedTensor recorded_order(const char* name, const Tensor& x, SortedTensor found,
-                            Backward backward) {
-  found.values =
-      detail::record(name, {x}, std::move(found.values),
-                     [backward = std::move(backward), indices = detail::Saved(found.indices)](
-                         const Tensor& g, detail::Node& node) -> detail::Gradients {
-                       return backward(g, indices.get(node));
-                     });
-  return found;
+template <bool want_values, bool want_indices>
+Results sort_forward(const Run& run, const SortAttributes& attributes, const Tensor& x) {
+  const std::int64_t along = row_axis(run.name(), x.ndim(), attributes.axis);
+  const Tensor rows = as_rows(x);
+  Results results = sorted_rows(run, rows, along, rows.size(along), attributes.descending,
+                                want_values, want_indices || run.recorded);
+  for (Tensor& result : results) {
+    if (result.defined()) result = result.reshape(x.shape());
+  }
+  return results;
 }
+
+Gradients sort_gradient(const GradientCall& call, const SortAttributes& attributes) {
+  return sort_backward(call.grad(), call.result(1), attributes.axis);
+}
+
+constexpr auto sort_op = define<sort_forward<true, false>, sort_gradient>(
+    {.name = "sort", .inputs = {"x"}, .reads = {result(1)}});
+constexpr auto argsort_op = define<sort_forward<false, true>>({.name = "argsort", .inputs = {"x"}});
+constexpr auto sort_with_indices_op = define<sort_forward<true, true>, sort_gradient>(
+    {.name = "sort_with_indices", .inputs = {"x"}, .reads = {result(1)}});
+
+SortedTensor as_pair(Results results) { return {std::move(results[0]), std::move(results[1])}; }
 
 }  // namespace
 
 Tensor sort(const Tensor& x, StrictInt axis, StrictBool descending) {
-  if (detail::records(x)) return sort_with_indices(x, axis, descending).values;
-  return sorted("sort", x, axis, descending, true, false).values;
+  return dispatch(sort_op, {axis, descending}, x)[0];
 }
-
 Tensor argsort(const Tensor& x, StrictInt axis, StrictBool descending) {
-  return sorted("argsort", x, axis, descending, false, true).indices;
+  return dispatch(argsort_op, {axis, descending}, x)[1];
 }
-
 SortedTensor sort_with_indices(const Tensor& x, StrictInt axis, StrictBool descending) {
-  if (detail::records(x)) {
-    return recorded_order(
-        "sort", x, detail::unrecorded([&] { return sort_with_indices(x, axis, descending); }),
-        [axis](const Tensor& g, const Tensor& indices) { return sort_backward(g, indices, axis); });
-  }
-  return sorted("sort_with_indices", x, axis, descending, true, true);
+  return as_pair(dispatch(sort_with_indices_op, {axis, descending}, x));
 }
 
 Tensor sort_backward(const Tensor& grad_output, const Tensor& indices, StrictInt axis) {
   constexpr const char* operation = "sort_backward";
   const std::int64_t along = row_axis(operation, indices.ndim(), axis);
-  ops::check_grad_output(operation, grad_output, indices.shape());
+  check_grad_output(operation, grad_output, indices.shape());
   const Tensor rows = as_rows(grad_output);
   return gather_backward(rows, rows.shape(), along, as_rows(indices)).reshape(indices.shape());
 }
 
 // ---- topk
-// ------------------------------------------------------------------------------------------
 
-SortedTensor topk(const Tensor& x, StrictInt k, StrictInt axis, StrictBool largest,
-                  [[maybe_unused]] StrictBool in_order) {
-  if (detail::records(x)) {
-    return recorded_order("topk", x,
-                          detail::unrecorded([&] { return topk(x, k, axis, largest, in_order); }),
-                          [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
-                            return topk_backward(g, shape, indices, axis);
-                          });
-  }
-  const std::int64_t along = row_axis("topk", x.ndim(), axis);
+namespace {
+
+struct TopkAttributes {
+  std::int64_t k, axis;
+  bool largest;
+};
+
+Results topk_forward(const Run& run, const TopkAttributes& attributes, const Tensor& x) {
+  const std::int64_t k = attributes.k, along = row_axis("topk", x.ndim(), attributes.axis);
   if (x.ndim() == 0) {
     // One element, and a shape with no room for another number of them.
     if (k != 1) throw ValueError(message("topk: k is ", k, ", must be 1 for a 0-d tensor"));
-    return {x.clone(), zeros({}, DType::int64)};
+    return {x.clone(), run.empty({}, DType::int64).fill(0)};
   }
   if (k < 0 || k > x.size(along)) {
     throw ValueError(message("topk: k is ", k, ", must be 0 to ", x.size(along),
                              ", the size of axis ", along, " of ", x.shape()));
   }
-  return sorted_rows("topk", x, along, k, largest, true, true);
+  return sorted_rows(run, x, along, k, attributes.largest, true, true);
+}
+
+Gradients topk_gradient(const GradientCall& call, const TopkAttributes& attributes) {
+  return topk_backward(call.grad(), call.shape(), call.result(1), attributes.axis);
+}
+
+constexpr auto topk_op = define<topk_forward, topk_gradient>(
+    {.name = "topk", .inputs = {"x"}, .reads = {shape() | result(1)}});
+
+}  // namespace
+
+SortedTensor topk(const Tensor& x, StrictInt k, StrictInt axis, StrictBool largest,
+                  [[maybe_unused]] StrictBool in_order) {
+  return as_pair(dispatch(topk_op, {k, axis, largest}, x));
 }
 
 Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
@@ -145,7 +150,7 @@ Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const 
   constexpr const char* operation = "topk_backward";
   const std::int64_t along =
       row_axis(operation, static_cast<std::int64_t>(input_shape.size()), axis);
-  ops::check_grad_output(operation, grad_output, indices.shape());
+  check_grad_output(operation, grad_output, indices.shape());
   const bool is_row = !input_shape.empty();
   const Shape rows = is_row ? input_shape : Shape{1};
   Shape expected = input_shape;
@@ -160,28 +165,31 @@ Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const 
 }
 
 // ---- searching
-// -------------------------------------------------------------------------------------
 
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right) {
-  constexpr const char* operation = "searchsorted";
+namespace {
+
+struct SearchAttributes {
+  bool right;
+};
+
+Tensor searchsorted_forward(const Run& run, const SearchAttributes& attributes,
+                            const Tensor& sorted, const Tensor& values) {
   const bool one_row = sorted.ndim() == 1;
   bool fits = one_row || (sorted.ndim() > 0 && sorted.ndim() == values.ndim());
   for (std::int64_t d = 0; fits && !one_row && d + 1 < sorted.ndim(); ++d) {
     fits = sorted.size(d) == values.size(d);
   }
   if (!fits) {
-    throw ShapeError(message(operation, ": sorted is ", sorted.shape(), " and values are ",
+    throw ShapeError(message(run.name(), ": sorted is ", sorted.shape(), " and values are ",
                              values.shape(),
                              "; sorted must have one dimension or all but the last of values"));
   }
-  const ops::Source pair[] = {sorted, values};
-  ops::common_device(operation, pair);
-  const DType dtype = promote_types(sorted.dtype(), values.dtype(), operation);
+  const DType dtype = promote_types(sorted.dtype(), values.dtype(), run.name());
   const Tensor rows = sorted.to(dtype).contiguous(), wanted = values.to(dtype).contiguous();
-  Tensor result = detail::make_empty(operation, values.shape(), DType::int64, values.device());
+  Tensor result = run.empty(values.shape(), DType::int64);
   SearchCall call{};
   call.dtype = dtype;
-  call.behind_equal = right;
+  call.behind_equal = attributes.right;
   call.one_row = one_row;
   call.length = rows.size(-1);
   call.count = one_row ? wanted.numel() : wanted.size(-1);
@@ -189,12 +197,20 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right
   call.sorted = rows.impl().data;
   call.values = wanted.impl().data;
   call.out = result.data<std::int64_t>();
-  backend::backend_for(values.device()).search(call);
+  run.kernels().search(call);
   return result;
 }
 
-// ---- what is there once
-// ----------------------------------------------------------------------------
+constexpr auto searchsorted_op =
+    define<searchsorted_forward>({.name = "searchsorted", .inputs = {"sorted", "values"}});
+
+}  // namespace
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right) {
+  return dispatch(searchsorted_op, {right}, sorted, values);
+}
+
+// ---- distinct elements
 
 namespace {
 
@@ -224,5 +240,8 @@ UniqueTensor unique_all(const Tensor& x) {
           scatter(zeros_like(run), 0, order, run).reshape(x.shape()),
           subtract(first.numel() == 0 ? first : beyond, first)};
 }
+
+constinit const OpList ops::sorting_ops =
+    listed<sort_op, argsort_op, sort_with_indices_op, topk_op, searchsorted_op>;
 
 }  // namespace extensor

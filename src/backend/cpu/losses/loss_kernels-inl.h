@@ -6,12 +6,17 @@
 #define EXTENSOR_LOSS_KERNELS_INL_H_
 #endif
 
-#include "backend/cpu/losses/expressions-inl.h"
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/rows/row-inl.h"
+#include "backend/cpu/simd/lanes-inl.h"
+#include "backend/loss_call.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
+
+#define EXTENSOR_WORD HWY_INLINE
+#include "backend/loss_words.h"
+#undef EXTENSOR_WORD
 
 #define EXTENSOR_LOSS_EXPRESSION(function, expression)                                           \
   static HWY_INLINE V function([[maybe_unused]] V x, [[maybe_unused]] V y, [[maybe_unused]] V p, \
