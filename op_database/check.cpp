@@ -119,39 +119,6 @@ Tensors gradients_of(const Sample& sample, const Tensors& grads, const Tensors& 
   return sample.backward(grads, joined(inputs, sample.forward(inputs)));
 }
 
-// The gradients of grad_outputs, then of the inputs, given those of the backward's results: those
-// of the sample's own function, else those that autograd finds through the recorded backward. An
-// undefined gradient stands for 0.
-Tensors second_gradients_of(const Sample& sample, const Tensors& given, const Tensors& grads,
-                            const Tensors& inputs) {
-  if (sample.double_backward) return sample.double_backward(given, grads, inputs);
-  Tensors leaves = joined(grads, inputs), asked;
-  for (std::size_t k = 0; k < leaves.size(); ++k) {
-    const bool moves =
-        k < grads.size() ? is_float(leaves[k]) : is_differentiable(sample, k - grads.size());
-    if (!moves) continue;
-    leaves[k] = leaves[k].detach().requires_grad_();
-    asked.push_back(leaves[k]);
-  }
-  const auto middle = leaves.begin() + static_cast<std::ptrdiff_t>(grads.size());
-  const Tensors gradients =
-      gradients_of(sample, Tensors(leaves.begin(), middle), Tensors(middle, leaves.end()));
-  Tensors outputs, starts;
-  for (std::size_t k = 0; k < gradients.size(); ++k) {
-    if (!gradients[k].defined() || !given[k].defined() || !gradients[k].requires_grad()) continue;
-    outputs.push_back(gradients[k]);
-    starts.push_back(given[k]);
-  }
-  Tensors found(leaves.size());
-  if (outputs.empty()) return found;
-  const Tensors of_asked =
-      extensor::grad(outputs, asked, {.allow_unused = true, .grad_outputs = starts});
-  for (std::size_t k = 0, next = 0; k < leaves.size(); ++k) {
-    if (leaves[k].defined() && leaves[k].requires_grad()) found[k] = of_asked[next++];
-  }
-  return found;
-}
-
 // The gradients to start from: fixed numbers between 0.5 and 1.5.
 Tensors grad_outputs_of(const Tensors& outputs, DType dtype) {
   Tensors grads;
@@ -219,13 +186,12 @@ void check_second_against_float64(const Sample& sample, DType dtype, Layout layo
   const Tensors inputs = arranged(sample, dtype, layout);
   const Tensors grads = grad_outputs_of(sample.forward(inputs), dtype);
   const Tensors given = grad_outputs_of(gradients_of(sample, grads, inputs), dtype);
-  const Tensors found = second_gradients_of(sample, given, grads, inputs);
+  const Tensors found = second_gradients(sample, given, grads, inputs);
   const std::size_t first = given.size(), second = given.size() + grads.size();
   const auto double_backward = [&sample, first, second](const Tensors& all) {
     const auto a = all.begin() + static_cast<std::ptrdiff_t>(first);
     const auto b = all.begin() + static_cast<std::ptrdiff_t>(second);
-    return second_gradients_of(sample, Tensors(all.begin(), a), Tensors(a, b),
-                               Tensors(b, all.end()));
+    return second_gradients(sample, Tensors(all.begin(), a), Tensors(a, b), Tensors(b, all.end()));
   };
   const Tensors all = in_float64(dense(joined(joined(given, grads), inputs)));
   compare_with(
@@ -332,7 +298,7 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
   };
   function.backward = [&, split](const Tensors& grad_gradients, const Tensors& all) {
     const auto [g, x] = split(all);
-    return second_gradients_of(sample, grad_gradients, g, x);
+    return second_gradients(sample, grad_gradients, g, x);
   };
   const Tensors gradients = function.forward(function.inputs);
   if (!check_presence(sample, gradients, result)) return result;
@@ -401,6 +367,36 @@ void for_each_check(const Op& op, const CheckOptions& options, Visit&& visit) {
 }
 
 }  // namespace
+
+Tensors second_gradients(const Sample& sample, const Tensors& given, const Tensors& grads,
+                         const Tensors& inputs) {
+  if (sample.double_backward) return sample.double_backward(given, grads, inputs);
+  Tensors leaves = joined(grads, inputs), asked;
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    const bool moves =
+        k < grads.size() ? is_float(leaves[k]) : is_differentiable(sample, k - grads.size());
+    if (!moves) continue;
+    leaves[k] = leaves[k].detach().requires_grad_();
+    asked.push_back(leaves[k]);
+  }
+  const auto middle = leaves.begin() + static_cast<std::ptrdiff_t>(grads.size());
+  const Tensors gradients =
+      gradients_of(sample, Tensors(leaves.begin(), middle), Tensors(middle, leaves.end()));
+  Tensors outputs, starts;
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    if (!gradients[k].defined() || !given[k].defined() || !gradients[k].requires_grad()) continue;
+    outputs.push_back(gradients[k]);
+    starts.push_back(given[k]);
+  }
+  Tensors found(leaves.size());
+  if (outputs.empty()) return found;
+  const Tensors of_asked =
+      extensor::grad(outputs, asked, {.allow_unused = true, .grad_outputs = starts});
+  for (std::size_t k = 0, next = 0; k < leaves.size(); ++k) {
+    if (leaves[k].defined() && leaves[k].requires_grad()) found[k] = of_asked[next++];
+  }
+  return found;
+}
 
 const char* name(CheckKind kind) {
   switch (kind) {

@@ -52,4 +52,10 @@ void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& 
 // How many checks check_op makes.
 std::int64_t count_checks(const Op& op, const CheckOptions& options);
 
+// The gradients of grad_outputs, then of the inputs, given those of the backward's results: those
+// of the sample's own function, else those that autograd finds through the recorded backward. An
+// undefined gradient, given or found, stands for 0.
+Tensors second_gradients(const Sample& sample, const Tensors& given, const Tensors& grad_outputs,
+                         const Tensors& inputs);
+
 }  // namespace extensor::op_database

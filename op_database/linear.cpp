@@ -70,7 +70,7 @@ std::vector<Sample> linear_samples() {
       return linear(in[0], in[1], bias_of(in), c.activation);
     };
     const std::string label = shapes_of(inputs) + names[static_cast<std::size_t>(c.activation)];
-    Sample sample = sample_of(
+    samples.push_back(sample_of(
         label, inputs, forward, [c](const Tensors& in) { return exact_linear(c, in); },
         [=](const Tensor& g, const Tensors& in) {
           const LinearGradients gradients =
@@ -80,17 +80,7 @@ std::vector<Sample> linear_samples() {
           Tensors result{gradients.x, gradients.weight};
           if (c.has_bias) result.push_back(gradients.bias);
           return result;
-        });
-    if (c.activation == Activation::none) {
-      sample.double_backward = [=](const Tensors& gg, const Tensors& g, const Tensors& in) {
-        const LinearDoubleGradients gradients =
-            linear_double_backward(gg[0], gg[1], bias_of(gg), g[0], in[0], in[1]);
-        Tensors result{gradients.grad_output, gradients.x, gradients.weight};
-        if (c.has_bias) result.push_back(zeros_like(in[2]));
-        return result;
-      };
-    }
-    samples.push_back(std::move(sample));
+        }));
   }
   return samples;
 }
@@ -108,7 +98,7 @@ std::vector<Sample> glu_samples() {
       {{66, 2}, 0}, {{2, 6, 3}, -2}, {{0, 4}, -1}, {{2, 2, 8}, 2}};
   std::vector<Sample> samples;
   for (const auto& [shape, axis] : cases) {
-    Sample sample = sample_of(
+    samples.push_back(sample_of(
         to_string(shape) + ", axis " + std::to_string(axis), {sample_uniform(shape, -4, 4, 1)},
         [axis = axis](const Tensors& in) { return glu(in[0], axis); },
         [axis = axis, gate](const Tensors& in) {
@@ -119,12 +109,7 @@ std::vector<Sample> glu_samples() {
         },
         [axis = axis](const Tensor& g, const Tensors& in) {
           return Tensors{glu_backward(g, in[0], axis)};
-        });
-    sample.double_backward = [axis = axis](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const auto [grad_output, grad_x] = glu_double_backward(gg[0], g[0], in[0], axis);
-      return Tensors{grad_output, grad_x};
-    };
-    samples.push_back(std::move(sample));
+        }));
   }
   return samples;
 }

@@ -27,14 +27,13 @@ std::vector<Sample> bilinear_samples(const std::vector<Named>& list, const Funct
   std::vector<Sample> samples;
   for (const Named& named : list) {
     const Tensors inputs{draw(named.a, 1), draw(named.b, 2)};
-    samples.push_back(
-        multilinear_sample(shapes_of(inputs), inputs, forward, reference_of(named), backward));
+    samples.push_back(sample_of(shapes_of(inputs), inputs, forward, reference_of(named), backward));
   }
   return samples;
 }
 
 std::vector<Sample> matmul_samples() {
-  auto samples = bilinear_samples(
+  return bilinear_samples(
       {
           {{5}, {5}, "k", "k", ""},
           {{3, 17}, {17}, "ik", "k", "i"},
@@ -53,13 +52,6 @@ std::vector<Sample> matmul_samples() {
       },
       [](const Tensors& in) { return matmul(in[0], in[1]); },
       [](const Tensor& g, const Tensors& in) { return both(matmul_backward(g, in[0], in[1])); });
-  for (Sample& sample : samples) {
-    sample.double_backward = [](const Tensors& gg, const Tensors& g, const Tensors& in) {
-      const auto result = matmul_double_backward(gg[0], gg[1], g[0], in[0], in[1]);
-      return Tensors{result.grad_output, result.a, result.b};
-    };
-  }
-  return samples;
 }
 
 std::vector<Sample> transpose_samples() {
@@ -78,7 +70,7 @@ std::vector<Sample> transpose_samples() {
                                          {{0, 3}, {1, 0}, "ij", "ji"}}) {
     std::string label = to_string(c.shape);
     if (!c.axes.empty()) label += ", axes " + to_string(c.axes);
-    samples.push_back(multilinear_sample(
+    samples.push_back(sample_of(
         label, {draw(c.shape, 1)},
         [c](const Tensors& in) {
           return c.axes.empty() ? transpose(in[0]) : transpose(in[0], c.axes);
@@ -99,7 +91,7 @@ std::vector<Sample> matrix_transpose_samples() {
   for (const Case& c : std::vector<Case>{{{3, 17}, {1, 0}, "ij", "ji"},
                                          {{2, 3, 4}, {0, 2, 1}, "bij", "bji"},
                                          {{2, 0, 4}, {0, 2, 1}, "bij", "bji"}}) {
-    samples.push_back(multilinear_sample(
+    samples.push_back(sample_of(
         to_string(c.shape), {draw(c.shape, 1)},
         [](const Tensors& in) { return matrix_transpose(in[0]); },
         [c](const Tensors& in) { return sum_of_products({c.names}, c.output, in); },
@@ -131,7 +123,7 @@ std::vector<Sample> tensordot_samples() {
     const std::string axes = c.count >= 0
                                  ? ", axes " + std::to_string(c.count)
                                  : ", axes " + to_string(c.a_axes) + " and " + to_string(c.b_axes);
-    samples.push_back(multilinear_sample(
+    samples.push_back(sample_of(
         shapes_of(inputs) + axes, inputs,
         [c](const Tensors& in) {
           return c.count >= 0 ? tensordot(in[0], in[1], c.count)
@@ -160,7 +152,7 @@ std::vector<Sample> vecdot_samples() {
   std::vector<Sample> samples;
   for (const auto& [named, axis] : cases) {
     const Tensors inputs{draw(named.a, 1), draw(named.b, 2)};
-    samples.push_back(multilinear_sample(
+    samples.push_back(sample_of(
         shapes_of(inputs) + ", axis " + std::to_string(axis), inputs,
         [axis = axis](const Tensors& in) { return vecdot(in[0], in[1], axis); },
         reference_of(named),
@@ -214,7 +206,7 @@ std::vector<Sample> einsum_samples() {
   for (const Case& c : cases) {
     Tensors inputs;
     for (const Shape& shape : c.shapes) inputs.push_back(draw(shape, inputs.size() + 1));
-    samples.push_back(multilinear_sample(
+    samples.push_back(sample_of(
         "\"" + c.subscripts + "\", " + shapes_of(inputs), inputs,
         [c](const Tensors& in) { return einsum(c.subscripts, in); },
         [c](const Tensors& in) { return sum_of_products(c.names, c.output, in); },

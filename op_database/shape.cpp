@@ -15,9 +15,8 @@ using Backward = std::function<Tensors(const Tensors&, const Tensors&)>;
 // Everything in this family is linear.
 Sample linear_sample(std::string label, Tensors inputs, Forward forward, Forward reference,
                      Backward backward) {
-  Sample sample{std::move(label),     std::move(inputs),   forward,
-                std::move(reference), std::move(backward), linear_double_backward(forward)};
-  return sample;
+  return {std::move(label),     std::move(inputs),   std::move(forward),
+          std::move(reference), std::move(backward), {}};
 }
 
 // An op of one tensor whose result of `shape` has at each position the element at source(position).

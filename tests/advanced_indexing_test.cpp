@@ -256,6 +256,25 @@ TEST(AdvancedIndexing, GradientOfWriting) {
   }
 }
 
+// The backward reads the index tensors, and neither x nor the values.
+TEST(AdvancedIndexing, BackwardReadsTheIndexTensorsAlone) {
+  Tensor leaf = ones({3}, float64).requires_grad_();
+  Tensor rows = tensor({2, 0});
+  const auto selected = [&] {
+    Tensor x = leaf * 2.0;
+    Tensor values = leaf.slice(0, 0, 2) * 3.0;
+    const Tensor y = sum(x.index({rows})) + sum(index_put(x, {rows}, values));
+    x.fill(7);
+    values.fill(7);
+    return y;
+  };
+  selected().backward();
+  EXPECT_EQ(doubles(leaf.grad()), (Doubles{5, 5, 2}));
+  const Tensor y = selected();
+  rows.fill(1);
+  EXPECT_THROW(y.backward(), ValueError);
+}
+
 TEST(AdvancedIndexing, GradientsOfEveryOrderAgreeWithFiniteDifferences) {
   const Tensor rows = tensor({2, 0, 2, -1}), columns = tensor({1, 1, 1, 0});
   const std::vector<std::vector<Index>> expressions = {

@@ -107,6 +107,22 @@ TEST(Matmul, ValuesForEveryRankAndLayout) {
   }
 }
 
+TEST(Matmul, GradientOfOneOperandReadsTheOther) {
+  Tensor leaf = ones({2, 3}, float64).requires_grad_();
+  Tensor a = leaf * 2.0, b = full({3, 1}, 5, float64);
+  const auto product = [&] {
+    a = leaf * 2.0;
+    return sum(matmul(a, b));
+  };
+  Tensor y = product();
+  a.fill(0);
+  y.backward();
+  EXPECT_EQ(leaf.grad().to_vector<double>(), std::vector<double>(6, 10));
+  y = product();
+  b.fill(0);
+  EXPECT_THROW(y.backward(), ValueError);
+}
+
 TEST(Matmul, IntegersWrapAndDtypesPromote) {
   const Tensor a = tensor({{1, 2}, {3, 4}}), b = tensor({{5, 6}, {7, 8}});
   EXPECT_EQ(matmul(a, b).to_vector<std::int64_t>(), (std::vector<std::int64_t>{19, 22, 43, 50}));

@@ -14,7 +14,7 @@ namespace extensor {
 // A height and a width; one number stands for both.
 struct Size2d {
   std::int64_t height, width;
-  template <std::convertible_to<StrictInt> T>
+  template <StrictInteger T>
   constexpr Size2d(T both)  // NOLINT: implicit, {.stride = 2}
       : height(StrictInt(both)), width(height) {}
   constexpr Size2d(StrictInt h, StrictInt w) : height(h), width(w) {}

@@ -1,8 +1,6 @@
 // The fully connected layer's kernel, gated linear units, and their gradients.
 #pragma once
 
-#include <utility>
-
 #include "extensor/activation.h"
 #include "extensor/tensor.h"
 
@@ -27,22 +25,8 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation);
 
-// The gradients of what linear_backward (without activation) was given, from those of its results;
-// grad_grad_bias may be undefined.
-struct LinearDoubleGradients {
-  Tensor grad_output, x, weight;
-};
-LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
-                                             const Tensor& grad_grad_weight,
-                                             const Tensor& grad_grad_bias,
-                                             const Tensor& grad_output, const Tensor& x,
-                                             const Tensor& weight);
-
 // The first half of x along `axis` times the sigmoid of the second. ShapeError for an odd length.
 Tensor glu(const Tensor& x, StrictInt axis = -1);
 Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis = -1);
-// The gradients of grad_output and of x, given that of glu_backward's result.
-std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, StrictInt axis = -1);
 
 }  // namespace extensor

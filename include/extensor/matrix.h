@@ -13,13 +13,6 @@ namespace extensor {
 Tensor matmul(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b);
-// The gradients of what matmul_backward was given, from those of its results.
-struct MatmulDoubleGradients {
-  Tensor grad_output, a, b;
-};
-MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
-                                             const Tensor& grad_output, const Tensor& a,
-                                             const Tensor& b);
 
 // A view; without axes all of them are reversed.
 Tensor transpose(const Tensor& x);

@@ -139,10 +139,8 @@ using Strides = Dims;  // counted in elements, may be 0 or negative
 class Axes {
  public:
   Axes() = default;
-  template <class T>
-  requires((std::is_scalar_v<T> || std::is_same_v<T, StrictInt>)&&  //
-           std::convertible_to<T, StrictInt>) Axes(T axis)          // NOLINT: implicit, sum(x, 1)
-      : all_(false), list_{StrictInt(axis)} {}
+  template <StrictInteger T>
+  Axes(T axis) : all_(false), list_{StrictInt(axis)} {}  // NOLINT: implicit, sum(x, 1)
   Axes(std::initializer_list<StrictInt> axes) : all_(false) {
     list_.resize_for_overwrite(axes.size());
     std::copy(axes.begin(), axes.end(), list_.begin());

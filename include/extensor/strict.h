@@ -33,6 +33,12 @@ class StrictInt {
   std::int64_t value_;
 };
 
+// The types that convert to a StrictInt. Classes with a conversion to any type at all, such as
+// those that reflect.h counts members with, are not among them.
+template <class T>
+concept StrictInteger = (std::is_scalar_v<T> ||
+                         std::same_as<T, StrictInt>)&&std::convertible_to<T, StrictInt>;
+
 // A number: an integer or a floating-point number, and no bool.
 class StrictDouble {
  public:

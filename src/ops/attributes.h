@@ -57,6 +57,8 @@ void append(std::string& text, const T& value) {
     detail::append_signed(text, static_cast<std::int64_t>(value));
   } else if constexpr (Text<T>) {
     detail::append_part(text, value);
+  } else if constexpr (requires { value.height + value.width; }) {  // Size2d
+    append(text, std::pair(value.height, value.width));
   } else if constexpr (is_optional<T>) {
     if (value) {
       append(text, *value);

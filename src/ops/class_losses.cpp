@@ -7,7 +7,7 @@
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
-#include "ops/index_range.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
 #include "ops/registry.h"
@@ -89,8 +89,11 @@ struct ClassOperands {
       if (is_integer(target.dtype())) {
         check_shape(operation, "a target of class indices", target, layout.row_shape());
       }
-      indices =
-          checked_indices(operation, "target", target, layout.classes(), "classes", ignore_index);
+      indices = checked_indices(operation, target,
+                                {.size = layout.classes(),
+                                 .counted = "classes",
+                                 .argument = "target",
+                                 .ignored = ignore_index});
     }
     if (class_weight.defined()) {
       check_shape(operation, "weight", class_weight, {layout.classes()});

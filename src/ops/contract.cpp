@@ -4,13 +4,12 @@
 #include <limits>
 
 #include "core/check.h"
-#include "core/graph.h"
 #include "core/make_tensor.h"
-#include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
-#include "ops/launch.h"
+#include "ops/registry.h"
+#include "ops/view_op.h"
 
 namespace extensor::ops {
 
@@ -49,18 +48,9 @@ Labels distinct_labels(const Labels& labels) {
   return result;
 }
 
-Tensor diagonal_backward(const Tensor& grad_output, const Shape& input_shape, const Labels& labels);
-
-// The diagonal of dimensions that share a label: a view.
-Tensor diagonal(const Tensor& x, const Labels& labels, const Labels& kept) {
-  if (detail::records(x)) {
-    return detail::as_view_of(x, detail::recorded_linear(
-                                     "diagonal", [&] { return diagonal(x, labels, kept); },
-                                     [shape = x.shape(), labels](const Tensor& g) {
-                                       return diagonal_backward(g, shape, labels);
-                                     },
-                                     x));
-  }
+// The diagonal of dimensions that share a label: a view whose labels all differ.
+Tensor make_diagonal(const Tensor& x, const Labels& labels) {
+  const Labels kept = distinct_labels(labels);
   Shape shape(kept.size(), 0);
   Strides strides(kept.size(), 0);
   for (std::size_t d = 0; d < labels.size(); ++d) {
@@ -68,28 +58,33 @@ Tensor diagonal(const Tensor& x, const Labels& labels, const Labels& kept) {
     shape[at] = x.shape()[d];
     strides[at] += x.strides()[d];
   }
-  return detail::as_view_of(x, detail::make_view(x, x.impl().data, shape, strides));
+  return detail::make_view(x, x.impl().data, shape, strides);
 }
 
-// The gradient on the diagonal, 0 elsewhere.
-Tensor diagonal_backward(const Tensor& grad_output, const Shape& input_shape,
-                         const Labels& labels) {
-  if (detail::records(grad_output)) {
-    return detail::recorded_linear(
-        "diagonal_backward", [&] { return diagonal_backward(grad_output, input_shape, labels); },
-        [labels](const Tensor& v) { return diagonal(v, labels, distinct_labels(labels)); },
-        grad_output);
-  }
-  Tensor result = zeros(input_shape, grad_output.dtype());
-  diagonal(result, labels, distinct_labels(labels)).copy_from(grad_output);
-  return result;
+Tensor diagonal(const Tensor& x, const Labels& labels);
+
+Gradients diagonal_backward_gradient(const GradientCall& call, const PartOf<Labels>& of) {
+  return diagonal(call.grad(), of.part);
 }
 
-// The diagonal of dimensions that share a label: a view whose labels all differ.
+constexpr auto diagonal_backward_op =
+    define<part_backward<make_diagonal, Labels>, diagonal_backward_gradient>(
+        {.name = "diagonal_backward", .inputs = {"grad_output"}});
+
+Gradients diagonal_gradient(const GradientCall& call, const Labels& labels) {
+  return dispatch(diagonal_backward_op, {call.shape(), labels}, call.grad());
+}
+
+constexpr auto diagonal_op = define_view<make_diagonal, diagonal_gradient>("diagonal", shape());
+
+Tensor diagonal(const Tensor& x, const Labels& labels) {
+  return view<make_diagonal>(diagonal_op, x, labels);
+}
+
 Term with_distinct_labels(const Term& term) {
   const Labels kept = distinct_labels(term.labels);
   if (kept.size() == term.labels.size()) return term;
-  return {diagonal(term.tensor, term.labels, kept), kept};
+  return {diagonal(term.tensor, term.labels), kept};
 }
 
 // Without the dimensions of 1 that stand for a longer label.
@@ -399,7 +394,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
                           .broadcast_to(distinct.tensor.shape())
                           .to(term.tensor.dtype());
   if (distinct.labels.size() == term.labels.size()) return full.contiguous();
-  return diagonal_backward(full, term.tensor.shape(), term.labels);
+  return dispatch(diagonal_backward_op, {term.tensor.shape(), term.labels}, full);
 }
 
 }  // namespace
@@ -416,5 +411,7 @@ std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_
   }
   return gradients;
 }
+
+constinit const OpList contract_ops = listed<diagonal_op, diagonal_backward_op>;
 
 }  // namespace extensor::ops

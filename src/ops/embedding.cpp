@@ -4,7 +4,7 @@
 #include "core/check.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
-#include "ops/index_range.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
 
@@ -47,7 +47,8 @@ Tensor embedding_forward(const Run& run, const EmbeddingAttributes& attributes,
   }
   const std::int64_t rows = weight.size(0), width = weight.size(1);
   if (attributes.padding_idx) check_padding(run.name(), *attributes.padding_idx, rows);
-  const Tensor positions = checked_indices(run.name(), "ids", ids, rows, "rows");
+  const Tensor positions =
+      checked_indices(run.name(), ids, {.size = rows, .counted = "rows", .argument = "ids"});
   Shape shape = ids.shape();
   shape.push_back(width);
   Tensor result = run.empty(shape, weight.dtype());
@@ -83,7 +84,8 @@ Tensor embedding_backward_forward(const Run& run, const EmbeddingBackwardAttribu
                                   const Tensor& grad_output, const Tensor& ids) {
   const std::int64_t rows = attributes.rows;
   if (rows < 0) throw ValueError(message(run.name(), ": rows is ", rows, ", must be 0 or more"));
-  const Tensor positions = checked_indices(run.name(), "ids", ids, rows, "rows");
+  const Tensor positions =
+      checked_indices(run.name(), ids, {.size = rows, .counted = "rows", .argument = "ids"});
   // grad_output states the width of the forward; all other axes are known.
   Shape expected = ids.shape();
   expected.push_back(grad_output.ndim() == 0 ? 0 : grad_output.size(-1));

@@ -2,15 +2,14 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
 #include "ops/axis_view.h"
-#include "ops/indices.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -22,20 +21,33 @@ using backend::IndexOp;
 using detail::checked_numel;
 using detail::message;
 using detail::normalize_axis;
-using ops::AxisView;
-using ops::checked_indices;
+using namespace ops;
 
-std::int64_t rank_of(const Shape& shape) { return static_cast<std::int64_t>(shape.size()); }
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+struct AxisAttribute {
+  std::int64_t axis;
+};
 
-void check_devices(const char* operation, const Tensor& a, const Tensor& b) {
-  const ops::Source pair[] = {a, b};
-  ops::common_device(operation, pair);
+// Of the backward of an op that takes elements of x along an axis.
+struct TakenFrom {
+  Shape shape;  // of x
+  std::int64_t axis;
+};
+
+constexpr OpFacts taking(const char* name) {
+  return {.name = name, .inputs = {"x", "indices"}, .reads = {input(1) | shape(), no_gradient}};
+}
+constexpr OpFacts taking_backward(const char* name) {
+  return {.name = name, .inputs = {"grad_output", "indices"}, .reads = {input(1), no_gradient}};
+}
+
+template <const auto& backward_op>
+Gradients taking_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  return dispatch(backward_op, {call.shape(), attributes.axis}, call.grad(), call.input(1));
 }
 
 // Everything dense; `view` is that of the tensor with the whole axis.
-void run(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& indices,
-         const Tensor& source, Tensor& out, const Scalar& factor = 1) {
+void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& indices,
+                  const Tensor& source, Tensor& out, const Scalar& factor = 1) {
   IndexCall call{};
   call.op = op;
   call.dtype = out.dtype();
@@ -46,7 +58,7 @@ void run(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& ind
   call.indices = indices.data<std::int64_t>();
   call.source = source.impl().data;
   call.out = out.impl().data;
-  call.factor = ops::parameter(factor);
+  call.factor = parameter(factor);
   backend::backend_for(out.device()).index(call);
 }
 
@@ -54,17 +66,6 @@ void run(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& ind
 DType sum_dtype(DType dtype) {
   if (is_floating_point(dtype)) return DType::float64;
   return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
-}
-
-// Recorded as a linear function of x that reads indices: backward(g, indices).
-template <class Forward, class Backward>
-Tensor recorded_with(const char* name, const Forward& forward, Backward backward, const Tensor& x,
-                     const Tensor& indices) {
-  return detail::record(name, {x}, detail::unrecorded(forward),
-                        [backward = std::move(backward), indices = detail::Saved(indices)](
-                            const Tensor& g, detail::Node& node) -> detail::Gradients {
-                          return backward(g, indices.get(node));
-                        });
 }
 
 Tensor copy_as(const Tensor& x, DType dtype) {
@@ -87,7 +88,6 @@ Shape with_axis(const Shape& shape, std::int64_t axis, std::int64_t length) {
 }  // namespace
 
 // ---- take
-// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -104,51 +104,50 @@ Shape taken_shape(const Shape& shape, std::int64_t axis, const Shape& indices) {
   return result;
 }
 
+Tensor take_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x,
+                    const Tensor& indices) {
+  const std::int64_t axis = normalize_axis(run.name(), attributes.axis, x.ndim());
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(x.shape(), axis));
+  Tensor taken = run.empty(taken_shape(x.shape(), axis, indices.shape()), x.dtype());
+  launch_index(IndexOp::take_rows, AxisView(x.shape(), axis), checked.numel(), checked,
+               x.contiguous(), taken);
+  return taken;
+}
+
+Tensor take_backward_forward(const Run& run, const TakenFrom& from, const Tensor& grad_output,
+                             const Tensor& indices) {
+  const std::int64_t axis = normalize_axis(run.name(), from.axis, rank_of(from.shape));
+  check_grad_output(run.name(), grad_output, taken_shape(from.shape, axis, indices.shape()));
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, axis));
+  Tensor sums = zeros(from.shape, grad_output.dtype());
+  launch_index(IndexOp::add_rows, AxisView(from.shape, axis), checked.numel(), checked,
+               grad_output.contiguous(), sums);
+  return sums;
+}
+
+Gradients take_backward_gradient(const GradientCall& call, const TakenFrom& from) {
+  return take(call.grad(), call.input(1), from.axis);
+}
+
+constexpr auto take_backward_op =
+    define<take_backward_forward, take_backward_gradient>(taking_backward("take_backward"));
+constexpr auto take_op = define<take_forward, taking_gradient<take_backward_op>>(taking("take"));
+
 }  // namespace
 
 Tensor take(const Tensor& x, const Tensor& indices, std::optional<StrictInt> axis) {
   if (!axis) return take(x.flatten(), indices, 0);
-  if (detail::records(x)) {
-    return recorded_with(
-        "take", [&] { return take(x, indices, axis); },
-        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
-          return take_backward(g, shape, indices, axis);
-        },
-        x, indices);
-  }
-  const std::int64_t along = normalize_axis("take", *axis, x.ndim());
-  check_devices("take", x, indices);
-  const Tensor checked = checked_indices("take", indices, x.size(along), along);
-  Tensor result = detail::make_empty("take", taken_shape(x.shape(), along, indices.shape()),
-                                     x.dtype(), x.device());
-  run(IndexOp::take_rows, AxisView(x.shape(), along), checked.numel(), checked, x.contiguous(),
-      result);
-  return result;
+  return dispatch(take_op, {*axis}, x, indices);
 }
 
 Tensor take_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
                      std::optional<StrictInt> axis) {
-  constexpr const char* operation = "take_backward";
-  const std::int64_t numel = checked_numel(operation, input_shape);
+  const std::int64_t numel = checked_numel("take_backward", input_shape);
   if (!axis) return take_backward(grad_output, {numel}, indices, 0).reshape(input_shape);
-  if (detail::records(grad_output)) {
-    return recorded_with(
-        operation, [&] { return take_backward(grad_output, input_shape, indices, axis); },
-        [axis](const Tensor& v, const Tensor& indices) { return take(v, indices, axis); },
-        grad_output, indices);
-  }
-  const std::int64_t along = normalize_axis(operation, *axis, rank_of(input_shape));
-  check_devices(operation, grad_output, indices);
-  ops::check_grad_output(operation, grad_output, taken_shape(input_shape, along, indices.shape()));
-  const Tensor checked = checked_indices(operation, indices, input_shape[at(along)], along);
-  Tensor result = zeros(input_shape, grad_output.dtype());
-  run(IndexOp::add_rows, AxisView(input_shape, along), checked.numel(), checked,
-      grad_output.contiguous(), result);
-  return result;
+  return dispatch(take_backward_op, {input_shape, *axis}, grad_output, indices);
 }
 
 // ---- an index for every element
-// --------------------------------------------------------------------
 
 namespace {
 
@@ -159,20 +158,19 @@ void check_same_rank(const char* operation, const Shape& x, const Tensor& indice
 }
 
 // out[…, j, …] = x[…, indices[…, j, …], …], where both have the same shape but for the axis.
-Tensor take_elements(const char* operation, const Tensor& x, const Tensor& checked,
-                     std::int64_t axis) {
-  Tensor result = detail::make_empty(operation, checked.shape(), x.dtype(), x.device());
-  run(IndexOp::take_elements, AxisView(x.shape(), axis), checked.size(axis), checked,
-      x.contiguous(), result);
-  return result;
+Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std::int64_t axis) {
+  Tensor taken = run.empty(checked.shape(), x.dtype());
+  launch_index(IndexOp::take_elements, AxisView(x.shape(), axis), checked.size(axis), checked,
+               x.contiguous(), taken);
+  return taken;
 }
 
 // The adjoint of take_elements, in the gradient's dtype.
 Tensor add_elements(const Tensor& grad_output, const Shape& shape, const Tensor& checked,
                     std::int64_t axis) {
   Tensor sums = zeros(shape, DType::float64);
-  run(IndexOp::add_elements, AxisView(shape, axis), checked.size(axis), checked,
-      grad_output.to(DType::float64).contiguous(), sums);
+  launch_index(IndexOp::add_elements, AxisView(shape, axis), checked.size(axis), checked,
+               grad_output.to(DType::float64).contiguous(), sums);
   return sums.to(grad_output.dtype());
 }
 
@@ -195,48 +193,46 @@ struct AlongAxis {
   }
 };
 
+Tensor take_along_axis_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x,
+                               const Tensor& indices) {
+  const AlongAxis along(run.name(), x.shape(), indices, attributes.axis);
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(x.shape(), along.axis));
+  return take_elements(run, x.broadcast_to(along.x),
+                       checked.broadcast_to(along.indices).contiguous(), along.axis);
+}
+
+Tensor take_along_axis_backward_forward(const Run& run, const TakenFrom& from,
+                                        const Tensor& grad_output, const Tensor& indices) {
+  checked_numel(run.name(), from.shape);
+  const AlongAxis along(run.name(), from.shape, indices, from.axis);
+  check_grad_output(run.name(), grad_output, along.indices);
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, along.axis));
+  // Rounded to the gradient's dtype at the end, after the sum over broadcast dimensions.
+  const Tensor sums = add_elements(grad_output.to(DType::float64), along.x,
+                                   checked.broadcast_to(along.indices).contiguous(), along.axis);
+  return reduce_broadcast_dims(sums, from.shape).to(grad_output.dtype());
+}
+
+Gradients take_along_axis_backward_gradient(const GradientCall& call, const TakenFrom& from) {
+  return take_along_axis(call.grad(), call.input(1), from.axis);
+}
+
+constexpr auto take_along_axis_backward_op =
+    define<take_along_axis_backward_forward, take_along_axis_backward_gradient>(
+        taking_backward("take_along_axis_backward"));
+constexpr auto take_along_axis_op =
+    define<take_along_axis_forward, taking_gradient<take_along_axis_backward_op>>(
+        taking("take_along_axis"));
+
 }  // namespace
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, StrictInt axis) {
-  constexpr const char* operation = "take_along_axis";
-  if (detail::records(x)) {
-    return recorded_with(
-        operation, [&] { return take_along_axis(x, indices, axis); },
-        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
-          return take_along_axis_backward(g, shape, indices, axis);
-        },
-        x, indices);
-  }
-  const AlongAxis along(operation, x.shape(), indices, axis);
-  check_devices(operation, x, indices);
-  const Tensor checked = checked_indices(operation, indices, x.size(along.axis), along.axis);
-  return take_elements(operation, x.broadcast_to(along.x),
-                       checked.broadcast_to(along.indices).contiguous(), along.axis);
+  return dispatch(take_along_axis_op, {axis}, x, indices);
 }
 
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
                                 const Tensor& indices, StrictInt axis) {
-  constexpr const char* operation = "take_along_axis_backward";
-  if (detail::records(grad_output)) {
-    return recorded_with(
-        operation,
-        [&] { return take_along_axis_backward(grad_output, input_shape, indices, axis); },
-        [axis](const Tensor& v, const Tensor& indices) {
-          return take_along_axis(v, indices, axis);
-        },
-        grad_output, indices);
-  }
-  checked_numel(operation, input_shape);
-  const AlongAxis along(operation, input_shape, indices, axis);
-  check_devices(operation, grad_output, indices);
-  ops::check_grad_output(operation, grad_output, along.indices);
-  const Tensor checked =
-      checked_indices(operation, indices, input_shape[at(along.axis)], along.axis);
-  // Rounded to the gradient's dtype at the end, after the sum over what was broadcast.
-  const Tensor gradient =
-      add_elements(grad_output.to(DType::float64), along.x,
-                   checked.broadcast_to(along.indices).contiguous(), along.axis);
-  return reduce_broadcast_dims(gradient, input_shape).to(grad_output.dtype());
+  return dispatch(take_along_axis_backward_op, {input_shape, axis}, grad_output, indices);
 }
 
 namespace {
@@ -259,73 +255,83 @@ Shape reached_shape(const Shape& shape, const Tensor& indices, std::int64_t axis
   return with_axis(indices.shape(), axis, shape[at(axis)]);
 }
 
+Tensor gather_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x,
+                      const Tensor& indices) {
+  const std::int64_t axis = normalize_axis(run.name(), attributes.axis, x.ndim());
+  check_covers(run.name(), "x", x.shape(), indices, axis);
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(x.shape(), axis));
+  return take_elements(run, leading_part(x, reached_shape(x.shape(), indices, axis)), checked,
+                       axis);
+}
+
+Tensor gather_backward_forward(const Run& run, const TakenFrom& from, const Tensor& grad_output,
+                               const Tensor& indices) {
+  checked_numel(run.name(), from.shape);
+  const std::int64_t axis = normalize_axis(run.name(), from.axis, rank_of(from.shape));
+  check_covers(run.name(), "x", from.shape, indices, axis);
+  check_grad_output(run.name(), grad_output, indices.shape());
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, axis));
+  const Shape reached = reached_shape(from.shape, indices, axis);
+  Tensor sums = add_elements(grad_output, reached, checked, axis);
+  if (reached == from.shape) return sums;
+  Tensor whole = zeros(from.shape, grad_output.dtype());
+  leading_part(whole, reached).copy_from(sums);
+  return whole;
+}
+
+Gradients gather_backward_gradient(const GradientCall& call, const TakenFrom& from) {
+  return gather(call.grad(), from.axis, call.input(1));
+}
+
+constexpr auto gather_backward_op =
+    define<gather_backward_forward, gather_backward_gradient>(taking_backward("gather_backward"));
+constexpr auto gather_op =
+    define<gather_forward, taking_gradient<gather_backward_op>>(taking("gather"));
+
 }  // namespace
 
 Tensor gather(const Tensor& x, StrictInt axis, const Tensor& indices) {
-  if (detail::records(x)) {
-    return recorded_with(
-        "gather", [&] { return gather(x, axis, indices); },
-        [shape = x.shape(), axis](const Tensor& g, const Tensor& indices) {
-          return gather_backward(g, shape, axis, indices);
-        },
-        x, indices);
-  }
-  const std::int64_t along = normalize_axis("gather", axis, x.ndim());
-  check_covers("gather", "x", x.shape(), indices, along);
-  check_devices("gather", x, indices);
-  const Tensor checked = checked_indices("gather", indices, x.size(along), along);
-  return take_elements("gather", leading_part(x, reached_shape(x.shape(), indices, along)), checked,
-                       along);
+  return dispatch(gather_op, {axis}, x, indices);
 }
 
 Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
                        const Tensor& indices) {
-  constexpr const char* operation = "gather_backward";
-  if (detail::records(grad_output)) {
-    return recorded_with(
-        operation, [&] { return gather_backward(grad_output, input_shape, axis, indices); },
-        [axis](const Tensor& v, const Tensor& indices) { return gather(v, axis, indices); },
-        grad_output, indices);
-  }
-  checked_numel(operation, input_shape);
-  const std::int64_t along = normalize_axis(operation, axis, rank_of(input_shape));
-  check_covers(operation, "x", input_shape, indices, along);
-  check_devices(operation, grad_output, indices);
-  ops::check_grad_output(operation, grad_output, indices.shape());
-  const Tensor checked = checked_indices(operation, indices, input_shape[at(along)], along);
-  const Shape reached = reached_shape(input_shape, indices, along);
-  Tensor gradient = add_elements(grad_output, reached, checked, along);
-  if (reached == input_shape) return gradient;
-  Tensor result = zeros(input_shape, grad_output.dtype());
-  leading_part(result, reached).copy_from(gradient);
-  return result;
+  return dispatch(gather_backward_op, {input_shape, axis}, grad_output, indices);
 }
 
 // ---- scatter
-// ---------------------------------------------------------------------------------------
 
 namespace {
 
-void check_scatter(const char* operation, const Shape& x, std::int64_t axis, const Tensor& indices,
-                   const Shape& source) {
-  check_covers(operation, "x", x, indices, axis);
-  check_covers(operation, "source", source, indices, -1);
-}
+// The axis and the indices of a scatter, checked.
+struct Places {
+  std::int64_t axis;
+  Tensor indices;
 
-// A copy of x as `dtype` with the source put or added at the checked indices.
-Tensor scattered(IndexOp op, const Tensor& x, DType dtype, std::int64_t axis, const Tensor& checked,
+  Places(const char* operation, const Shape& x, std::int64_t asked, const Tensor& given,
+         const Shape& source)
+      : axis(normalize_axis(operation, asked, rank_of(x))) {
+    check_covers(operation, "x", x, given, axis);
+    check_covers(operation, "source", source, given, -1);
+    indices = checked_indices(operation, given, along_axis(x, axis));
+  }
+};
+
+// A copy of x as `dtype` with the source put or added at the places.
+Tensor scattered(IndexOp op, const Tensor& x, DType dtype, const Places& places,
                  const Tensor& source) {
-  Tensor result = copy_as(x, dtype);
-  const Shape reached = reached_shape(x.shape(), checked, axis);
-  const Tensor values = leading_part(source, checked.shape()).to(dtype).contiguous();
-  Tensor part = leading_part(result, reached);
+  const auto& [axis, indices] = places;
+  Tensor whole = copy_as(x, dtype);
+  const Shape reached = reached_shape(x.shape(), indices, axis);
+  const Tensor values = leading_part(source, indices.shape()).to(dtype).contiguous();
+  Tensor part = leading_part(whole, reached);
   Tensor dense = part.contiguous();
-  run(op, AxisView(reached, axis), checked.size(axis), checked, values, dense);
+  launch_index(op, AxisView(reached, axis), indices.size(axis), indices, values, dense);
   if (!part.is_contiguous()) part.copy_from(dense);
-  return result;
+  return whole;
 }
 
-// What indices shorter than the source did not read has no gradient.
+// Elements of the source that shorter indices do not read have a gradient of 0.
 Tensor extended_to(const Shape& shape, const Tensor& gradient) {
   if (gradient.shape() == shape) return gradient;
   Padding widths;
@@ -349,93 +355,80 @@ Tensor scatter_gradient_source(const Tensor& g, std::int64_t axis, const Tensor&
   return extended_to(source_shape, where(survived, gather(g, axis, indices), zeros({}, g.dtype())));
 }
 
-Tensor scatter_add_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
-                                   const Shape& source_shape) {
-  return extended_to(source_shape, gather(g, axis, indices));
+template <bool adds>
+Tensor scatter_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x,
+                       const Tensor& indices, const Tensor& source) {
+  const Places places(run.name(), x.shape(), attributes.axis, indices, source.shape());
+  const DType dtype = promote_types(x.dtype(), source.dtype(), run.name());
+  if (!adds) return scattered(IndexOp::put_elements, x, dtype, places, source);
+  return scattered(IndexOp::add_elements, x, sum_dtype(dtype), places, source).to(dtype);
 }
 
-// Recorded as a function of x and a source; of_x(g, indices) and of_source(g, indices) give their
-// gradients.
-template <class Forward, class OfX, class OfSource>
-Tensor recorded_with_source(const char* name, const Forward& forward, OfX of_x, OfSource of_source,
-                            const Tensor& x, const Tensor& source, const Tensor& indices) {
-  return detail::record(
-      name, {x, source}, detail::unrecorded(forward),
-      [of_x, of_source, x_dtype = x.dtype(), source_dtype = source.dtype(),
-       indices = detail::Saved(indices)](const Tensor& g, detail::Node& node) -> detail::Gradients {
-        const Tensor& read = indices.get(node);
-        return {node.needs(0) ? of_x(g, read).to(x_dtype) : Tensor(),
-                node.needs(1) ? of_source(g, read).to(source_dtype) : Tensor()};
-      });
+// Of x, of the indices (none) and of the source.
+template <bool adds>
+Gradients scatter_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  Gradients gradients(3);
+  const Tensor& g = call.grad();
+  const std::int64_t axis = attributes.axis;
+  if (adds) {
+    gradients[0] = g;
+    if (call.needs(2)) {
+      gradients[2] = extended_to(call.shape(2), gather(g, axis, call.input(1)));
+    }
+  } else {
+    if (call.needs(0)) gradients[0] = scatter_gradient_x(g, axis, call.input(1));
+    if (call.needs(2)) {
+      gradients[2] = scatter_gradient_source(g, axis, call.input(1), call.shape(2));
+    }
+  }
+  return gradients;
+}
+
+constexpr auto scatter_op = define<scatter_forward<false>, scatter_gradient<false>>(
+    {.name = "scatter",
+     .inputs = {"x", "indices", "source"},
+     .reads = {input(1), no_gradient, input(1) | shape(2)}});
+constexpr auto scatter_add_op = define<scatter_forward<true>, scatter_gradient<true>>(
+    {.name = "scatter_add",
+     .inputs = {"x", "indices", "source"},
+     .reads = {nothing, no_gradient, input(1) | shape(2)}});
+
+// The places that the arguments of a scatter's backward name.
+Places checked_places(const char* operation, const Tensor& grad_output, std::int64_t axis,
+                      const Tensor& indices, const Shape& source_shape) {
+  check_float(operation, "grad_output", grad_output);
+  checked_numel(operation, source_shape);
+  const Source operands[] = {grad_output, indices};
+  common_device(operation, operands);
+  return {operation, grad_output.shape(), axis, indices, source_shape};
 }
 
 }  // namespace
 
 Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source) {
-  if (detail::records(x, source)) {
-    return recorded_with_source(
-        "scatter", [&] { return scatter(x, axis, indices, source); },
-        [axis](const Tensor& g, const Tensor& indices) {
-          return scatter_gradient_x(g, axis, indices);
-        },
-        [axis, shape = source.shape()](const Tensor& g, const Tensor& indices) {
-          return scatter_gradient_source(g, axis, indices, shape);
-        },
-        x, source, indices);
-  }
-  const std::int64_t along = normalize_axis("scatter", axis, x.ndim());
-  check_scatter("scatter", x.shape(), along, indices, source.shape());
-  check_devices("scatter", x, indices);
-  check_devices("scatter", x, source);
-  const DType dtype = promote_types(x.dtype(), source.dtype(), "scatter");
-  const Tensor checked = checked_indices("scatter", indices, x.size(along), along);
-  return scattered(IndexOp::put_elements, x, dtype, along, checked, source);
+  return dispatch(scatter_op, {axis}, x, indices, source);
 }
 
 std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt axis,
                                            const Tensor& indices, const Shape& source_shape) {
-  constexpr const char* operation = "scatter_backward";
-  ops::check_float(operation, "grad_output", grad_output);
-  const std::int64_t along = normalize_axis(operation, axis, grad_output.ndim());
-  checked_numel(operation, source_shape);
-  check_scatter(operation, grad_output.shape(), along, indices, source_shape);
-  check_devices(operation, grad_output, indices);
-  const Tensor checked = checked_indices(operation, indices, grad_output.size(along), along);
-  return {scatter_gradient_x(grad_output, along, checked),
-          scatter_gradient_source(grad_output, along, checked, source_shape)};
+  const Places places =
+      checked_places("scatter_backward", grad_output, axis, indices, source_shape);
+  return {scatter_gradient_x(grad_output, places.axis, places.indices),
+          scatter_gradient_source(grad_output, places.axis, places.indices, source_shape)};
 }
 
 Tensor scatter_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source) {
-  if (detail::records(x, source)) {
-    return recorded_with_source(
-        "scatter_add", [&] { return scatter_add(x, axis, indices, source); },
-        [](const Tensor& g, const Tensor&) { return g; },
-        [axis, shape = source.shape()](const Tensor& g, const Tensor& indices) {
-          return scatter_add_gradient_source(g, axis, indices, shape);
-        },
-        x, source, indices);
-  }
-  const std::int64_t along = normalize_axis("scatter_add", axis, x.ndim());
-  check_scatter("scatter_add", x.shape(), along, indices, source.shape());
-  check_devices("scatter_add", x, indices);
-  check_devices("scatter_add", x, source);
-  const DType dtype = promote_types(x.dtype(), source.dtype(), "scatter_add");
-  const Tensor checked = checked_indices("scatter_add", indices, x.size(along), along);
-  return scattered(IndexOp::add_elements, x, sum_dtype(dtype), along, checked, source).to(dtype);
+  return dispatch(scatter_add_op, {axis}, x, indices, source);
 }
 
 std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, StrictInt axis,
                                                const Tensor& indices, const Shape& source_shape) {
-  constexpr const char* operation = "scatter_add_backward";
-  ops::check_float(operation, "grad_output", grad_output);
-  const std::int64_t along = normalize_axis(operation, axis, grad_output.ndim());
-  checked_numel(operation, source_shape);
-  check_scatter(operation, grad_output.shape(), along, indices, source_shape);
-  return {grad_output, scatter_add_gradient_source(grad_output, along, indices, source_shape)};
+  const Places places =
+      checked_places("scatter_add_backward", grad_output, axis, indices, source_shape);
+  return {grad_output, extended_to(source_shape, gather(grad_output, places.axis, places.indices))};
 }
 
 // ---- index_add
-// -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -445,61 +438,74 @@ void check_index_list(const char* operation, const Tensor& indices) {
       message(operation, ": indices are ", indices.shape(), ", must have one dimension"));
 }
 
-Tensor index_add_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
-                                 const Scalar& alpha) {
-  return multiply(take(g, indices, axis), alpha);
+struct IndexAddAttributes {
+  std::int64_t axis;
+  Scalar alpha;
+};
+
+Tensor index_add_forward(const Run& run, const IndexAddAttributes& attributes, const Tensor& x,
+                         const Tensor& indices, const Tensor& source) {
+  const auto& [asked, alpha] = attributes;
+  const std::int64_t axis = normalize_axis(run.name(), asked, x.ndim());
+  check_index_list(run.name(), indices);
+  const Shape expected = with_axis(x.shape(), axis, indices.numel());
+  if (!(source.shape() == expected)) {
+    throw ShapeError(message(run.name(), ": source is ", source.shape(), ", must be ", expected,
+                             ": x is ", x.shape(), " and axis ", axis, " has ", indices.numel(),
+                             " indices"));
+  }
+  const DType dtype = promote_types(x.dtype(), source.dtype(), run.name());
+  if (!is_floating_point(dtype)) {
+    if (alpha.is_floating()) {
+      throw DTypeError(message(run.name(), ": alpha is ", alpha,
+                               ", must be an integer for a result of ", dtype));
+    }
+    if (dtype == DType::bool_ && alpha.as_double() < 0) {
+      throw ValueError(
+          message(run.name(), ": alpha is ", alpha, ", must be 0 or more for a result of bool"));
+    }
+    check_scalar_fits(run.name(), alpha, dtype);
+  }
+  const Tensor checked = checked_indices(run.name(), indices, along_axis(x.shape(), axis));
+  Tensor sums = copy_as(x, dtype);
+  launch_index(IndexOp::add_rows, AxisView(x.shape(), axis), checked.numel(), checked,
+               source.to(dtype).contiguous(), sums, alpha);
+  return sums;
 }
+
+Gradients index_add_gradient(const GradientCall& call, const IndexAddAttributes& attributes) {
+  Gradients gradients(3);
+  gradients[0] = call.grad();
+  if (call.needs(2)) {
+    gradients[2] =
+        index_add_backward(call.grad(), attributes.axis, call.input(1), attributes.alpha).second;
+  }
+  return gradients;
+}
+
+constexpr auto index_add_op =
+    define<index_add_forward, index_add_gradient>({.name = "index_add",
+                                                   .inputs = {"x", "indices", "source"},
+                                                   .reads = {nothing, no_gradient, input(1)}});
 
 }  // namespace
 
 Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source,
                  const Scalar& alpha) {
-  constexpr const char* operation = "index_add";
-  if (detail::records(x, source)) {
-    return recorded_with_source(
-        operation, [&] { return index_add(x, axis, indices, source, alpha); },
-        [](const Tensor& g, const Tensor&) { return g; },
-        [axis, alpha](const Tensor& g, const Tensor& indices) {
-          return index_add_gradient_source(g, axis, indices, alpha);
-        },
-        x, source, indices);
-  }
-  const std::int64_t along = normalize_axis(operation, axis, x.ndim());
-  check_index_list(operation, indices);
-  const Shape expected = with_axis(x.shape(), along, indices.numel());
-  if (!(source.shape() == expected)) {
-    throw ShapeError(message(operation, ": source is ", source.shape(), ", must be ", expected,
-                             ": x is ", x.shape(), " and axis ", along, " has ", indices.numel(),
-                             " indices"));
-  }
-  check_devices(operation, x, indices);
-  check_devices(operation, x, source);
-  const DType dtype = promote_types(x.dtype(), source.dtype(), operation);
-  if (!is_floating_point(dtype)) {
-    if (alpha.is_floating()) {
-      throw DTypeError(message(operation, ": alpha is ", alpha, ", must be an integer for a result",
-                               " of ", dtype));
-    }
-    if (dtype == DType::bool_ && alpha.as_double() < 0) {
-      throw ValueError(
-          message(operation, ": alpha is ", alpha, ", must be 0 or more for a result", " of bool"));
-    }
-    ops::check_scalar_fits(operation, alpha, dtype);
-  }
-  const Tensor checked = checked_indices(operation, indices, x.size(along), along);
-  Tensor result = copy_as(x, dtype);
-  run(IndexOp::add_rows, AxisView(x.shape(), along), checked.numel(), checked,
-      source.to(dtype).contiguous(), result, alpha);
-  return result;
+  return dispatch(index_add_op, {axis, alpha}, x, indices, source);
 }
 
 std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha) {
   constexpr const char* operation = "index_add_backward";
-  ops::check_float(operation, "grad_output", grad_output);
+  check_float(operation, "grad_output", grad_output);
   normalize_axis(operation, axis, grad_output.ndim());
   check_index_list(operation, indices);
-  return {grad_output, index_add_gradient_source(grad_output, axis, indices, alpha)};
+  return {grad_output, multiply(take(grad_output, indices, axis), alpha)};
 }
+
+constinit const OpList ops::indexing_ops =
+    listed<take_op, take_backward_op, take_along_axis_op, take_along_axis_backward_op, gather_op,
+           gather_backward_op, scatter_op, scatter_add_op, index_add_op>;
 
 }  // namespace extensor

@@ -3,12 +3,10 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
-#include "ops/autocast.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
 
@@ -19,7 +17,7 @@ namespace {
 using detail::message;
 using namespace ops;
 
-Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
+Tensor widened(const Tensor& x) { return x.to(compute_dtype(x.dtype())); }
 
 // The result's shape, after every check that concerns x, weight and bias.
 Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
@@ -40,8 +38,8 @@ Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
                                "] for a weight of ", weight.shape()));
     }
   }
-  const ops::Source operands[] = {x, weight, bias.defined() ? bias : x};
-  ops::common_device(operation, operands);
+  const Source operands[] = {x, weight, bias.defined() ? bias : x};
+  common_device(operation, operands);
   Shape shape = x.shape();
   shape.back() = weight.size(0);
   return shape;
@@ -55,19 +53,15 @@ Tensor as_rows(const Tensor& x) {
   return x.reshape({rows, x.size(-1)});
 }
 
-}  // namespace
-
-namespace {
-
 // The gradients of y = x·wᵀ + bias, each from what it needs.
-Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape, DType dtype) {
+Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape) {
   const Tensor gradient = matmul(as_rows(g), weight);
-  return (shape.size() == 2 ? gradient : gradient.reshape(shape)).to(dtype);
+  return shape.size() == 2 ? gradient : gradient.reshape(shape);
 }
-Tensor gradient_of_weight(const Tensor& g, const Tensor& x, DType dtype) {
-  return matmul(as_rows(g).transpose(), as_rows(x)).to(dtype);
+Tensor gradient_of_weight(const Tensor& g, const Tensor& x) {
+  return matmul(as_rows(g).transpose(), as_rows(x));
 }
-Tensor gradient_of_bias(const Tensor& g, DType dtype) { return sum(as_rows(g), 0).to(dtype); }
+Tensor gradient_of_bias(const Tensor& g) { return sum(as_rows(g), 0); }
 
 bool reads_result(Activation activation) {
   return activation == Activation::relu || activation == Activation::sigmoid ||
@@ -130,12 +124,9 @@ Gradients linear_gradient(const GradientCall& call, const LinearAttributes& attr
                        ? call.grad()
                        : activation_backward(call.grad(), call.result(), activation);
   Gradients gradients(3);
-  if (call.needs(0)) {
-    gradients[0] = matmul(as_rows(g), call.input(1));
-    if (call.shape(0).size() != 2) gradients[0] = gradients[0].reshape(call.shape(0));
-  }
-  if (call.needs(1)) gradients[1] = matmul(as_rows(g).transpose(), as_rows(call.input(0)));
-  if (call.needs(2)) gradients[2] = sum(as_rows(g), 0);
+  if (call.needs(0)) gradients[0] = gradient_of_x(g, call.input(1), call.shape(0));
+  if (call.needs(1)) gradients[1] = gradient_of_weight(g, call.input(0));
+  if (call.needs(2)) gradients[2] = gradient_of_bias(g);
   return gradients;
 }
 
@@ -163,11 +154,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 StrictBool has_bias) {
   constexpr const char* operation = "linear_backward";
-  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
+  check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
   LinearGradients gradients;
-  gradients.x = gradient_of_x(grad_output, weight, x.shape(), x.dtype());
-  gradients.weight = gradient_of_weight(grad_output, x, weight.dtype());
-  if (has_bias) gradients.bias = gradient_of_bias(grad_output, weight.dtype());
+  gradients.x = gradient_of_x(grad_output, weight, x.shape()).to(x.dtype());
+  gradients.weight = gradient_of_weight(grad_output, x).to(weight.dtype());
+  if (has_bias) gradients.bias = gradient_of_bias(grad_output).to(weight.dtype());
   return gradients;
 }
 
@@ -175,7 +166,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
                                 const Tensor& bias, Activation activation) {
   constexpr const char* operation = "linear_backward";
   detail::check_option(operation, "activation", activation, Activation::silu);
-  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
+  check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
   Tensor g = grad_output;
   if (activation != Activation::none) {
@@ -188,27 +179,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
   return gradients;
 }
 
-// grad_x = g·w, grad_weight = gᵀ·x and grad_bias = Σ g, each differentiated by g, x and w.
-LinearDoubleGradients linear_double_backward(const Tensor& grad_grad_x,
-                                             const Tensor& grad_grad_weight,
-                                             const Tensor& grad_grad_bias,
-                                             const Tensor& grad_output, const Tensor& x,
-                                             const Tensor& weight) {
-  constexpr const char* operation = "linear_double_backward";
-  ops::check_grad_output(operation, grad_output, linear_shape(operation, x, weight, {}));
-  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
-  ops::check_gradient(operation, "grad_grad_weight", grad_grad_weight, weight.shape());
-  if (grad_grad_bias.defined()) {
-    ops::check_gradient(operation, "grad_grad_bias", grad_grad_bias, {weight.size(0)});
-  }
-  const Tensor through_weight = linear(widened(x), grad_grad_weight, grad_grad_bias);
-  return {add(linear(widened(grad_grad_x), weight), through_weight).to(grad_output.dtype()),
-          matmul(as_rows(grad_output), grad_grad_weight).reshape(x.shape()).to(x.dtype()),
-          matmul(as_rows(grad_output).transpose(), as_rows(grad_grad_x)).to(weight.dtype())};
-}
-
 // ---- gated linear units
-// ----------------------------------------------------------------------------
 
 namespace {
 
@@ -228,54 +199,57 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
   return {at, length, x.slice(at, 0, length), x.slice(at, length)};
 }
 
-}  // namespace
+struct AxisAttribute {
+  std::int64_t axis;
+};
 
-Tensor glu(const Tensor& x, StrictInt axis) {
-  if (detail::records(x)) {
-    return detail::recorded(
-        "glu", [&] { return glu(x, axis); },
-        [axis](const Tensor& g, const Tensor& x) { return glu_backward(g, x, axis); }, x);
-  }
-  const Halves halves = split_gates("glu", x, axis);
+Tensor glu_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
+  const Halves halves = split_gates(run.name(), x, attributes.axis);
   return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
 }
 
-Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis) {
-  if (detail::records(grad_output, x)) {
-    return detail::recorded(
-        "glu_backward", [&] { return glu_backward(grad_output, x, axis); },
-        [axis](const Tensor& v, const Tensor& g, const Tensor& x) {
-          return glu_double_backward(v, g, x, axis);
-        },
-        grad_output, x);
-  }
-  const Halves halves = split_gates("glu_backward", x, axis);
-  ops::check_grad_output("glu_backward", grad_output, halves.values.shape());
-  const Tensor gates = sigmoid(widened(halves.gates)), g = widened(grad_output);
-  Tensor result = detail::make_empty("glu_backward", x.shape(), x.dtype(), x.device());
-  result.slice(halves.axis, 0, halves.length).copy_from(multiply(g, gates));
-  result.slice(halves.axis, halves.length)
-      .copy_from(sigmoid_backward(multiply(g, halves.values), gates));
-  return result;
+Gradients glu_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  return glu_backward(call.grad(), call.input(0), attributes.axis);
 }
 
-// With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, s′ being s (1 − s) and s″ =
-// s′ (1 − 2 s).
-std::pair<Tensor, Tensor> glu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
-                                              const Tensor& x, StrictInt axis) {
-  constexpr const char* operation = "glu_double_backward";
-  const Halves halves = split_gates(operation, x, axis);
-  ops::check_grad_output(operation, grad_output, halves.values.shape());
-  ops::check_gradient(operation, "grad_grad_x", grad_grad_x, x.shape());
-  const Halves given = split_gates(operation, grad_grad_x, axis);
+Tensor glu_backward_forward(const Run& run, const AxisAttribute& attributes,
+                            const Tensor& grad_output, const Tensor& x) {
+  const Halves halves = split_gates(run.name(), x, attributes.axis);
+  check_grad_output(run.name(), grad_output, halves.values.shape());
+  const Tensor gates = sigmoid(widened(halves.gates)), g = widened(grad_output);
+  Tensor gradient = run.empty(x.shape(), x.dtype());
+  gradient.slice(halves.axis, 0, halves.length).copy_from(multiply(g, gates));
+  gradient.slice(halves.axis, halves.length)
+      .copy_from(sigmoid_backward(multiply(g, halves.values), gates));
+  return gradient;
+}
+
+// With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, where s′ = s (1 − s) and
+// s″ = s′ (1 − 2 s).
+Gradients glu_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
+  const Halves halves = split_gates(call.name(), call.input(1), attributes.axis);
+  const Halves given = split_gates(call.name(), call.grad(), attributes.axis);
   const Tensor a = widened(halves.values), s = sigmoid(widened(halves.gates));
-  const Tensor g = widened(grad_output), u = widened(given.values), v = widened(given.gates);
+  const Tensor g = widened(call.input(0)), u = widened(given.values), v = widened(given.gates);
   const Tensor of_a = sigmoid_backward(g * v, s);
   const Tensor of_b = sigmoid_backward(g * (u + v * a * (1 - 2 * s)), s);
-  return {(u * s + sigmoid_backward(v * a, s)).to(grad_output.dtype()),
-          concatenate({of_a, of_b}, halves.axis).to(x.dtype())};
+  return {u * s + sigmoid_backward(v * a, s), concatenate({of_a, of_b}, halves.axis)};
 }
 
-constinit const OpList ops::linear_ops = listed<linear_op>;
+constexpr auto glu_op =
+    define<glu_forward, glu_gradient>({.name = "glu", .inputs = {"x"}, .reads = {input(0)}});
+constexpr auto glu_backward_op =
+    define<glu_backward_forward, glu_backward_gradient>({.name = "glu_backward",
+                                                         .inputs = {"grad_output", "x"},
+                                                         .reads = {input(1), input(0) | input(1)}});
+
+}  // namespace
+
+Tensor glu(const Tensor& x, StrictInt axis) { return dispatch(glu_op, {axis}, x); }
+Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis) {
+  return dispatch(glu_backward_op, {axis}, grad_output, x);
+}
+
+constinit const OpList ops::linear_ops = listed<linear_op, glu_op, glu_backward_op>;
 
 }  // namespace extensor

@@ -1,17 +1,14 @@
-// Elements by a mask, by a slice, or by not being 0.
+// Elements by a mask or by not being 0, and one_hot.
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/graph.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
-#include "ops/advanced_index.h"
-#include "ops/indices.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 #include "ops/scalar_range.h"
-#include "ops/selection.h"
 
 namespace extensor {
 
@@ -44,7 +41,6 @@ Shape with_leading(std::int64_t length, const Shape& rest) {
 }  // namespace
 
 // ---- masks
-// -----------------------------------------------------------------------------------------
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
   const Shape rest = unmasked_axes("masked_select", x.shape(), mask);
@@ -97,45 +93,7 @@ Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask) {
   return fill_where("masked_fill_backward", grad_output, mask, 0);
 }
 
-// ---- slices
-// ----------------------------------------------------------------------------------------
-
-namespace {
-
-// `view` makes from a tensor of the input's shape the part that the forward gave.
-template <class View>
-Tensor view_gradient(const Tensor& grad_output, const Shape& input_shape, const View& view) {
-  if (detail::records(grad_output)) {
-    return detail::recorded_linear(
-        "slice_backward", [&] { return view_gradient(grad_output, input_shape, view); },
-        [view](const Tensor& v) { return view(v); }, grad_output);
-  }
-  constexpr const char* operation = "slice_backward";
-  const Tensor shaped = zeros({}, grad_output.dtype()).broadcast_to(input_shape);
-  ops::check_grad_output(operation, grad_output, view(shaped).shape());
-  Tensor result = zeros(input_shape, grad_output.dtype());
-  view(result).copy_from(grad_output);
-  return result;
-}
-
-}  // namespace
-
-Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
-                      const std::vector<Index>& index) {
-  if (ops::has_tensor(index)) return ops::select_backward(grad_output, input_shape, index);
-  return view_gradient(grad_output, input_shape,
-                       [index](const Tensor& x) { return x.index(index); });
-}
-
-Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
-                      std::optional<StrictInt> start, std::optional<StrictInt> stop,
-                      StrictInt step) {
-  return view_gradient(grad_output, input_shape,
-                       [=](const Tensor& x) { return x.slice(axis, start, stop, step); });
-}
-
 // ---- positions
-// -------------------------------------------------------------------------------------
 
 std::vector<Tensor> nonzero(const Tensor& x) {
   const Tensor at_least_1d = x.ndim() == 0 ? x.reshape({1}) : x;
@@ -156,7 +114,7 @@ Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype) {
     throw ValueError(message("one_hot: classes is ", classes, ", must be 0 or more"));
   }
   const Tensor checked =
-      ops::checked_indices("one_hot", indices, classes, indices.ndim(), ops::Negative::refused);
+      ops::checked_indices("one_hot", indices, {.size = classes, .axis = indices.ndim()});
   Shape shape = indices.shape();
   shape.push_back(classes);
   if (detail::checked_numel("one_hot", shape) == 0) return zeros(shape, dtype);

@@ -5,113 +5,102 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
-#include "core/graph.h"
-#include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/elementwise.h"
-#include "ops/autocast.h"
 #include "ops/batch_offsets.h"
 #include "ops/contract.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 
 namespace extensor {
 
 namespace {
 
 using detail::message;
-using ops::batch_offsets;
-using ops::check_float;
-using ops::check_grad_output;
+using namespace ops;
 
-// Both operands as matrices, and the shape the product has: a vector is a row on the left, a column
-// on the right, and its dimension is missing from the result.
+// The shapes of a product. A vector is a row on the left and a column on the right, and its
+// dimension is missing from the result.
 struct Product {
-  Tensor a, b;
+  Shape a, b;  // the operands as matrices
   Shape batch, result;
   std::int64_t m, n, k;
+
+  Product(const char* operation, const Shape& left, const Shape& right) : a(left), b(right) {
+    const auto refuse = [&](const char* what) {
+      throw ShapeError(message(operation, ": ", what, ": a is ", left, ", b is ", right));
+    };
+    if (a.empty() || b.empty()) refuse("both operands need a dimension at least");
+    if (left.size() == 1) a.insert(0, 1);
+    if (right.size() == 1) b.insert(1, 1);
+    m = a[a.size() - 2];
+    k = a[a.size() - 1];
+    n = b[b.size() - 1];
+    if (b[b.size() - 2] != k) refuse("inner dimensions differ");
+    const Shape a_batch = leading(a), b_batch = leading(b);
+    if (!are_shapes_broadcastable(a_batch, b_batch)) refuse("batch dimensions do not broadcast");
+    batch = broadcast_shapes(a_batch, b_batch);
+    result = batch;
+    if (left.size() > 1) result.push_back(m);
+    if (right.size() > 1) result.push_back(n);
+  }
+
+  Tensor left_matrices(const Tensor& x) const { return x.ndim() == 1 ? x.unsqueeze(0) : x; }
+  Tensor right_matrices(const Tensor& x) const { return x.ndim() == 1 ? x.unsqueeze(1) : x; }
+  Tensor result_matrices(const Tensor& x) const {
+    Shape matrices = batch;
+    matrices.push_back(m);
+    matrices.push_back(n);
+    return x.reshape(matrices);
+  }
+
+ private:
+  static Shape leading(const Shape& matrices) {
+    Shape batch = matrices;
+    batch.resize(matrices.size() - 2);
+    return batch;
+  }
 };
 
-Product plan_product(const char* operation, const Tensor& a, const Tensor& b) {
-  if (a.ndim() == 0 || b.ndim() == 0) {
-    throw ShapeError(message(operation, ": both operands need a dimension at least: a is ",
-                             a.shape(), ", b is ", b.shape()));
-  }
-  const auto refuse = [&](const char* what) {
-    throw ShapeError(message(operation, ": ", what, ": a is ", a.shape(), ", b is ", b.shape()));
-  };
-  Product product;
-  product.a = a.ndim() == 1 ? a.unsqueeze(0) : a;
-  product.b = b.ndim() == 1 ? b.unsqueeze(1) : b;
-  product.m = product.a.size(-2);
-  product.k = product.a.size(-1);
-  product.n = product.b.size(-1);
-  if (product.b.size(-2) != product.k) refuse("inner dimensions differ");
-  const auto leading = [](const Shape& shape) {
-    Shape result = shape;
-    result.resize(shape.size() - 2);
-    return result;
-  };
-  const Shape a_batch = leading(product.a.shape()), b_batch = leading(product.b.shape());
-  if (!are_shapes_broadcastable(a_batch, b_batch)) refuse("batch dimensions do not broadcast");
-  product.batch = broadcast_shapes(a_batch, b_batch);
-  product.result = product.batch;
-  if (a.ndim() > 1) product.result.push_back(product.m);
-  if (b.ndim() > 1) product.result.push_back(product.n);
-  return product;
-}
-
-// Two plain matrices of one dtype, the shortest way: small products are all overhead.
-bool are_plain_matrices(const Tensor& a, const Tensor& b) {
-  return a.ndim() == 2 && b.ndim() == 2 && a.dtype() == b.dtype() && a.device() == b.device() &&
-         a.shape()[1] == b.shape()[0] && a.numel() != 0 && b.numel() != 0;
-}
-
-Tensor multiply_plain_matrices(const char* operation, const Tensor& a, const Tensor& b) {
+// One product of matrices, or `call.batch` of them where the offsets are set later.
+backend::MatmulCall matmul_call(const Tensor& a, const Tensor& b, const Tensor& c) {
+  static constexpr std::int64_t zero = 0;
+  const std::size_t rank_a = a.shape().size(), rank_b = b.shape().size();
   backend::MatmulCall call{};
-  call.dtype = a.dtype();
-  call.m = a.shape()[0];
-  call.n = b.shape()[1];
-  call.k = a.shape()[1];
-  Tensor result = detail::make_empty(operation, {call.m, call.n}, call.dtype, a.device());
-  const std::int64_t zero = 0;
-  call.a = {a.impl().data, call.dtype, a.strides().data()};
-  call.b = {b.impl().data, call.dtype, b.strides().data()};
-  call.c = {result.impl().data, call.dtype, nullptr};
+  call.dtype = c.dtype();
+  call.m = a.shape()[rank_a - 2];
+  call.k = a.shape()[rank_a - 1];
+  call.n = b.shape()[rank_b - 1];
+  call.a = {a.impl().data, call.dtype, a.strides().data() + rank_a - 2};
+  call.b = {b.impl().data, call.dtype, b.strides().data() + rank_b - 2};
+  call.c = {c.impl().data, call.dtype, nullptr};
   call.batch = 1;
   call.a_offsets = call.b_offsets = call.c_offsets = &zero;
-  backend::backend_for(a.device()).matmul(call);
-  return result;
+  return call;
 }
 
-Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b) {
-  if (are_plain_matrices(a, b)) return multiply_plain_matrices(operation, a, b);
-  Product product = plan_product(operation, a, b);
-  const ops::Source operands[] = {a, b};
-  const Device device = ops::common_device(operation, operands);
-  const DType dtype = promote_types(a.dtype(), b.dtype(), operation);
-  product.a = product.a.to(dtype);
-  product.b = product.b.to(dtype);
-  Tensor result = detail::make_empty(operation, product.result, dtype, device);
-  if (result.numel() == 0) return result;
-  const std::int64_t zero = 0;
-  const std::size_t rank_a = product.a.shape().size(), rank_b = product.b.shape().size();
-  backend::MatmulCall call{};
-  call.dtype = dtype;
-  call.m = product.m;
-  call.n = product.n;
-  call.k = product.k;
-  call.a = {product.a.impl().data, dtype, product.a.strides().data() + rank_a - 2};
-  call.b = {product.b.impl().data, dtype, product.b.strides().data() + rank_b - 2};
-  call.c = {result.impl().data, dtype, nullptr};
-  call.batch = 1;
+Tensor matmul_forward(const Run& run, const NoAttributes&, const Tensor& a, const Tensor& b) {
+  // Two plain matrices of one dtype take the shortest way: small products are all overhead.
+  if (a.ndim() == 2 && b.ndim() == 2 && a.dtype() == b.dtype() && a.shape()[1] == b.shape()[0] &&
+      a.numel() != 0 && b.numel() != 0) {
+    Tensor c = run.empty({a.shape()[0], b.shape()[1]}, a.dtype());
+    run.kernels().matmul(matmul_call(a, b, c));
+    return c;
+  }
+  const Product product(run.name(), a.shape(), b.shape());
+  const DType dtype = promote_types(a.dtype(), b.dtype(), run.name());
+  Tensor c = run.empty(product.result, dtype);
+  if (c.numel() == 0) return c;
+  const Tensor left = product.left_matrices(a).to(dtype),
+               right = product.right_matrices(b).to(dtype);
+  backend::MatmulCall call = matmul_call(left, right, c);
   for (std::int64_t size : product.batch) call.batch *= size;
   if (call.batch == 1) {
-    call.a_offsets = call.b_offsets = call.c_offsets = &zero;
-    backend::backend_for(device).matmul(call);
-    return result;
+    run.kernels().matmul(call);
+    return c;
   }
-  const auto a_offsets = batch_offsets(product.a, product.batch, call.batch);
-  const auto b_offsets = batch_offsets(product.b, product.batch, call.batch);
+  const auto a_offsets = batch_offsets(left, product.batch, call.batch);
+  const auto b_offsets = batch_offsets(right, product.batch, call.batch);
   std::vector<std::int64_t> c_offsets(static_cast<std::size_t>(call.batch));
   for (std::int64_t i = 0; i < call.batch; ++i) {
     c_offsets[static_cast<std::size_t>(i)] = i * call.m * call.n;
@@ -119,87 +108,64 @@ Tensor multiply_matrices(const char* operation, const Tensor& a, const Tensor& b
   call.a_offsets = a_offsets.data();
   call.b_offsets = b_offsets.data();
   call.c_offsets = c_offsets.data();
-  backend::backend_for(device).matmul(call);
-  return result;
+  run.kernels().matmul(call);
+  return c;
 }
 
-}  // namespace
-
-namespace {
-
-// grad_output in the dtype that the gradient of `operand` is accumulated in. Where the operand's
+// grad_output in the dtype that an operand's gradient is accumulated in. Where the operand's
 // batches were broadcast, the products are summed after the multiplication: a half stays wide until
 // then, so that it is rounded once.
-Tensor accumulated(const Tensor& g, const Product& product, const Tensor& operand) {
-  const Shape& own = operand.shape();
-  const bool same_batches = own.size() == product.batch.size() + 2 &&
-                            std::equal(product.batch.begin(), product.batch.end(), own.begin());
-  return same_batches ? g : g.to(ops::compute_dtype(g.dtype()));
+Tensor accumulated(const Tensor& g, const Product& product, const Shape& operand) {
+  const bool same_batches = operand.size() == product.batch.size() + 2 &&
+                            std::equal(product.batch.begin(), product.batch.end(), operand.begin());
+  return same_batches ? g : g.to(compute_dtype(g.dtype()));
 }
 
-// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast.
-Tensor matmul_gradient_a(const Tensor& g, const Product& product, const Tensor& a) {
-  const Tensor full = matmul(accumulated(g, product, product.a), matrix_transpose(product.b));
-  return reduce_broadcast_dims(full, product.a.shape()).reshape(a.shape()).to(a.dtype());
+// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast. g is a
+// gradient of matrices.
+Tensor gradient_of_a(const Tensor& g, const Product& product, const Tensor& b, const Shape& shape) {
+  const Tensor full =
+      matmul(accumulated(g, product, product.a), matrix_transpose(product.right_matrices(b)));
+  return reduce_broadcast_dims(full, product.a).reshape(shape);
 }
-Tensor matmul_gradient_b(const Tensor& g, const Product& product, const Tensor& b) {
-  const Tensor full = matmul(matrix_transpose(product.a), accumulated(g, product, product.b));
-  return reduce_broadcast_dims(full, product.b.shape()).reshape(b.shape()).to(b.dtype());
+Tensor gradient_of_b(const Tensor& g, const Product& product, const Tensor& a, const Shape& shape) {
+  const Tensor full =
+      matmul(matrix_transpose(product.left_matrices(a)), accumulated(g, product, product.b));
+  return reduce_broadcast_dims(full, product.b).reshape(shape);
 }
 
-// grad_output as matrices, those of the product.
-Tensor product_gradient(const Tensor& grad_output, const Product& product) {
-  Shape matrices = product.batch;
-  matrices.push_back(product.m);
-  matrices.push_back(product.n);
-  return grad_output.reshape(matrices);
+Gradients matmul_gradient(const GradientCall& call, const NoAttributes&) {
+  const Tensor& b = call.input(1);
+  const Shape& a_shape = call.needs(0) ? call.shape(0) : call.input(0).shape();
+  const Product product("matmul_backward", a_shape, b.shape());
+  const Tensor g = product.result_matrices(call.grad());
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = gradient_of_a(g, product, b, a_shape);
+  if (call.needs(1)) gradients[1] = gradient_of_b(g, product, call.input(0), b.shape());
+  return gradients;
 }
+
+// Where b alone is a parameter, its own gradient reads its shape from it: it lives on anyway.
+constexpr auto matmul_op =
+    define<matmul_forward, matmul_gradient>({.name = "matmul",
+                                             .inputs = {"a", "b"},
+                                             .reads = {input(1) | shape(0), input(0) | input(1)},
+                                             .cast = Cast::down});
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (ops::lowers(a, b)) return matmul(ops::lowered(a), ops::lowered(b));
-  if (detail::records(a, b)) {
-    return detail::record("matmul", {a, b}, detail::unrecorded([&] { return matmul(a, b); }),
-                          [a = detail::Saved(a), b = detail::Saved(b)](
-                              const Tensor& grad_output, detail::Node& node) -> detail::Gradients {
-                            const Tensor& first = a.get(node);
-                            const Tensor& second = b.get(node);
-                            const Product product = plan_product("matmul_backward", first, second);
-                            const Tensor g = product_gradient(grad_output, product);
-                            return {
-                                node.needs(0) ? matmul_gradient_a(g, product, first) : Tensor(),
-                                node.needs(1) ? matmul_gradient_b(g, product, second) : Tensor()};
-                          });
-  }
-  return multiply_matrices("matmul", a, b);
-}
+Tensor matmul(const Tensor& a, const Tensor& b) { return dispatch(matmul_op, {}, a, b); }
 
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b) {
   constexpr const char* operation = "matmul_backward";
   check_float(operation, "a", a);
   check_float(operation, "b", b);
-  const Product product = plan_product(operation, a, b);
+  const Product product(operation, a.shape(), b.shape());
   check_grad_output(operation, grad_output, product.result);
-  const Tensor g = product_gradient(grad_output, product);
-  return {matmul_gradient_a(g, product, a), matmul_gradient_b(g, product, b)};
-}
-
-// c = a·b is linear in each: the gradient of g is the product's differential, and that of an
-// operand comes through the other's gradient alone.
-MatmulDoubleGradients matmul_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
-                                             const Tensor& grad_output, const Tensor& a,
-                                             const Tensor& b) {
-  constexpr const char* operation = "matmul_double_backward";
-  ops::check_gradient(operation, "grad_grad_a", grad_grad_a, a.shape());
-  ops::check_gradient(operation, "grad_grad_b", grad_grad_b, b.shape());
-  const auto wide = [](const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); };
-  return {
-      add(matmul(wide(grad_grad_a), b), matmul(a, wide(grad_grad_b))).to(grad_output.dtype()),
-      matmul_backward(grad_output, a, grad_grad_b).first,
-      matmul_backward(grad_output, grad_grad_a, b).second,
-  };
+  const Tensor g = product.result_matrices(grad_output);
+  return {gradient_of_a(g, product, b, a.shape()).to(a.dtype()),
+          gradient_of_b(g, product, a, b.shape()).to(b.dtype())};
 }
 
 Tensor transpose(const Tensor& x) { return x.transpose(); }
@@ -234,7 +200,6 @@ Tensor matrix_transpose(const Tensor& x) {
 }
 
 // ---- vectors
-// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -244,26 +209,30 @@ void check_vectors(const char* operation, const Tensor& a, const Tensor& b) {
                            ", b is ", b.shape()));
 }
 
+Tensor dot_forward(const Run& run, const NoAttributes& none, const Tensor& a, const Tensor& b) {
+  check_vectors(run.name(), a, b);
+  return matmul_forward(run, none, a, b);
+}
+
+Gradients dot_gradient(const GradientCall& call, const NoAttributes&) {
+  return {call.needs(0) ? multiply(call.grad(), call.input(1)) : Tensor(),
+          call.needs(1) ? multiply(call.grad(), call.input(0)) : Tensor()};
+}
+
+constexpr auto dot_op = define<dot_forward, dot_gradient>(
+    {.name = "dot", .inputs = {"a", "b"}, .reads = {input(1), input(0)}});
+
 }  // namespace
 
-Tensor dot(const Tensor& a, const Tensor& b) {
-  check_vectors("dot", a, b);
-  if (detail::records(a, b)) {
-    return detail::recorded(
-        "dot", [&] { return dot(a, b); },
-        [](const Tensor& g, const Tensor& a, const Tensor& b) { return dot_backward(g, a, b); }, a,
-        b);
-  }
-  return multiply_matrices("dot", a, b);
-}
+Tensor dot(const Tensor& a, const Tensor& b) { return dispatch(dot_op, {}, a, b); }
 
 std::pair<Tensor, Tensor> dot_backward(const Tensor& grad_output, const Tensor& a,
                                        const Tensor& b) {
   check_vectors("dot_backward", a, b);
   check_float("dot_backward", "a", a);
   check_float("dot_backward", "b", b);
-  plan_product("dot_backward", a, b);
-  check_grad_output("dot_backward", grad_output, {});
+  const Product product("dot_backward", a.shape(), b.shape());
+  check_grad_output("dot_backward", grad_output, product.result);
   return {multiply(grad_output, b).to(a.dtype()), multiply(grad_output, a).to(b.dtype())};
 }
 
@@ -282,13 +251,8 @@ std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor
 }
 
 // ---- sums over pairs of axes
-// -----------------------------------------------------------------------
 
 namespace {
-
-using ops::Label;
-using ops::Labels;
-using ops::Term;
 
 // Two operands whose dimensions are named, and the names of the result's.
 struct PairContraction {
@@ -296,9 +260,13 @@ struct PairContraction {
   Labels output;
 };
 
+Tensor pair_forward(const char* operation, const PairContraction& plan) {
+  return contract(operation, plan.terms, plan.output);
+}
+
 std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& grad_output,
                                         const PairContraction& plan) {
-  const auto gradients = ops::contract_backward(operation, grad_output, plan.terms, plan.output);
+  const auto gradients = contract_backward(operation, grad_output, plan.terms, plan.output);
   return {gradients[0], gradients[1]};
 }
 
@@ -311,9 +279,9 @@ PairContraction plan_pairs(const char* operation, const Tensor& a, const Tensor&
   }
   detail::normalize_axes(operation, a_axes, a.ndim());  // for its checks: range, repetition
   detail::normalize_axes(operation, b_axes, b.ndim());
-  if (a.ndim() + b.ndim() - static_cast<std::int64_t>(a_axes.size()) > ops::max_contracted_labels) {
+  if (a.ndim() + b.ndim() - static_cast<std::int64_t>(a_axes.size()) > max_contracted_labels) {
     throw ShapeError(message(operation, ": a is ", a.shape(), " and b is ", b.shape(), ": at most ",
-                             ops::max_contracted_labels, " dimensions together are allowed"));
+                             max_contracted_labels, " dimensions together are allowed"));
   }
   PairContraction plan{{{a, Labels()}, {b, Labels(static_cast<std::size_t>(b.ndim()), -1)}}, {}};
   Labels &a_labels = plan.terms[0].labels, &b_labels = plan.terms[1].labels;
@@ -338,7 +306,7 @@ PairContraction plan_pairs(const char* operation, const Tensor& a, const Tensor&
     label = next++;
     plan.output.push_back(label);
   }
-  detail::checked_numel(operation, ops::contracted_shape(plan.terms, plan.output));
+  detail::checked_numel(operation, contracted_shape(plan.terms, plan.output));
   return plan;
 }
 
@@ -374,7 +342,7 @@ PairContraction plan_vecdot(const char* operation, const Tensor& a, const Tensor
   if (a.size(in_a) != b.size(in_b)) refuse("the vectors differ in length");
   // The others count from the end, as in broadcasting; the vectors' label comes behind them.
   const auto rank = static_cast<Label>(longer);
-  if (rank > ops::max_contracted_labels) refuse("too many dimensions");
+  if (rank > max_contracted_labels) refuse("too many dimensions");
   PairContraction plan{{{a, Labels()}, {b, Labels()}}, {}};
   Shape others[2];
   for (std::size_t i = 0; i < 2; ++i) {
@@ -396,8 +364,7 @@ PairContraction plan_vecdot(const char* operation, const Tensor& a, const Tensor
 }  // namespace
 
 Tensor inner(const Tensor& a, const Tensor& b) {
-  const PairContraction plan = plan_inner("inner", a, b);
-  return ops::contract("inner", plan.terms, plan.output);
+  return pair_forward("inner", plan_inner("inner", a, b));
 }
 
 std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor& a,
@@ -406,13 +373,11 @@ std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes) {
-  const PairContraction plan = plan_count("tensordot", a, b, axes);
-  return ops::contract("tensordot", plan.terms, plan.output);
+  return pair_forward("tensordot", plan_count("tensordot", a, b, axes));
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes) {
-  const PairContraction plan = plan_pairs("tensordot", a, b, a_axes, b_axes);
-  return ops::contract("tensordot", plan.terms, plan.output);
+  return pair_forward("tensordot", plan_pairs("tensordot", a, b, a_axes, b_axes));
 }
 
 std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,
@@ -429,13 +394,14 @@ std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Te
 }
 
 Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis) {
-  const PairContraction plan = plan_vecdot("vecdot", a, b, axis);
-  return ops::contract("vecdot", plan.terms, plan.output);
+  return pair_forward("vecdot", plan_vecdot("vecdot", a, b, axis));
 }
 
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b, StrictInt axis) {
   return pair_backward("vecdot_backward", grad_output, plan_vecdot("vecdot_backward", a, b, axis));
 }
+
+constinit const OpList ops::matrix_ops = listed<matmul_op, dot_op>;
 
 }  // namespace extensor

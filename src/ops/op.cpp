@@ -164,8 +164,11 @@ void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   const bool list = op_.input_count == 0;
   inputs_ =
       detail::FixedList<Saved, 3>(list && inputs_read != 0 ? inputs.size() : length(inputs_read));
+  const bool constants_only = list && inputs_read == constants.bits;
   for (std::size_t k = 0; k < inputs_.size(); ++k) {
-    if (list || (inputs_read >> k & 1) != 0) inputs_[k] = Saved(inputs[k]);
+    const bool read = constants_only ? op_.reads_of(op_, attributes(), k).has(no_gradient)
+                                     : list || (inputs_read >> k & 1) != 0;
+    if (read) inputs_[k] = Saved(inputs[k]);
   }
   results_ = detail::FixedList<SavedResult, 1>(length(results_read));
   for (std::size_t k = 0; k < results_.size(); ++k) {

@@ -52,6 +52,8 @@ constexpr Reads result(unsigned k = 0) { return {std::uint64_t{1} << (16 + k)}; 
 constexpr Reads shape(unsigned k = 0) { return {std::uint64_t{1} << (32 + k)}; }
 // The input is a constant of the op: it never gets a gradient.
 constexpr Reads no_gradient{std::uint64_t{1} << 63};
+// Of an op on a list: all inputs that are constants, such as the index tensors behind x.
+constexpr Reads constants{std::uint64_t{1} << 15};
 
 // How an op treats its inputs under an Autocast: products cast float32 down to the half dtype,
 // losses cast halves up to float32.

@@ -1,8 +1,7 @@
-// The same elements repeated, turned round, shifted, moved to other axes or framed.
+// Ops that repeat, reverse, shift and pad elements, or move axes.
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -12,6 +11,7 @@
 #include "extensor/reduction.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"
+#include "ops/registry.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -19,9 +19,7 @@ namespace extensor {
 namespace {
 
 using detail::message;
-
-std::int64_t rank_of(const Shape& shape) { return static_cast<std::int64_t>(shape.size()); }
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
+using namespace ops;
 
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product;
@@ -40,7 +38,6 @@ void check_not_negative(const char* operation, const char* argument, std::int64_
 }  // namespace
 
 // ---- tile
-// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -75,34 +72,40 @@ struct Tiling {
   }
 };
 
+struct TileAttributes {
+  Dims repetitions;
+};
+
+Tensor tile_forward(const Run& run, const TileAttributes& attributes, const Tensor& x) {
+  const Tiling tiling(run.name(), x.shape(), attributes.repetitions);
+  Tensor tiled = run.empty(tiling.result, x.dtype());
+  if (tiled.numel() != 0) tiled.reshape(tiling.repeated).copy_from(x.reshape(tiling.single));
+  return tiled;
+}
+
+Gradients tile_gradient(const GradientCall& call, const TileAttributes& attributes) {
+  return tile_backward(call.grad(), call.shape(), attributes.repetitions);
+}
+
+constexpr auto tile_op =
+    define<tile_forward, tile_gradient>({.name = "tile", .inputs = {"x"}, .reads = {shape()}});
+
 }  // namespace
 
 Tensor tile(const Tensor& x, const Dims& repetitions) {
-  if (detail::records(x)) {
-    return detail::recorded_linear(
-        "tile", [&] { return tile(x, repetitions); },
-        [shape = x.shape(), repetitions](const Tensor& g) {
-          return tile_backward(g, shape, repetitions);
-        },
-        x);
-  }
-  const Tiling tiling("tile", x.shape(), repetitions);
-  Tensor result = detail::make_empty("tile", tiling.result, x.dtype(), x.device());
-  if (result.numel() != 0) result.reshape(tiling.repeated).copy_from(x.reshape(tiling.single));
-  return result;
+  return dispatch(tile_op, {repetitions}, x);
 }
 
 Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repetitions) {
   detail::checked_numel("tile_backward", input_shape);
   const Tiling tiling("tile_backward", input_shape, repetitions);
-  ops::check_grad_output("tile_backward", grad_output, tiling.result);
+  check_grad_output("tile_backward", grad_output, tiling.result);
   if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
   if (tiling.repeat_axes.empty()) return grad_output.reshape(input_shape);
   return sum(grad_output.reshape(tiling.repeated), tiling.repeat_axes).reshape(input_shape);
 }
 
 // ---- repeat
-// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -149,26 +152,33 @@ Shape repeated_shape(const char* operation, const Shape& shape, std::int64_t axi
   return result;
 }
 
+struct RepeatAttributes {
+  std::int64_t repeats, axis;
+};
+
+Tensor repeat_forward(const Run& run, const RepeatAttributes& attributes, const Tensor& x) {
+  const auto [repeats, axis] = attributes;
+  const std::int64_t along = detail::normalize_axis(run.name(), axis, x.ndim());
+  Tensor repeated = run.empty(repeated_shape(run.name(), x.shape(), along, repeats), x.dtype());
+  if (repeated.numel() == 0) return repeated;
+  const AxisView view(x.shape(), along);
+  repeated.reshape({view.outer * view.length, repeats, view.inner})
+      .copy_from(x.reshape({view.outer * view.length, 1, view.inner}));
+  return repeated;
+}
+
+Gradients repeat_gradient(const GradientCall& call, const RepeatAttributes& attributes) {
+  return repeat_backward(call.grad(), call.shape(), attributes.repeats, attributes.axis);
+}
+
+constexpr auto repeat_op = define<repeat_forward, repeat_gradient>(
+    {.name = "repeat", .inputs = {"x"}, .reads = {shape()}});
+
 }  // namespace
 
 Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<StrictInt> axis) {
   if (!axis) return repeat(x.flatten(), repeats, 0);
-  if (detail::records(x)) {
-    return detail::recorded_linear(
-        "repeat", [&] { return repeat(x, repeats, axis); },
-        [from = x.shape(), repeats, axis](const Tensor& g) {
-          return repeat_backward(g, from, repeats, axis);
-        },
-        x);
-  }
-  const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
-  const Shape shape = repeated_shape("repeat", x.shape(), along, repeats);
-  Tensor result = detail::make_empty("repeat", shape, x.dtype(), x.device());
-  if (result.numel() == 0) return result;
-  const ops::AxisView view(x.shape(), along);
-  result.reshape({view.outer * view.length, repeats, view.inner})
-      .copy_from(x.reshape({view.outer * view.length, 1, view.inner}));
-  return result;
+  return dispatch(repeat_op, {repeats, *axis}, x);
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<StrictInt> axis) {
@@ -187,10 +197,9 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std:
   const std::int64_t numel = detail::checked_numel(operation, input_shape);
   if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
   const std::int64_t along = detail::normalize_axis(operation, *axis, rank_of(input_shape));
-  ops::check_grad_output(operation, grad_output,
-                         repeated_shape(operation, input_shape, along, repeats));
+  check_grad_output(operation, grad_output, repeated_shape(operation, input_shape, along, repeats));
   if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
-  const ops::AxisView view(input_shape, along);
+  const AxisView view(input_shape, along);
   return sum(grad_output.reshape({view.outer * view.length, repeats, view.inner}), 1)
       .reshape(input_shape);
 }
@@ -204,7 +213,7 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, cons
   const Tensor positions = repeated_positions(operation, repeats, input_shape[at(along)]);
   Shape expected = input_shape;
   expected[at(along)] = positions.numel();
-  ops::check_grad_output(operation, grad_output, expected);
+  check_grad_output(operation, grad_output, expected);
   return take_backward(grad_output, input_shape, positions, along);
 }
 
@@ -214,7 +223,6 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, cons
 }
 
 // ---- flip and roll
-// ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -264,47 +272,53 @@ void copy_rolled(const Tensor& from, Tensor to, const Dims& shifts, std::int64_t
   copy_rolled(from.slice(axis, kept), to.slice(axis, 0, shift), shifts, axis + 1);
 }
 
-Tensor rolled(const char* operation, const Tensor& x, const Dims& shifts, const Axes& axes,
-              bool back) {
-  if (axes.all()) {
-    return rolled(operation, x.flatten(), shifts, Axes(0), back).reshape(x.shape());
+struct RollAttributes {
+  Dims shifts;
+  Axes axes;
+};
+
+template <bool back>
+Tensor roll_forward(const Run& run, const RollAttributes& attributes, const Tensor& x) {
+  if (back) check_float(run.name(), "grad_output", x);
+  if (attributes.axes.all()) {
+    return roll_forward<back>(run, {attributes.shifts, Axes(0)}, x.flatten()).reshape(x.shape());
   }
-  const Dims by_axis = shifts_by_axis(operation, x.shape(), shifts, axes.list(), back);
-  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
-  if (result.numel() != 0) copy_rolled(x, result, by_axis, 0);
-  return result;
+  const Dims by_axis =
+      shifts_by_axis(run.name(), x.shape(), attributes.shifts, attributes.axes.list(), back);
+  Tensor rolled = run.empty(x.shape(), x.dtype());
+  if (rolled.numel() != 0) copy_rolled(x, rolled, by_axis, 0);
+  return rolled;
 }
+
+template <bool back>
+Gradients roll_gradient(const GradientCall& call, const RollAttributes& attributes) {
+  const auto& [shifts, axes] = attributes;
+  return back ? roll(call.grad(), shifts, axes) : roll_backward(call.grad(), shifts, axes);
+}
+
+constexpr auto roll_op =
+    define<roll_forward<false>, roll_gradient<false>>({.name = "roll", .inputs = {"x"}});
+constexpr auto roll_backward_op = define<roll_forward<true>, roll_gradient<true>>(
+    {.name = "roll_backward", .inputs = {"grad_output"}});
 
 }  // namespace
 
 Tensor flip(const Tensor& x, const Axes& axes) { return flipped("flip", x, axes); }
 
 Tensor flip_backward(const Tensor& grad_output, const Axes& axes) {
-  ops::check_float("flip_backward", "grad_output", grad_output);
+  check_float("flip_backward", "grad_output", grad_output);
   return flipped("flip_backward", grad_output, axes);
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes) {
-  if (detail::records(x)) {
-    return detail::recorded_linear(
-        "roll", [&] { return roll(x, shifts, axes); },
-        [shifts, axes](const Tensor& g) { return roll_backward(g, shifts, axes); }, x);
-  }
-  return rolled("roll", x, shifts, axes, false);
+  return dispatch(roll_op, {shifts, axes}, x);
 }
 
 Tensor roll_backward(const Tensor& grad_output, const Dims& shifts, const Axes& axes) {
-  if (detail::records(grad_output)) {
-    return detail::recorded_linear(
-        "roll_backward", [&] { return roll_backward(grad_output, shifts, axes); },
-        [shifts, axes](const Tensor& v) { return roll(v, shifts, axes); }, grad_output);
-  }
-  ops::check_float("roll_backward", "grad_output", grad_output);
-  return rolled("roll_backward", grad_output, shifts, axes, true);
+  return dispatch(roll_backward_op, {shifts, axes}, grad_output);
 }
 
 // ---- moveaxis
-// --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -341,12 +355,11 @@ Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination) {
 
 Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Dims& destination) {
   constexpr const char* operation = "moveaxis_backward";
-  ops::check_float(operation, "grad_output", grad_output);
+  check_float(operation, "grad_output", grad_output);
   return grad_output.transpose(moved_order(operation, grad_output.ndim(), destination, source));
 }
 
 // ---- pad
-// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -408,33 +421,43 @@ Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind
   }
 }
 
-}  // namespace
+struct PadAttributes {
+  Padding widths;
+  PadMode mode;
+  Scalar value;
+};
 
-Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
-  const Frame frame("pad", x.shape(), widths, mode);
-  if (detail::records(x)) {
-    return detail::recorded_linear(
-        "pad", [&] { return pad(x, widths, mode, value); },
-        [shape = x.shape(), widths, mode](const Tensor& g) {
-          return pad_backward(g, shape, widths, mode);
-        },
-        x);
-  }
+Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor& x) {
+  const PadMode mode = attributes.mode;
+  const Frame frame(run.name(), x.shape(), attributes.widths, mode);
   if (mode == PadMode::constant) {
-    ops::check_scalar_fits("pad", value, x.dtype());
-    Tensor result = detail::make_empty("pad", frame.result, x.dtype(), x.device());
-    result.fill(value);
-    frame.middle(result, x.shape()).copy_from(x);
-    return result;
+    check_scalar_fits(run.name(), attributes.value, x.dtype());
+    Tensor padded = run.empty(frame.result, x.dtype());
+    padded.fill(attributes.value);
+    frame.middle(padded, x.shape()).copy_from(x);
+    return padded;
   }
-  Tensor result = x;
+  Tensor padded = x;
   for (std::size_t d = 0; d < frame.widths.size(); ++d) {
     if (!frame.pads(d)) continue;
     const auto [before, behind] = frame.widths[d];
-    result = take(result, padded_positions(x.shape()[d], before, behind, mode),
+    padded = take(padded, padded_positions(x.shape()[d], before, behind, mode),
                   static_cast<std::int64_t>(d));
   }
-  return result;
+  return padded;
+}
+
+Gradients pad_gradient(const GradientCall& call, const PadAttributes& attributes) {
+  return pad_backward(call.grad(), call.shape(), attributes.widths, attributes.mode);
+}
+
+constexpr auto pad_op =
+    define<pad_forward, pad_gradient>({.name = "pad", .inputs = {"x"}, .reads = {shape()}});
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
+  return dispatch(pad_op, {widths, mode, value}, x);
 }
 
 Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const Padding& widths,
@@ -442,10 +465,10 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
   constexpr const char* operation = "pad_backward";
   detail::checked_numel(operation, input_shape);
   const Frame frame(operation, input_shape, widths, mode);
-  ops::check_grad_output(operation, grad_output, frame.result);
+  check_grad_output(operation, grad_output, frame.result);
   if (mode == PadMode::constant) return frame.middle(grad_output, input_shape);
   // Halves are rounded once, behind the last axis.
-  Tensor gradient = grad_output.to(ops::compute_dtype(grad_output.dtype()));
+  Tensor gradient = grad_output.to(compute_dtype(grad_output.dtype()));
   for (std::size_t d = frame.widths.size(); d-- > 0;) {
     if (!frame.pads(d)) continue;
     const auto [before, behind] = frame.widths[d];
@@ -456,5 +479,8 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
   }
   return gradient.to(grad_output.dtype());
 }
+
+constinit const OpList ops::rearrange_ops =
+    listed<tile_op, repeat_op, roll_op, roll_backward_op, pad_op>;
 
 }  // namespace extensor

@@ -7,10 +7,32 @@ namespace extensor::ops {
 const std::vector<const Op*>& registered_ops() {
   static const std::vector<const Op*> all = [] {
     std::vector<const Op*> list;
-    for (const OpList& family :
-         {attention_ops, batch_norm_ops, class_loss_ops, convolution_ops, copy_ops, cumulative_ops,
-          dropout_ops, embedding_ops, linear_ops, loss_ops, norm_ops, normalization_ops,
-          pooling_ops, recurrent_ops, reduction_ops, softmax_ops, sorting_ops, triplet_loss_ops}) {
+    for (const OpList& family : {attention_ops,
+                                 batch_norm_ops,
+                                 class_loss_ops,
+                                 contract_ops,
+                                 convolution_ops,
+                                 copy_ops,
+                                 cumulative_ops,
+                                 dropout_ops,
+                                 embedding_ops,
+                                 index_assignment_ops,
+                                 index_expression_ops,
+                                 indexing_ops,
+                                 linear_ops,
+                                 loss_ops,
+                                 manipulation_ops,
+                                 matrix_ops,
+                                 norm_ops,
+                                 normalization_ops,
+                                 pooling_ops,
+                                 rearrange_ops,
+                                 recurrent_ops,
+                                 reduction_ops,
+                                 softmax_ops,
+                                 sorting_ops,
+                                 triplet_loss_ops,
+                                 view_ops}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

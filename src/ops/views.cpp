@@ -2,41 +2,31 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/manipulation.h"
 #include "extensor/matrix.h"
-#include "extensor/tensor.h"
+#include "ops/axis_view.h"
+#include "ops/registry.h"
+#include "ops/view_op.h"
 
 namespace extensor {
 
-using detail::message;
-using detail::TensorImpl;
-
 namespace {
 
-// A view as a function of its base; `backward` takes the gradient and the base's shape.
-template <class Backward>
-Tensor view_of(const Tensor& base, const char* name, std::byte* data, const Shape& shape,
-               const Strides& strides, Backward backward) {
-  Tensor view = detail::make_view(base, data, shape, strides);
-  if (detail::records(base)) {
-    view = detail::record(
-        name, {base}, std::move(view),
-        [from = base.shape(), backward](const Tensor& g) { return backward(g, from); });
-  }
-  return detail::as_view_of(base, std::move(view));
-}
+using detail::message;
+using detail::TensorImpl;
+using namespace ops;
 
-Tensor reshaped(const Tensor& base, const Shape& shape, const Strides& strides) {
-  return view_of(base, "reshape", base.impl().data, shape, strides, reshape_backward);
+// The attributes of a view are the arguments themselves, so that no call copies them.
+template <Tensor (*backward)(const Tensor&, const Shape&), class Attributes>
+Gradients gradient_by_shape(const GradientCall& call, const Attributes&) {
+  return backward(call.grad(), call.shape());
 }
 
 }  // namespace
 
 // ---- reshape
-// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -103,7 +93,7 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
       --axis;
     }
   }
-  // What is left in front are dimensions of size 1: any stride does.
+  // The remaining leading dimensions have size 1: any stride does.
   for (; axis >= 0; --axis) {
     const auto position = static_cast<std::size_t>(axis);
     strides[position] =
@@ -112,92 +102,93 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
   return strides;
 }
 
+// The shape is one that x has a view of.
+Tensor make_reshaped(const Tensor& x, const Shape& shape) {
+  const TensorImpl& tensor = x.impl();
+  const Strides strides =
+      tensor.contiguous ? detail::contiguous_strides(shape) : *view_strides(tensor, shape);
+  return detail::make_view(x, tensor.data, shape, strides);
+}
+
+constexpr auto reshape_op =
+    define_view<make_reshaped, gradient_by_shape<reshape_backward, Shape>>("reshape", shape());
+
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& asked) const {
   const TensorImpl& tensor = impl();
   const Shape shape = resolve_shape(asked, tensor.shape, tensor.numel);
   if (shape == tensor.shape) return *this;
-  if (tensor.contiguous) {
-    return reshaped(*this, shape, detail::contiguous_strides(shape));
-  }
-  if (const auto strides = view_strides(tensor, shape)) return reshaped(*this, shape, *strides);
-  return contiguous().reshape(shape);
+  if (tensor.contiguous) return view<make_reshaped>(reshape_op, *this, shape);
+  const auto strides = view_strides(tensor, shape);
+  if (!strides) return contiguous().reshape(shape);
+  if (detail::records(*this)) return dispatch(reshape_op, shape, *this);
+  return detail::as_view_of(*this, detail::make_view(*this, tensor.data, shape, *strides));
 }
 
 Tensor Tensor::flatten() const { return reshape({numel()}); }
 
 // ---- axes
-// ------------------------------------------------------------------------------------------
 
-Tensor Tensor::transpose() const {
-  const TensorImpl& tensor = impl();
-  if (tensor.shape.size() < 2) return *this;
+namespace {
+
+// Without axes all of them are reversed.
+Tensor make_transposed(const Tensor& x, const Dims& axes) {
+  const TensorImpl& tensor = x.impl();
   Shape shape = tensor.shape;
   Strides strides = tensor.strides;
-  std::reverse(shape.begin(), shape.end());
-  std::reverse(strides.begin(), strides.end());
-  return view_of(*this, "transpose", tensor.data, shape, strides,
-                 [](const Tensor& g, const Shape&) { return transpose_backward(g); });
-}
-
-Tensor Tensor::transpose(const Dims& axes) const {
-  const TensorImpl& tensor = impl();
-  const auto rank = static_cast<std::int64_t>(tensor.shape.size());
-  if (static_cast<std::int64_t>(axes.size()) != rank) {
-    throw ShapeError(message("transpose: ", axes.size(), " axes ", axes,
-                             " were given for a tensor of shape ", tensor.shape,
-                             " (allowed: a permutation of its ", rank, " axes)"));
+  if (axes.empty()) {
+    std::reverse(shape.begin(), shape.end());
+    std::reverse(strides.begin(), strides.end());
   }
-  detail::normalize_axes("transpose", axes, rank);  // for its checks: range and repetition
-  Shape shape(axes.size(), 0);
-  Strides strides(axes.size(), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto from = static_cast<std::size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
+    const std::size_t from = axes[i] < 0 ? at(axes[i] + rank_of(shape)) : at(axes[i]);
     shape[i] = tensor.shape[from];
     strides[i] = tensor.strides[from];
   }
-  return view_of(*this, "transpose", tensor.data, shape, strides,
-                 [axes](const Tensor& g, const Shape&) { return transpose_backward(g, axes); });
+  return detail::make_view(x, tensor.data, shape, strides);
 }
 
-Tensor Tensor::squeeze(const Axes& axes) const {
-  const TensorImpl& tensor = impl();
-  const auto rank = static_cast<std::int64_t>(tensor.shape.size());
+Gradients transpose_gradient(const GradientCall& call, const Dims& axes) {
+  return transpose_backward(call.grad(), axes);
+}
+
+Tensor make_squeezed(const Tensor& x, const Axes& axes) {
+  const TensorImpl& tensor = x.impl();
+  const std::int64_t rank = rank_of(tensor.shape);
   const Dims removed = detail::normalize_axes("squeeze", axes, rank);
   Shape shape;
   Strides strides;
   std::size_t next = 0;
   for (std::int64_t axis = 0; axis < rank; ++axis) {
-    const auto position = static_cast<std::size_t>(axis);
+    const std::int64_t size = tensor.shape[at(axis)];
     const bool named = next < removed.size() && removed[next] == axis;
     if (named) ++next;
-    if (named && tensor.shape[position] == 1) continue;
+    if (named && size == 1) continue;
     if (named && !axes.all()) {
       throw ShapeError(message("squeeze: axis ", axis, " of shape ", tensor.shape, " has size ",
-                               tensor.shape[position], " (allowed: 1)"));
+                               size, " (allowed: 1)"));
     }
-    shape.push_back(tensor.shape[position]);
-    strides.push_back(tensor.strides[position]);
+    shape.push_back(size);
+    strides.push_back(tensor.strides[at(axis)]);
   }
-  return view_of(*this, "squeeze", tensor.data, shape, strides, squeeze_backward);
+  return detail::make_view(x, tensor.data, shape, strides);
 }
 
-Tensor Tensor::unsqueeze(StrictInt axis) const {
-  const TensorImpl& tensor = impl();
-  const auto rank = static_cast<std::int64_t>(tensor.shape.size());
-  const auto position =
-      static_cast<std::size_t>(detail::normalize_axis("unsqueeze", axis, rank + 1));
+Tensor make_unsqueezed(const Tensor& x, const std::int64_t& axis) {
+  const TensorImpl& tensor = x.impl();
+  const std::size_t position =
+      at(detail::normalize_axis("unsqueeze", axis, rank_of(tensor.shape) + 1));
   Shape shape = tensor.shape;
   Strides strides = tensor.strides;
   shape.insert(position, 1);
   strides.insert(position, 1);
   detail::checked_numel("unsqueeze", shape);
-  return view_of(*this, "unsqueeze", tensor.data, shape, strides, reshape_backward);
+  return detail::make_view(x, tensor.data, shape, strides);
 }
 
-Tensor Tensor::broadcast_to(const Shape& shape) const {
-  const TensorImpl& tensor = impl();
+Tensor make_broadcast(const Tensor& x, const Shape& shape) {
+  const TensorImpl& tensor = x.impl();
   const std::int64_t numel = detail::checked_numel("broadcast_to", shape);
   detail::checked_bytes("broadcast_to", numel, tensor.dtype);
   const auto fail = [&] {
@@ -216,7 +207,50 @@ Tensor Tensor::broadcast_to(const Shape& shape) const {
       fail();
     }
   }
-  return view_of(*this, "broadcast_to", tensor.data, shape, strides, broadcast_to_backward);
+  return detail::make_view(x, tensor.data, shape, strides);
 }
+
+constexpr auto transpose_op = define_view<make_transposed, transpose_gradient>("transpose");
+constexpr auto squeeze_op =
+    define_view<make_squeezed, gradient_by_shape<squeeze_backward, Axes>>("squeeze", shape());
+constexpr auto unsqueeze_op =
+    define_view<make_unsqueezed, gradient_by_shape<reshape_backward, std::int64_t>>("unsqueeze",
+                                                                                    shape());
+constexpr auto broadcast_to_op =
+    define_view<make_broadcast, gradient_by_shape<broadcast_to_backward, Shape>>("broadcast_to",
+                                                                                 shape());
+
+}  // namespace
+
+Tensor Tensor::transpose() const {
+  if (ndim() < 2) return *this;
+  return view<make_transposed>(transpose_op, *this, {});
+}
+
+Tensor Tensor::transpose(const Dims& axes) const {
+  const Shape& shape = impl().shape;
+  if (axes.size() != shape.size()) {
+    throw ShapeError(message("transpose: ", axes.size(), " axes ", axes,
+                             " were given for a tensor of shape ", shape,
+                             " (allowed: a permutation of its ", shape.size(), " axes)"));
+  }
+  detail::normalize_axes("transpose", axes, rank_of(shape));  // for its checks: range, repetition
+  return view<make_transposed>(transpose_op, *this, axes);
+}
+
+Tensor Tensor::squeeze(const Axes& axes) const {
+  return view<make_squeezed>(squeeze_op, *this, axes);
+}
+
+Tensor Tensor::unsqueeze(StrictInt axis) const {
+  return view<make_unsqueezed>(unsqueeze_op, *this, axis);
+}
+
+Tensor Tensor::broadcast_to(const Shape& shape) const {
+  return view<make_broadcast>(broadcast_to_op, *this, shape);
+}
+
+constinit const OpList ops::view_ops =
+    listed<reshape_op, transpose_op, squeeze_op, unsqueeze_op, broadcast_to_op>;
 
 }  // namespace extensor

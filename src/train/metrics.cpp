@@ -11,7 +11,7 @@
 #include "core/visit.h"
 #include "extensor/autograd.h"
 #include "extensor/reduction.h"
-#include "ops/indices.h"
+#include "ops/checked_indices.h"
 
 namespace extensor::train {
 
@@ -37,7 +37,7 @@ void check_scores(const char* operation, const Tensor& scores, const Tensor& tar
 
 // The classes as int64, each in 0 … count − 1. DTypeError, IndexError.
 Tensor checked_classes(const char* operation, const Tensor& classes, std::int64_t count) {
-  return ops::checked_indices(operation, classes, count, 1, ops::Negative::refused);
+  return ops::checked_indices(operation, classes, {.size = count, .axis = 1});
 }
 
 // How many scores come before that of `target`: higher ones, and equal ones of lower classes.

@@ -1,4 +1,4 @@
-#include "ops/advanced_index.h"
+#include "ops/index_plan.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
-#include "ops/indices.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 
 namespace extensor::ops {
@@ -42,7 +42,23 @@ bool has_tensor(std::span<const Index> index) {
                      [](const Index& entry) { return entry.kind() == Index::Kind::tensor; });
 }
 
-// ---- the plan ----------------------------------------------
+IndexAttribute::IndexAttribute(std::span<const Index> index, std::size_t first)
+    : index_(index.begin(), index.end()), first_(first) {
+  for (Index& entry : index_) {
+    if (entry.kind() == Index::Kind::tensor) entry = Index(Tensor());
+  }
+}
+
+std::vector<const Tensor*> index_inputs(std::initializer_list<const Tensor*> leading,
+                                        std::span<const Index> index) {
+  std::vector<const Tensor*> inputs = leading;
+  for (const Index& entry : index) {
+    if (entry.kind() == Index::Kind::tensor) inputs.push_back(&entry.tensor());
+  }
+  return inputs;
+}
+
+// ---- the plan
 
 IndexPlan::IndexPlan(const char* operation, const Tensor& x, std::span<const Index> index)
     : operation_(operation) {
@@ -117,8 +133,8 @@ IndexPlan::IndexPlan(const char* operation, const Tensor& x, std::span<const Ind
 }
 
 void IndexPlan::add_integers(const Tensor& indices, std::int64_t size, std::int64_t source_axis) {
-  parts_.push_back({view_rank_++, 1, checked_indices(operation_, indices, size, source_axis), size,
-                    source_axis, false});
+  const IndexRange range{.size = size, .axis = source_axis, .from_end = true};
+  parts_.push_back({view_rank_++, 1, checked_indices(operation_, indices, range), range, false});
   basic_.emplace_back(Slice{});
 }
 
@@ -133,7 +149,7 @@ void IndexPlan::add_mask(const Tensor& mask, const Shape& shape, std::size_t sou
   }
   const std::size_t axes = covered.size();
   Tensor positions = true_positions(operation_, mask);
-  parts_.push_back({view_rank_, axes, std::move(positions), 0, 0, true});
+  parts_.push_back({view_rank_, axes, std::move(positions), {}, true});
   view_rank_ += axes;
   basic_.insert(basic_.end(), axes, Index(Slice{}));
 }
@@ -173,11 +189,11 @@ void IndexPlan::lay_out(const Shape& view) {
 void IndexPlan::check_again() {
   for (Part& part : parts_) {
     if (part.is_mask) continue;
-    part.positions = checked_indices(operation_, part.positions, part.size, part.source_axis);
+    part.positions = checked_indices(operation_, part.positions, part.range);
   }
 }
 
-// ---- positions in memory -----------------------------------
+// ---- positions in memory
 
 namespace {
 
@@ -263,7 +279,7 @@ void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const
   backend::backend_for(view.device()).select(call);
 }
 
-// ---- reading and writing -----------------------------------
+// ---- reading and writing
 
 Tensor IndexPlan::select(const Tensor& x) const {
   Tensor result = detail::make_empty(operation_, result_, x.dtype(), x.device());

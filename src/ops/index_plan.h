@@ -1,11 +1,14 @@
-// Index expressions in which tensors take part: resolved once against a tensor's shape, then read,
-// written or summed by the same plan. extensor/indexed_tensor.h states the rules.
+// Index expressions with tensors: a plan resolves one against a shape, then reads, writes and sums
+// by it. extensor/indexed_tensor.h states the rules.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "extensor/tensor.h"
+#include "ops/checked_indices.h"
+#include "ops/op.h"
 
 namespace extensor::ops {
 
@@ -44,11 +47,10 @@ class IndexPlan {
  private:
   // One tensor of the expression.
   struct Part {
-    std::size_t axis;          // of the basic view: the first axis that it indexes
-    std::size_t axes;          // how many it indexes: 1 for integers, its rank for a mask
-    Tensor positions;          // dense int64: row-major positions within these axes
-    std::int64_t size;         // of the axis, where the part is a tensor of integers
-    std::int64_t source_axis;  // the same axis in x
+    std::size_t axis;  // of the basic view: the first axis that it indexes
+    std::size_t axes;  // how many it indexes: 1 for integers, its rank for a mask
+    Tensor positions;  // dense int64: row-major positions within these axes
+    IndexRange range;  // of integers, by the axis of x
     bool is_mask;
   };
 
@@ -74,4 +76,46 @@ class IndexPlan {
   Shape view_shape_, result_;
 };
 
+// An index expression as the attribute of an op that has its tensors as inputs, from `first` on.
+class IndexAttribute {
+ public:
+  IndexAttribute(std::span<const Index> index, std::size_t first);
+
+  // The expression, its tensors being those of a call: tensor(k) is input k.
+  template <class Function>
+  std::vector<Index> with(const Function& tensor) const {
+    std::vector<Index> index = index_;
+    std::size_t next = first_;
+    for (Index& entry : index) {
+      if (entry.kind() == Index::Kind::tensor) entry = Index(Tensor(tensor(next++)));
+    }
+    return index;
+  }
+  std::vector<Index> of(Inputs inputs) const {
+    return with([&](std::size_t k) -> const Tensor& { return inputs[k]; });
+  }
+  std::vector<Index> of(const GradientCall& call) const {
+    return with([&](std::size_t k) -> const Tensor& { return call.input(k); });
+  }
+
+ private:
+  std::vector<Index> index_;  // with an undefined tensor for each
+  std::size_t first_;
+};
+
+// The inputs of such a call: `leading`, then the tensors of the expression.
+std::vector<const Tensor*> index_inputs(std::initializer_list<const Tensor*> leading,
+                                        std::span<const Index> index);
+
 }  // namespace extensor::ops
+
+namespace extensor::detail {
+
+// The source of a selection by tensors, kept so that an assignment to the selection writes into it.
+struct Selection {
+  Tensor source;
+  std::vector<Index> index;
+  std::optional<ops::IndexPlan> plan;  // none where the selection was recorded
+};
+
+}  // namespace extensor::detail

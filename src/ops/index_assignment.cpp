@@ -1,97 +1,36 @@
-// Selections by tensors, assignment through index expressions, and the gradients of both.
-#include "ops/selection.h"
-
+// Assignment to index expressions, x[…] = y, and its form without a write, index_put.
 #include "core/check.h"
 #include "core/graph.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
-#include "ops/advanced_index.h"
+#include "ops/index_plan.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
+#include "ops/registry.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
 
-using detail::message;
-using ops::IndexPlan;
-
-namespace detail {
-
-struct Selection {
-  Tensor source;
-  std::vector<Index> index;
-  IndexPlan plan;
-};
-
 namespace {
+
+using detail::message;
+using detail::Selection;
+using namespace ops;
 
 // Stands for a source that is not known: the selection is a copy of a copy.
 alignas(Selection) std::byte unknown_source[1];
 
 Selection* unknown() { return reinterpret_cast<Selection*>(unknown_source); }
 
-// The tensors of an index expression, kept for a backward.
-class SavedIndex {
- public:
-  explicit SavedIndex(std::span<const Index> index) : index_(index.begin(), index.end()) {
-    for (const Index& entry : index_) {
-      if (entry.kind() == Index::Kind::tensor) saved_.emplace_back(entry.tensor());
-    }
-  }
-  // ValueError where a tensor has been written to since.
-  const std::vector<Index>& get(const Node& node) const {
-    for (const Saved& saved : saved_) saved.get(node);
-    return index_;
-  }
-
- private:
-  std::vector<Index> index_;
-  std::vector<Saved> saved_;
-};
-
 }  // namespace
 
-void SelectionDeleter::operator()(Selection* selection) const noexcept {
+void detail::SelectionDeleter::operator()(Selection* selection) const noexcept {
   if (selection != unknown()) delete selection;
 }
 
-}  // namespace detail
-
-// ---- reading -----------------------------------------------
-
-IndexedTensor ops::select(const Tensor& x, std::span<const Index> index) {
-  const char* operation = "index";
-  auto selection = std::make_unique<detail::Selection>(
-      detail::Selection{x, {index.begin(), index.end()}, IndexPlan(operation, x, index)});
-  Tensor result = selection->plan.select(x);
-  if (detail::records(x)) {
-    result = detail::record(operation, {x}, std::move(result),
-                            [shape = x.shape(), saved = detail::SavedIndex(index)](
-                                const Tensor& g, detail::Node& node) -> detail::Gradients {
-                              return slice_backward(g, shape, saved.get(node));
-                            });
-  }
-  return {std::move(result), selection.release()};
-}
-
-Tensor ops::select_backward(const Tensor& grad_output, const Shape& input_shape,
-                            const std::vector<Index>& index) {
-  constexpr const char* operation = "slice_backward";
-  if (detail::records(grad_output)) {
-    return detail::record(operation, {grad_output}, detail::unrecorded([&] {
-                            return select_backward(grad_output, input_shape, index);
-                          }),
-                          [saved = detail::SavedIndex(index)](const Tensor& v, detail::Node& node)
-                              -> detail::Gradients { return Tensor(v.index(saved.get(node))); });
-  }
-  const IndexPlan plan(operation, zeros({}, grad_output.dtype()).broadcast_to(input_shape), index);
-  check_grad_output(operation, grad_output, plan.result_shape());
-  return plan.sum(grad_output, input_shape);
-}
-
-// ---- writing -----------------------------------------------
+// ---- index_put
 
 namespace {
 
@@ -128,37 +67,50 @@ Tensor checked_values(const Tensor& target, const Shape& selected, const Tensor&
                              "))"));
   }
   check_values_shape(put_name, values.shape(), selected);
-  const ops::Source pair[] = {target, values};
-  ops::common_device(put_name, pair);
+  const Source pair[] = {target, values};
+  common_device(put_name, pair);
   const Tensor converted = fitted_values(values, selected.size()).to(target.dtype());
-  return ops::overlap(target, converted) == ops::Overlap::none ? converted : converted.clone();
+  return overlap(target, converted) == Overlap::none ? converted : converted.clone();
 }
+
+// Inputs: x, the values, and the tensors of the index.
+Tensor index_put_forward(const Run& run, const IndexAttribute& attribute, Inputs inputs) {
+  const Tensor& x = inputs[0];
+  const IndexPlan plan(run.name(), x, attribute.of(inputs));
+  const Tensor values = checked_values(x, plan.result_shape(), inputs[1]);
+  Tensor changed = x.clone();
+  plan.put(changed, values);
+  return changed;
+}
+
+Gradients index_put_gradient(const GradientCall& call, const IndexAttribute& attribute) {
+  const auto [of_x, of_values] = index_put_backward(call.grad(), attribute.of(call), call.shape(1));
+  Gradients gradients(call.inputs());
+  gradients[0] = of_x;
+  gradients[1] = of_values;
+  return gradients;
+}
+
+Reads index_put_reads(const IndexAttribute&, std::size_t k) {
+  return k == 0 ? constants : k == 1 ? constants | shape(1) : no_gradient;
+}
+
+constexpr auto index_put_op = define<index_put_forward, index_put_gradient, index_put_reads>(
+    {.name = put_name, .inputs = {"x", "values", "tensors of the index"}});
 
 }  // namespace
 
 Tensor index_put(const Tensor& x, const std::vector<Index>& index, const Tensor& values) {
-  if (detail::records(x, values)) {
-    return detail::record(
-        put_name, {x, values}, detail::unrecorded([&] { return index_put(x, index, values); }),
-        [shape = values.shape(), x_dtype = x.dtype(), values_dtype = values.dtype(),
-         saved = detail::SavedIndex(index)](const Tensor& g,
-                                            detail::Node& node) -> detail::Gradients {
-          const auto [of_x, of_values] = index_put_backward(g, saved.get(node), shape);
-          return {of_x.to(x_dtype), of_values.to(values_dtype)};
-        });
-  }
-  const IndexPlan plan(put_name, x, index);
-  const Tensor checked = checked_values(x, plan.result_shape(), values);
-  Tensor result = x.clone();
-  plan.put(result, checked);
-  return result;
+  const auto inputs = index_inputs({&x, &values}, index);
+  const IndexAttribute attribute(index, 2);
+  return dispatch(index_put_op, &attribute, Inputs(inputs.data(), inputs.size()))[0];
 }
 
 std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
                                              const std::vector<Index>& index,
                                              const Shape& values_shape) {
   constexpr const char* operation = "index_put_backward";
-  ops::check_float(operation, "grad_output", grad_output);
+  check_float(operation, "grad_output", grad_output);
   detail::checked_numel(operation, values_shape);
   const IndexPlan plan(operation, grad_output, index);
   const Shape& selected = plan.result_shape();
@@ -173,14 +125,16 @@ std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
           reduce_broadcast_dims(of_values, fitted).reshape(values_shape)};
 }
 
-void IndexedTensor::forget_source() noexcept { selection_.reset(detail::unknown()); }
+// ---- assignment
+
+void IndexedTensor::forget_source() noexcept { selection_.reset(unknown()); }
 
 void IndexedTensor::write(const Tensor& source) {
   if (selection_ == nullptr) {
     Tensor::copy_from(fitted_values(source, shape().size()));
     return;
   }
-  if (selection_.get() == detail::unknown()) {
+  if (selection_.get() == unknown()) {
     throw ValueError(message("index: cannot assign to a part of a selection by tensors, of shape ",
                              shape(),
                              ": the selection is a copy, and the values would be lost (write all "
@@ -193,9 +147,14 @@ void IndexedTensor::write(const Tensor& source) {
   }
   const bool rewrites = detail::has_history(x);
   if (rewrites) detail::check_in_place(put_name, x);
-  ops::check_writable(put_name, x);
-  selection_->plan.check_again();
-  selection_->plan.put(x, checked_values(x, shape(), source));
+  check_writable(put_name, x);
+  std::optional<IndexPlan>& plan = selection_->plan;
+  if (plan) {
+    plan->check_again();
+  } else {
+    plan.emplace("index", x, selection_->index);
+  }
+  plan->put(x, checked_values(x, shape(), source));
   detail::wrote(x);
   if (rewrites) detail::rewrite_history(x, {});
 }
@@ -209,7 +168,7 @@ void IndexedTensor::write(const Scalar& value) {
     Tensor::fill(value);
     return;
   }
-  ops::check_scalar_fits(put_name, value, dtype());
+  check_scalar_fits(put_name, value, dtype());
   write(full({}, value, dtype()));
 }
 
@@ -259,5 +218,7 @@ Tensor IndexedTensor::update(Compound operation, const Tensor& other) {
 Tensor IndexedTensor::update(Compound operation, const Scalar& other) {
   return updated(operation, other);
 }
+
+constinit const OpList ops::index_assignment_ops = listed<index_put_op>;
 
 }  // namespace extensor
