@@ -16,7 +16,7 @@ Tensor filled(const Shape& shape, double value) {
   return from_data(Doubles(static_cast<std::size_t>(count_of(shape)), value), shape);
 }
 
-// The input of a function that takes none: its dtype is the one asked for.
+// The input of a function that takes none: its dtype and device are those asked for.
 Tensors dtype_alone() { return {sample_uniform({}, 1, 2, 1)}; }
 
 // A value for every dtype.
@@ -29,13 +29,14 @@ Scalar scalar_for(DType dtype) {
 }
 
 // A function of a shape and a dtype whose elements all have the same value.
-std::vector<Sample> shape_samples(const std::function<Tensor(const Shape&, DType)>& make,
-                                  const std::function<double(DType)>& value) {
+std::vector<Sample> shape_samples(
+    const std::function<Tensor(const Shape&, const TensorOptions&)>& make,
+    const std::function<double(DType)>& value) {
   std::vector<Sample> samples;
   for (const Shape& shape : shapes()) {
     samples.push_back(sample_of(
         to_string(shape), dtype_alone(),
-        [=](const Tensors& in) { return make(shape, in[0].dtype()); },
+        [=](const Tensors& in) { return make(shape, options_of(in[0])); },
         [=](const Tensors& in) { return filled(shape, value(in[0].dtype())); }));
   }
   return samples;
@@ -54,10 +55,11 @@ std::vector<Sample> like_samples(const std::function<Tensor(const Tensor&)>& mak
 }
 
 // A call for a dtype against a list of numbers.
-Sample fixed_sample(std::string label, std::function<Tensor(DType)> make, Doubles expected,
-                    const Shape& shape) {
+Sample fixed_sample(std::string label, std::function<Tensor(const TensorOptions&)> make,
+                    Doubles expected, const Shape& shape) {
   return sample_of(
-      std::move(label), dtype_alone(), [make](const Tensors& in) { return make(in[0].dtype()); },
+      std::move(label), dtype_alone(),
+      [make](const Tensors& in) { return make(options_of(in[0])); },
       [expected, shape](const Tensors&) { return from_data(expected, shape); });
 }
 
@@ -71,10 +73,10 @@ std::vector<Sample> arange_samples() {
     const auto count = static_cast<std::int64_t>(expected.size());
     samples.push_back(fixed_sample(
         std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step),
-        [=](DType dtype) {
-          if (is_floating_point(dtype)) return arange(start, stop, step, dtype);
+        [=](const TensorOptions& options) {
+          if (is_floating_point(*options.dtype)) return arange(start, stop, step, options);
           const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
-          return arange(whole(start), whole(stop), whole(step), dtype);
+          return arange(whole(start), whole(stop), whole(step), options);
         },
         expected, {count}));
     // An unsigned dtype has no −3, an integer none of the halves.
@@ -85,8 +87,8 @@ std::vector<Sample> arange_samples() {
   add_range(5, -4, -4);
   add_range(1, 1, 1);
   add_range(0, 5, 0.125);
-  samples.push_back(
-      fixed_sample("4", [](DType dtype) { return arange(4, dtype); }, {0, 1, 2, 3}, {4}));
+  samples.push_back(fixed_sample(
+      "4", [](const TensorOptions& options) { return arange(4, options); }, {0, 1, 2, 3}, {4}));
   samples.push_back(sample_of(
       "of integers, no dtype", {}, [](const Tensors&) { return arange(4); },
       [](const Tensors&) {
@@ -112,7 +114,7 @@ std::vector<Sample> linspace_samples() {
     samples.push_back(sample_of(
         "1 to 6 in " + std::to_string(count) + (endpoint ? "" : ", without the end"), dtype_alone(),
         [count = count, endpoint = endpoint](const Tensors& in) {
-          return linspace(1, 6, count, in[0].dtype(), endpoint);
+          return linspace(1, 6, count, options_of(in[0]), endpoint);
         },
         reference));
   }
@@ -127,11 +129,13 @@ std::vector<Sample> eye_samples() {
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < columns; ++j) expected.push_back(j - i == diagonal ? 1 : 0);
     }
-    samples.push_back(fixed_sample(std::to_string(rows) + " by " + std::to_string(columns) +
-                                       ", diagonal " + std::to_string(diagonal),
-                                   [rows = rows, columns = columns, diagonal = diagonal](
-                                       DType dtype) { return eye(rows, columns, diagonal, dtype); },
-                                   expected, {rows, columns}));
+    samples.push_back(fixed_sample(
+        std::to_string(rows) + " by " + std::to_string(columns) + ", diagonal " +
+            std::to_string(diagonal),
+        [rows = rows, columns = columns, diagonal = diagonal](const TensorOptions& options) {
+          return eye(rows, columns, diagonal, options);
+        },
+        expected, {rows, columns}));
   }
   return samples;
 }
@@ -208,7 +212,7 @@ void add_creation(std::vector<Op>& ops) {
                    std::move(backward), dtypes, std::move(samples)});
   };
   const auto always = [](double value) { return [=](DType) { return value; }; };
-  const auto of_shape = [](const std::function<Tensor(const Shape&, DType)>& make,
+  const auto of_shape = [](const std::function<Tensor(const Shape&, const TensorOptions&)>& make,
                            const std::function<double(DType)>& value) {
     return [=] { return shape_samples(make, value); };
   };
@@ -218,23 +222,35 @@ void add_creation(std::vector<Op>& ops) {
   };
   // Undefined contents have no reference; that all of the memory can be written has.
   add_op("empty", "any contents", DTypes::all,
-         of_shape([](const Shape& shape,
-                     DType dtype) { return empty(shape, dtype).fill(scalar_for(dtype)); },
-                  value_for));
-  add_op("zeros", "0", DTypes::all, of_shape(zeros, always(0)));
-  add_op("ones", "1", DTypes::all, of_shape(ones, always(1)));
+         of_shape(
+             [](const Shape& shape, const TensorOptions& options) {
+               return empty(shape, options).fill(scalar_for(*options.dtype));
+             },
+             value_for));
+  add_op("zeros", "0", DTypes::all,
+         of_shape(
+             [](const Shape& shape, const TensorOptions& options) { return zeros(shape, options); },
+             always(0)));
+  add_op("ones", "1", DTypes::all,
+         of_shape(
+             [](const Shape& shape, const TensorOptions& options) { return ones(shape, options); },
+             always(1)));
   add_op("full", "the value", DTypes::all,
          of_shape(
-             [](const Shape& shape, DType dtype) { return full(shape, scalar_for(dtype), dtype); },
+             [](const Shape& shape, const TensorOptions& options) {
+               return full(shape, scalar_for(*options.dtype), options);
+             },
              value_for));
   add_op("constant", "the value", DTypes::all,
-         of_shape([](const Shape& shape,
-                     DType dtype) { return constant(shape, value_for(dtype), dtype); },
-                  value_for));
+         of_shape(
+             [](const Shape& shape, const TensorOptions& options) {
+               return constant(shape, value_for(*options.dtype), options);
+             },
+             value_for));
   add_op("scalar", "a 0-d tensor of the value", DTypes::all, [] {
     Sample sample = sample_of(
         "", dtype_alone(),
-        [](const Tensors& in) { return scalar(scalar_for(in[0].dtype()), in[0].dtype()); },
+        [](const Tensors& in) { return scalar(scalar_for(in[0].dtype()), options_of(in[0])); },
         [](const Tensors& in) { return filled({}, value_for(in[0].dtype())); });
     return std::vector<Sample>{std::move(sample)};
   });

@@ -65,12 +65,12 @@ inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape
     case Layout::stepped: {
       Shape wide = shape;
       for (std::int64_t& size : wide) size = 2 * size + 1;
-      Tensor view = trap(extensor::empty(wide, drawn.dtype()));
+      Tensor view = trap(extensor::empty(wide, {drawn.dtype(), drawn.device()}));
       for (std::int64_t axis = 0; axis < drawn.ndim(); ++axis) view = view.slice(axis, 1, {}, 2);
       return view.copy_from(drawn);
     }
     case Layout::reversed: {
-      Tensor view = extensor::empty(shape, drawn.dtype());
+      Tensor view = extensor::empty(shape, {drawn.dtype(), drawn.device()});
       for (std::int64_t axis = 0; axis < drawn.ndim(); ++axis) {
         view = view.slice(axis, {}, {}, -1);
       }

@@ -40,6 +40,9 @@ Sample sample_of(std::string label, Tensors inputs, Function forward, Function r
 Sample multilinear_sample(std::string label, Tensors inputs, Function forward, Function reference,
                           Gradients backward);
 
+// The dtype and device of x, for a function that makes a new tensor.
+inline TensorOptions options_of(const Tensor& x) { return {x.dtype(), x.device()}; }
+
 // "[2, 3], [3]"
 std::string shapes_of(const Tensors& inputs);
 

@@ -21,7 +21,7 @@ const std::vector<Shape>& weight_shapes() {
   return list;
 }
 
-using Make = std::function<Tensor(const Shape&, DType, Generator&)>;
+using Make = std::function<Tensor(const Shape&, const TensorOptions&, Generator&)>;
 // An element, and the magnitudes it is made of.
 struct Draw {
   double value, magnitude;
@@ -45,7 +45,7 @@ std::vector<Sample> draw_samples(const std::vector<Shape>& list, const Make& mak
         to_string(shape), {sample_uniform({}, 1, 2, 1)},
         [=](const Tensors& in) {
           Generator generator(seed);
-          return make(shape, in[0].dtype(), generator);
+          return make(shape, options_of(in[0]), generator);
         },
         [=](const Tensors& in) {
           return filled(shape,
@@ -120,7 +120,7 @@ std::vector<Sample> orthogonal_samples() {
         to_string(shape), {sample_uniform({}, 1, 2, 1)},
         [=](const Tensors& in) {
           Generator generator(seed);
-          return orthogonal(shape, gain, in[0].dtype(), generator);
+          return orthogonal(shape, gain, options_of(in[0]), generator);
         },
         [=](const Tensors&) {
           const auto basis = orthonormal_rows(std::min(rows, columns), std::max(rows, columns));
@@ -184,20 +184,24 @@ void add_random(std::vector<Op>& ops) {
       "rand", creation, "uniform in [0, 1)", DTypes::floats,
       of(
           shapes(),
-          [](const Shape& shape, DType dtype, Generator& g) { return rand(shape, dtype, g); },
+          [](const Shape& shape, const TensorOptions& options, Generator& g) {
+            return rand(shape, options, g);
+          },
           [](const Shape&, DType dtype, std::uint64_t n) { return uniform_draw(dtype, n, 0, 1); }));
   add_op(
       "randn", creation, "normal, mean 0, deviation 1", DTypes::floats,
       of(
           shapes(),
-          [](const Shape& shape, DType dtype, Generator& g) { return randn(shape, dtype, g); },
+          [](const Shape& shape, const TensorOptions& options, Generator& g) {
+            return randn(shape, options, g);
+          },
           [](const Shape&, DType dtype, std::uint64_t n) { return normal_draw(dtype, n, 0, 1); }));
   add_op("randint", creation, "an integer from low to high − 1, each as likely", DTypes::integers,
          of(
              shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return is_signed_integer(dtype) ? randint(-3, 90, shape, dtype, g)
-                                               : randint(3, 96, shape, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return is_signed_integer(*options.dtype) ? randint(-3, 90, shape, options, g)
+                                                        : randint(3, 96, shape, options, g);
              },
              [](const Shape&, DType dtype, std::uint64_t n) {
                const auto drawn = static_cast<double>(random_reference::integer(seed, n, 93));
@@ -208,8 +212,8 @@ void add_random(std::vector<Op>& ops) {
   add_op("bernoulli", creation, "1 with the given probability, else 0", DTypes::all,
          of(
              shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return bernoulli(0.3, shape, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return bernoulli(0.3, shape, options, g);
              },
              [](const Shape&, DType, std::uint64_t n) {
                return Draw{random_reference::word(seed, n) < 0.3 * 4294967296.0 ? 1.0 : 0.0, 0};
@@ -217,8 +221,8 @@ void add_random(std::vector<Op>& ops) {
   add_op("uniform", initializer, "uniform in [low, high)", DTypes::floats,
          of(
              shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return uniform(shape, -2, 3, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return uniform(shape, -2, 3, options, g);
              },
              [](const Shape&, DType dtype, std::uint64_t n) {
                return uniform_draw(dtype, n, -2, 3);
@@ -226,8 +230,8 @@ void add_random(std::vector<Op>& ops) {
   add_op("normal", initializer, "normal of that mean and deviation", DTypes::floats,
          of(
              shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return normal(shape, 1, 0.5, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return normal(shape, 1, 0.5, options, g);
              },
              [](const Shape&, DType dtype, std::uint64_t n) {
                return normal_draw(dtype, n, 1, 0.5);
@@ -236,8 +240,8 @@ void add_random(std::vector<Op>& ops) {
          DTypes::floats,
          of(
              shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return trunc_normal(shape, 0.5, 2, -1.5, 3.5, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return trunc_normal(shape, 0.5, 2, -1.5, 3.5, options, g);
              },
              [](const Shape&, DType, std::uint64_t n) {
                const long double z = random_reference::truncated_normal(seed, n, -1, 1.5L);
@@ -248,8 +252,8 @@ void add_random(std::vector<Op>& ops) {
          DTypes::floats,
          of(
              weight_shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return xavier_uniform(shape, 1.5, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return xavier_uniform(shape, 1.5, options, g);
              },
              [](const Shape& shape, DType dtype, std::uint64_t n) {
                const Fan fan(shape);
@@ -260,8 +264,8 @@ void add_random(std::vector<Op>& ops) {
          DTypes::floats,
          of(
              weight_shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return xavier_normal(shape, 1.5, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return xavier_normal(shape, 1.5, options, g);
              },
              [](const Shape& shape, DType dtype, std::uint64_t n) {
                const Fan fan(shape);
@@ -270,8 +274,8 @@ void add_random(std::vector<Op>& ops) {
   add_op("kaiming_uniform", initializer, "uniform in ±gain √(3 / fan)", DTypes::floats,
          of(
              weight_shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return kaiming_uniform(shape, 0, FanMode::fan_in, Nonlinearity::relu, dtype, g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return kaiming_uniform(shape, 0, FanMode::fan_in, Nonlinearity::relu, options, g);
              },
              [](const Shape& shape, DType dtype, std::uint64_t n) {
                const double bound = std::sqrt(2.0) * std::sqrt(3 / Fan(shape).in);
@@ -280,9 +284,9 @@ void add_random(std::vector<Op>& ops) {
   add_op("kaiming_normal", initializer, "normal, deviation gain / √fan", DTypes::floats,
          of(
              weight_shapes(),
-             [](const Shape& shape, DType dtype, Generator& g) {
-               return kaiming_normal(shape, 0.5, FanMode::fan_out, Nonlinearity::leaky_relu, dtype,
-                                     g);
+             [](const Shape& shape, const TensorOptions& options, Generator& g) {
+               return kaiming_normal(shape, 0.5, FanMode::fan_out, Nonlinearity::leaky_relu,
+                                     options, g);
              },
              [](const Shape& shape, DType dtype, std::uint64_t n) {
                return normal_draw(dtype, n, 0, std::sqrt(2 / 1.25) / std::sqrt(Fan(shape).out));

@@ -120,6 +120,7 @@ const std::set<std::string> not_ops = {
     // the library as a whole
     "version",
     "devices",
+    "synchronize",
     "memory_stats",
     "reset_peak_memory_stats",
     "empty_cache",

@@ -1,4 +1,4 @@
-// New tensors: filled, counted, drawn, or from your own data.
+// New tensors: filled, counted, random, or from existing data.
 #pragma once
 
 #include <concepts>
@@ -13,35 +13,45 @@
 
 namespace extensor {
 
-Tensor empty(const Shape& shape, DType dtype = default_float);  // contents undefined
-Tensor zeros(const Shape& shape, DType dtype = default_float);
-Tensor ones(const Shape& shape, DType dtype = default_float);
+// The dtype and the device of a new tensor. A DType or a Device alone can stand for it:
+//   zeros({2, 3}, float64)
+//   zeros({2, 3}, {.dtype = float64, .device = device})
+struct TensorOptions {
+  std::optional<DType> dtype = {};    // default: what the function says, mostly float32
+  std::optional<Device> device = {};  // default: the CPU, or where the tensor given is
+};
+inline Device::operator TensorOptions() const { return {.device = *this}; }
+
+Tensor empty(const Shape& shape, const TensorOptions& options = {});  // contents undefined
+Tensor zeros(const Shape& shape, const TensorOptions& options = {});
+Tensor ones(const Shape& shape, const TensorOptions& options = {});
 // dtype: that of the value (float32, int64, bool) unless given. ValueError when an integer dtype
 // cannot hold it.
-Tensor full(const Shape& shape, const Scalar& value, std::optional<DType> dtype = {});
+Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options = {});
 
-Tensor empty_like(const Tensor& x, std::optional<DType> dtype = {});
-Tensor zeros_like(const Tensor& x, std::optional<DType> dtype = {});
-Tensor ones_like(const Tensor& x, std::optional<DType> dtype = {});
-Tensor full_like(const Tensor& x, const Scalar& value, std::optional<DType> dtype = {});
+// dtype and device: those of x unless given.
+Tensor empty_like(const Tensor& x, const TensorOptions& options = {});
+Tensor zeros_like(const Tensor& x, const TensorOptions& options = {});
+Tensor ones_like(const Tensor& x, const TensorOptions& options = {});
+Tensor full_like(const Tensor& x, const Scalar& value, const TensorOptions& options = {});
 
 // A 0-d tensor.
-Tensor scalar(const Scalar& value, std::optional<DType> dtype = {});
+Tensor scalar(const Scalar& value, const TensorOptions& options = {});
 
 // start, start + step, … below stop. int64 when all are integers, float32 otherwise.
-Tensor arange(const Scalar& stop, std::optional<DType> dtype = {});
+Tensor arange(const Scalar& stop, const TensorOptions& options = {});
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step = 1,
-              std::optional<DType> dtype = {});
+              const TensorOptions& options = {});
 // A bool is neither a bound nor a step.
 template <class... T>
 requires(std::same_as<T, bool> || ...) Tensor arange(T...)
 = delete;
 // `count` numbers from start to stop, both ends included unless endpoint is false. ValueError
 // unless both are finite and fit the dtype.
-Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype = default_float,
-                StrictBool endpoint = true);
+Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
+                const TensorOptions& options = {}, StrictBool endpoint = true);
 Tensor eye(StrictInt rows, std::optional<StrictInt> columns = {}, StrictInt diagonal = 0,
-           DType dtype = default_float);
+           const TensorOptions& options = {});
 
 // The lower or upper triangle of the last two axes, the rest 0.
 Tensor tril(const Tensor& x, StrictInt diagonal = 0);
@@ -66,37 +76,105 @@ Tensor from_data(const std::vector<T>& values) {
 }
 Tensor from_data(const std::vector<bool>& values, const Shape& shape);
 
-// tensor({1, 2, 3}) is int64 [3]; tensor({{1., 2.}, {3., 4.}}) is float32 [2, 2]; an explicit dtype
+// tensor({1, 2, 3}) is int64 [3]; tensor({{1., 2.}, {3., 4.}}) is float32 [2, 2]; a dtype
 // converts. Rows of unequal length are a ShapeError.
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               std::optional<DType> dtype = {});
+                                               const TensorOptions& options = {});
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               std::optional<DType> dtype = {});
+                                               const TensorOptions& options = {});
 
 // A tensor on memory of the caller's, not copied; release(context) runs when the last view is gone.
 Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*) = nullptr,
                      void* context = nullptr);
 
-// Random tensors. Element i is a function of the generator's (seed, stream, offset + i).
-Tensor rand(const Shape& shape, DType dtype = default_float,
+// Random tensors. Element i is a function of the generator's (seed, stream, offset + i), the same
+// on every device.
+Tensor rand(const Shape& shape, const TensorOptions& options = {},
             Generator& generator = default_generator());  // uniform in [0, 1)
-Tensor randn(const Shape& shape, DType dtype = default_float,
+Tensor randn(const Shape& shape, const TensorOptions& options = {},
              Generator& generator = default_generator());
-Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype = default_float,
-               Generator& generator = default_generator());
+Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high,
+               const TensorOptions& options = {}, Generator& generator = default_generator());
 Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
-              DType dtype = default_float, Generator& generator = default_generator());
-Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype = default_integer,
+              const TensorOptions& options = {}, Generator& generator = default_generator());
+// int64 unless given.
+Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOptions& options = {},
                Generator& generator = default_generator());
-Tensor randperm(StrictInt count, Generator& generator = default_generator());
+Tensor randperm(StrictInt count, const TensorOptions& options = {},
+                Generator& generator = default_generator());
 // 1 with the given probability, else 0.
-Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype = default_float,
+Tensor bernoulli(StrictDouble probability, const Shape& shape, const TensorOptions& options = {},
                  Generator& generator = default_generator());
 
+// ---- a dtype alone
+
+using OptionalDType = std::optional<DType>;
+
+inline Tensor empty(const Shape& shape, DType dtype) { return empty(shape, {.dtype = dtype}); }
+inline Tensor zeros(const Shape& shape, DType dtype) { return zeros(shape, {.dtype = dtype}); }
+inline Tensor ones(const Shape& shape, DType dtype) { return ones(shape, {.dtype = dtype}); }
+inline Tensor full(const Shape& shape, const Scalar& value, OptionalDType dtype) {
+  return full(shape, value, {.dtype = dtype});
+}
+inline Tensor empty_like(const Tensor& x, OptionalDType dtype) {
+  return empty_like(x, {.dtype = dtype});
+}
+inline Tensor zeros_like(const Tensor& x, OptionalDType dtype) {
+  return zeros_like(x, {.dtype = dtype});
+}
+inline Tensor ones_like(const Tensor& x, OptionalDType dtype) {
+  return ones_like(x, {.dtype = dtype});
+}
+inline Tensor full_like(const Tensor& x, const Scalar& value, OptionalDType dtype) {
+  return full_like(x, value, {.dtype = dtype});
+}
+inline Tensor scalar(const Scalar& value, OptionalDType dtype) {
+  return scalar(value, {.dtype = dtype});
+}
+inline Tensor arange(const Scalar& stop, OptionalDType dtype) {
+  return arange(stop, {.dtype = dtype});
+}
+inline Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
+                     OptionalDType dtype) {
+  return arange(start, stop, step, {.dtype = dtype});
+}
+inline Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype,
+                       StrictBool endpoint = true) {
+  return linspace(start, stop, count, {.dtype = dtype}, endpoint);
+}
+inline Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal,
+                  DType dtype) {
+  return eye(rows, columns, diagonal, {.dtype = dtype});
+}
+inline Tensor rand(const Shape& shape, DType dtype, Generator& generator = default_generator()) {
+  return rand(shape, {.dtype = dtype}, generator);
+}
+inline Tensor randn(const Shape& shape, DType dtype, Generator& generator = default_generator()) {
+  return randn(shape, {.dtype = dtype}, generator);
+}
+inline Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype,
+                      Generator& generator = default_generator()) {
+  return uniform(shape, low, high, {.dtype = dtype}, generator);
+}
+inline Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation, DType dtype,
+                     Generator& generator = default_generator()) {
+  return normal(shape, mean, deviation, {.dtype = dtype}, generator);
+}
+inline Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype,
+                      Generator& generator = default_generator()) {
+  return randint(low, high, shape, {.dtype = dtype}, generator);
+}
+inline Tensor randperm(StrictInt count, Generator& generator) {
+  return randperm(count, {}, generator);
+}
+inline Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype,
+                        Generator& generator = default_generator()) {
+  return bernoulli(probability, shape, {.dtype = dtype}, generator);
+}
+
 // ---- templates
-// ------------------------------------------------------------------------------------
 
 namespace detail {
 // float and double literals make a tensor of the default float, integers of the default integer.
@@ -107,23 +185,24 @@ constexpr DType literal_dtype() {
   return default_integer;
 }
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType dtype);
+                     DType dtype, Device device);
 [[noreturn]] void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected);
 }  // namespace detail
 
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               std::optional<DType> dtype) {
-  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
-                               {static_cast<std::int64_t>(values.size())},
-                               dtype.value_or(detail::literal_dtype<T>()));
+                                               const TensorOptions& options) {
+  return detail::from_literals(
+      values.begin(), values.size(), dtype_of<T>, {static_cast<std::int64_t>(values.size())},
+      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
 }
 
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               std::optional<DType> dtype) {
+                                               const TensorOptions& options) {
   const std::size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
-  std::vector<T> values;
+  // Not std::vector<bool>, whose elements have no addresses.
+  std::vector<std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>> values;
   values.reserve(rows.size() * columns);
   std::size_t index = 0;
   for (const auto& row : rows) {
@@ -131,17 +210,21 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
     values.insert(values.end(), row.begin(), row.end());
     ++index;
   }
-  if constexpr (std::is_same_v<T, bool>) {
-    const Tensor flat = from_data(values, {static_cast<std::int64_t>(values.size())});
-    const Tensor shaped =
-        flat.reshape({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)});
-    return dtype ? shaped.to(*dtype) : shaped;
-  } else {
-    return detail::from_literals(
-        values.data(), values.size(), dtype_of<T>,
-        {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)},
-        dtype.value_or(detail::literal_dtype<T>()));
-  }
+  return detail::from_literals(
+      values.data(), values.size(), dtype_of<T>,
+      {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)},
+      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
+}
+
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
+                                               OptionalDType dtype) {
+  return tensor(values, {.dtype = dtype});
+}
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+                                               OptionalDType dtype) {
+  return tensor(rows, {.dtype = dtype});
 }
 
 }  // namespace extensor

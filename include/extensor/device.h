@@ -8,11 +8,17 @@
 
 namespace extensor {
 
+struct TensorOptions;
+
 struct Device {
-  enum class Type : std::uint8_t { cpu, cuda };
+  // `test` is for devices that test programs register; the library has none.
+  enum class Type : std::uint8_t { cpu, cuda, test };
 
   Type type = Type::cpu;
   std::int16_t index = 0;
+
+  // Lets zeros(shape, device) stand for zeros(shape, {.device = device}); see creation.h.
+  operator TensorOptions() const;  // NOLINT: implicit
 
   friend bool operator==(const Device&, const Device&) = default;
 };
@@ -22,7 +28,6 @@ inline constexpr Device cpu_device{};
 // "cpu", "cuda:0"
 std::string to_string(const Device& device);
 
-// What is known of a device that tensors can live on.
 struct DeviceInfo {
   Device device;
   std::string name;          // of the processor, as it calls itself
@@ -33,5 +38,10 @@ struct DeviceInfo {
 
 // Every device this build can use on this machine.
 std::vector<DeviceInfo> devices();
+
+// Waits until the device has finished all work. Throws the errors of that work that were not
+// reported yet, such as an IndexError for an index that a kernel found out of range. The CPU never
+// has work outstanding. DeviceError for a device that is not available.
+void synchronize(Device device);
 
 }  // namespace extensor

@@ -25,31 +25,66 @@ enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu
 // leaky_relu below 0.
 double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope = 0.01);
 
-Tensor constant(const Shape& shape, StrictDouble value, DType dtype = default_float);
+Tensor constant(const Shape& shape, StrictDouble value, const TensorOptions& options = {});
 
 // Variance gain² · 2 / (fan_in + fan_out).
-Tensor xavier_uniform(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
+Tensor xavier_uniform(const Shape& shape, StrictDouble gain = 1, const TensorOptions& options = {},
                       Generator& generator = default_generator());
-Tensor xavier_normal(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
+Tensor xavier_normal(const Shape& shape, StrictDouble gain = 1, const TensorOptions& options = {},
                      Generator& generator = default_generator());
 
 // Variance gain² / fan, the gain of the nonlinearity with the given slope.
 Tensor kaiming_uniform(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                        Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
-                       DType dtype = default_float, Generator& generator = default_generator());
+                       const TensorOptions& options = {},
+                       Generator& generator = default_generator());
 Tensor kaiming_normal(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                       Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
-                      DType dtype = default_float, Generator& generator = default_generator());
+                      const TensorOptions& options = {},
+                      Generator& generator = default_generator());
 
 // The normal distribution of that mean and deviation, given that it falls between `lower` and
 // `upper`. ValueError unless lower < upper and the distribution reaches between them.
 Tensor trunc_normal(const Shape& shape, StrictDouble mean = 0, StrictDouble deviation = 1,
-                    StrictDouble lower = -2, StrictDouble upper = 2, DType dtype = default_float,
-                    Generator& generator = default_generator());
+                    StrictDouble lower = -2, StrictDouble upper = 2,
+                    const TensorOptions& options = {}, Generator& generator = default_generator());
 
 // [rows, …] seen as a matrix [rows, columns] with orthonormal rows or columns, whichever are fewer,
 // drawn uniformly from all such matrices, times `gain`. Computed in float64.
-Tensor orthogonal(const Shape& shape, StrictDouble gain = 1, DType dtype = default_float,
+Tensor orthogonal(const Shape& shape, StrictDouble gain = 1, const TensorOptions& options = {},
                   Generator& generator = default_generator());
+
+// ---- a dtype alone
+
+inline Tensor constant(const Shape& shape, StrictDouble value, DType dtype) {
+  return constant(shape, value, {.dtype = dtype});
+}
+inline Tensor xavier_uniform(const Shape& shape, StrictDouble gain, DType dtype,
+                             Generator& generator = default_generator()) {
+  return xavier_uniform(shape, gain, {.dtype = dtype}, generator);
+}
+inline Tensor xavier_normal(const Shape& shape, StrictDouble gain, DType dtype,
+                            Generator& generator = default_generator()) {
+  return xavier_normal(shape, gain, {.dtype = dtype}, generator);
+}
+inline Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
+                              Nonlinearity nonlinearity, DType dtype,
+                              Generator& generator = default_generator()) {
+  return kaiming_uniform(shape, slope, mode, nonlinearity, {.dtype = dtype}, generator);
+}
+inline Tensor kaiming_normal(const Shape& shape, StrictDouble slope, FanMode mode,
+                             Nonlinearity nonlinearity, DType dtype,
+                             Generator& generator = default_generator()) {
+  return kaiming_normal(shape, slope, mode, nonlinearity, {.dtype = dtype}, generator);
+}
+inline Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
+                           StrictDouble lower, StrictDouble upper, DType dtype,
+                           Generator& generator = default_generator()) {
+  return trunc_normal(shape, mean, deviation, lower, upper, {.dtype = dtype}, generator);
+}
+inline Tensor orthogonal(const Shape& shape, StrictDouble gain, DType dtype,
+                         Generator& generator = default_generator()) {
+  return orthogonal(shape, gain, {.dtype = dtype}, generator);
+}
 
 }  // namespace extensor

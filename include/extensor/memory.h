@@ -1,30 +1,33 @@
-// The caching allocator seen from outside: what it holds, a limit, and a way to give memory back.
+// The caching allocators of the devices: statistics, a limit, and a way to give memory back. Every
+// function throws DeviceError for a device that is not available.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "extensor/device.h"
+
 namespace extensor {
 
 struct MemoryStats {
   std::size_t allocated_bytes;       // in tensors alive now, rounded up to size classes
-  std::size_t peak_allocated_bytes;  // the most that ever was, since the last reset
+  std::size_t peak_allocated_bytes;  // the largest allocated_bytes since the last reset
   std::size_t cached_bytes;          // freed by tensors, kept for the next ones
   std::uint64_t allocations;         // how often a tensor asked for memory
   std::uint64_t cache_hits;          // how many of those needed no call to the system
 };
 
-MemoryStats memory_stats();
+MemoryStats memory_stats(Device device = cpu_device);
 
 // Starts a new peak at what is allocated now.
-void reset_peak_memory_stats();
+void reset_peak_memory_stats(Device device = cpu_device);
 
-// Gives every cached block of all threads' shared cache and of this thread back to the system.
-void empty_cache();
+// Returns cached blocks to the system: those of the shared cache and of this thread.
+void empty_cache(Device device = cpu_device);
 
 // The most bytes that live tensors may hold together; 0 means no limit. An allocation beyond it
 // throws OutOfMemoryError and changes nothing.
-void set_memory_limit(std::size_t bytes);
-std::size_t memory_limit();
+void set_memory_limit(std::size_t bytes, Device device = cpu_device);
+std::size_t memory_limit(Device device = cpu_device);
 
 }  // namespace extensor

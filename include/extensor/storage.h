@@ -10,8 +10,9 @@
 
 namespace extensor {
 
-// Memory of the library's own sits right behind this header in one block, so that a tensor costs
-// one allocation; memory of somebody else's is pointed to, and given back through `release`.
+// The CPU allocator puts the data right behind this header, so that a tensor costs one allocation.
+// Memory of another device, or memory that the caller owns, is pointed to. `release` belongs to
+// whoever allocated it and frees both.
 struct alignas(64) Storage {
   std::atomic<std::uint32_t> references{1};
   Device device;
@@ -52,8 +53,9 @@ class StoragePointer {
   Storage* storage_ = nullptr;
 };
 
-// `bytes` uninitialised bytes, 64-byte aligned, from the caching allocator. OutOfMemoryError when
-// the machine or the limit has no room; `operation` is named in its message.
+// `bytes` uninitialised bytes, 64-byte aligned, from the device's caching allocator.
+// OutOfMemoryError when the device or the limit has no room, DeviceError when the device is not
+// available; both name `operation`.
 StoragePointer allocate_storage(std::size_t bytes, Device device, const char* operation);
 
 // Somebody else's memory; `release(context)` runs when the last tensor on it is gone.

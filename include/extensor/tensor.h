@@ -125,6 +125,7 @@ inline Node* node_of(const TensorImpl& impl) {
 
 [[noreturn]] void throw_undefined_tensor();
 [[noreturn]] void throw_dtype_mismatch(const char* operation, DType actual, DType asked);
+[[noreturn]] void throw_unreadable_memory(const char* operation, Device device);
 
 }  // namespace detail
 
@@ -179,7 +180,8 @@ class Tensor {
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * itemsize(); }
   bool is_contiguous() const { return impl().contiguous; }  // row-major without gaps
 
-  // The first element; others at strides(). DTypeError when T does not store this dtype.
+  // The first element; others at strides(). DTypeError when T does not store this dtype,
+  // DeviceError when the tensor is not on the CPU.
   template <class T>
   T* data() {
     return const_cast<T*>(std::as_const(*this).data<T>());
@@ -187,10 +189,11 @@ class Tensor {
   template <class T>
   const T* data() const {
     if (dtype_of<T> != dtype()) detail::throw_dtype_mismatch("data", dtype(), dtype_of<T>);
+    if (device().type != Device::Type::cpu) detail::throw_unreadable_memory("data", device());
     return reinterpret_cast<const T*>(impl().data);
   }
 
-  // The one element of a tensor of one element, converted as by to().
+  // The element of a tensor that has exactly one, converted as by to(). Copies it from the device.
   template <class T>
   T item() const {
     T result;
@@ -222,14 +225,17 @@ class Tensor {
 
   // Copies.
   Tensor to(DType dtype) const;  // itself when the dtype is the same
+  // A dense copy on the device; itself when it is there. The gradient goes back to this device.
+  Tensor to(Device device) const;
+  Tensor to(Device device, DType dtype) const;
   Tensor clone() const;
   Tensor contiguous() const;  // itself when it is contiguous
 
-  // Writes into this memory; `source` broadcasts to this shape. All writes in place are recorded,
-  // also those into views: the tensor that the view was made of and all its other views take part.
-  // ValueError for a leaf that requires a gradient, or a view of one, unless within NoGrad.
-  // On a temporary, these and the operators below return by value, so that a reference to the
-  // result cannot dangle.
+  // Writes into this memory; `source` broadcasts to this shape, and may be on another device. All
+  // writes in place are recorded, also those into views: the tensor that the view was made of and
+  // all its other views take part. ValueError for a leaf that requires a gradient, or a view of
+  // one, unless within NoGrad. On a temporary, these and the operators below return by value, so
+  // that a reference to the result cannot dangle.
   Tensor& copy_from(const Tensor& source) &;
   Tensor copy_from(const Tensor& source) && { return std::move(copy_from(source)); }
   Tensor& fill(const Scalar& value) &;
@@ -276,7 +282,7 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const {
     if (dtype_of<T> != dtype()) detail::throw_dtype_mismatch("to_vector", dtype(), dtype_of<T>);
-    const Tensor dense = contiguous();
+    const Tensor dense = to(cpu_device).contiguous();
     const T* first = dense.data<T>();
     return std::vector<T>(first, first + dense.numel());
   }

@@ -183,7 +183,7 @@ DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tens
   for (const Tensor& output : outputs) {
     if (!output.requires_grad()) continue;
     made.push_back(output);
-    directions.push_back(zeros(output.shape(), output.dtype()).requires_grad_());
+    directions.push_back(zeros_like(output).requires_grad_());
   }
   DirectionalDerivative result;
   std::vector<Tensor> forward(made.size());
@@ -204,7 +204,7 @@ DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tens
   for (const Tensor& output : outputs) {
     result.outputs.push_back(output.detach());
     const bool moves = output.requires_grad() && forward[next++].defined();
-    result.tangents.push_back(moves ? forward[next - 1] : zeros(output.shape(), output.dtype()));
+    result.tangents.push_back(moves ? forward[next - 1] : zeros_like(output));
   }
   return result;
 }

@@ -25,23 +25,25 @@ struct ViewLayout {
   Shape shape;
   Strides strides;
   std::int64_t offset;  // elements from the first of the base to the first of the view
+  Device device;
 
   ViewLayout(const TensorImpl& base, const TensorImpl& view)
       : base_shape(base.shape),
         base_strides(base.strides),
         shape(view.shape),
         strides(view.strides),
-        offset((view.data - base.data) / static_cast<std::ptrdiff_t>(itemsize(base.dtype))) {}
+        offset((view.data - base.data) / static_cast<std::ptrdiff_t>(itemsize(base.dtype))),
+        device(base.storage->device) {}
 
   // An uninitialised tensor with the base's shape and strides.
   Tensor make_base(DType dtype) const {
-    if (is_contiguous(base_shape, base_strides)) return empty(base_shape, dtype);
+    if (is_contiguous(base_shape, base_strides)) return empty(base_shape, {dtype, device});
     std::int64_t low = 0, high = 0;
     for (std::size_t d = 0; d < base_shape.size(); ++d) {
       const std::int64_t reach = std::max<std::int64_t>(0, base_shape[d] - 1) * base_strides[d];
       (reach < 0 ? low : high) += reach;
     }
-    const Tensor memory = empty({high - low + 1}, dtype);
+    const Tensor memory = empty({high - low + 1}, {dtype, device});
     return strided_view("view", memory, base_shape, base_strides, -low);
   }
 

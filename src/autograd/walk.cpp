@@ -401,7 +401,7 @@ std::vector<Tensor> first_gradients(const char* operation, std::span<const Tenso
       }
       gradients.push_back(gradient);
     } else if (output.numel() == 1) {
-      gradients.push_back(ones(output.shape(), output.dtype()));
+      gradients.push_back(ones_like(output));
     } else {
       throw ShapeError(message(operation, ": output ", k, " is ", output.shape(),
                                ": a gradient must be given unless it is one number"));

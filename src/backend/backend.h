@@ -1,5 +1,5 @@
-// What a device must offer: a short list of kernel families. Ops check and shape, then call these;
-// nothing above this line touches a pointer's contents.
+// The kernel families of a device. Ops check their arguments and shapes, then call these; nothing
+// above this interface reads the elements of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,16 @@ namespace extensor::backend {
 
 inline constexpr int max_inputs = 3;
 
-// Memory seen through an iteration shape: strides in elements, one per dimension of that shape.
+// Memory seen through an iteration shape: strides in elements, one per dimension of that shape. An
+// input of an elementwise call without data is a number, passed by value: the bytes of one element
+// of `dtype`.
 struct Operand {
   std::byte* data = nullptr;
   DType dtype = DType::float32;
   const std::int64_t* strides = nullptr;
+  alignas(8) std::byte number[8] = {};
+
+  bool is_number() const { return data == nullptr; }
 };
 
 // out[i] = op(inputs[0][i], …) for every i of `shape`, computed in `compute`: operands of another
@@ -41,8 +46,8 @@ struct ElementwiseCall {
   std::int64_t numel;
   // The elements of the whole result where this call makes a part of it: whether it fits a cache.
   std::int64_t whole_numel = 0;
-  // Every operand is dense in row-major order over `shape`, or a single element (`repeats`);
-  // strides are not read then.
+  // Every operand is dense in row-major order over `shape`, or a single element (`repeats`), as all
+  // numbers are; strides are not read then.
   bool contiguous;
   bool repeats[max_inputs];
   Operand inputs[max_inputs];
@@ -136,7 +141,7 @@ struct Backend {
   void (*recurrent_backward)(const RecurrentBackwardCall&);
 };
 
-// DeviceError when the device has no backend in this build.
+// The kernels of interface_of(device); DeviceError when it is not available.
 const Backend& backend_for(const Device& device);
 
 }  // namespace extensor::backend

@@ -2,6 +2,8 @@
 // and go into the freeing thread's magazines, surplus magazines into a shared list, from where any
 // thread refills; large blocks are mapped and cached in one place. The shared state is never
 // destroyed, so tensors in static objects may be freed at any time.
+#include "core/allocator.h"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -16,12 +18,8 @@
 #include "core/sanitizer.h"
 #include "core/thread_cache.h"
 #include "extensor/error.h"
-#include "extensor/memory.h"
-#include "extensor/storage.h"
 
-namespace extensor {
-
-namespace detail {
+namespace extensor::detail {
 
 constinit thread_local ThreadCache* current_thread_cache = nullptr;
 
@@ -237,7 +235,7 @@ FreeBlock* refill(ThreadCache* cache, std::size_t size_class, bool& hit) {
   const std::size_t bytes = header_bytes + class_bytes[size_class];
   void* block = std::aligned_alloc(header_bytes, bytes);
   if (block == nullptr) {
-    empty_cache();
+    empty_host_cache();
     block = std::aligned_alloc(header_bytes, bytes);
   }
   return static_cast<FreeBlock*>(block);
@@ -301,13 +299,13 @@ void release_large(Storage* storage) {
 
 [[noreturn]] void throw_beyond_limit(const char* operation, std::size_t bytes) {
   throw OutOfMemoryError(message(operation, ": no room for ", bytes, " bytes: the memory limit is ",
-                                 memory_limit(), " bytes, of which ",
-                                 memory_stats().allocated_bytes, " are in use"));
+                                 host_memory_limit(), " bytes, of which ",
+                                 host_memory_stats().allocated_bytes, " are in use"));
 }
 [[noreturn]] void throw_beyond_machine(const char* operation, std::size_t bytes) {
   throw OutOfMemoryError(message(operation, ": no room for ", bytes, " bytes: the machine has ",
                                  machine_bytes(), " bytes, of which tensors use ",
-                                 memory_stats().allocated_bytes));
+                                 host_memory_stats().allocated_bytes));
 }
 
 void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
@@ -333,12 +331,12 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
   // Linux promises more memory than there is and kills the process that touches it, so compare with
   // the machine's size rather than rely on mmap. The total includes the share of every thread:
   // shared_allocated alone is negative where one thread frees what others allocate.
-  const MemoryStats stats = memory_stats();
+  const MemoryStats stats = host_memory_stats();
   if (stats.allocated_bytes <= machine_bytes()) {
-    if (stats.cached_bytes > machine_bytes() - stats.allocated_bytes) empty_cache();
+    if (stats.cached_bytes > machine_bytes() - stats.allocated_bytes) empty_host_cache();
     block = map_large_block(capacity);
     if (block == nullptr) {
-      empty_cache();
+      empty_host_cache();
       block = map_large_block(capacity);
     }
   }
@@ -414,13 +412,7 @@ ThreadCache* attach_thread_cache() {
   return cache;
 }
 
-}  // namespace detail
-
-StoragePointer allocate_storage(std::size_t bytes, Device device, const char* operation) {
-  using namespace detail;
-  if (device != cpu_device) [[unlikely]] {
-    throw DeviceError(message(operation, ": device ", device, " is not available (allowed: cpu)"));
-  }
+StoragePointer allocate_host(std::size_t bytes, const char* operation) {
   ThreadCache* cache = thread_cache();
   void* block = nullptr;
   void* context = nullptr;
@@ -463,8 +455,7 @@ StoragePointer allocate_storage(std::size_t bytes, Device device, const char* op
   return StoragePointer(storage);
 }
 
-MemoryStats memory_stats() {
-  using namespace detail;
+MemoryStats host_memory_stats() {
   const std::lock_guard lock(shared.mutex);
   const Totals totals = totals_locked();
   MemoryStats stats{static_cast<std::size_t>(std::max<std::int64_t>(totals.allocated, 0)),
@@ -479,8 +470,7 @@ MemoryStats memory_stats() {
   return stats;
 }
 
-void reset_peak_memory_stats() {
-  using namespace detail;
+void reset_host_peak() {
   const std::lock_guard lock(shared.mutex);
   for (ThreadCache* cache = shared.threads; cache != nullptr; cache = cache->next) {
     cache->pending_peak.set(cache->pending.get());
@@ -488,8 +478,7 @@ void reset_peak_memory_stats() {
   shared_peak.store(totals_locked().allocated);
 }
 
-void empty_cache() {
-  using namespace detail;
+void empty_host_cache() {
   if (current_thread_cache != nullptr) empty_magazines(*current_thread_cache);
   std::array<Magazine, small_class_count> blocks;
   {
@@ -511,7 +500,7 @@ void empty_cache() {
   }
 }
 
-void set_memory_limit(std::size_t bytes) { detail::limit.store(bytes); }
-std::size_t memory_limit() { return detail::limit.load(); }
+void set_host_memory_limit(std::size_t bytes) { limit.store(bytes); }
+std::size_t host_memory_limit() { return limit.load(); }
 
-}  // namespace extensor
+}  // namespace extensor::detail

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "core/allocator.h"
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/sanitizer.h"
@@ -103,7 +104,9 @@ Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device
     checked_numel(operation, shape);
   }
   impl->numel = empty ? 0 : step;
-  impl->storage = allocate_storage(checked_bytes(operation, impl->numel, dtype), device, operation);
+  const std::size_t bytes = checked_bytes(operation, impl->numel, dtype);
+  impl->storage = device == cpu_device ? allocate_host(bytes, operation)
+                                       : allocate_storage(bytes, device, operation);
   impl->data = static_cast<std::byte*>(impl->storage->data);
   return result;
 }

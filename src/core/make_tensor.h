@@ -13,6 +13,17 @@ namespace extensor::detail {
 Tensor make_empty(const char* operation, const Shape& shape, DType dtype,
                   Device device = cpu_device);
 
+// x itself when it is on `device`, else a dense copy there, which is not recorded.
+// DeviceError, naming `operation`, for a device that is not available.
+Tensor copied_to(const char* operation, const Tensor& x, Device device);
+
+// The address of the first element, for a kernel of the tensor's device: the host may not be able
+// to read it. T must store the tensor's dtype.
+template <class T>
+T* kernel_pointer(const Tensor& x) {
+  return reinterpret_cast<T*>(x.impl().data);
+}
+
 // A tensor on the memory of `base` that starts at `data`. Nothing is validated: for callers that
 // derived the view from the base's own shape and strides.
 Tensor make_view(const Tensor& base, std::byte* data, const Shape& shape, const Strides& strides);

@@ -2,8 +2,8 @@
 // beyond 1000 elements only the edges. Only elements that are shown are read.
 #include <ostream>
 
-#include "core/check.h"
 #include "core/format_number.h"
+#include "core/make_tensor.h"
 #include "extensor/tensor.h"
 
 namespace extensor {
@@ -101,11 +101,10 @@ class Layout {
 }  // namespace
 
 std::string to_string(const Tensor& tensor) {
-  const TensorImpl& impl = tensor.impl();
   if (tensor.device() != cpu_device) {
-    throw DeviceError(
-        detail::message("to_string: the tensor is on ", tensor.device(), " (allowed: cpu)"));
+    return to_string(detail::copied_to("to_string", tensor, cpu_device));
   }
+  const TensorImpl& impl = tensor.impl();
   if (impl.shape.empty()) return detail::format_scalar(impl);
   if (impl.numel == 0) return "[]";
   return Layout(impl).text();

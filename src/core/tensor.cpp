@@ -1,8 +1,9 @@
-// What a Tensor tells of itself.
+// The size and the single element of a Tensor, and the errors of its accessors.
 #include "extensor/tensor.h"
 
 #include "core/check.h"
 #include "core/convert.h"
+#include "core/make_tensor.h"
 #include "core/visit.h"
 
 namespace extensor {
@@ -23,6 +24,11 @@ void throw_dtype_mismatch(const char* operation, DType actual, DType asked) {
                            " (convert it with to() first)"));
 }
 
+void throw_unreadable_memory(const char* operation, Device device) {
+  throw DeviceError(message(operation, ": the tensor is on ", device,
+                            ", whose memory the host cannot read (copy it with to(cpu_device))"));
+}
+
 }  // namespace detail
 
 std::int64_t Tensor::size(StrictInt axis) const {
@@ -39,8 +45,7 @@ void Tensor::read_item(DType dtype, void* result) const {
                              " elements (allowed: exactly one)"));
   }
   if (tensor.storage->device != cpu_device) {
-    throw DeviceError(
-        message("item: the tensor is on ", tensor.storage->device, " (allowed: cpu)"));
+    return detail::copied_to("item", *this, cpu_device).read_item(dtype, result);
   }
   detail::visit_dtype(tensor.dtype, [&]<class From>() {
     detail::visit_dtype(dtype, [&]<class To>() {

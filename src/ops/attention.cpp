@@ -275,7 +275,8 @@ Tensor probabilities(const Arguments& arguments) {
                                                     : scores + arguments.mask;
   }
   if (arguments.causal) {
-    const Tensor query = arange(arguments.queries).unsqueeze(1), key = arange(arguments.keys);
+    const Tensor query = arange(arguments.queries, arguments.q.device()).unsqueeze(1),
+                 key = arange(arguments.keys, arguments.q.device());
     scores = where(less_equal(key, query), scores, hidden);
   }
   const Tensor total = logsumexp(scores, -1, true);
@@ -291,7 +292,7 @@ Gradients backward_gradient(const GradientCall& call, const AttentionBackward& a
   const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype()));
   convert(arguments, dtype);
   const auto given = [&](std::size_t result, const Tensor& like) {
-    return call.grad(result).defined() ? call.grad(result).to(dtype) : zeros(like.shape(), dtype);
+    return call.grad(result).defined() ? call.grad(result).to(dtype) : zeros_like(like, dtype);
   };
   const Tensor a = given(0, q), b = given(1, k);
   const Tensor c = given(2, v), g = grad_output.to(dtype);

@@ -85,8 +85,8 @@ BatchNormalizationCall batch_call(const BatchLayout& layout, const Tensor& dense
   call.eps = eps;
   call.training = training;
   call.x = data_of(dense);
-  call.mean = mean.data<double>();
-  call.variance = variance.data<double>();
+  call.mean = detail::kernel_pointer<double>(mean);
+  call.variance = detail::kernel_pointer<double>(variance);
   return call;
 }
 

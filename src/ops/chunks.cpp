@@ -294,10 +294,14 @@ std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFuncti
                      : expression::Value());
   }
   function(in, out);
+  Device device;
+  for (const Tensor& input : call.inputs) {
+    if (input.defined()) device = input.device();
+  }
   std::vector<Tensor> results;
   for (std::size_t k = 0; k < out.size(); ++k) {
     results.push_back(out[k].is_number()
-                          ? full(call.shape, out[k].number(), call.outputs[k])
+                          ? full(call.shape, out[k].number(), {call.outputs[k], device})
                           : out[k].elements().broadcast_to(call.shape).to(call.outputs[k]));
   }
   return results;

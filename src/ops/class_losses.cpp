@@ -111,7 +111,7 @@ struct ClassOperands {
     call.rows = layout.rows();
     call.classes = layout.classes();
     call.x = x.impl().data;
-    call.indices = indices.defined() ? indices.data<std::int64_t>() : nullptr;
+    call.indices = indices.defined() ? detail::kernel_pointer<std::int64_t>(indices) : nullptr;
     call.probabilities = probabilities.defined() ? probabilities.impl().data : nullptr;
     call.weight = weight.defined() ? weight.impl().data : nullptr;
     call.ignore_index = ignore_index;
@@ -189,7 +189,7 @@ Results cross_entropy_forward(const Run& run, const CrossEntropyAttributes& attr
   Results results(2);
   if (with_statistics || run.recorded) {
     results[1] = run.empty({operands.layout.rows(), 2}, DType::float64);
-    call.statistics = results[1].data<double>();
+    call.statistics = detail::kernel_pointer<double>(results[1]);
   }
   results[0] = run_forward(run, operands, call, reduction);
   return results;
@@ -220,7 +220,7 @@ Results cross_entropy_backward_forward(const Run& run,
                                statistics.shape(), ", the forward gave float64 ", expected));
     }
     saved = statistics.contiguous();
-    call.statistics = saved.data<double>();
+    call.statistics = detail::kernel_pointer<double>(saved);
   }
   Results results = run_backward(run, grad_output, operands, call, reduction, target_gradient);
   results[0] = results[0].to(logits.dtype());
@@ -249,8 +249,8 @@ Gradients cross_entropy_backward_gradient(const GradientCall& call,
   const Tensor g = call.input(0).to(wide), x = operands.x.to(wide);
 
   // The total of each row's target, [rows, 1], and what the mean divides by.
-  const Tensor weights =
-      operands.weight.defined() ? operands.weight.to(wide) : ones({classes}, wide);
+  const Tensor weights = operands.weight.defined() ? operands.weight.to(wide)
+                                                   : ones({classes}, {wide, operands.x.device()});
   Tensor total, divisor;
   if (!of_probabilities) {
     const Tensor flat = operands.indices.reshape({rows});

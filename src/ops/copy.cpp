@@ -1,14 +1,15 @@
 // Copies, conversions and fills: the methods of Tensor that move elements.
-#include <cstring>
-
+#include "backend/device.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/tensor.h"
 #include "ops/launch.h"
+#include "ops/op.h"
 #include "ops/overlap.h"
 #include "ops/record_elementwise.h"
+#include "ops/registry.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -23,7 +24,51 @@ Tensor copied(const char* operation, const Tensor& x, DType dtype) {
   return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs);
 }
 
+// Between devices of two types, neither of them the CPU, elements travel through the host.
+Tensor copied_between_devices(const char* operation, const Tensor& x, Device to) {
+  const Device from = x.device();
+  if (from != cpu_device && to != cpu_device && from.type != to.type) {
+    return copied_between_devices(operation, copied_between_devices(operation, x, cpu_device), to);
+  }
+  const backend::DeviceInterface& interface =
+      backend::interface_of(to == cpu_device ? from : to, operation);
+  const Tensor dense = x.contiguous();
+  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), to);
+  if (x.numel() != 0) {
+    interface.copy({result.impl().data, to, dense.impl().data, from, dense.nbytes()});
+  }
+  return result;
+}
+
+struct Move {
+  Device from, to;
+};
+Tensor move_forward(const ops::Run& run, const Move& move, const Tensor& x) {
+  return copied_between_devices(run.name(), x, move.to);
+}
+ops::Gradients move_gradient(const ops::GradientCall& call, const Move& move) {
+  return call.grad().to(move.from);
+}
+constexpr auto move_op = ops::define<move_forward, move_gradient>({.name = "to", .inputs = {"x"}});
+
 }  // namespace
+
+constinit const ops::OpList ops::copy_ops = listed<move_op>;
+
+Tensor detail::copied_to(const char* operation, const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  return unrecorded([&] { return copied_between_devices(operation, x, device); });
+}
+
+Tensor Tensor::to(Device target) const {
+  return target == device() ? *this : ops::dispatch(move_op, {device(), target}, *this);
+}
+
+Tensor Tensor::to(Device target, DType target_dtype) const {
+  // Cast where fewer bytes travel.
+  return itemsize() <= extensor::itemsize(target_dtype) ? to(target).to(target_dtype)
+                                                        : to(target_dtype).to(target);
+}
 
 Tensor Tensor::to(DType target) const {
   return target == dtype() ? *this : copied("to", *this, target);
@@ -47,10 +92,13 @@ Tensor& Tensor::copy_from(const Tensor& source) & {
     throw ShapeError(detail::message("copy_from: source is ", source.shape(),
                                      " and does not broadcast to this tensor's shape, ", shape()));
   }
-  const Tensor view = source.broadcast_to(shape());
   ops::check_writable("copy_from", *this);
-  const Source pair[] = {*this, source};
-  ops::common_device("copy_from", pair);
+  if (source.device() != device()) {
+    // Checked here, so that an error names this function.
+    for (const Device each : {device(), source.device()}) backend::interface_of(each, "copy_from");
+    return copy_from(source.to(device()));
+  }
+  const Tensor view = source.broadcast_to(shape());
   const bool overlaps = ops::overlap(*this, view) == ops::Overlap::partial;
   const Tensor safe = overlaps ? source.clone() : source;
   const Source inputs[] = {safe};

@@ -19,49 +19,69 @@ using detail::make_empty;
 using detail::message;
 
 // ---- filled
-// ----------------------------------------------------------------------------------------
-
-Tensor empty(const Shape& shape, DType dtype) { return make_empty("empty", shape, dtype); }
 
 namespace {
 
+DType chosen_dtype(const TensorOptions& options, DType otherwise = default_float) {
+  return options.dtype.value_or(otherwise);
+}
+Device chosen_device(const TensorOptions& options, Device otherwise = cpu_device) {
+  return options.device.value_or(otherwise);
+}
+
 Tensor filled(const char* operation, const Shape& shape, const Scalar& value, DType dtype,
-              Device device = cpu_device) {
+              Device device) {
   ops::check_scalar_fits(operation, value, dtype);
   return make_empty(operation, shape, dtype, device).fill(value);
+}
+Tensor filled_like(const char* operation, const Tensor& x, const Scalar& value,
+                   const TensorOptions& options) {
+  return filled(operation, x.shape(), value, chosen_dtype(options, x.dtype()),
+                chosen_device(options, x.device()));
 }
 
 }  // namespace
 
-Tensor zeros(const Shape& shape, DType dtype) { return filled("zeros", shape, 0, dtype); }
-Tensor ones(const Shape& shape, DType dtype) { return filled("ones", shape, 1, dtype); }
-Tensor full(const Shape& shape, const Scalar& value, std::optional<DType> dtype) {
-  return filled("full", shape, value, dtype.value_or(value.default_dtype()));
+Tensor empty(const Shape& shape, const TensorOptions& options) {
+  return make_empty("empty", shape, chosen_dtype(options), chosen_device(options));
+}
+Tensor zeros(const Shape& shape, const TensorOptions& options) {
+  return filled("zeros", shape, 0, chosen_dtype(options), chosen_device(options));
+}
+Tensor ones(const Shape& shape, const TensorOptions& options) {
+  return filled("ones", shape, 1, chosen_dtype(options), chosen_device(options));
+}
+Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options) {
+  return filled("full", shape, value, chosen_dtype(options, value.default_dtype()),
+                chosen_device(options));
 }
 
-Tensor empty_like(const Tensor& x, std::optional<DType> dtype) {
-  return make_empty("empty_like", x.shape(), dtype.value_or(x.dtype()), x.device());
+Tensor empty_like(const Tensor& x, const TensorOptions& options) {
+  return make_empty("empty_like", x.shape(), chosen_dtype(options, x.dtype()),
+                    chosen_device(options, x.device()));
 }
-Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) {
-  return filled("zeros_like", x.shape(), 0, dtype.value_or(x.dtype()), x.device());
+Tensor zeros_like(const Tensor& x, const TensorOptions& options) {
+  return filled_like("zeros_like", x, 0, options);
 }
-Tensor ones_like(const Tensor& x, std::optional<DType> dtype) {
-  return filled("ones_like", x.shape(), 1, dtype.value_or(x.dtype()), x.device());
+Tensor ones_like(const Tensor& x, const TensorOptions& options) {
+  return filled_like("ones_like", x, 1, options);
 }
-Tensor full_like(const Tensor& x, const Scalar& value, std::optional<DType> dtype) {
-  return filled("full_like", x.shape(), value, dtype.value_or(x.dtype()), x.device());
-}
-
-Tensor scalar(const Scalar& value, std::optional<DType> dtype) {
-  return filled("scalar", {}, value, dtype.value_or(value.default_dtype()));
+Tensor full_like(const Tensor& x, const Scalar& value, const TensorOptions& options) {
+  return filled_like("full_like", x, value, options);
 }
 
-// ---- counted
-// ---------------------------------------------------------------------------------------
+Tensor scalar(const Scalar& value, const TensorOptions& options) {
+  return filled("scalar", {}, value, chosen_dtype(options, value.default_dtype()),
+                chosen_device(options));
+}
+
+// ---- sequences
 
 namespace {
 
-Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
+Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step,
+                       const TensorOptions& options) {
+  const DType dtype = chosen_dtype(options, default_integer);
   if (step == 0) throw ValueError("arange: step is 0, must not be");
   // In 128 bits, where stop − start cannot overflow.
   const __int128 distance = static_cast<__int128>(stop) - start;
@@ -80,16 +100,17 @@ Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step,
         static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + distance_to_last);
     ops::check_scalar_fits("arange", last, dtype);
   }
-  Tensor result = make_empty("arange", {n}, DType::int64);
+  Tensor result = make_empty("arange", {n}, DType::int64, cpu_device);
   std::int64_t* values = result.data<std::int64_t>();
   auto next = static_cast<std::uint64_t>(start);  // unsigned: one step past the last may wrap
   for (std::int64_t i = 0; i < n; ++i, next += static_cast<std::uint64_t>(step)) {
     values[i] = static_cast<std::int64_t>(next);
   }
-  return result.to(dtype);
+  return result.to(dtype).to(chosen_device(options));
 }
 
-Tensor arange_reals(double start, double stop, double step, DType dtype) {
+Tensor arange_reals(double start, double stop, double step, const TensorOptions& options) {
+  const DType dtype = chosen_dtype(options);
   if (!(step < 0 || step > 0) || !std::isfinite(step)) {
     throw ValueError(message("arange: step is ", step, ", must be finite and not 0"));
   }
@@ -109,33 +130,34 @@ Tensor arange_reals(double start, double stop, double step, DType dtype) {
     ops::check_scalar_fits("arange", start, dtype);
     ops::check_scalar_fits("arange", start + static_cast<double>(n - 1) * step, dtype);
   }
-  Tensor result = make_empty("arange", {n}, DType::float64);
+  Tensor result = make_empty("arange", {n}, DType::float64, cpu_device);
   double* values = result.data<double>();
   for (std::int64_t i = 0; i < n; ++i) values[i] = start + static_cast<double>(i) * step;
-  return result.to(dtype);
+  return result.to(dtype).to(chosen_device(options));
 }
 
 }  // namespace
 
-Tensor arange(const Scalar& stop, std::optional<DType> dtype) { return arange(0, stop, 1, dtype); }
+Tensor arange(const Scalar& stop, const TensorOptions& options) {
+  return arange(0, stop, 1, options);
+}
 
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
-              std::optional<DType> dtype) {
-  if (dtype == DType::bool_) throw DTypeError("arange: dtype is bool, must be a number's");
+              const TensorOptions& options) {
+  if (options.dtype == DType::bool_) throw DTypeError("arange: dtype is bool, must be a number's");
   const bool real = start.is_floating() || stop.is_floating() || step.is_floating();
   if (real) {
-    return arange_reals(start.as_double(), stop.as_double(), step.as_double(),
-                        dtype.value_or(default_float));
+    return arange_reals(start.as_double(), stop.as_double(), step.as_double(), options);
   }
   for (const Scalar* bound : {&start, &stop, &step}) {
     ops::check_scalar_fits("arange", *bound, DType::int64);
   }
-  return arange_integers(start.as_integer(), stop.as_integer(), step.as_integer(),
-                         dtype.value_or(default_integer));
+  return arange_integers(start.as_integer(), stop.as_integer(), step.as_integer(), options);
 }
 
-Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype,
-                StrictBool endpoint) {
+Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
+                const TensorOptions& options, StrictBool endpoint) {
+  const DType dtype = chosen_dtype(options);
   if (count < 0) throw ValueError(message("linspace: count is ", count, ", must be 0 or more"));
   if (!std::isfinite(start) || !std::isfinite(stop)) {
     throw ValueError(
@@ -143,7 +165,7 @@ Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dt
   }
   ops::check_scalar_fits("linspace", start, dtype);
   ops::check_scalar_fits("linspace", stop, dtype);
-  Tensor result = make_empty("linspace", {count}, DType::float64);
+  Tensor result = make_empty("linspace", {count}, DType::float64, cpu_device);
   double* values = result.data<double>();
   const double intervals = static_cast<double>(count) - (endpoint ? 1 : 0);
   const double step = intervals > 0 ? (stop - start) / intervals : 0;
@@ -156,12 +178,13 @@ Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dt
     }
   }
   if (endpoint && count > 1) values[count - 1] = stop;
-  return result.to(dtype);
+  return result.to(dtype).to(chosen_device(options));
 }
 
-Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal, DType dtype) {
+Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal,
+           const TensorOptions& options) {
   const std::int64_t width = columns.value_or(rows);
-  Tensor result = filled("eye", {rows, width}, 0, dtype);
+  Tensor result = filled("eye", {rows, width}, 0, chosen_dtype(options), chosen_device(options));
   const std::int64_t first_row =
       std::max<std::int64_t>(0, -std::max<std::int64_t>(diagonal, -rows));
   const std::int64_t first_column =
@@ -174,7 +197,6 @@ Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal,
 }
 
 // ---- triangles and grids
-// ---------------------------------------------------------------------------
 
 namespace {
 
@@ -182,7 +204,8 @@ Tensor triangle(const char* operation, const Tensor& x, std::int64_t diagonal, b
   if (x.ndim() < 2) {
     throw ShapeError(message(operation, ": x is ", x.shape(), ", needs two dimensions at least"));
   }
-  const Tensor row = arange(x.size(-2)).unsqueeze(1), column = arange(x.size(-1));
+  const Device device = x.device();
+  const Tensor row = arange(x.size(-2), device).unsqueeze(1), column = arange(x.size(-1), device);
   // column − row, so that neither side overflows for any diagonal.
   const Tensor distance = column - row;
   const Tensor kept = lower ? less_equal(distance, diagonal) : greater_equal(distance, diagonal);
@@ -221,7 +244,6 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_i
 }
 
 // ---- from data
-// -------------------------------------------------------------------------------------
 
 Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape) {
   const std::int64_t numel = detail::checked_numel("from_data", shape);
@@ -233,7 +255,7 @@ Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shap
     throw ValueError(
         message("from_data: values is null for ", count, " elements of shape ", shape));
   }
-  Tensor result = make_empty("from_data", shape, dtype);
+  Tensor result = make_empty("from_data", shape, dtype, cpu_device);
   if (count == 0) return result;
   if (dtype == DType::bool_) {
     // A byte other than 0 and 1 is no bool: reading it as one is undefined.
@@ -254,8 +276,8 @@ Tensor from_data(const std::vector<bool>& values, const Shape& shape) {
 namespace detail {
 
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType dtype) {
-  return from_bytes(values, count, stored, shape).to(dtype);
+                     DType dtype, Device device) {
+  return from_bytes(values, count, stored, shape).to(dtype).to(device);
 }
 
 void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected) {
@@ -282,13 +304,13 @@ Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release
 }
 
 // ---- random
-// ----------------------------------------------------------------------------------------
 
 namespace ops {
 
-Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape, DType dtype,
-             Generator& generator) {
-  Tensor result = make_empty(operation, shape, dtype);
+Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape,
+             const TensorOptions& options, Generator& generator) {
+  const DType dtype = chosen_dtype(options);
+  Tensor result = make_empty(operation, shape, dtype, chosen_device(options));
   const RandomState state = generator.reserve(static_cast<std::uint64_t>(result.numel()));
   call.dtype = dtype;
   call.numel = result.numel();
@@ -300,7 +322,8 @@ Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape
   return result;
 }
 
-void check_random_float(const char* operation, DType dtype) {
+void check_random_float(const char* operation, const TensorOptions& options) {
+  const DType dtype = chosen_dtype(options);
   if (is_floating_point(dtype)) return;
   throw DTypeError(message(operation, ": dtype is ", dtype, ", must be a float dtype"));
 }
@@ -321,38 +344,39 @@ using ops::check_random_float;
 using ops::drawn;
 using ops::random_call;
 
-Tensor rand(const Shape& shape, DType dtype, Generator& generator) {
-  check_random_float("rand", dtype);
-  return drawn("rand", random_call(RandomOp::uniform), shape, dtype, generator);
+Tensor rand(const Shape& shape, const TensorOptions& options, Generator& generator) {
+  check_random_float("rand", options);
+  return drawn("rand", random_call(RandomOp::uniform), shape, options, generator);
 }
 
-Tensor randn(const Shape& shape, DType dtype, Generator& generator) {
-  check_random_float("randn", dtype);
-  return drawn("randn", random_call(RandomOp::normal), shape, dtype, generator);
+Tensor randn(const Shape& shape, const TensorOptions& options, Generator& generator) {
+  check_random_float("randn", options);
+  return drawn("randn", random_call(RandomOp::normal), shape, options, generator);
 }
 
-Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype,
-               Generator& generator) {
-  check_random_float("uniform", dtype);
+Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high,
+               const TensorOptions& options, Generator& generator) {
+  check_random_float("uniform", options);
   if (!(low <= high) || !std::isfinite(high - low)) {
     throw ValueError(message("uniform: low is ", low, " and high is ", high,
                              ", both must be finite, their distance too, and low ≤ high"));
   }
-  return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, dtype, generator);
+  return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, options, generator);
 }
 
-Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation, DType dtype,
-              Generator& generator) {
-  check_random_float("normal", dtype);
+Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
+              const TensorOptions& options, Generator& generator) {
+  check_random_float("normal", options);
   if (!(deviation >= 0) || !std::isfinite(mean) || !std::isfinite(deviation)) {
     throw ValueError(message("normal: mean is ", mean, " and deviation is ", deviation,
                              ", both must be finite and the deviation 0 or more"));
   }
-  return drawn("normal", random_call(RandomOp::normal, mean, deviation), shape, dtype, generator);
+  return drawn("normal", random_call(RandomOp::normal, mean, deviation), shape, options, generator);
 }
 
-Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype,
+Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOptions& options,
                Generator& generator) {
+  const DType dtype = chosen_dtype(options, default_integer);
   if (!is_integer(dtype)) {
     throw DTypeError(message("randint: dtype is ", dtype, ", must be an integer dtype"));
   }
@@ -364,29 +388,31 @@ Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype,
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = low;
   call.integer_second = high;
-  return drawn("randint", call, shape, dtype, generator);
+  return drawn("randint", call, shape, {dtype, options.device}, generator);
 }
 
-Tensor randperm(StrictInt count, Generator& generator) {
+Tensor randperm(StrictInt count, const TensorOptions& options, Generator& generator) {
   if (count < 0) throw ValueError(message("randperm: count is ", count, ", must be 0 or more"));
   // A random 64-bit key each; equal keys are so rare that ordering them by position is no bias.
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = std::numeric_limits<std::int64_t>::min();
   call.integer_second = std::numeric_limits<std::int64_t>::max();
-  const Tensor keys = drawn("randperm", call, {count}, DType::int64, generator);
+  const Tensor keys = drawn("randperm", call, {count}, {.dtype = DType::int64}, generator);
   Tensor result = arange(count);
   const std::int64_t* key = keys.data<std::int64_t>();
   std::int64_t* order = result.data<std::int64_t>();
   std::stable_sort(order, order + count,
                    [key](std::int64_t a, std::int64_t b) { return key[a] < key[b]; });
-  return result;
+  return result.to(chosen_dtype(options, default_integer)).to(chosen_device(options));
 }
 
-Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype, Generator& generator) {
+Tensor bernoulli(StrictDouble probability, const Shape& shape, const TensorOptions& options,
+                 Generator& generator) {
   if (!(probability >= 0 && probability <= 1)) {
     throw ValueError(message("bernoulli: probability is ", probability, ", must be in [0, 1]"));
   }
-  return drawn("bernoulli", random_call(RandomOp::bernoulli, probability), shape, dtype, generator);
+  return drawn("bernoulli", random_call(RandomOp::bernoulli, probability), shape, options,
+               generator);
 }
 
 }  // namespace extensor

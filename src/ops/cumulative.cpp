@@ -122,8 +122,8 @@ Gradients composed_second_gradients(const Tensor& grad_grad_x, const Tensor& gra
   const Tensor v = as_rows(grad_grad_x).unsqueeze(-1), g = as_rows(grad_output).unsqueeze(-2);
   const Tensor rows = as_rows(x).unsqueeze(-2);
   const std::int64_t length = rows.size(-1);
-  const Tensor is_left_out = eye(length, length, 0, DType::bool_);
-  const Tensor is_behind = triu(ones({length, length}, compute));
+  const Tensor is_left_out = eye(length, length, 0, {DType::bool_, x.device()});
+  const Tensor is_behind = triu(ones({length, length}, {compute, x.device()}));
   const Tensor factors = where(is_left_out, ones({}, compute), rows);
   const Tensor weights = multiply(v, is_behind);
   const Tensor of_factors =

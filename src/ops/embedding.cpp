@@ -24,7 +24,7 @@ EmbeddingCall embedding_call(bool backward, DType dtype, std::int64_t rows, std:
   call.rows = rows;
   call.width = width;
   call.count = ids.numel();
-  call.ids = ids.data<std::int64_t>();
+  call.ids = detail::kernel_pointer<std::int64_t>(ids);
   call.skipped = -1;
   return call;
 }

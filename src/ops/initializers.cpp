@@ -51,9 +51,10 @@ double kaiming_deviation(const char* operation, const Shape& shape, double slope
 }
 
 // The uniform distribution of a deviation reaches √3 of it.
-Tensor uniform_of(const Shape& shape, double deviation, DType dtype, Generator& generator) {
+Tensor uniform_of(const Shape& shape, double deviation, const TensorOptions& options,
+                  Generator& generator) {
   const double bound = std::sqrt(3.0) * deviation;
-  return uniform(shape, -bound, bound, dtype, generator);
+  return uniform(shape, -bound, bound, options, generator);
 }
 
 }  // namespace
@@ -78,38 +79,43 @@ double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope) {
   __builtin_unreachable();
 }
 
-Tensor constant(const Shape& shape, StrictDouble value, DType dtype) {
-  return full(shape, value, dtype);
+Tensor constant(const Shape& shape, StrictDouble value, const TensorOptions& options) {
+  return full(shape, value, {options.dtype.value_or(default_float), options.device});
 }
 
-Tensor xavier_uniform(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
-  ops::check_random_float("xavier_uniform", dtype);
-  return uniform_of(shape, xavier_deviation("xavier_uniform", shape, gain), dtype, generator);
+Tensor xavier_uniform(const Shape& shape, StrictDouble gain, const TensorOptions& options,
+                      Generator& generator) {
+  ops::check_random_float("xavier_uniform", options);
+  return uniform_of(shape, xavier_deviation("xavier_uniform", shape, gain), options, generator);
 }
 
-Tensor xavier_normal(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
-  ops::check_random_float("xavier_normal", dtype);
-  return normal(shape, 0, xavier_deviation("xavier_normal", shape, gain), dtype, generator);
+Tensor xavier_normal(const Shape& shape, StrictDouble gain, const TensorOptions& options,
+                     Generator& generator) {
+  ops::check_random_float("xavier_normal", options);
+  return normal(shape, 0, xavier_deviation("xavier_normal", shape, gain), options, generator);
 }
 
 Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
-                       Nonlinearity nonlinearity, DType dtype, Generator& generator) {
-  ops::check_random_float("kaiming_uniform", dtype);
+                       Nonlinearity nonlinearity, const TensorOptions& options,
+                       Generator& generator) {
+  ops::check_random_float("kaiming_uniform", options);
   const double deviation = kaiming_deviation("kaiming_uniform", shape, slope, mode, nonlinearity);
-  return uniform_of(shape, deviation, dtype, generator);
+  return uniform_of(shape, deviation, options, generator);
 }
 
 Tensor kaiming_normal(const Shape& shape, StrictDouble slope, FanMode mode,
-                      Nonlinearity nonlinearity, DType dtype, Generator& generator) {
-  ops::check_random_float("kaiming_normal", dtype);
+                      Nonlinearity nonlinearity, const TensorOptions& options,
+                      Generator& generator) {
+  ops::check_random_float("kaiming_normal", options);
   const double deviation = kaiming_deviation("kaiming_normal", shape, slope, mode, nonlinearity);
-  return normal(shape, 0, deviation, dtype, generator);
+  return normal(shape, 0, deviation, options, generator);
 }
 
 Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
-                    StrictDouble lower, StrictDouble upper, DType dtype, Generator& generator) {
+                    StrictDouble lower, StrictDouble upper, const TensorOptions& options,
+                    Generator& generator) {
   constexpr const char* operation = "trunc_normal";
-  ops::check_random_float(operation, dtype);
+  ops::check_random_float(operation, options);
   if (!(deviation > 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
     throw ValueError(message(operation, ": mean is ", mean, " and deviation is ", deviation,
                              ", both must be finite and the deviation above 0"));
@@ -126,7 +132,7 @@ Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviatio
   backend::RandomCall call = ops::random_call(backend::RandomOp::truncated_normal, mean, deviation);
   call.lower = lower;
   call.upper = upper;
-  return ops::drawn(operation, call, shape, dtype, generator);
+  return ops::drawn(operation, call, shape, options, generator);
 }
 
 namespace {
@@ -161,17 +167,19 @@ Tensor orthonormal_rows(const Tensor& x) {
 
 }  // namespace
 
-Tensor orthogonal(const Shape& shape, StrictDouble gain, DType dtype, Generator& generator) {
+Tensor orthogonal(const Shape& shape, StrictDouble gain, const TensorOptions& options,
+                  Generator& generator) {
   constexpr const char* operation = "orthogonal";
-  ops::check_random_float(operation, dtype);
+  ops::check_random_float(operation, options);
   check_factor(operation, "gain", gain);
   fans_of(operation, shape);
   const std::int64_t rows = shape[0];
   std::int64_t columns = 1;
   for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
-  const Tensor drawn =
-      normal({std::min(rows, columns), std::max(rows, columns)}, 0, 1, DType::float64, generator);
-  const Tensor q = multiply(orthonormal_rows(drawn), gain).to(dtype);
+  const Tensor drawn = normal({std::min(rows, columns), std::max(rows, columns)}, 0, 1,
+                              {DType::float64, options.device}, generator);
+  const Tensor q =
+      multiply(orthonormal_rows(drawn), gain).to(options.dtype.value_or(default_float));
   return (rows > columns ? q.transpose() : q).contiguous().reshape(shape);
 }
 

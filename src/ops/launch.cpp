@@ -1,5 +1,8 @@
 #include "ops/launch.h"
 
+#include <cstring>
+
+#include "backend/device.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
@@ -33,18 +36,38 @@ Source::Source(const Scalar& scalar, DType result) {
 
 DType compute_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
+namespace {
+
+[[noreturn]] void throw_different_devices(const char* operation, Device a, Device b) {
+  throw DeviceError(message(operation, ": operands are on different devices: ", a, " and ", b));
+}
+
+}  // namespace
+
 Device common_device(const char* operation, std::span<const Source> inputs) {
   const Tensor* first = nullptr;
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
+    const Tensor& next = input.tensor();
     if (first == nullptr) {
-      first = &input.tensor();
-    } else if (!(input.tensor().device() == first->device())) {
-      throw DeviceError(message(operation, ": operands are on different devices: ", first->device(),
-                                " and ", input.tensor().device()));
+      first = &next;
+    } else if (!(next.device() == first->device())) {
+      if (acts_as_number(*first)) {
+        first = &next;
+      } else if (!acts_as_number(next)) {
+        throw_different_devices(operation, first->device(), next.device());
+      }
     }
   }
   return first == nullptr ? cpu_device : first->device();  // a fill has numbers alone
+}
+
+void check_on_device(const char* operation, std::span<const Source> inputs, Device device) {
+  for (const Source& input : inputs) {
+    if (!input.is_tensor() || input.tensor().device() == device) continue;
+    if (acts_as_number(input.tensor())) continue;
+    throw_different_devices(operation, device, input.tensor().device());
+  }
 }
 
 Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
@@ -68,6 +91,12 @@ Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
 
 namespace {
 
+// A number, or a tensor that acts as one for a kernel of another device.
+void set_number(backend::Operand& operand, const Source& input) {
+  const std::byte* bytes = input.is_tensor() ? input.tensor().impl().data : input.number();
+  std::memcpy(operand.number, bytes, itemsize(operand.dtype));
+}
+
 backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<const Source> inputs,
                                    const detail::TensorImpl& out, Parameter first,
                                    Parameter second) {
@@ -81,10 +110,17 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
   call.parameters[1] = second;
   call.out = {out.data, out.dtype, out.strides.data()};
   call.contiguous = out.contiguous;
+  const Device device = out.storage->device;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Source& input = inputs[k];
-    call.inputs[k] = {input.data(), input.dtype(), nullptr};
-    call.repeats[k] = !input.is_tensor() || (input.tensor().numel() == 1 && out.numel != 1);
+    call.inputs[k].dtype = input.dtype();
+    if (input.is_tensor() && input.tensor().device() == device) {
+      call.inputs[k].data = input.tensor().impl().data;
+      call.repeats[k] = input.tensor().numel() == 1 && out.numel != 1;
+    } else {
+      set_number(call.inputs[k], input);
+      call.repeats[k] = true;
+    }
     call.contiguous = call.contiguous && (call.repeats[k] || (input.tensor().is_contiguous() &&
                                                               input.tensor().numel() == out.numel));
   }
@@ -99,7 +135,7 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
   if (result.numel == 0) return;
   backend::ElementwiseCall call = make_call(op, compute, inputs, result, first, second);
   call.whole_numel = whole_numel;
-  const backend::Backend& backend = backend::backend_for(result.storage->device);
+  const backend::Backend& backend = backend::interface_of(result.storage->device).kernels;
   if (call.contiguous) return backend.elementwise(call);
   Strides strides[backend::max_inputs];
   for (std::size_t k = 0; k < inputs.size(); ++k) {

@@ -24,10 +24,10 @@ class Source {
   bool is_tensor() const { return tensor_ != nullptr; }
   const Tensor& tensor() const { return *tensor_; }
   DType dtype() const { return is_tensor() ? tensor_->dtype() : dtype_; }
-  std::byte* data() const {
-    return is_tensor() ? tensor_->impl().data
-                       : const_cast<std::byte*>(reinterpret_cast<const std::byte*>(&value_));
-  }
+  // The bytes of a number, an element of dtype().
+  const std::byte* number() const { return reinterpret_cast<const std::byte*>(&value_); }
+  // A number that is a float64.
+  double real() const { return value_.real; }
 
  private:
   const Tensor* tensor_ = nullptr;
@@ -42,8 +42,16 @@ class Source {
 // The dtype kernels compute a tensor dtype in: halves in float32, the rest in itself.
 DType compute_dtype(DType dtype);
 
-// DeviceError unless all tensors are on one device, which is returned.
+// Whether a tensor counts as a number beside tensors of another device: it has no dimensions and is
+// on the CPU.
+inline bool acts_as_number(const Tensor& x) { return x.ndim() == 0 && x.device() == cpu_device; }
+
+// The device that all tensors are on, those that act as numbers beside others left out. DeviceError
+// unless there is one.
 Device common_device(const char* operation, std::span<const Source> inputs);
+
+// DeviceError unless the inputs can be read by a kernel of `device`.
+void check_on_device(const char* operation, std::span<const Source> inputs, Device device);
 
 // The shape the tensors among the inputs broadcast to; ShapeError names the op and both shapes.
 Shape broadcast_inputs(const char* operation, std::span<const Source> inputs);

@@ -50,7 +50,7 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   const Tensor wide = x.to(compute_dtype(dtype));
   if (p == 0) return count_nonzero(wide, axes, true).to(wide.dtype());
   if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
-    return zeros(reduced.shape(x.shape(), true), wide.dtype());
+    return zeros(reduced.shape(x.shape(), true), {wide.dtype(), wide.device()});
   }
   if (p == 1) return sum(abs(wide), axes, true);
   if (p == 2) {

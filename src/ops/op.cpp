@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "ops/autocast.h"
+#include "ops/launch.h"
 
 namespace extensor::ops {
 
@@ -18,9 +19,15 @@ namespace {
 
 constinit thread_local CaptureHook capture_hook = nullptr;
 
+struct Placement {
+  Device device;
+  bool mixed = false;  // some inputs act as numbers beside those of the device
+};
+
 // The device of the inputs, after a check of those that must be defined.
-Device common_device(const Op& op, Inputs inputs) {
+Placement common_device(const Op& op, Inputs inputs) {
   const Tensor* first = nullptr;
+  bool mixed = false;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Tensor& x = inputs[k];
     if (!x.defined()) {
@@ -30,11 +37,16 @@ Device common_device(const Op& op, Inputs inputs) {
     if (first == nullptr) {
       first = &x;
     } else if (!(x.device() == first->device())) {
-      throw DeviceError(message(op.name, ": operands are on different devices: ", first->device(),
-                                " and ", x.device()));
+      mixed = true;
+      if (acts_as_number(*first)) {
+        first = &x;
+      } else if (!acts_as_number(x)) {
+        throw DeviceError(message(op.name, ": operands are on different devices: ", first->device(),
+                                  " and ", x.device()));
+      }
     }
   }
-  return first == nullptr ? cpu_device : first->device();
+  return {first == nullptr ? cpu_device : first->device(), mixed};
 }
 
 bool records(const Op& op, const void* attributes, Inputs inputs) {
@@ -50,13 +62,15 @@ bool casts(const Op& op, std::size_t k, const Tensor& x) {
   return op.cast == Cast::down ? lowers_one(x) : raises(x);
 }
 
-// The call with its inputs cast as Autocast wants; recorded casts, so gradients flow through them.
-Results dispatch_cast(const Op& op, const void* attributes, Inputs inputs) {
-  std::vector<Tensor> cast(inputs.size());
+// The call with every input replaced by `function` of it, such as a recorded cast or copy.
+template <class Function>
+Results dispatch_changed(const Op& op, const void* attributes, Inputs inputs,
+                         const Function& function) {
+  std::vector<Tensor> changed(inputs.size());
   std::vector<const Tensor*> list(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    cast[k] = op.cast == Cast::down ? lowered(inputs[k]) : raised(inputs[k]);
-    list[k] = &cast[k];
+    changed[k] = function(inputs[k]);
+    list[k] = &changed[k];
   }
   return dispatch(op, attributes, Inputs(list.data(), list.size()));
 }
@@ -92,11 +106,20 @@ CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_ho
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
   if (op.cast != Cast::none && detail::context.autocast) {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-      if (casts(op, k, inputs[k])) return dispatch_cast(op, attributes, inputs);
+      if (!casts(op, k, inputs[k])) continue;
+      return dispatch_changed(op, attributes, inputs, [&](const Tensor& x) {
+        return op.cast == Cast::down ? lowered(x) : raised(x);
+      });
     }
   }
   const bool recorded = records(op, attributes, inputs);
-  const Run run{op, common_device(op, inputs), recorded};
+  const auto [device, mixed] = common_device(op, inputs);
+  if (mixed) [[unlikely]] {
+    return dispatch_changed(op, attributes, inputs, [device = device](const Tensor& x) {
+      return x.defined() ? x.to(device) : x;
+    });
+  }
+  const Run run{op, device, recorded};
   Results results = [&] {
     const detail::RecordingScope off(detail::recording_enabled() && !recorded);
     return op.forward(run, attributes, inputs);

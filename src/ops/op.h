@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
 #include "extensor/tensor.h"
@@ -94,7 +94,7 @@ struct Run {
   Tensor empty(const Shape& shape, DType dtype) const {
     return detail::make_empty(name(), shape, dtype, device);
   }
-  const backend::Backend& kernels() const { return backend::backend_for(device); }
+  const backend::Backend& kernels() const { return backend::interface_of(device).kernels; }
 };
 
 // One walk back through a recorded call, as the op's gradient function sees it.
@@ -246,7 +246,8 @@ consteval auto define(const OpFacts& facts) {
 // Attributes of ops that have none.
 struct NoAttributes {};
 
-// DeviceError where inputs are on different devices; ValueError for an input that must be defined
+// DeviceError where inputs are on different devices, unless those of the CPU have no dimensions:
+// they count as numbers and are copied. ValueError for an input that must be defined
 // and is not.
 Results dispatch(const Op& op, const void* attributes, Inputs inputs);
 

@@ -231,9 +231,9 @@ Tensor at_winners(const Options& options, const Tensor& x, const Tensor& v) {
   const Padding widths{
       {0, 0}, {0, 0}, padding(x.size(2), &Size2d::height), padding(x.size(3), &Size2d::width)};
   const Tensor padded = pad(x, widths), gradients = pad(v, widths);
-  const Tensor inside = pad(ones({1, 1, x.size(2), x.size(3)}, DType::bool_), widths);
-  Tensor best = zeros(out, x.dtype()), won = zeros(out, v.dtype());
-  Tensor found = zeros({1, 1, out[2], out[3]}, DType::bool_);
+  const Tensor inside = pad(ones({1, 1, x.size(2), x.size(3)}, {DType::bool_, x.device()}), widths);
+  Tensor best = zeros(out, {x.dtype(), x.device()}), won = zeros(out, {v.dtype(), x.device()});
+  Tensor found = zeros({1, 1, out[2], out[3]}, {DType::bool_, x.device()});
   for (std::int64_t r = 0; r < options.kernel.height; ++r) {
     for (std::int64_t s = 0; s < options.kernel.width; ++s) {
       const auto tap = [&](const Tensor& of) {

@@ -23,8 +23,8 @@ namespace {
 
 Value value_of(const Tensor& x, DType compute) { return Value(x.to(compute)); }
 
-Tensor tensor_of(const Value& value, const Shape& shape, DType dtype) {
-  return value.is_number() ? full(shape, value.number(), dtype) : value.elements();
+Tensor tensor_of(const Value& value, const Tensor& like, DType dtype) {
+  return value.is_number() ? full_like(like, value.number(), dtype) : value.elements();
 }
 
 class ElementwiseNode final : public Node {
@@ -46,6 +46,7 @@ class ElementwiseNode final : public Node {
       }
       const Tensor& x = input.tensor();
       detail::link(*this, k, x);
+      operand.device = x.device();
       operand.stretched = !(x.shape() == shape);
       if (operand.stretched) operand.shape = x.shape();
       if (keeps(call.inputs, k)) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
@@ -86,6 +87,7 @@ class ElementwiseNode final : public Node {
     Saved saved;  // only where some gradient reads it
     std::optional<Source> number;
     DType dtype = DType::float32;
+    Device device;  // a number of the CPU beside tensors of another device gets its gradient back
     bool stretched = false;
     Shape shape;  // where it is not the result's
   };
@@ -187,7 +189,7 @@ class ElementwiseNode final : public Node {
     const auto operand = [&](std::size_t j) {
       const Source& from = inputs[j];
       if (from.is_tensor()) return value_of(from.tensor(), compute);
-      return Value(*reinterpret_cast<const double*>(from.data()));
+      return Value(from.real());
     };
     const Value along = value_of(g, compute);
     const Value zero(0);
@@ -195,7 +197,7 @@ class ElementwiseNode final : public Node {
     const Dual derivative = role_.binary->expressions[role_.gradient](
         &first_.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
         Dual(operand(2), k == 2 ? along : zero));
-    return fitted(tensor_of(derivative.derivative(), g.shape(), compute), k);
+    return fitted(tensor_of(derivative.derivative(), g, compute), k);
   }
 
   // A kernel of g and operands, summed to operand k.
@@ -214,7 +216,8 @@ class ElementwiseNode final : public Node {
 
   Tensor fitted(const Tensor& full, std::size_t k) {
     const Operand& operand = operands_[k];
-    return fitted_to(full, operand.stretched ? operand.shape : full.shape(), operand.dtype);
+    return fitted_to(full, operand.stretched ? operand.shape : full.shape(), operand.dtype)
+        .to(operand.device);
   }
 
   ElementwiseOp op_;
@@ -246,6 +249,7 @@ void finish_elementwise_node(const NodePointer& node, Tensor& result) {
 }
 
 Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
+  check_on_device(call.operation, call.inputs, x.device());
   const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
   if (rewrites) detail::check_in_place(call.operation, x);
   NodePointer node;

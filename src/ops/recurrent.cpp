@@ -232,8 +232,9 @@ void check_gradients(const char* operation, const Sizes& sizes, const LayerResul
 }
 
 // A gradient to go on from, in memory of its own.
-Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype) {
-  if (!gradient.defined()) return zeros(shape, dtype);
+Tensor begun(const Tensor& gradient, const Shape& shape, const TensorOptions& options) {
+  if (!gradient.defined()) return zeros(shape, options);
+  const DType dtype = *options.dtype;
   return gradient.dtype() == dtype ? gradient.clone() : gradient.to(dtype).contiguous();
 }
 
@@ -262,11 +263,12 @@ Results layer_backward(const Run& run, const RecurrentBackward& attributes, cons
   } else {
     saved = run_forward(run, layer, sizes, wide).saved;
   }
+  const TensorOptions options{sizes.compute, run.device};
   const Tensor g_output = grad_output.defined() ? grad_output.to(sizes.compute).contiguous()
-                                                : zeros(sizes.output(), sizes.compute);
+                                                : zeros(sizes.output(), options);
   Results result(input_count);
-  result[hidden_] = begun(grad_hidden, sizes.state(), sizes.compute);
-  if (layer.is_lstm()) result[cell_] = begun(grad_cell, sizes.state(), sizes.compute);
+  result[hidden_] = begun(grad_hidden, sizes.state(), options);
+  if (layer.is_lstm()) result[cell_] = begun(grad_cell, sizes.state(), options);
   const Shape gates_shape{sizes.steps, sizes.batch, layer.gates() * sizes.hidden};
   const Tensor grad_gates = run.empty(gates_shape, sizes.compute);
   const Tensor grad_recurrent = layer.is_gru() ? run.empty(gates_shape, sizes.compute) : grad_gates;
@@ -346,7 +348,8 @@ LayerResults composed(const Recurrent& layer, const Sizes& sizes, const LayerInp
     }
     states[t] = h;
   }
-  const Tensor output = states.empty() ? zeros(sizes.output(), sizes.compute) : stack(states);
+  const Tensor output =
+      states.empty() ? zeros(sizes.output(), {sizes.compute, h.device()}) : stack(states);
   return {output.to(sizes.dtype), h.to(sizes.dtype),
           layer.is_lstm() ? c.to(sizes.dtype) : Tensor()};
 }
@@ -368,7 +371,7 @@ Gradients backward_gradient(const GradientCall& call, const RecurrentBackward& a
   const Sizes sizes = checked(call.name(), attributes.layer, in);
   for (std::size_t k : {hidden_, cell_}) {
     if (in[k].defined() || (k == cell_ && !attributes.layer.is_lstm())) continue;
-    in[k] = zeros(sizes.state(), sizes.dtype).requires_grad_();
+    in[k] = zeros(sizes.state(), {sizes.dtype, in[x_].device()}).requires_grad_();
   }
   const LayerResults results = composed(attributes.layer, sizes, in);
 

@@ -12,6 +12,7 @@ const std::vector<const Op*>& registered_ops() {
                                  class_loss_ops,
                                  contract_ops,
                                  convolution_ops,
+                                 copy_ops,
                                  cumulative_ops,
                                  dropout_ops,
                                  embedding_ops,

@@ -21,6 +21,7 @@ extern const OpList batch_norm_ops;
 extern const OpList class_loss_ops;
 extern const OpList contract_ops;
 extern const OpList convolution_ops;
+extern const OpList copy_ops;
 extern const OpList cumulative_ops;
 extern const OpList dropout_ops;
 extern const OpList embedding_ops;

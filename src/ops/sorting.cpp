@@ -48,7 +48,7 @@ Results sorted_rows(const Run& run, const Tensor& x, std::int64_t axis, std::int
   }
   if (want_indices) {
     results[1] = run.empty(shape, DType::int64);
-    call.indices = results[1].data<std::int64_t>();
+    call.indices = detail::kernel_pointer<std::int64_t>(results[1]);
   }
   run.kernels().sort(call);
   for (Tensor& result : results) {
@@ -196,7 +196,7 @@ Tensor searchsorted_forward(const Run& run, const SearchAttributes& attributes,
   call.rows = call.count == 0 ? 0 : wanted.numel() / call.count;
   call.sorted = rows.impl().data;
   call.values = wanted.impl().data;
-  call.out = result.data<std::int64_t>();
+  call.out = detail::kernel_pointer<std::int64_t>(result);
   run.kernels().search(call);
   return result;
 }
@@ -216,7 +216,7 @@ namespace {
 
 // True at the first of each run of equal elements; NaN equals nothing.
 Tensor starts_of_runs(const Tensor& ordered) {
-  Tensor starts = ones(ordered.shape(), DType::bool_);
+  Tensor starts = ones_like(ordered, DType::bool_);
   if (ordered.numel() > 1) {
     starts.slice(0, 1).copy_from(not_equal(ordered.slice(0, 1), ordered.slice(0, 0, -1)));
   }
@@ -235,7 +235,8 @@ UniqueTensor unique_all(const Tensor& x) {
   const Tensor starts = starts_of_runs(ordered);
   const Tensor first = nonzero(starts)[0];
   const Tensor run = subtract(cumulative_sum(starts), 1);
-  const Tensor beyond = concatenate({first.slice(0, 1), full({1}, x.numel(), DType::int64)});
+  const Tensor beyond =
+      concatenate({first.slice(0, 1), full({1}, x.numel(), {DType::int64, x.device()})});
   return {take(ordered, first), take(order, first),
           scatter(zeros_like(run), 0, order, run).reshape(x.shape()),
           subtract(first.numel() == 0 ? first : beyond, first)};

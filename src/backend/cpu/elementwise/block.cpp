@@ -319,8 +319,9 @@ bool run_small(const ElementwiseCall& call) {
     const backend::Operand& input = call.inputs[k];
     staged.data[k] = input.data;
     if (call.repeats[k] && table.lanes > 1) {
-      repeat(input.data, input.dtype == dtype ? nullptr : convert_loop(input.dtype, dtype), size,
-             vectors[k], table.lanes);
+      repeat(first_element(input),
+             input.dtype == dtype ? nullptr : convert_loop(input.dtype, dtype), size, vectors[k],
+             table.lanes);
       staged.data[k] = vectors[k];
       staged.steps[k] = 0;
     } else if (input.dtype != dtype || call.repeats[k]) {

@@ -22,6 +22,11 @@ struct Span {
   std::int64_t stride;
 };
 
+// Where an input begins; a number is inside the call itself.
+inline std::byte* first_element(const backend::Operand& input) {
+  return input.is_number() ? const_cast<std::byte*>(input.number) : input.data;
+}
+
 // Everything that stays the same over a call.
 struct Job {
   ElementwiseLoop loop;

@@ -29,7 +29,7 @@ class Odometer {
     position_[0] = call.out.data;
     size_[0] = static_cast<std::int64_t>(itemsize(call.out.dtype));
     for (int k = 0; k < call.input_count; ++k) {
-      position_[k + 1] = call.inputs[k].data;
+      position_[k + 1] = first_element(call.inputs[k]);
       size_[k + 1] = static_cast<std::int64_t>(itemsize(call.inputs[k].dtype));
     }
   }
@@ -216,7 +216,7 @@ void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int6
     Span inputs[max_inputs];
     for (int k = 0; k < job.inputs; ++k) {
       const std::int64_t bytes = static_cast<std::int64_t>(job.input_stored_size[k]);
-      inputs[k] = {call.inputs[k].data + begin * strides[k] * bytes, strides[k]};
+      inputs[k] = {first_element(call.inputs[k]) + begin * strides[k] * bytes, strides[k]};
     }
     const std::int64_t bytes = static_cast<std::int64_t>(job.out_stored_size);
     const Span out = {call.out.data + begin * bytes, 1};

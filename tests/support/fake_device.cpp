@@ -1,0 +1,347 @@
+// The memory of the fake devices is one file, mapped twice: without access at the addresses that
+// tensors have, and readable at the addresses that kernels get.
+#include "support/fake_device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "backend/device.h"
+#include "core/check.h"
+#include "extensor/error.h"
+
+namespace extensor::fake_device {
+
+namespace {
+
+using backend::CopyCall;
+using backend::DeviceInterface;
+using detail::message;
+
+constexpr int device_count = 2;
+constexpr std::size_t mapped_bytes = std::size_t{1} << 34;  // reserved, not used
+constexpr std::size_t smallest_block = 64;
+
+// ---- memory
+
+class Memory {
+ public:
+  Memory() {
+    const int file = memfd_create("extensor fake device", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, mapped_bytes) != 0) fail("memfd_create");
+    unreadable_ = map(file, PROT_NONE);
+    readable_ = map(file, PROT_READ | PROT_WRITE);
+    close(file);
+  }
+
+  bool contains(const void* address) const {
+    const auto* byte = static_cast<const std::byte*>(address);
+    return byte >= unreadable_ && byte < unreadable_ + mapped_bytes;
+  }
+  std::byte* readable(const void* address) const {
+    return readable_ + (static_cast<const std::byte*>(address) - unreadable_);
+  }
+
+  // A block of a power of two bytes; null when there is no room.
+  std::byte* take(std::size_t bytes) {
+    std::vector<std::byte*>& blocks = free_[bytes];
+    std::byte* block = nullptr;
+    if (!blocks.empty()) {
+      block = blocks.back();
+      blocks.pop_back();
+    } else if (bytes <= mapped_bytes - used_) {
+      block = unreadable_ + used_;
+      used_ += bytes;
+    }
+    // Results that depend on memory that nothing has written to are conspicuous.
+    if (block != nullptr) std::memset(readable(block), 0xA5, std::min<std::size_t>(bytes, 4096));
+    return block;
+  }
+  void put_back(std::byte* block, std::size_t bytes) { free_[bytes].push_back(block); }
+
+ private:
+  [[noreturn]] static void fail(const char* call) {
+    throw DeviceError(message("fake device: ", call, " failed: ", std::strerror(errno)));
+  }
+  static std::byte* map(int file, int access) {
+    void* address = mmap(nullptr, mapped_bytes, access, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (address == MAP_FAILED) fail("mmap");
+    return static_cast<std::byte*>(address);
+  }
+
+  std::byte* unreadable_ = nullptr;
+  std::byte* readable_ = nullptr;
+  std::size_t used_ = 0;
+  std::map<std::size_t, std::vector<std::byte*>> free_;
+};
+
+// Never destroyed: tensors in static objects may be freed at any time.
+Memory& memory() {
+  static auto* made = new Memory;
+  return *made;
+}
+
+struct State {
+  std::mutex mutex;
+  std::size_t limit[device_count] = {};
+  MemoryStats stats[device_count] = {};
+  std::int64_t allocations_until_failure = -1;
+  std::string index_error;
+  std::atomic<std::int64_t> waits{0};
+  std::atomic<std::int64_t> launches{0};
+};
+
+State& state() {
+  static auto* made = new State;
+  return *made;
+}
+
+std::size_t block_bytes(std::size_t bytes) {
+  return std::bit_ceil(std::max(bytes, smallest_block));
+}
+
+void release(Storage* storage) {
+  const std::size_t bytes = block_bytes(storage->bytes);
+  {
+    const std::lock_guard lock(state().mutex);
+    memory().put_back(static_cast<std::byte*>(storage->data), bytes);
+    state().stats[storage->device.index].allocated_bytes -= bytes;
+  }
+  delete storage;
+}
+
+StoragePointer allocate(std::size_t bytes, int index, const char* operation) {
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  MemoryStats& stats = all.stats[index];
+  const std::size_t rounded = bytes > mapped_bytes ? bytes : block_bytes(bytes);
+  const bool fails = all.allocations_until_failure == 0;
+  if (all.allocations_until_failure >= 0) --all.allocations_until_failure;
+  const bool fits = rounded <= mapped_bytes &&
+                    (all.limit[index] == 0 || stats.allocated_bytes + rounded <= all.limit[index]);
+  std::byte* block = fails || !fits ? nullptr : memory().take(rounded);
+  if (block == nullptr) {
+    throw OutOfMemoryError(message(operation, ": no room for ", bytes, " bytes on test:", index));
+  }
+  stats.allocated_bytes += rounded;
+  stats.peak_allocated_bytes = std::max(stats.peak_allocated_bytes, stats.allocated_bytes);
+  ++stats.allocations;
+  auto* storage = new Storage;
+  storage->device = {Device::Type::test, static_cast<std::int16_t>(index)};
+  storage->data = block;
+  storage->bytes = bytes;
+  storage->release = &release;
+  return StoragePointer(storage);
+}
+
+// ---- order
+
+void wait(int) {
+  ++state().waits;
+  std::string error;
+  {
+    const std::lock_guard lock(state().mutex);
+    error.swap(state().index_error);
+  }
+  if (!error.empty()) throw IndexError(error);
+}
+
+template <class T>
+T* readable(T* address) {
+  return static_cast<T*>(
+      const_cast<std::remove_const_t<T>*>(static_cast<const T*>(readable_address(address))));
+}
+
+void copy(const CopyCall& call) {
+  const bool to_host = call.to_device == cpu_device, from_host = call.from_device == cpu_device;
+  std::memcpy(to_host ? call.to : readable_address(call.to),
+              from_host ? call.from : readable_address(call.from), call.bytes);
+  if (to_host) wait(call.from_device.index);
+}
+
+void fill(void* data, std::size_t bytes, int value, int) {
+  std::memset(readable_address(data), value, bytes);
+}
+
+// ---- kernels: a call with its addresses replaced, given to the CPU's kernel
+
+template <class... Pointers>
+void translate(Pointers&... pointers) {
+  ((pointers = readable(pointers)), ...);
+}
+
+void prepare(backend::ElementwiseCall& call) {
+  translate(call.out.data);
+  for (int k = 0; k < call.input_count; ++k) translate(call.inputs[k].data);
+}
+void prepare(backend::ReduceCall& call) { translate(call.input.data, call.out.data); }
+void prepare(backend::RowCall& call) { translate(call.x, call.y, call.out); }
+void prepare(backend::MatmulCall& call) {
+  translate(call.a.data, call.b.data, call.c.data, call.bias);
+}
+void prepare(backend::RandomCall& call) { translate(call.out); }
+void prepare(backend::LossCall& call) {
+  translate(call.x, call.y, call.g, call.out, call.gradient_x, call.gradient_y);
+  // The host reads the flag when the call returns.
+  if (call.outside_unit_interval != nullptr) wait(0);
+}
+void prepare(backend::ClassLossCall& call) {
+  translate(call.x, call.indices, call.probabilities, call.weight, call.g, call.out,
+            call.gradient_x, call.gradient_probabilities, call.statistics);
+}
+void prepare(backend::EmbeddingCall& call) { translate(call.ids, call.values, call.out); }
+void prepare(backend::DropoutCall& call) { translate(call.x, call.out); }
+void prepare(backend::CheckIndicesCall& call) {
+  translate(call.indices, call.out);
+  wait(0);
+}
+void prepare(backend::IndexCall& call) { translate(call.indices, call.source, call.out); }
+void prepare(backend::SelectCall& call) { translate(call.offsets, call.strided, call.dense); }
+void prepare(backend::NonzeroCall& call) { translate(call.mask, call.out); }
+void prepare(backend::SortCall& call) { translate(call.x, call.values, call.indices); }
+void prepare(backend::SearchCall& call) { translate(call.sorted, call.values, call.out); }
+void prepare(backend::ScanCall& call) {
+  translate(call.x, call.grad_output, call.grad_gradient, call.out, call.grad_grad_output);
+}
+void prepare(backend::AttentionCall& call) {
+  translate(call.q.data, call.k.data, call.v.data, call.mask.data, call.out, call.logsumexp);
+}
+void prepare(backend::AttentionBackwardCall& call) {
+  prepare(call.forward);
+  translate(call.grad_output.data, call.grad_q, call.grad_k, call.grad_v, call.grad_mask);
+}
+void prepare(backend::RowNormalizationCall& call) {
+  translate(call.x, call.weight, call.bias, call.out, call.grad_output, call.grad_weight,
+            call.grad_bias);
+}
+void prepare(backend::BatchNormalizationCall& call) {
+  translate(call.x, call.mean, call.variance, call.weight, call.bias, call.out, call.grad_output,
+            call.grad_weight, call.grad_bias);
+}
+void prepare(backend::PowerSumCall& call) {
+  translate(call.x);
+  wait(0);
+}
+void prepare(backend::ConvolutionCall& call) { translate(call.x, call.weight, call.y, call.bias); }
+void prepare(backend::PoolingCall& call) { translate(call.x, call.y, call.out); }
+void prepare(backend::RecurrentCall& call) {
+  translate(call.weight, call.bias, call.gates, call.states, call.cells);
+}
+void prepare(backend::RecurrentBackwardCall& call) {
+  prepare(call.forward);
+  translate(call.grad_output, call.grad_hidden, call.grad_cell, call.grad_gates,
+            call.grad_recurrent_gates);
+}
+
+template <auto kernel, class Call>
+auto run(const Call& given) {
+  ++state().launches;
+  Call call = given;
+  prepare(call);
+  return (backend::cpu_interface.kernels.*kernel)(call);
+}
+
+void optimizer_step(const backend::OptimizerCall& given) {
+  ++state().launches;
+  std::vector<backend::OptimizerItem> items(given.items, given.items + given.item_count);
+  for (backend::OptimizerItem& item : items) {
+    translate(item.param, item.grad);
+    for (std::byte*& each : item.states) translate(each);
+  }
+  backend::OptimizerCall call = given;
+  call.items = items.data();
+  backend::cpu_interface.kernels.optimizer_step(call);
+}
+
+using backend::Backend;
+
+const DeviceInterface fake_interface{
+    .count = [] { return device_count; },
+    .info =
+        [](int index) {
+          return DeviceInfo{{Device::Type::test, static_cast<std::int16_t>(index)},
+                            "fake device",
+                            "cpu",
+                            1,
+                            mapped_bytes};
+        },
+    .allocate = &allocate,
+    .copy = &copy,
+    .fill = &fill,
+    .synchronize = &wait,
+    .memory =
+        [](int index) {
+          const std::lock_guard lock(state().mutex);
+          return state().stats[index];
+        },
+    .reset_peak =
+        [](int index) {
+          const std::lock_guard lock(state().mutex);
+          state().stats[index].peak_allocated_bytes = state().stats[index].allocated_bytes;
+        },
+    .empty_cache = [](int) {},
+    .set_memory_limit = [](std::size_t bytes, int index) { state().limit[index] = bytes; },
+    .memory_limit = [](int index) { return state().limit[index]; },
+    .kernels = {.elementwise = &run<&Backend::elementwise>,
+                .reduce = &run<&Backend::reduce>,
+                .rows = &run<&Backend::rows>,
+                .matmul = &run<&Backend::matmul>,
+                .random = &run<&Backend::random>,
+                .loss = &run<&Backend::loss>,
+                .class_loss = &run<&Backend::class_loss>,
+                .embedding = &run<&Backend::embedding>,
+                .dropout = &run<&Backend::dropout>,
+                .check_indices = &run<&Backend::check_indices>,
+                .index = &run<&Backend::index>,
+                .select = &run<&Backend::select>,
+                .nonzero = &run<&Backend::nonzero>,
+                .sort = &run<&Backend::sort>,
+                .search = &run<&Backend::search>,
+                .scan = &run<&Backend::scan>,
+                .attention = &run<&Backend::attention>,
+                .attention_backward = &run<&Backend::attention_backward>,
+                .normalize_rows = &run<&Backend::normalize_rows>,
+                .normalize_batch = &run<&Backend::normalize_batch>,
+                .optimizer_step = &optimizer_step,
+                .power_sum = &run<&Backend::power_sum>,
+                .convolution = &run<&Backend::convolution>,
+                .pooling = &run<&Backend::pooling>,
+                .recurrent = &run<&Backend::recurrent>,
+                .recurrent_backward = &run<&Backend::recurrent_backward>},
+    .can = {},
+};
+
+}  // namespace
+
+void install() { backend::register_device(Device::Type::test, fake_interface); }
+
+std::int64_t waits() { return state().waits; }
+std::int64_t launches() { return state().launches; }
+
+void fail_allocation_after(std::int64_t count) {
+  const std::lock_guard lock(state().mutex);
+  state().allocations_until_failure = count;
+}
+
+void report_index_error(const std::string& message) {
+  const std::lock_guard lock(state().mutex);
+  state().index_error = message;
+}
+
+void* readable_address(const void* address) {
+  if (address == nullptr) return nullptr;
+  if (!memory().contains(address)) {
+    throw DeviceError("fake device: a kernel was given an address of the host's memory");
+  }
+  return memory().readable(address);
+}
+
+}  // namespace extensor::fake_device

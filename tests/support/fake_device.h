@@ -1,0 +1,35 @@
+// A device for tests: its memory has real addresses that the host cannot read, and its kernels are
+// the CPU's. A stray access of device memory on the host crashes, a kernel that is given memory of
+// the host throws DeviceError, and every wait for the device is counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "extensor/device.h"
+
+namespace extensor::fake_device {
+
+inline constexpr Device first{Device::Type::test, 0};
+inline constexpr Device second{Device::Type::test, 1};
+
+// Makes both devices available. Further calls do nothing.
+void install();
+
+// How often the host waited for a device: synchronize(), copies to the host, and kernels that hand
+// a result to the host.
+std::int64_t waits();
+// How often a kernel was launched.
+std::int64_t launches();
+
+// Makes the allocation after `count` more fail with OutOfMemoryError, once; −1: none.
+void fail_allocation_after(std::int64_t count);
+
+// The next wait throws IndexError with this message, as kernels report indices out of range.
+void report_index_error(const std::string& message);
+
+// The address that kernels of the device use for one that the library uses. DeviceError unless it
+// is memory of a fake device; null stays null.
+void* readable_address(const void* address);
+
+}  // namespace extensor::fake_device
