@@ -93,10 +93,10 @@ void append(std::string& text, const T& value) {
   }
 }
 
-// The fields of a struct as "name=value, …"; a list as it is.
+// The fields of a struct as "name=value, …"; anything else as it is.
 template <class T>
 void append_all(std::string& text, const T& attributes) {
-  if constexpr (List<T>) {
+  if constexpr (!std::is_aggregate_v<T> || !std::is_class_v<T> || List<T>) {
     append(text, attributes);
   } else {
     constexpr std::size_t n = reflect::member_count<T, false>;
