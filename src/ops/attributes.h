@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "extensor/indexed_tensor.h"
 #include "extensor/reflect.h"
 #include "extensor/shape.h"
 
@@ -17,7 +18,6 @@ namespace extensor::ops {
 
 // What can be done with the attributes of an op without knowing their type.
 struct AttributeType {
-  std::size_t count;  // of fields
   std::string (*describe)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
 };
@@ -42,6 +42,11 @@ concept List = requires(const T& value) {
   value.begin() != value.end();
 };
 
+// 2, {start=…}, ..., newaxis or tensor
+void append_index(std::string& text, const Index& index);
+bool equal_index(const Index& a, const Index& b);
+bool equal_scalar(const Scalar& a, const Scalar& b);
+
 template <class T>
 void append_all(std::string& text, const T& attributes);
 
@@ -53,6 +58,8 @@ void append(std::string& text, const T& value) {
     } else {
       detail::append_part(text, value.list());
     }
+  } else if constexpr (std::is_same_v<T, Index>) {
+    append_index(text, value);
   } else if constexpr (std::is_enum_v<T> && !std::is_same_v<T, DType>) {
     detail::append_signed(text, static_cast<std::int64_t>(value));
   } else if constexpr (Text<T>) {
@@ -86,23 +93,32 @@ void append(std::string& text, const T& value) {
   }
 }
 
+// The fields of a struct as "name=value, …"; anything else as it is.
 template <class T>
 void append_all(std::string& text, const T& attributes) {
-  constexpr std::size_t n = reflect::member_count<T, false>;
-  reflect::with_members<n>(attributes, [&](const auto&... members) {
-    [&]<std::size_t... k>(std::index_sequence<k...>) {
-      ((text += k == 0 ? "" : ", ", text += reflect::member_name<T, n, k>(), text += '=',
-        append(text, members)),
-       ...);
-    }
-    (std::make_index_sequence<n>());
-  });
+  if constexpr (!std::is_aggregate_v<T> || !std::is_class_v<T> || List<T>) {
+    append(text, attributes);
+  } else {
+    constexpr std::size_t n = reflect::member_count<T, false>;
+    reflect::with_members<n>(attributes, [&](const auto&... members) {
+      [&]<std::size_t... k>(std::index_sequence<k...>) {
+        ((text += k == 0 ? "" : ", ", text += reflect::member_name<T, n, k>(), text += '=',
+          append(text, members)),
+         ...);
+      }
+      (std::make_index_sequence<n>());
+    });
+  }
 }
 
 template <class T>
 bool equal(const T& a, const T& b) {
   if constexpr (std::is_same_v<T, Axes>) {
     return a.all() == b.all() && a.list() == b.list();
+  } else if constexpr (std::is_same_v<T, Index>) {
+    return equal_index(a, b);
+  } else if constexpr (std::is_same_v<T, Scalar>) {
+    return equal_scalar(a, b);
   } else if constexpr (std::is_same_v<T, double>) {
     return a == b || (a != a && b != b);
   } else if constexpr (is_optional<T>) {
@@ -131,7 +147,6 @@ bool equal(const T& a, const T& b) {
 
 template <class A>
 inline constexpr AttributeType attribute_type{
-    reflect::member_count<A, false>,
     [](const void* attributes) {
       std::string text;
       field::append_all(text, *static_cast<const A*>(attributes));

@@ -103,7 +103,7 @@ constexpr auto index_put_op = define<index_put_forward, index_put_gradient, inde
 
 Tensor index_put(const Tensor& x, const std::vector<Index>& index, const Tensor& values) {
   const auto inputs = index_inputs({&x, &values}, index);
-  const IndexAttribute attribute(index, 2);
+  const IndexAttribute attribute = index_attribute(index, 2);
   return dispatch(index_put_op, &attribute, Inputs(inputs.data(), inputs.size()))[0];
 }
 

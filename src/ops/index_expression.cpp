@@ -258,7 +258,7 @@ IndexedTensor select(const Tensor& x, std::span<const Index> index) {
   Tensor selected;
   if (detail::records(x)) {
     const auto inputs = index_inputs({&x}, index);
-    const IndexAttribute attribute(index, 1);
+    const IndexAttribute attribute = index_attribute(index, 1);
     selected = dispatch(index_op, &attribute, Inputs(inputs.data(), inputs.size()))[0];
   } else {
     selected = selection->plan.emplace("index", x, index).select(x);
@@ -282,7 +282,7 @@ Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
   if (!has_tensor(index))
     return dispatch(index_view_backward_op, {input_shape, index}, grad_output);
   const auto inputs = index_inputs({&grad_output}, index);
-  const PartOf<IndexAttribute> attributes{input_shape, IndexAttribute(index, 1)};
+  const PartOf<IndexAttribute> attributes{input_shape, index_attribute(index, 1)};
   return dispatch(index_backward_op, &attributes, Inputs(inputs.data(), inputs.size()))[0];
 }
 

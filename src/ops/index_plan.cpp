@@ -42,11 +42,12 @@ bool has_tensor(std::span<const Index> index) {
                      [](const Index& entry) { return entry.kind() == Index::Kind::tensor; });
 }
 
-IndexAttribute::IndexAttribute(std::span<const Index> index, std::size_t first)
-    : index_(index.begin(), index.end()), first_(first) {
-  for (Index& entry : index_) {
+IndexAttribute index_attribute(std::span<const Index> index, std::size_t first) {
+  IndexAttribute attribute{{index.begin(), index.end()}, first};
+  for (Index& entry : attribute.index) {
     if (entry.kind() == Index::Kind::tensor) entry = Index(Tensor());
   }
+  return attribute;
 }
 
 std::vector<const Tensor*> index_inputs(std::initializer_list<const Tensor*> leading,

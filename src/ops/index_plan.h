@@ -77,19 +77,19 @@ class IndexPlan {
 };
 
 // An index expression as the attribute of an op that has its tensors as inputs, from `first` on.
-class IndexAttribute {
- public:
-  IndexAttribute(std::span<const Index> index, std::size_t first);
+struct IndexAttribute {
+  std::vector<Index> index;  // with an undefined tensor for each
+  std::size_t first;
 
   // The expression, its tensors being those of a call: tensor(k) is input k.
   template <class Function>
   std::vector<Index> with(const Function& tensor) const {
-    std::vector<Index> index = index_;
-    std::size_t next = first_;
-    for (Index& entry : index) {
+    std::vector<Index> filled = index;
+    std::size_t next = first;
+    for (Index& entry : filled) {
       if (entry.kind() == Index::Kind::tensor) entry = Index(Tensor(tensor(next++)));
     }
-    return index;
+    return filled;
   }
   std::vector<Index> of(Inputs inputs) const {
     return with([&](std::size_t k) -> const Tensor& { return inputs[k]; });
@@ -97,11 +97,8 @@ class IndexAttribute {
   std::vector<Index> of(const GradientCall& call) const {
     return with([&](std::size_t k) -> const Tensor& { return call.input(k); });
   }
-
- private:
-  std::vector<Index> index_;  // with an undefined tensor for each
-  std::size_t first_;
 };
+IndexAttribute index_attribute(std::span<const Index> index, std::size_t first);
 
 // The inputs of such a call: `leading`, then the tensors of the expression.
 std::vector<const Tensor*> index_inputs(std::initializer_list<const Tensor*> leading,
