@@ -70,7 +70,7 @@ Tensor checked_indices(const char* operation, const Tensor& indices, const Index
   }
   if (dense.dtype() == DType::int64 && !checked.any_negative) return dense;
   Tensor counted = detail::make_empty(operation, dense.shape(), DType::int64, dense.device());
-  call.out = counted.data<std::int64_t>();
+  call.out = detail::kernel_pointer<std::int64_t>(counted);
   backend.check_indices(call);
   return counted;
 }
@@ -84,7 +84,8 @@ Tensor true_positions(const char* operation, const Tensor& mask) {
   const Tensor dense = mask.contiguous();
   const auto count = count_nonzero(dense).item<std::int64_t>();
   Tensor positions = detail::make_empty(operation, {count}, DType::int64, mask.device());
-  backend::NonzeroCall call{dense.data<bool>(), dense.numel(), positions.data<std::int64_t>()};
+  backend::NonzeroCall call{detail::kernel_pointer<bool>(dense), dense.numel(),
+                            detail::kernel_pointer<std::int64_t>(positions)};
   backend::backend_for(mask.device()).nonzero(call);
   return positions;
 }

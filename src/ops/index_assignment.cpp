@@ -69,7 +69,8 @@ Tensor checked_values(const Tensor& target, const Shape& selected, const Tensor&
   check_values_shape(put_name, values.shape(), selected);
   const Source pair[] = {target, values};
   common_device(put_name, pair);
-  const Tensor converted = fitted_values(values, selected.size()).to(target.dtype());
+  const Tensor converted =
+      fitted_values(values, selected.size()).to(target.device(), target.dtype());
   return overlap(target, converted) == Overlap::none ? converted : converted.clone();
 }
 

@@ -228,7 +228,8 @@ Tensor index_backward(const Run&, const PartOf<IndexAttribute>& of, Inputs input
   constexpr const char* operation = "slice_backward";
   const Tensor& grad_output = inputs[0];
   const auto& [shape, index] = of;
-  const IndexPlan plan(operation, zeros({}, grad_output.dtype()).broadcast_to(shape),
+  const IndexPlan plan(operation,
+                       zeros({}, {grad_output.dtype(), grad_output.device()}).broadcast_to(shape),
                        index.of(inputs));
   check_grad_output(operation, grad_output, plan.result_shape());
   return plan.sum(grad_output, shape);

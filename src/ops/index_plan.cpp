@@ -255,7 +255,7 @@ Tensor IndexPlan::positions() const {
 }
 
 void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const {
-  Tensor offsets = this->offsets(view.shape(), view.strides());
+  Tensor offsets = this->offsets(view.shape(), view.strides()).to(view.device());
   // The indices may be the tensor that is written.
   if (writes && offsets.impl().storage.get() == view.impl().storage.get()) {
     offsets = offsets.clone();
@@ -274,7 +274,7 @@ void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const
   call.outer_strides = &outer_strides;
   call.inner_strides = &inner_strides;
   call.count = offsets.numel();
-  call.offsets = offsets.data<std::int64_t>();
+  call.offsets = detail::kernel_pointer<std::int64_t>(offsets);
   call.strided = view.impl().data;
   call.dense = dense.impl().data;
   backend::backend_for(view.device()).select(call);
@@ -295,7 +295,7 @@ void IndexPlan::put(const Tensor& target, const Tensor& values) const {
 }
 
 Tensor IndexPlan::sum(const Tensor& grad_output, const Shape& shape) const {
-  Tensor result = zeros(shape, grad_output.dtype());
+  Tensor result = zeros(shape, {grad_output.dtype(), grad_output.device()});
   if (grad_output.numel() == 0) return result;
   if (distinct_) {
     put(result, grad_output);
@@ -324,8 +324,9 @@ Tensor IndexPlan::sum(const Tensor& grad_output, const Shape& shape) const {
 Tensor IndexPlan::survivors() const {
   if (distinct_ || product(result_) == 0) return {};
   // Number the points, write the numbers, and see whose number is still there.
-  const Tensor places = positions().flatten(), numbers = arange(places.numel());
-  const Tensor left = scatter(zeros({product(indexed_shape())}, DType::int64), 0, places, numbers);
+  const Tensor places = positions().flatten(), numbers = arange(places.numel(), places.device());
+  const Tensor left = scatter(zeros({product(indexed_shape())}, {DType::int64, places.device()}), 0,
+                              places, numbers);
   Shape shape = points_;
   for (std::size_t d = 0; d < inner_.size(); ++d) shape.push_back(1);
   return equal(take(left, places, 0), numbers).reshape(shape);

@@ -55,7 +55,7 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
   call.length = view.length;
   call.inner = view.inner;
   call.count = count;
-  call.indices = indices.data<std::int64_t>();
+  call.indices = detail::kernel_pointer<std::int64_t>(indices);
   call.source = source.impl().data;
   call.out = out.impl().data;
   call.factor = parameter(factor);
@@ -119,7 +119,7 @@ Tensor take_backward_forward(const Run& run, const TakenFrom& from, const Tensor
   const std::int64_t axis = normalize_axis(run.name(), from.axis, rank_of(from.shape));
   check_grad_output(run.name(), grad_output, taken_shape(from.shape, axis, indices.shape()));
   const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, axis));
-  Tensor sums = zeros(from.shape, grad_output.dtype());
+  Tensor sums = zeros(from.shape, {grad_output.dtype(), grad_output.device()});
   launch_index(IndexOp::add_rows, AxisView(from.shape, axis), checked.numel(), checked,
                grad_output.contiguous(), sums);
   return sums;
@@ -168,7 +168,7 @@ Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std
 // The adjoint of take_elements, in the gradient's dtype.
 Tensor add_elements(const Tensor& grad_output, const Shape& shape, const Tensor& checked,
                     std::int64_t axis) {
-  Tensor sums = zeros(shape, DType::float64);
+  Tensor sums = zeros(shape, {DType::float64, grad_output.device()});
   launch_index(IndexOp::add_elements, AxisView(shape, axis), checked.size(axis), checked,
                grad_output.to(DType::float64).contiguous(), sums);
   return sums.to(grad_output.dtype());
@@ -274,7 +274,7 @@ Tensor gather_backward_forward(const Run& run, const TakenFrom& from, const Tens
   const Shape reached = reached_shape(from.shape, indices, axis);
   Tensor sums = add_elements(grad_output, reached, checked, axis);
   if (reached == from.shape) return sums;
-  Tensor whole = zeros(from.shape, grad_output.dtype());
+  Tensor whole = zeros(from.shape, {grad_output.dtype(), grad_output.device()});
   leading_part(whole, reached).copy_from(sums);
   return whole;
 }
@@ -342,15 +342,16 @@ Tensor extended_to(const Shape& shape, const Tensor& gradient) {
 }
 
 Tensor scatter_gradient_x(const Tensor& g, std::int64_t axis, const Tensor& indices) {
-  return scatter(g, axis, indices, zeros({}, g.dtype()).broadcast_to(indices.shape()));
+  return scatter(g, axis, indices,
+                 zeros({}, {g.dtype(), g.device()}).broadcast_to(indices.shape()));
 }
 
 // Of the sources that went to one place only the last has a gradient: number them, scatter the
 // numbers, and see whose number is still there.
 Tensor scatter_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
                                const Shape& source_shape) {
-  const Tensor numbers = arange(indices.numel()).reshape(indices.shape());
-  const Tensor left = scatter(zeros(g.shape(), DType::int64), axis, indices, numbers);
+  const Tensor numbers = arange(indices.numel(), indices.device()).reshape(indices.shape());
+  const Tensor left = scatter(zeros_like(g, DType::int64), axis, indices, numbers);
   const Tensor survived = equal(gather(left, axis, indices), numbers);
   return extended_to(source_shape, where(survived, gather(g, axis, indices), zeros({}, g.dtype())));
 }

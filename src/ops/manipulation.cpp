@@ -261,14 +261,16 @@ Tensor joined_gradients(const char* operation, const std::vector<Tensor>& grad_o
                         const Shape& input_shape, std::int64_t axis, const Shape& part_shape) {
   detail::checked_numel(operation, input_shape);
   std::optional<DType> dtype;
+  std::optional<Device> device;
   for (const Tensor& gradient : grad_outputs) {
     if (!gradient.defined()) continue;
     check_grad_output(operation, gradient, part_shape);
+    device = gradient.device();
     dtype = dtype ? promote_types(*dtype, gradient.dtype(), operation) : gradient.dtype();
   }
   if (!dtype) return zeros(input_shape, default_float);
   std::vector<Tensor> parts = grad_outputs;
-  const Tensor zero = zeros({}, *dtype).broadcast_to(part_shape);
+  const Tensor zero = zeros({}, {dtype, device}).broadcast_to(part_shape);
   for (Tensor& part : parts) {
     if (!part.defined()) part = zero;
   }

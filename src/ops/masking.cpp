@@ -117,8 +117,8 @@ Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype) {
       ops::checked_indices("one_hot", indices, {.size = classes, .axis = indices.ndim()});
   Shape shape = indices.shape();
   shape.push_back(classes);
-  if (detail::checked_numel("one_hot", shape) == 0) return zeros(shape, dtype);
-  return equal(checked.unsqueeze(-1), arange(classes)).to(dtype);
+  if (detail::checked_numel("one_hot", shape) == 0) return zeros(shape, {dtype, checked.device()});
+  return equal(checked.unsqueeze(-1), arange(classes, checked.device())).to(dtype);
 }
 
 }  // namespace extensor

@@ -100,7 +100,8 @@ Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const 
   detail::checked_numel("tile_backward", input_shape);
   const Tiling tiling("tile_backward", input_shape, repetitions);
   check_grad_output("tile_backward", grad_output, tiling.result);
-  if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
+  if (grad_output.numel() == 0)
+    return zeros(input_shape, {grad_output.dtype(), grad_output.device()});
   if (tiling.repeat_axes.empty()) return grad_output.reshape(input_shape);
   return sum(grad_output.reshape(tiling.repeated), tiling.repeat_axes).reshape(input_shape);
 }
@@ -110,7 +111,8 @@ Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const 
 namespace {
 
 // Which position of the axis each position of the result has: 0, 0, 1, 2, 2, 2 …
-Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64_t length) {
+Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64_t length,
+                          Device device) {
   if (repeats.size() != 1 && rank_of(repeats) != length) {
     throw ShapeError(message(operation, ": repeats has ", repeats.size(),
                              " numbers, must be one or ", length, ", the size of the axis"));
@@ -124,12 +126,12 @@ Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64
     }
   }
   detail::checked_numel(operation, {total});
-  Tensor positions = detail::make_empty(operation, {total}, DType::int64);
+  Tensor positions = detail::make_empty(operation, {total}, DType::int64, cpu_device);
   std::int64_t* next = positions.data<std::int64_t>();
   for (std::int64_t i = 0; i < length; ++i) {
     next = std::fill_n(next, repeats[repeats.size() == 1 ? 0 : at(i)], i);
   }
-  return positions;
+  return positions.to(device);
 }
 
 Dims repeats_of(const char* operation, const Tensor& repeats) {
@@ -184,7 +186,7 @@ Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<StrictInt> ax
 Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<StrictInt> axis) {
   if (!axis) return repeat(x.flatten(), repeats, 0);
   const std::int64_t along = detail::normalize_axis("repeat", *axis, x.ndim());
-  return take(x, repeated_positions("repeat", repeats, x.size(along)), along);
+  return take(x, repeated_positions("repeat", repeats, x.size(along), x.device()), along);
 }
 
 Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<StrictInt> axis) {
@@ -198,7 +200,8 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, std:
   if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
   const std::int64_t along = detail::normalize_axis(operation, *axis, rank_of(input_shape));
   check_grad_output(operation, grad_output, repeated_shape(operation, input_shape, along, repeats));
-  if (grad_output.numel() == 0) return zeros(input_shape, grad_output.dtype());
+  if (grad_output.numel() == 0)
+    return zeros(input_shape, {grad_output.dtype(), grad_output.device()});
   const AxisView view(input_shape, along);
   return sum(grad_output.reshape({view.outer * view.length, repeats, view.inner}), 1)
       .reshape(input_shape);
@@ -210,7 +213,8 @@ Tensor repeat_backward(const Tensor& grad_output, const Shape& input_shape, cons
   const std::int64_t numel = detail::checked_numel(operation, input_shape);
   if (!axis) return repeat_backward(grad_output, {numel}, repeats, 0).reshape(input_shape);
   const std::int64_t along = detail::normalize_axis(operation, *axis, rank_of(input_shape));
-  const Tensor positions = repeated_positions(operation, repeats, input_shape[at(along)]);
+  const Tensor positions =
+      repeated_positions(operation, repeats, input_shape[at(along)], grad_output.device());
   Shape expected = input_shape;
   expected[at(along)] = positions.numel();
   check_grad_output(operation, grad_output, expected);
@@ -405,8 +409,9 @@ struct Frame {
 };
 
 // Which element of an axis of n > 0 each position of the padded axis repeats.
-Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind, PadMode mode) {
-  const Tensor position = subtract(arange(n + before + behind), before);
+Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind, PadMode mode,
+                        Device device) {
+  const Tensor position = subtract(arange(n + before + behind, device), before);
   switch (mode) {
     case PadMode::edge:
       return clip(position, 0, n - 1);
@@ -441,7 +446,7 @@ Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor
   for (std::size_t d = 0; d < frame.widths.size(); ++d) {
     if (!frame.pads(d)) continue;
     const auto [before, behind] = frame.widths[d];
-    padded = take(padded, padded_positions(x.shape()[d], before, behind, mode),
+    padded = take(padded, padded_positions(x.shape()[d], before, behind, mode, x.device()),
                   static_cast<std::int64_t>(d));
   }
   return padded;
@@ -474,7 +479,8 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
     const auto [before, behind] = frame.widths[d];
     Shape shape = gradient.shape();
     shape[d] = input_shape[d];
-    gradient = take_backward(gradient, shape, padded_positions(shape[d], before, behind, mode),
+    gradient = take_backward(gradient, shape,
+                             padded_positions(shape[d], before, behind, mode, gradient.device()),
                              static_cast<std::int64_t>(d));
   }
   return gradient.to(grad_output.dtype());

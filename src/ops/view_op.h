@@ -42,9 +42,10 @@ struct PartOf {
 
 template <auto make, class Attributes>
 Tensor part_backward(const Run&, const PartOf<Attributes>& of, const Tensor& grad_output) {
-  const Tensor shaped = zeros({}, grad_output.dtype()).broadcast_to(of.shape);
+  const Tensor shaped =
+      zeros({}, {grad_output.dtype(), grad_output.device()}).broadcast_to(of.shape);
   check_grad_output("slice_backward", grad_output, make(shaped, of.part).shape());
-  Tensor whole = zeros(of.shape, grad_output.dtype());
+  Tensor whole = zeros(of.shape, {grad_output.dtype(), grad_output.device()});
   make(whole, of.part).copy_from(grad_output);
   return whole;
 }
