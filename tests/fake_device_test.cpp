@@ -384,15 +384,7 @@ using op_database::Sample;
 using op_database::Tensors;
 
 // Ops that do not work on a device yet. An op that works must not be listed.
-const std::set<std::string> unfinished = {
-    // data<T>() of a tensor on the device
-    "argsort", "batch_norm", "cross_entropy", "embedding", "gather", "index_add", "index_put",
-    "masked_select", "nll_loss", "nonzero", "one_hot", "scatter", "scatter_add", "searchsorted",
-    "sort", "sort_with_indices", "take", "take_along_axis", "topk", "unique_all",
-    // a tensor of the CPU made on the way
-    "einsum", "flip", "gru_layer", "lstm_layer", "max_pool2d", "norm", "pad", "repeat", "rnn_layer",
-    "scaled_dot_product_attention", "slice", "split", "tile", "triplet_margin_loss", "unique",
-    "unstack"};
+const std::set<std::string> unfinished = {};
 
 // Ops that wait for the device. An op that does not wait must not be listed.
 const std::set<std::string> waiting = {

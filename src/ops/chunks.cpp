@@ -103,7 +103,8 @@ struct Input {
 
   Input(const Tensor& x, const Shape& shape, std::int64_t numel) {
     if (!x.defined()) return;
-    if (x.numel() == 1 && numel > 1) {
+    // Reading a number from another device would wait for it.
+    if (x.numel() == 1 && numel > 1 && x.device() == cpu_device) {
       number = x.item<double>();
       return;
     }

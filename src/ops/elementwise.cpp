@@ -222,7 +222,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   const DType common = promote_types(a.dtype(), b.dtype(), operation);
   const Types types = binary_types(op, operation, rule, common);
   const Source inputs[] = {a, b};
-  ops::common_device(operation, inputs);
+  ops::check_on_device(operation, inputs, a.device());
   const Shape shape = ops::broadcast_inputs(operation, inputs);
   if (!(shape == a.shape())) {
     throw ShapeError(message(operation, ": the result has shape ", shape,

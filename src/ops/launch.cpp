@@ -93,8 +93,11 @@ namespace {
 
 // A number, or a tensor that acts as one for a kernel of another device.
 void set_number(backend::Operand& operand, const Source& input) {
-  const std::byte* bytes = input.is_tensor() ? input.tensor().impl().data : input.number();
-  std::memcpy(operand.number, bytes, itemsize(operand.dtype));
+  if (input.is_tensor()) {
+    std::memcpy(operand.number, input.tensor().impl().data, itemsize(operand.dtype));
+  } else {
+    std::memcpy(operand.number, input.number(), sizeof operand.number);
+  }
 }
 
 backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<const Source> inputs,

@@ -24,7 +24,7 @@ class Source {
   bool is_tensor() const { return tensor_ != nullptr; }
   const Tensor& tensor() const { return *tensor_; }
   DType dtype() const { return is_tensor() ? tensor_->dtype() : dtype_; }
-  // The bytes of a number, an element of dtype().
+  // The 8 bytes of a number, an element of dtype().
   const std::byte* number() const { return reinterpret_cast<const std::byte*>(&value_); }
   // A number that is a float64.
   double real() const { return value_.real; }
