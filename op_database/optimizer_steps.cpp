@@ -94,6 +94,18 @@ OptimizerReference<AdagradOptions> reference(const AdagradOptions&) {
           }};
 }
 
+OptimizerReference<AdadeltaOptions> reference(const AdadeltaOptions&) {
+  return {"p ← p − lr · Δ, Δ = g · √(d + eps) / √(v + eps), v and d averages of g² and Δ²",
+          {{}, {.lr = 0.5, .rho = 0.7, .eps = 1e-2, .weight_decay = 0.1, .maximize = true}},
+          [](const AdadeltaOptions& o, double p, double g, double* s, int) {
+            g = (o.maximize ? -g : g) + o.weight_decay * p;
+            s[0] = o.rho * s[0] + (1 - o.rho) * g * g;
+            const double delta = std::sqrt((s[1] + o.eps) / (s[0] + o.eps)) * g;
+            s[1] = o.rho * s[1] + (1 - o.rho) * delta * delta;
+            return p - o.lr * delta;
+          }};
+}
+
 // The betas keep the average away from 0, where a rounding would change the sign.
 OptimizerReference<LionOptions> reference(const LionOptions&) {
   return {"p ← p − lr · (sign(m + (1 − β₁) · (g − m)) + weight_decay · p), m an average of g",
