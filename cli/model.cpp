@@ -28,28 +28,27 @@ nn::AnyLayer make_model(const Recipe& recipe, const Language& language) {
   return models::ResNet18({outputs, channels, small});
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& r,
+namespace {
+
+template <class Options>
+std::unique_ptr<optim::Optimizer> make_optimizer_of(const Recipe& r,
+                                                    const std::vector<Tensor>& parameters) {
+  Options options;
+  options.lr = r.lr;
+  options.weight_decay = r.weight_decay;
+  if constexpr (requires { options.momentum; }) options.momentum = r.momentum;
+  if constexpr (requires { options.betas; }) options.betas = {r.momentum, r.beta2};
+  return std::make_unique<optim::OptimizerOf<Options>>(parameters, options);
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,
                                                  const std::vector<Tensor>& parameters) {
-  const std::pair<double, double> betas{r.momentum, r.beta2};
-  if (r.optimizer == "adam") {
-    return std::make_unique<optim::Adam>(
-        parameters, AdamOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
-  }
-  if (r.optimizer == "sgd") {
-    return std::make_unique<optim::SGD>(
-        parameters, SgdOptions{.lr = r.lr, .momentum = r.momentum, .weight_decay = r.weight_decay});
-  }
-  if (r.optimizer == "rmsprop") {
-    return std::make_unique<optim::RMSprop>(
-        parameters,
-        RmspropOptions{.lr = r.lr, .weight_decay = r.weight_decay, .momentum = r.momentum});
-  }
-  if (r.optimizer == "lion") {
-    return std::make_unique<optim::Lion>(
-        parameters, LionOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
-  }
-  return std::make_unique<optim::AdamW>(
-      parameters, AdamWOptions{.lr = r.lr, .betas = betas, .weight_decay = r.weight_decay});
+#define OPTIMIZER(name, Class, Options, ...) \
+  if (recipe.optimizer == #name) return make_optimizer_of<Options>(recipe, parameters);
+#include <extensor/tables/optimizers.def>
+  throw ValueError("--optimizer is '" + recipe.optimizer + "'");  // make_recipe has checked it
 }
 
 Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_t steps) {

@@ -118,7 +118,11 @@ void check_any(const char*, bool) {}
 
 void check(const Recipe& r) {
   visit_fields(r, [](const char* name, const auto& field, const char*) { check_any(name, field); });
-  check_word("optimizer", r.optimizer, {"adamw", "adam", "sgd", "rmsprop", "lion"});
+  check_word("optimizer", r.optimizer,
+             {
+#define OPTIMIZER(name, ...) #name,
+#include <extensor/tables/optimizers.def>
+             });
   check_word("schedule", r.schedule, {"constant", "cosine", "one-cycle"});
   check_word("precision", r.precision, {"float32", "bfloat16"});
   check_word("tokenizer", r.tokenizer, {"characters", "byte-pairs"});

@@ -31,6 +31,12 @@ struct Recipe {
   std::uint64_t seed = 0;
 };
 
+// The words for --optimizer are the rows of the table: "one of: sgd adam …".
+inline constexpr const char* optimizer_help = "one of:"
+#define OPTIMIZER(name, ...) " " #name
+#include <extensor/tables/optimizers.def>
+    ;
+
 // Every field: its name in files (on the command line with dashes), itself, and what it means. The
 // one list that options, files and pages are made of.
 template <class AnyRecipe, class Visit>
@@ -46,13 +52,13 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("steps", r.steps, "end after so many steps; 0: with the epochs");
   visit("batch_size", r.batch_size, "examples in a batch");
   visit("accumulate", r.accumulate, "batches whose gradients make one step");
-  visit("optimizer", r.optimizer, "adamw, adam, sgd, rmsprop or lion");
+  visit("optimizer", r.optimizer, optimizer_help);
   visit("lr", r.lr, "learning rate, the highest of the schedule");
   visit("schedule", r.schedule, "constant, cosine or one-cycle");
   visit("warmup", r.warmup, "steps in which the rate grows to its height (cosine, constant)");
   visit("weight_decay", r.weight_decay, "how much weights shrink by themselves");
-  visit("momentum", r.momentum, "of sgd and rmsprop; the first beta of the others");
-  visit("beta2", r.beta2, "the second beta of adam, adamw and lion");
+  visit("momentum", r.momentum, "of optimizers that have one, or their first beta");
+  visit("beta2", r.beta2, "the second beta of optimizers that have two");
   visit("clip_norm", r.clip_norm, "gradients are scaled to this norm at most; 0: they are not");
   visit("dropout", r.dropout, "part of the activations left out (transformer)");
   visit("augment", r.augment, "move and mirror the pictures: true or false");

@@ -33,12 +33,8 @@ void expect_bad_rates(const char* name) {
 }
 
 CHILD_TEST(BadInputOptimizers, Item76LearningRateNanOrNegative) {
-  expect_bad_rates<SgdOptions>("SGD");
-  expect_bad_rates<AdamOptions>("Adam");
-  expect_bad_rates<AdamWOptions>("AdamW");
-  expect_bad_rates<RmspropOptions>("RMSprop");
-  expect_bad_rates<AdagradOptions>("Adagrad");
-  expect_bad_rates<LionOptions>("Lion");
+#define OPTIMIZER(name, Class, Options, ...) expect_bad_rates<Options>(#Class);
+#include "extensor/tables/optimizers.def"
   Tensor param = ones({3});
   const Tensor grad = ones({3});
   LionState state{zeros({3})};
@@ -117,7 +113,6 @@ CHILD_TEST(BadInputOptimizers, AGradientThatSharesMemoryWithItsParameter) {
 }
 
 // ---- states
-// ----------------------------------------------------------------------------------------
 
 template <class Options>
 void step_once(optim::OptimizerOf<Options>& optimizer) {

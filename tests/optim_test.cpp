@@ -1,13 +1,14 @@
-// Optimizers against PyTorch's formulas in plain loops over doubles; the fused step against one
-// parameter at a time; what is saved, skipped, kept and not allocated.
+// Optimizers against their references; the fused step against one parameter at a time; saving,
+// skipped parameters, options and allocations.
 #include "extensor/optim.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
-#include <functional>
 
 #include "extensor/extensor.h"
+#include "op_database/optimizer_reference.h"
 #include "support/allocations.h"
 #include "support/compare.h"
 
@@ -46,65 +47,27 @@ void set_gradients(std::vector<Tensor>& params, int step) {
 }
 
 // ---- formulas
-// --------------------------------------------------------------------------------------
 
-// One element: parameter, gradient, three states, the number of the step.
-using Formula = std::function<void(double& p, double g, double* s, int step)>;
-
-Formula formula(SgdOptions o) {
-  return [o](double& p, double g, double* s, int step) {
-    g = (o.maximize ? -g : g) + o.weight_decay * p;
-    if (o.momentum != 0) {
-      s[0] = step == 1 ? g : o.momentum * s[0] + (1 - o.dampening) * g;
-      g = o.nesterov ? g + o.momentum * s[0] : s[0];
-    }
-    p -= o.lr * g;
-  };
-}
+// A state as an optimizer makes it.
 template <class Options>
-Formula adam_formula(Options o, bool decoupled) {
-  return [o, decoupled](double& p, double g, double* s, int step) {
-    if (o.maximize) g = -g;
-    if (decoupled) {
-      p -= o.lr * o.weight_decay * p;
-    } else {
-      g += o.weight_decay * p;
-    }
-    s[0] = o.betas.first * s[0] + (1 - o.betas.first) * g;
-    s[1] = o.betas.second * s[1] + (1 - o.betas.second) * g * g;
-    s[2] = std::max(s[2], s[1]);
-    const double v = (o.amsgrad ? s[2] : s[1]) / (1 - std::pow(o.betas.second, step));
-    p -= o.lr * s[0] / (1 - std::pow(o.betas.first, step)) / (std::sqrt(v) + o.eps);
-  };
+double first_value(const Options& o) {
+  if constexpr (requires { o.initial_accumulator_value; }) return o.initial_accumulator_value;
+  return 0;
 }
-Formula formula(AdamOptions o) { return adam_formula(o, false); }
-Formula formula(AdamWOptions o) { return adam_formula(o, true); }
-Formula formula(RmspropOptions o) {
-  return [o](double& p, double g, double* s, int) {
-    g = (o.maximize ? -g : g) + o.weight_decay * p;
-    s[0] = o.alpha * s[0] + (1 - o.alpha) * g * g;
-    s[2] = o.alpha * s[2] + (1 - o.alpha) * g;
-    double d = g / (std::sqrt(o.centered ? s[0] - s[2] * s[2] : s[0]) + o.eps);
-    if (o.momentum != 0) d = s[1] = o.momentum * s[1] + d;
-    p -= o.lr * d;
-  };
-}
-Formula formula(AdagradOptions o) {
-  return [o](double& p, double g, double* s, int step) {
-    g = (o.maximize ? -g : g) + o.weight_decay * p;
-    if (step == 1) s[0] = o.initial_accumulator_value;
-    s[0] += g * g;
-    p -= o.lr / (1 + (step - 1) * o.lr_decay) * g / (std::sqrt(s[0]) + o.eps);
-  };
-}
-Formula formula(LionOptions o) {
-  return [o](double& p, double g, double* s, int) {
-    if (o.maximize) g = -g;
-    const double direction = o.betas.first * s[0] + (1 - o.betas.first) * g;
-    p -= o.lr * o.weight_decay * p;
-    p -= o.lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
-    s[0] = o.betas.second * s[0] + (1 - o.betas.second) * g;
-  };
+
+// check(first, second) with all neighbours among the options of every optimizer's reference.
+template <class Check>
+void for_each_pair_of_options(const Check& check) {
+  op_database::for_each_optimizer(
+      [&](const char* name, const auto& defaults, const auto&, const auto&) {
+        const auto options = op_database::reference(defaults).options;
+        for (std::size_t k = 0; k < options.size(); ++k) {
+          const auto &first = options[k], &second = options[(k + 1) % options.size()];
+          SCOPED_TRACE(testing::Message() << name << ", " << op_database::describe(first) << "; "
+                                          << op_database::describe(second));
+          check(first, second);
+        }
+      });
 }
 
 // Two groups with options of their own; the last parameter has a gradient at odd steps only, and
@@ -116,19 +79,24 @@ void check_formula(const Options& first, const Options& second) {
                                          {{params[2], params[3]}, second}});
   std::vector<Values> expected;
   for (const Tensor& p : params) expected.push_back(values_of(p));
-  std::vector<std::vector<std::array<double, 3>>> states(4);
-  for (std::size_t k = 0; k < 4; ++k) states[k].resize(expected[k].size());
+  const auto reference = op_database::reference(first);
+  std::vector<std::vector<std::array<double, op_database::most_states>>> states(4);
+  for (std::size_t k = 0; k < 4; ++k) {
+    states[k].resize(expected[k].size());
+    for (auto& each : states[k]) each.fill(first_value(k < 2 ? first : second));
+  }
   std::array<int, 4> count{};
   for (int step = 1; step <= steps; ++step) {
     set_gradients(params, step);
     if (step % 2 == 0) params[3].set_grad({});
     for (std::size_t k = 0; k < 4; ++k) {
       if (!params[k].grad().defined()) continue;
-      const Formula one = formula(k < 2 ? first : second);
+      const Options& options = k < 2 ? first : second;
       const Values g = values_of(params[k].grad());
       ++count[k];
       for (std::size_t i = 0; i < g.size(); ++i) {
-        one(expected[k][i], g[i], states[k][i].data(), count[k]);
+        double& p = expected[k][i];
+        p = reference.step(options, p, g[i], states[k][i].data(), count[k]);
       }
     }
     optimizer.step();
@@ -141,35 +109,12 @@ void check_formula(const Options& first, const Options& second) {
   }
 }
 
-TEST(Optim, Sgd) {
-  check_formula(SgdOptions{.lr = 0.1}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
-  check_formula(SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.4},
-                {.lr = 0.1, .momentum = 0.8, .nesterov = true, .maximize = true});
-}
-TEST(Optim, Adam) {
-  check_formula(AdamOptions{}, {.lr = 0.1, .betas = {0.8, 0.9}, .eps = 1e-3, .weight_decay = 0.1});
-  check_formula(AdamOptions{.lr = 0.1, .amsgrad = true}, {.lr = 0.1, .maximize = true});
-}
-TEST(Optim, AdamW) {
-  check_formula(AdamWOptions{}, {.lr = 0.1, .betas = {0.7, 0.9}, .weight_decay = 0.5});
-  check_formula(AdamWOptions{.lr = 0.1, .amsgrad = true}, {.lr = 0.1, .maximize = true});
-}
-TEST(Optim, RmsProp) {
-  check_formula(RmspropOptions{}, {.alpha = 0.9, .weight_decay = 0.1, .momentum = 0.9});
-  check_formula(RmspropOptions{.eps = 0.1, .centered = true},
-                {.eps = 0.1, .momentum = 0.5, .centered = true, .maximize = true});
-}
-TEST(Optim, Adagrad) {
-  check_formula(AdagradOptions{}, {.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.1});
-  check_formula(AdagradOptions{.initial_accumulator_value = 0.5}, {.lr = 0.1, .maximize = true});
-}
-TEST(Optim, Lion) {
-  check_formula(LionOptions{}, {.lr = 0.01, .betas = {0.8, 0.95}, .weight_decay = 0.2});
-  check_formula(LionOptions{.lr = 0.1, .maximize = true}, {.lr = 0.1});
+TEST(Optim, FollowTheirReferences) {
+  for_each_pair_of_options(
+      [](const auto& first, const auto& second) { check_formula(first, second); });
 }
 
 // ---- many at once
-// ----------------------------------------------------------------------------------
 
 const std::vector<Shape> many_shapes = {{40001}, {}, {0, 3}, {17}, {5, 7}, {20000}, {1}, {16384}};
 
@@ -263,7 +208,6 @@ TEST(Optim, AStepAllocatesNothing) {
 }
 
 // ---- with autograd
-// ---------------------------------------------------------------------------------
 
 TEST(Optim, TrainsWithoutRecording) {
   Tensor w = full({3}, 2.0, DType::float64).requires_grad_();
@@ -360,7 +304,6 @@ TEST(Optim, ClipsTheGradientsOfParameters) {
 }
 
 // ---- groups and options
-// ----------------------------------------------------------------------------
 
 TEST(Optim, GroupsAndOptions) {
   const std::vector<Tensor> body = leaves({{3}, {2}}), head = leaves({{4}});
@@ -400,7 +343,6 @@ TEST(Optim, MomentumThatBeginsLate) {
 }
 
 // ---- saving and loading
-// ----------------------------------------------------------------------------
 
 template <class Options>
 void check_resume(const Options& first, const Options& second) {
@@ -438,12 +380,31 @@ void check_resume(const Options& first, const Options& second) {
 }
 
 TEST(Optim, GoesOnWhereItWasSaved) {
-  check_resume(SgdOptions{}, {.momentum = 0.9, .dampening = 0.5});
-  check_resume(AdamOptions{}, {.lr = 0.1, .amsgrad = true});
-  check_resume(AdamWOptions{}, {.lr = 0.1, .betas = {0.5, 0.6}, .maximize = true});
-  check_resume(RmspropOptions{}, {.momentum = 0.9, .centered = true});
-  check_resume(AdagradOptions{}, {.lr_decay = 0.5, .initial_accumulator_value = 1});
-  check_resume(LionOptions{}, {.lr = 0.1, .weight_decay = 0.1});
+  for_each_pair_of_options(
+      [](const auto& first, const auto& second) { check_resume(first, second); });
+}
+
+// Checkpoints contain these names: they must not change.
+TEST(Optim, OptionNamesArePyTorchs) {
+  const auto names = [](const Optimizer& optimizer) {
+    std::string all;
+    for (const auto& [name, number] : optimizer.state_dict().numbers) {
+      all += name.substr(std::string("param_groups.0.").size()) + " ";
+    }
+    return all;
+  };
+  const std::vector<Tensor> params = leaves({{2}});
+  EXPECT_EQ(names(optim::SGD(params)),
+            "dampening lr maximize momentum nesterov params weight_decay ");
+  EXPECT_EQ(names(optim::Adam(params)),
+            "amsgrad betas.0 betas.1 eps lr maximize params weight_decay ");
+  EXPECT_EQ(names(optim::AdamW(params)),
+            "amsgrad betas.0 betas.1 eps lr maximize params weight_decay ");
+  EXPECT_EQ(names(optim::RMSprop(params)),
+            "alpha centered eps lr maximize momentum params weight_decay ");
+  EXPECT_EQ(names(optim::Adagrad(params)),
+            "eps initial_accumulator_value lr lr_decay maximize params weight_decay ");
+  EXPECT_EQ(names(optim::Lion(params)), "betas.0 betas.1 lr maximize params weight_decay ");
 }
 
 TEST(Optim, StateNamesArePyTorchs) {
@@ -466,7 +427,6 @@ TEST(Optim, StateNamesArePyTorchs) {
 }
 
 // ---- averages of weights
-// ---------------------------------------------------------------------------
 
 TEST(MovingAverage, FollowsTheWeights) {
   std::vector<Tensor> params = leaves({{5}, {2, 3}});

@@ -1,9 +1,10 @@
-// Optimizer steps against PyTorch's formulas in plain loops over doubles, over several steps, every
-// option, dtype and layout; and clipping.
+// Optimizer steps against their references over several steps, for every option, dtype and layout;
+// and clipping.
 #include "extensor/optimizer_steps.h"
 
 #include <gtest/gtest.h>
 
+#include "op_database/optimizer_reference.h"
 #include "support/compare.h"
 #include "support/draw.h"
 #include "support/layouts.h"
@@ -31,142 +32,32 @@ struct Case {
   std::function<void(double& p, double g, double* state, int step)> formula;
 };
 
-Case sgd_case(const char* label, SgdOptions o) {
-  return {label, o.momentum != 0 ? 1u : 0u,
-          [o](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
-            SgdState state{s.empty() ? Tensor() : s[0]};
-            sgd_step(p, g, state, step, o);
-          },
-          [o](double& p, double g, double* buffer, int step) {
-            double d = o.maximize ? -g : g;
-            if (o.weight_decay != 0) d = d + o.weight_decay * p;
-            if (o.momentum != 0) {
-              buffer[0] = step == 1 ? d : o.momentum * buffer[0] + (1 - o.dampening) * d;
-              d = o.nesterov ? d + o.momentum * buffer[0] : buffer[0];
-            }
-            p = p - o.lr * d;
-          }};
-}
-
-template <class Options>
-Case adam_case(const char* label, Options o, bool decoupled) {
-  return {label, o.amsgrad ? 3u : 2u,
-          [o](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
-            AdamState state{s[0], s[1], s.size() > 2 ? s[2] : Tensor()};
-            if constexpr (std::is_same_v<Options, AdamOptions>) {
-              adam_step(p, g, state, step, o);
-            } else {
-              adamw_step(p, g, state, step, o);
-            }
-          },
-          [o, decoupled](double& p, double g, double* s, int step) {
-            if (o.maximize) g = -g;
-            if (decoupled) {
-              p = p * (1 - o.lr * o.weight_decay);
-            } else {
-              g = g + o.weight_decay * p;
-            }
-            s[0] = o.betas.first * s[0] + (1 - o.betas.first) * g;
-            s[1] = o.betas.second * s[1] + (1 - o.betas.second) * g * g;
-            double v = s[1];
-            if (o.amsgrad) v = s[2] = std::max(s[2], s[1]);
-            const double m_hat = s[0] / (1 - std::pow(o.betas.first, step));
-            const double v_hat = v / (1 - std::pow(o.betas.second, step));
-            p = p - o.lr * m_hat / (std::sqrt(v_hat) + o.eps);
-          }};
-}
-
-Case rmsprop_case(const char* label, RmspropOptions o) {
-  const bool momentum = o.momentum != 0;
-  return {label, 1u + momentum + o.centered,
-          [o, momentum](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
-            RmspropState state;
-            state.square_avg = s[0];
-            if (momentum) state.momentum_buffer = s[1];
-            if (o.centered) state.grad_avg = s[momentum ? 2 : 1];
-            rmsprop_step(p, g, state, step, o);
-          },
-          [o, momentum](double& p, double g, double* s, int) {
-            if (o.maximize) g = -g;
-            g = g + o.weight_decay * p;
-            s[0] = o.alpha * s[0] + (1 - o.alpha) * g * g;
-            double average = std::sqrt(s[0]);
-            if (o.centered) {
-              double& mean = s[momentum ? 2 : 1];
-              mean = o.alpha * mean + (1 - o.alpha) * g;
-              average = std::sqrt(s[0] - mean * mean);
-            }
-            double direction = g / (average + o.eps);
-            if (momentum) direction = s[1] = o.momentum * s[1] + direction;
-            p = p - o.lr * direction;
-          }};
-}
-
-Case adagrad_case(const char* label, AdagradOptions o) {
-  return {label, 1,
-          [o](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
-            AdagradState state{s[0]};
-            adagrad_step(p, g, state, step, o);
-          },
-          [o](double& p, double g, double* s, int step) {
-            if (o.maximize) g = -g;
-            g = g + o.weight_decay * p;
-            s[0] = s[0] + g * g;
-            p = p - o.lr / (1 + (step - 1) * o.lr_decay) * g / (std::sqrt(s[0]) + o.eps);
-          }};
-}
-
-Case lion_case(const char* label, LionOptions o) {
-  return {label, 1,
-          [o](Tensor& p, const Tensor& g, std::vector<Tensor>& s, int step) {
-            LionState state{s[0]};
-            lion_step(p, g, state, step, o);
-          },
-          [o](double& p, double g, double* s, int) {
-            if (o.maximize) g = -g;
-            const double direction = o.betas.first * s[0] + (1 - o.betas.first) * g;
-            p = p * (1 - o.lr * o.weight_decay);
-            p = p - o.lr * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
-            s[0] = o.betas.second * s[0] + (1 - o.betas.second) * g;
-          }};
-}
-
+// Every optimizer with every set of options of its reference.
 const std::vector<Case>& cases() {
-  static const std::vector<Case> list = {
-      sgd_case("sgd", {.lr = 0.1}),
-      sgd_case("sgd decay", {.lr = 0.1, .weight_decay = 0.2}),
-      sgd_case("sgd momentum", {.lr = 0.1, .momentum = 0.9}),
-      sgd_case("sgd dampening", {.lr = 0.1, .momentum = 0.9, .dampening = 0.5}),
-      sgd_case("sgd nesterov", {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}),
-      sgd_case("sgd maximize", {.lr = 0.1, .momentum = 0.5, .maximize = true}),
-      adam_case("adam", AdamOptions{}, false),
-      adam_case("adam options",
-                AdamOptions{.lr = 0.05, .betas = {0.8, 0.9}, .eps = 1e-3, .weight_decay = 0.1},
-                false),
-      adam_case("adam amsgrad", AdamOptions{.lr = 0.1, .betas = {0.5, 0.5}, .amsgrad = true},
-                false),
-      adam_case("adam maximize", AdamOptions{.lr = 0.1, .maximize = true}, false),
-      adam_case("adamw", AdamWOptions{}, true),
-      adam_case("adamw options",
-                AdamWOptions{.lr = 0.1, .betas = {0.7, 0.95}, .eps = 1e-4, .weight_decay = 0.5},
-                true),
-      adam_case("adamw amsgrad",
-                AdamWOptions{.lr = 0.1, .betas = {0.5, 0.5}, .amsgrad = true, .maximize = true},
-                true),
-      rmsprop_case("rmsprop", {}),
-      rmsprop_case("rmsprop decay", {.alpha = 0.8, .eps = 1e-2, .weight_decay = 0.1}),
-      rmsprop_case("rmsprop momentum", {.alpha = 0.9, .momentum = 0.7}),
-      rmsprop_case("rmsprop centered", {.alpha = 0.5, .eps = 0.1, .centered = true}),
-      rmsprop_case("rmsprop both",
-                   {.alpha = 0.5, .eps = 0.1, .momentum = 0.6, .centered = true, .maximize = true}),
-      adagrad_case("adagrad", {}),
-      adagrad_case("adagrad options",
-                   {.lr = 0.1, .lr_decay = 0.3, .weight_decay = 0.1, .eps = 1e-2}),
-      adagrad_case("adagrad maximize", {.lr = 0.1, .maximize = true}),
-      lion_case("lion", {}),
-      lion_case("lion options", {.lr = 0.1, .betas = {0.6, 0.8}, .weight_decay = 0.3}),
-      lion_case("lion maximize", {.lr = 0.1, .maximize = true}),
-  };
+  static const std::vector<Case> list = [] {
+    std::vector<Case> made;
+    op_database::for_each_optimizer([&](const char* name, const auto& defaults, const auto& fresh,
+                                        const auto& step_function) {
+      auto layout = fresh;
+      const auto reference = op_database::reference(defaults);
+      for (const auto& o : reference.options) {
+        made.push_back({std::string(name) + ", " + op_database::describe(o),
+                        op_database::tensors_of(layout).size(),
+                        [o, fresh, step_function](Tensor& p, const Tensor& g,
+                                                  std::vector<Tensor>& states, int step) {
+                          auto state = fresh;
+                          for (std::size_t k = 0; Tensor * each : op_database::tensors_of(state)) {
+                            *each = states[k++];
+                          }
+                          step_function(p, g, state, step, o);
+                        },
+                        [o, reference](double& p, double g, double* states, int step) {
+                          p = reference.step(o, p, g, states, step);
+                        }});
+      }
+    });
+    return made;
+  }();
   return list;
 }
 
@@ -196,7 +87,7 @@ void check(const Case& test, const Shape& shape, Layout layout, DType dtype, DTy
     std::vector<Values> got_states;
     for (const Tensor& state : states) got_states.push_back(values_of(state));
     for (std::size_t i = 0; i < p.size(); ++i) {
-      double state[3] = {};
+      double state[op_database::most_states] = {};
       for (std::size_t k = 0; k < s.size(); ++k) state[k] = s[k][i];
       test.formula(p[i], g[i], state, step);
       const double compute = 16 * unit(is_half(dtype) ? DType::float32 : dtype);
@@ -295,7 +186,6 @@ TEST(OptimizerSteps, SpecialValues) {
 }
 
 // ---- clipping
-// --------------------------------------------------------------------------------------
 
 double exact_norm(const std::vector<Tensor>& grads, double p) {
   long double total = 0;

@@ -90,7 +90,7 @@ std::unique_ptr<Optimizer> make(const json& groups, const json& options,
     optim::ParameterGroup<Options> group;
     for (std::size_t k : groups[g]) group.parameters.push_back(all[k]);
     std::size_t known = 0;
-    optim::visit_fields(group.options, [&](const char* name, auto& field) {
+    optim::visit_fields(group.options, [&](const std::string& name, auto& field) {
       if (!options[g].contains(name)) return;
       field = static_cast<std::remove_reference_t<decltype(field)>>(options[g][name].get<double>());
       ++known;
@@ -103,11 +103,9 @@ std::unique_ptr<Optimizer> make(const json& groups, const json& options,
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const json& groups,
                                           const json& options, const std::vector<Tensor>& all) {
-  if (name == "SGD") return make<SgdOptions>(groups, options, all);
-  if (name == "Adam") return make<AdamOptions>(groups, options, all);
-  if (name == "AdamW") return make<AdamWOptions>(groups, options, all);
-  if (name == "RMSprop") return make<RmspropOptions>(groups, options, all);
-  if (name == "Adagrad") return make<AdagradOptions>(groups, options, all);
+#define OPTIMIZER(row, Class, Options, ...) \
+  if (name == #Class) return make<Options>(groups, options, all);
+#include "extensor/tables/optimizers.def"
   throw std::invalid_argument(name);
 }
 

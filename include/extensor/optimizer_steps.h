@@ -94,6 +94,20 @@ struct AdagradState {
 void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, StrictInt step,
                   const AdagradOptions& options = {});
 
+struct AdadeltaOptions {
+  double lr = 1;
+  double rho = 0.9;
+  double eps = 1e-6;
+  double weight_decay = 0;
+  bool maximize = false;
+};
+struct AdadeltaState {
+  Tensor square_avg = {};
+  Tensor acc_delta = {};  // average of the squared changes
+};
+void adadelta_step(Tensor& param, const Tensor& grad, AdadeltaState& state, StrictInt step,
+                   const AdadeltaOptions& options = {});
+
 struct LionOptions {
   double lr = 1e-4;
   std::pair<double, double> betas = {0.9, 0.99};

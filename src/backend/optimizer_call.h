@@ -1,4 +1,5 @@
-// The optimizer family: one step of a list of parameters in place, and the size of a gradient.
+// The optimizer family: one step of a list of parameters in place, moving averages, and the size of
+// a gradient.
 #pragma once
 
 #include <cstddef>
@@ -8,42 +9,29 @@
 
 namespace extensor::backend {
 
-enum class OptimizerOp : std::uint8_t { sgd, adam, rmsprop, adagrad, lion, average };
-
-// What a step needs of its options and of the number of the step; an op reads its own.
-struct OptimizerCoefficients {
-  double rate = 0;      // the parameter moves by −rate · direction
-  double decay = 0;     // weight_decay, added to the gradient
-  double keep = 1;      // the parameter is multiplied by it first: decoupled weight decay
-  double momentum = 0;  // of SGD and RMSprop; 0: none
-  double gain = 1;      // SGD: what a gradient weighs in the momentum
-  double beta1 = 0;     // Adam's and Lion's averages; RMSprop's is beta2
-  double beta2 = 0;
-  double correction = 1;  // Adam: √v · correction + eps is the denominator
-  double eps = 0;
-  bool maximize = false;
-  bool nesterov = false;
-  bool first = false;  // SGD: the momentum is the gradient
-  bool third = false;  // Adam: amsgrad's maximum; RMSprop: the average of centered
-};
+// Defined in backend/optimizer_rows.h.
+enum class OptimizerOp : std::uint8_t;
 
 inline constexpr int max_optimizer_states = 3;
+inline constexpr int max_optimizer_coefficients = 10;
 
-// One parameter, dense. States, null where the op or its options have none:
-//   sgd     momentum
-//   adam    average, average of squares, its maximum
-//   rmsprop average of squares, momentum, average
-//   adagrad sum of squares
-//   lion    average
-//   average the average of what `grad` points to, to which that comes closer by `rate`; no param
+// The numbers of a row that depend on the options and on the number of the step. Bit k of variants
+// is the k-th VARIANT of the row.
+struct OptimizerCoefficients {
+  std::uint32_t variants = 0;
+  bool maximize = false;
+  double values[max_optimizer_coefficients] = {};
+};
+
+// One parameter, dense. States stand in the order of the row, null where they are not used.
 struct OptimizerItem {
   std::int64_t numel = 0;
   std::byte* param = nullptr;
   const std::byte* grad = nullptr;
-  std::byte* states[max_optimizer_states] = {nullptr, nullptr, nullptr};
+  std::byte* states[max_optimizer_states] = {};
 };
 
-// The same step for every item, the work split over threads by elements. What an element becomes
+// The same step for every item, the work split over threads by elements. The result of an element
 // does not depend on the items beside it.
 struct OptimizerCall {
   OptimizerOp op;

@@ -1,50 +1,155 @@
-// What tells one optimizer from another: its options' ranges, its states, and what its kernel is
-// given at a step. The steps on one parameter and the optimizers on many are made of these.
+// The rows of extensor/tables/optimizers.def on the host: ranges of options, states, and the
+// coefficients of a step. The *_step functions and the optimizers of extensor::optim are made of
+// these.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <span>
 
-#include "backend/optimizer_call.h"
+#include "backend/optimizer_rows.h"
+#include "core/check.h"
+#include "extensor/error.h"
 #include "extensor/optimizer_steps.h"
 
 namespace extensor::ops {
 
-// A state by the name that PyTorch gives it, and whether options ask for it.
+using backend::max_optimizer_states;
+using backend::OptimizerCoefficients;
+using backend::OptimizerItem;
+using backend::OptimizerOp;
+
+enum class OptionRange : std::uint8_t { not_negative, below_one, finite };
+// ValueError, naming the operation, for an option outside its range.
+void check_option(const char* operation, const char* name, double value, OptionRange range);
+
+// A state by PyTorch's name, whether the options use it, and the value it is first filled with.
 struct StateUse {
   const char* name = nullptr;
   bool used = false;
+  double initial = 0;
 };
 struct StateUses {
-  StateUse states[backend::max_optimizer_states];
+  StateUse states[max_optimizer_states];
 };
 
+// ---- visiting a row
+
+// Ignores every declaration of a row; visitors hide the functions they care about.
+struct RowVisitor {
+  void range(const char*, double, OptionRange) {}
+  template <class... Parts>
+  void require(bool, const Parts&...) {}
+  void variant(bool) {}
+  template <class State>
+  void state(const char*, Tensor State::*, bool, double) {}
+  template <class Value>
+  void coefficient(const Value&) {}
+};
+
+// OptimizerRule<Options>::visit(visitor, options, step) calls the visitor for each declaration.
 template <class Options>
 struct OptimizerRule;
-
-// operation: who is named in a ValueError for an option outside its range. step: counts from 1.
-#define EXTENSOR_OPTIMIZER_RULE(Options, optimizer, kernel)                                  \
-  template <>                                                                                \
-  struct OptimizerRule<Options> {                                                            \
-    static constexpr const char* name = optimizer;                                           \
-    static constexpr backend::OptimizerOp op = backend::OptimizerOp::kernel;                 \
-    static void check(const char* operation, const Options& options);                        \
-    static StateUses uses(const Options& options);                                           \
-    static backend::OptimizerCoefficients coefficients(const Options& o, std::int64_t step); \
+#define RANGE(option, allowed) visitor.range(#option, o.option, OptionRange::allowed);
+#define REQUIRE(condition, ...) visitor.require(condition, __VA_ARGS__);
+#define VARIANT(word, condition)                  \
+  [[maybe_unused]] const bool word = (condition); \
+  visitor.variant(word);
+#define STATE(member, when, value) visitor.state(#member, &State::member, when, value);
+#define COEFFICIENT(word, value) visitor.coefficient([&]() -> double { return value; });
+#define OPTIMIZER(row, Class, OptionsType, StateType, steps, declarations, ...)               \
+  template <>                                                                                 \
+  struct OptimizerRule<OptionsType> {                                                         \
+    using State = StateType;                                                                  \
+    static constexpr const char* name = #Class;                                               \
+    static constexpr OptimizerOp op = OptimizerOp::row;                                       \
+    static constexpr bool counted = true, uncounted = false, counts_steps = steps;            \
+    template <class Visitor>                                                                  \
+    static void visit(Visitor& visitor, const OptionsType& o, [[maybe_unused]] double step) { \
+      using std::pow, std::sqrt;                                                              \
+      [[maybe_unused]] constexpr bool always = true;                                          \
+      declarations                                                                            \
+    }                                                                                         \
   };
-EXTENSOR_OPTIMIZER_RULE(SgdOptions, "SGD", sgd)
-EXTENSOR_OPTIMIZER_RULE(AdamOptions, "Adam", adam)
-EXTENSOR_OPTIMIZER_RULE(AdamWOptions, "AdamW", adam)
-EXTENSOR_OPTIMIZER_RULE(RmspropOptions, "RMSprop", rmsprop)
-EXTENSOR_OPTIMIZER_RULE(AdagradOptions, "Adagrad", adagrad)
-EXTENSOR_OPTIMIZER_RULE(LionOptions, "Lion", lion)
-#undef EXTENSOR_OPTIMIZER_RULE
+#include "extensor/tables/optimizers.def"
+#undef RANGE
+#undef REQUIRE
+#undef VARIANT
+#undef STATE
+#undef COEFFICIENT
 
-// One step of any optimizer on one parameter in any layout; states as the rule lists them.
+struct OptionCheck : RowVisitor {
+  const char* operation;
+  explicit OptionCheck(const char* name) : operation(name) {}
+  void range(const char* name, double value, OptionRange allowed) {
+    check_option(operation, name, value, allowed);
+  }
+  template <class... Parts>
+  void require(bool condition, const Parts&... parts) {
+    if (!condition) throw ValueError(detail::message(operation, ": ", parts...));
+  }
+};
+// operation: named in a ValueError for an option outside its range.
+template <class Options>
+void check_options(const char* operation, const Options& options) {
+  OptionCheck visitor(operation);
+  OptimizerRule<Options>::visit(visitor, options, 1);
+}
+
+struct StateList : RowVisitor {
+  StateUses uses;
+  int count = 0;
+  template <class State>
+  void state(const char* name, Tensor State::*, bool used, double initial) {
+    uses.states[count++] = {name, used, initial};
+  }
+};
+template <class Options>
+StateUses state_uses(const Options& options) {
+  StateList visitor;
+  OptimizerRule<Options>::visit(visitor, options, 1);
+  return visitor.uses;
+}
+
+struct CoefficientList : RowVisitor {
+  OptimizerCoefficients coefficients;
+  int variants = 0, values = 0;
+  void variant(bool bit) { coefficients.variants |= std::uint32_t{bit} << variants++; }
+  template <class Value>
+  void coefficient(const Value& value) {
+    coefficients.values[values++] = value();
+  }
+};
+// step: counts from 1.
+template <class Options>
+OptimizerCoefficients coefficients_of(const Options& options, std::int64_t step) {
+  CoefficientList visitor;
+  OptimizerRule<Options>::visit(visitor, options, static_cast<double>(step));
+  visitor.coefficients.maximize = options.maximize;
+  return visitor.coefficients;
+}
+
+// ---- stepping
+
+// One step on one parameter in any layout; states in the order of the row.
 template <class Options>
 void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
               std::int64_t step, const Options& options);
 
+// One step on dense parameters of one device and dtype, which are checked already.
+void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
+                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients);
+
 // ShapeError, DTypeError, DeviceError or ValueError unless a step may write param from grad.
 void check_param_and_grad(const char* operation, const Tensor& param, const Tensor& grad);
+
+// averages[k] += rate * (values[k] - averages[k]). The averages are dense and have the dtype of
+// their values, or float32 beside halves.
+void move_averages(std::span<const Tensor> averages, std::span<const Tensor> values, double rate);
+
+// The dtype of states beside a parameter: float32 beside halves.
+inline DType state_dtype(DType parameter) {
+  return is_half(parameter) ? DType::float32 : parameter;
+}
 
 }  // namespace extensor::ops

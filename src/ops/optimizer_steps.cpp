@@ -17,9 +17,7 @@ namespace ops {
 
 namespace {
 
-using backend::max_optimizer_states;
 using backend::OptimizerCall;
-using backend::OptimizerItem;
 using detail::message;
 
 void check_like_param(const char* operation, const char* name, const Tensor& x, const Tensor& param,
@@ -39,8 +37,8 @@ void check_like_param(const char* operation, const char* name, const Tensor& x, 
 void check_states(const char* operation, const Tensor& param, const Tensor& grad,
                   const StateUses& uses, Tensor* const* tensors) {
   for (int i = 0; i < max_optimizer_states; ++i) {
-    const auto [name, used] = uses.states[i];
-    if (!used) continue;
+    const char* name = uses.states[i].name;
+    if (!uses.states[i].used) continue;
     if (tensors[i] == nullptr || !tensors[i]->defined()) {
       throw ValueError(
           message(operation, ": the options need ", name, ", which is an undefined tensor"));
@@ -48,9 +46,9 @@ void check_states(const char* operation, const Tensor& param, const Tensor& grad
     const Tensor& state = *tensors[i];
     check_like_param(operation, name, state, param, is_half(param.dtype()));
     check_writable(operation, state);
-    const auto check_apart = [&, mine = name](const char* other_name, const Tensor& other) {
+    const auto check_apart = [&](const char* other_name, const Tensor& other) {
       if (overlap(state, other) == Overlap::none) return;
-      throw ValueError(message(operation, ": ", mine, " shares memory with ", other_name));
+      throw ValueError(message(operation, ": ", name, " shares memory with ", other_name));
     };
     check_apart("param", param);
     check_apart("grad", grad);
@@ -95,96 +93,105 @@ void check_param_and_grad(const char* operation, const Tensor& param, const Tens
   check_no_partial_overlap(operation, param, grad);
 }
 
+void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
+                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients) {
+  OptimizerCall call{op, dtype, state_dtype, 0, items.data(), std::ssize(items), coefficients};
+  for (const OptimizerItem& item : items) call.numel += item.numel;
+  backend::backend_for(device).optimizer_step(call);
+}
+
 template <class Options>
 void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
               std::int64_t step, const Options& options) {
-  using Rule = OptimizerRule<Options>;
   if (step < 1) {
     throw ValueError(message(operation, ": step is ", step, ", must count from 1"));
   }
-  Rule::check(operation, options);
-  const StateUses uses = Rule::uses(options);
+  check_options(operation, options);
+  const StateUses uses = state_uses(options);
   check_param_and_grad(operation, param, grad);
   check_states(operation, param, grad, uses, states);
   const Tensor dense_grad = detail::unrecorded([&] { return grad.contiguous(); });
   std::vector<InPlace> written;
   written.reserve(1 + max_optimizer_states);
   OptimizerItem item;
-  OptimizerCall call{};
-  call.op = Rule::op;
-  call.dtype = call.state_dtype = param.dtype();
-  call.numel = item.numel = param.numel();
+  DType dtype = param.dtype();
+  item.numel = param.numel();
   item.param = written.emplace_back(param).data();
   item.grad = dense_grad.impl().data;
   for (int i = 0; i < max_optimizer_states; ++i) {
     if (states[i] == nullptr || !uses.states[i].used) continue;
     item.states[i] = written.emplace_back(*states[i]).data();
-    call.state_dtype = states[i]->dtype();
+    dtype = states[i]->dtype();
   }
-  call.items = &item;
-  call.item_count = 1;
-  call.coefficients = Rule::coefficients(options, step);
-  backend::backend_for(param.device()).optimizer_step(call);
+  step_items(OptimizerRule<Options>::op, param.device(), param.dtype(), dtype, {&item, 1},
+             coefficients_of(options, step));
   for (InPlace& tensor : written) tensor.finish();
 }
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const SgdOptions&);
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const AdamOptions&);
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const AdamWOptions&);
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const RmspropOptions&);
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const AdagradOptions&);
-template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t,
-                       const LionOptions&);
+#define OPTIMIZER(name, Class, Options, ...)                                                \
+  template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t, \
+                         const Options&);
+#include "extensor/tables/optimizers.def"
+
+void move_averages(std::span<const Tensor> averages, std::span<const Tensor> values, double rate) {
+  const detail::RecordingScope off(false);
+  std::vector<OptimizerItem> items(values.size());
+  std::vector<Tensor> dense(values.size());
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    dense[k] = values[k].contiguous();
+    items[k].numel = dense[k].numel();
+    items[k].grad = dense[k].impl().data;
+    items[k].states[0] = averages[k].impl().data;
+  }
+  OptimizerCoefficients coefficients;
+  coefficients.values[0] = rate;
+  // Runs of tensors of one device and dtype go in one call each.
+  for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
+    const DType dtype = dense[begin].dtype();
+    const Device device = dense[begin].device();
+    while (end < items.size() && dense[end].dtype() == dtype && dense[end].device() == device) {
+      ++end;
+    }
+    step_items(OptimizerOp::average, device, dtype, state_dtype(dtype),
+               std::span(items).subspan(begin, end - begin), coefficients);
+  }
+  for (const Tensor& average : averages) detail::wrote(average);
+}
 
 }  // namespace ops
 
 using detail::message;
 
-void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, StrictInt step,
-              const SgdOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.momentum_buffer};
-  ops::step_one("sgd_step", param, grad, states, step, options);
+namespace {
+
+template <class State>
+struct StatePointers : ops::RowVisitor {
+  State& from;
+  Tensor* pointers[ops::max_optimizer_states] = {};
+  int count = 0;
+  explicit StatePointers(State& states) : from(states) {}
+  void state(const char*, Tensor State::*member, bool, double) {
+    pointers[count++] = &(from.*member);
+  }
+};
+
+template <class Options, class State>
+void step_with(const char* operation, Tensor& param, const Tensor& grad, State& state,
+               std::int64_t step, const Options& options) {
+  StatePointers<State> states(state);
+  ops::OptimizerRule<Options>::visit(states, options, 1);
+  ops::step_one(operation, param, grad, states.pointers, step, options);
 }
 
-void adam_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
-               const AdamOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
-                                                         &state.max_exp_avg_sq};
-  ops::step_one("adam_step", param, grad, states, step, options);
-}
+}  // namespace
 
-void adamw_step(Tensor& param, const Tensor& grad, AdamState& state, StrictInt step,
-                const AdamWOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg, &state.exp_avg_sq,
-                                                         &state.max_exp_avg_sq};
-  ops::step_one("adamw_step", param, grad, states, step, options);
-}
-
-void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, StrictInt step,
-                  const RmspropOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.square_avg, &state.momentum_buffer,
-                                                         &state.grad_avg};
-  ops::step_one("rmsprop_step", param, grad, states, step, options);
-}
-
-void adagrad_step(Tensor& param, const Tensor& grad, AdagradState& state, StrictInt step,
-                  const AdagradOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.sum};
-  ops::step_one("adagrad_step", param, grad, states, step, options);
-}
-
-void lion_step(Tensor& param, const Tensor& grad, LionState& state, StrictInt step,
-               const LionOptions& options) {
-  Tensor* const states[backend::max_optimizer_states] = {&state.exp_avg};
-  ops::step_one("lion_step", param, grad, states, step, options);
-}
+#define OPTIMIZER(name, Class, Options, State, ...)                                 \
+  void name##_step(Tensor& param, const Tensor& grad, State& state, StrictInt step, \
+                   const Options& options) {                                        \
+    step_with(#name "_step", param, grad, state, step, options);                    \
+  }
+#include "extensor/tables/optimizers.def"
 
 // ---- clipping
-// --------------------------------------------------------------------------------------
 
 namespace {
 

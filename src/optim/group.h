@@ -1,11 +1,10 @@
-// What an optimizer keeps of a group of parameters.
+// The data that an optimizer holds for a group of parameters.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/optimizer_call.h"
 #include "core/graph.h"
 #include "extensor/optim/optimizer.h"
 #include "ops/optimizer_rule.h"
@@ -13,9 +12,9 @@
 
 namespace extensor::optim {
 
-// What is remembered of one parameter.
+// The states of one parameter.
 struct Slot {
-  Tensor states[backend::max_optimizer_states];
+  Tensor states[ops::max_optimizer_states];
   std::int64_t steps = 0;
   bool fresh = false;  // a state was made for the step to come
 };
@@ -25,8 +24,8 @@ struct Optimizer::Group {
   std::vector<Slot> slots;           // one for each
   std::vector<std::uint32_t> order;  // parameters of one device and dtype side by side
   std::optional<double> initial_lr;
-  // What the step to come works on, with room for all parameters: a step allocates nothing.
-  std::vector<backend::OptimizerItem> items;
+  // The items of the next step, with room for all parameters: a step allocates nothing.
+  std::vector<ops::OptimizerItem> items;
   std::vector<std::uint32_t> item_slots;
   std::vector<std::uint32_t> irregular;  // in any layout, so one by one
 };
@@ -50,9 +49,5 @@ inline Tensor* gradient_of(const detail::TensorImpl& parameter) {
 
 // ValueError, DTypeError: an optimizer, or an average, cannot have this as its parameter.
 void check_parameter(const char* operation, std::size_t index, const Tensor& parameter);
-
-inline DType state_dtype(DType parameter) {
-  return is_half(parameter) ? DType::float32 : parameter;
-}
 
 }  // namespace extensor::optim

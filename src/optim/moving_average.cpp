@@ -1,6 +1,5 @@
 #include "extensor/optim/moving_average.h"
 
-#include "backend/backend.h"
 #include "core/check.h"
 #include "core/graph.h"
 #include "optim/group.h"
@@ -30,7 +29,7 @@ ExponentialMovingAverage::ExponentialMovingAverage(const std::vector<Tensor>& pa
   for (std::size_t k = 0; k < parameters.size(); ++k) check_parameter(name, k, parameters[k]);
   const RecordingScope off(false);
   for (const Tensor& parameter : parameters) {
-    const DType dtype = state_dtype(parameter.dtype());
+    const DType dtype = ops::state_dtype(parameter.dtype());
     averages_.push_back(dtype == parameter.dtype() ? parameter.contiguous().clone()
                                                    : parameter.contiguous().to(dtype));
   }
@@ -41,32 +40,7 @@ void ExponentialMovingAverage::update() {
     throw ValueError(
         "ExponentialMovingAverage.update: the averages are applied; restore() comes first");
   }
-  const RecordingScope off(false);
-  // Runs of parameters of one kind go in one call each.
-  std::vector<backend::OptimizerItem> items(parameters_.size());
-  std::vector<Tensor> dense(parameters_.size());
-  for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    dense[k] = parameters_[k].contiguous();
-    items[k].numel = dense[k].numel();
-    items[k].grad = dense[k].impl().data;
-    items[k].states[0] = averages_[k].impl().data;
-  }
-  for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
-    backend::OptimizerCall call{};
-    for (; end < items.size() && dense[end].dtype() == dense[begin].dtype() &&
-           dense[end].device() == dense[begin].device();
-         ++end) {
-      call.numel += items[end].numel;
-    }
-    call.op = backend::OptimizerOp::average;
-    call.dtype = dense[begin].dtype();
-    call.state_dtype = state_dtype(call.dtype);
-    call.items = items.data() + begin;
-    call.item_count = static_cast<std::int64_t>(end - begin);
-    call.coefficients.rate = 1 - decay_;
-    backend::backend_for(dense[begin].device()).optimizer_step(call);
-  }
-  for (const Tensor& average : averages_) detail::wrote(average);
+  ops::move_averages(averages_, parameters_, 1 - decay_);
   ++updates_;
 }
 

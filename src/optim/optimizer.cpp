@@ -1,4 +1,4 @@
-// What all optimizers have in common: their parameters, and saving and loading what they remember.
+// The base class of all optimizers: their parameters, and saving and loading options and states.
 #include "extensor/optim/optimizer.h"
 
 #include <algorithm>
@@ -33,7 +33,6 @@ void check_parameter(const char* operation, std::size_t index, const Tensor& par
 }
 
 // ---- parameters
-// ------------------------------------------------------------------------------------
 
 Optimizer::Optimizer() = default;
 Optimizer::~Optimizer() = default;
@@ -174,7 +173,6 @@ void Optimizer::set_initial_lr(std::size_t index, double lr) {
 }
 
 // ---- saving and loading
-// ----------------------------------------------------------------------------
 
 namespace {
 
@@ -196,7 +194,7 @@ StateDict Optimizer::state_dict() const {
     const StateNames names = state_names();
     for (const Slot& slot : group.slots) {
       const std::string of_slot = slot_prefix(index++);
-      for (int k = 0; k < backend::max_optimizer_states; ++k) {
+      for (int k = 0; k < ops::max_optimizer_states; ++k) {
         // A state that was made for a step that failed is not there yet.
         const bool unused = slot.fresh && (slot.steps == 0 || !names.steps);
         if (!slot.states[k].defined() || unused) continue;
@@ -245,12 +243,12 @@ void Optimizer::load_state_dict(const StateDict& saved) {
       for (const char* name : names.names)
         any |= name != nullptr && reader.has_tensor(prefix + name);
       if (!any) continue;
-      for (int s = 0; s < backend::max_optimizer_states; ++s) {
+      for (int s = 0; s < ops::max_optimizer_states; ++s) {
         if (names.names[s] == nullptr) continue;
         const std::string name = prefix + names.names[s];
         if (!loading.uses[g].states[s].used && !reader.has_tensor(name)) continue;
-        slots[g][k].states[s] = reader.tensor(name, parameter.shape(),
-                                              state_dtype(parameter.dtype()), parameter.device());
+        slots[g][k].states[s] = reader.tensor(
+            name, parameter.shape(), ops::state_dtype(parameter.dtype()), parameter.device());
       }
       if (names.steps) slots[g][k].steps = reader.count(prefix + "step", 1);
     }

@@ -1,7 +1,6 @@
 // The optimizers: their options, and the step of all parameters at once.
 #include <type_traits>
 
-#include "backend/backend.h"
 #include "core/check.h"
 #include "extensor/creation.h"
 #include "optim/group.h"
@@ -9,17 +8,15 @@
 
 namespace extensor::optim {
 
-using backend::max_optimizer_states;
-using backend::OptimizerItem;
 using detail::message;
 using detail::TensorImpl;
+using ops::OptimizerItem;
+using ops::state_dtype;
 
 namespace {
 
-// SGD and Lion do as much at the hundredth step as at the second.
 template <class Options>
-constexpr bool counts_steps =
-    !std::is_same_v<Options, SgdOptions> && !std::is_same_v<Options, LionOptions>;
+constexpr bool counts_steps = ops::OptimizerRule<Options>::counts_steps;
 
 template <class Options>
 constexpr bool with_momentum = requires(Options o) {
@@ -30,7 +27,7 @@ constexpr bool with_betas = requires(Options o) {
   o.betas;
 };
 
-// What the kernel works on as it is; anything else is stepped on its own.
+// Whether the kernels take both in place; any other parameter is stepped on its own.
 bool is_regular(const TensorImpl& parameter, const TensorImpl& grad) {
   return parameter.contiguous && grad.contiguous && parameter.dtype == grad.dtype &&
          parameter.storage.get() != grad.storage.get() && parameter.shape == grad.shape &&
@@ -40,7 +37,6 @@ bool is_regular(const TensorImpl& parameter, const TensorImpl& grad) {
 }  // namespace
 
 // ---- groups and options
-// ----------------------------------------------------------------------------
 
 template <class Options>
 OptimizerOf<Options>::OptimizerOf(const std::vector<Tensor>& parameters, const Options& options) {
@@ -64,7 +60,7 @@ OptimizerOf<Options>::~OptimizerOf() = default;
 template <class Options>
 void OptimizerOf<Options>::add_group(const std::vector<Tensor>& parameters,
                                      const Options& options) {
-  ops::OptimizerRule<Options>::check(name(), options);
+  ops::check_options(name(), options);
   check_new_parameters(parameters);
   options_.reserve(options_.size() + 1);
   append_group(parameters);
@@ -80,7 +76,7 @@ const Options& OptimizerOf<Options>::options(std::size_t index) const {
 template <class Options>
 void OptimizerOf<Options>::set_options(std::size_t index, const Options& options) {
   group(index);
-  ops::OptimizerRule<Options>::check(name(), options);
+  ops::check_options(name(), options);
   options_[index] = options;
 }
 
@@ -126,7 +122,6 @@ void OptimizerOf<Options>::set_momentum(std::size_t index, double momentum) {
 }
 
 // ---- stepping
-// --------------------------------------------------------------------------------------
 
 template <class Options>
 void OptimizerOf<Options>::step() {
@@ -139,7 +134,7 @@ template <class Options>
 void OptimizerOf<Options>::collect(std::size_t index) {
   Group& group = *groups_[index];
   const Options& options = options_[index];
-  const ops::StateUses uses = ops::OptimizerRule<Options>::uses(options);
+  const ops::StateUses uses = ops::state_uses(options);
   group.items.clear();
   group.item_slots.clear();
   group.irregular.clear();
@@ -151,15 +146,12 @@ void OptimizerOf<Options>::collect(std::size_t index) {
     const bool regular = is_regular(parameter, grad->impl());
     if (!regular) ops::check_param_and_grad(name(), group.parameters[k], *grad);
     OptimizerItem item;
-    for (int s = 0; s < max_optimizer_states; ++s) {
+    for (int s = 0; s < ops::max_optimizer_states; ++s) {
       if (!uses.states[s].used) continue;
       Tensor& state = slot.states[s];
       if (!state.defined()) [[unlikely]] {
-        double value = 0;
-        if constexpr (std::is_same_v<Options, AdagradOptions>) {
-          value = options.initial_accumulator_value;
-        }
-        state = full_like(group.parameters[k], value, state_dtype(parameter.dtype));
+        state =
+            full_like(group.parameters[k], uses.states[s].initial, state_dtype(parameter.dtype));
         slot.fresh = true;
       }
       item.states[s] = state.impl().data;
@@ -178,10 +170,9 @@ void OptimizerOf<Options>::collect(std::size_t index) {
 
 template <class Options>
 void OptimizerOf<Options>::launch(std::size_t index) {
-  using Rule = ops::OptimizerRule<Options>;
   Group& group = *groups_[index];
   const Options& options = options_[index];
-  // What the rule is told: SGD's momentum begins when its buffer does.
+  // Without a count, the first step is the one that made the states: SGD's momentum may begin late.
   const auto step_of = [](const Slot& slot) {
     return counts_steps<Options> ? slot.steps + 1 : slot.fresh ? 1 : 2;
   };
@@ -189,7 +180,6 @@ void OptimizerOf<Options>::launch(std::size_t index) {
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     const TensorImpl& first = group.parameters[group.item_slots[begin]].impl();
     const std::int64_t step = step_of(group.slots[group.item_slots[begin]]);
-    backend::OptimizerCall call{};
     for (; end < count; ++end) {
       const std::uint32_t k = group.item_slots[end];
       const TensorImpl& other = group.parameters[k].impl();
@@ -197,15 +187,10 @@ void OptimizerOf<Options>::launch(std::size_t index) {
           !(other.storage->device == first.storage->device)) {
         break;
       }
-      call.numel += group.items[end].numel;
     }
-    call.op = Rule::op;
-    call.dtype = first.dtype;
-    call.state_dtype = state_dtype(first.dtype);
-    call.items = group.items.data() + begin;
-    call.item_count = static_cast<std::int64_t>(end - begin);
-    call.coefficients = Rule::coefficients(options, step);
-    backend::backend_for(first.storage->device).optimizer_step(call);
+    ops::step_items(ops::OptimizerRule<Options>::op, first.storage->device, first.dtype,
+                    state_dtype(first.dtype), std::span(group.items).subspan(begin, end - begin),
+                    ops::coefficients_of(options, step));
   }
   const auto stepped = [&](Slot& slot) {
     ++slot.steps;
@@ -225,7 +210,6 @@ void OptimizerOf<Options>::launch(std::size_t index) {
 }
 
 // ---- saving and loading
-// ----------------------------------------------------------------------------
 
 template <class Options>
 const char* OptimizerOf<Options>::name() const {
@@ -234,14 +218,14 @@ const char* OptimizerOf<Options>::name() const {
 
 template <class Options>
 Optimizer::StateNames OptimizerOf<Options>::state_names() const {
-  const ops::StateUses uses = ops::OptimizerRule<Options>::uses(options_[0]);
+  const ops::StateUses uses = ops::state_uses(options_[0]);
   return {{uses.states[0].name, uses.states[1].name, uses.states[2].name}, counts_steps<Options>};
 }
 
 template <class Options>
 void OptimizerOf<Options>::save_options(std::size_t index, StateDict& saved) const {
   const std::string prefix = group_prefix(index);
-  visit_fields(options_[index], [&](const char* field, const auto& value) {
+  visit_fields(options_[index], [&](const std::string& field, const auto& value) {
     saved.numbers[prefix + field] = static_cast<double>(value);
   });
 }
@@ -251,15 +235,15 @@ void OptimizerOf<Options>::load_options(Loading& loading) {
   std::vector<Options> loaded(groups_.size());
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const std::string prefix = group_prefix(g);
-    visit_fields(loaded[g], [&](const char* field, auto& value) {
+    visit_fields(loaded[g], [&](const std::string& field, auto& value) {
       if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, bool>) {
         value = loading.reader.flag(prefix + field);
       } else {
         value = loading.reader.number(prefix + field);
       }
     });
-    ops::OptimizerRule<Options>::check(loading.reader.operation().c_str(), loaded[g]);
-    loading.uses.push_back(ops::OptimizerRule<Options>::uses(loaded[g]));
+    ops::check_options(loading.reader.operation().c_str(), loaded[g]);
+    loading.uses.push_back(ops::state_uses(loaded[g]));
   }
   loaded_options_ = std::move(loaded);
 }
@@ -269,11 +253,7 @@ void OptimizerOf<Options>::keep_loaded_options() noexcept {
   options_.swap(loaded_options_);
 }
 
-template class OptimizerOf<SgdOptions>;
-template class OptimizerOf<AdamOptions>;
-template class OptimizerOf<AdamWOptions>;
-template class OptimizerOf<RmspropOptions>;
-template class OptimizerOf<AdagradOptions>;
-template class OptimizerOf<LionOptions>;
+#define OPTIMIZER(row, Class, Options, ...) template class OptimizerOf<Options>;
+#include "extensor/tables/optimizers.def"
 
 }  // namespace extensor::optim

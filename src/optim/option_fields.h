@@ -1,31 +1,34 @@
-// The options by the names that PyTorch gives them, for saving and loading.
+// Options by the names that state dicts give them: those of the members, with ".0" and ".1" for the
+// two numbers of a pair, as in PyTorch.
 #pragma once
 
-#include "extensor/optimizer_steps.h"
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "extensor/reflect.h"
 
 namespace extensor::optim {
 
 // Calls visit(name, field) for every field: a double or a bool.
 template <class Options, class Visit>
-void visit_fields(Options& o, const Visit& visit) {
-  visit("lr", o.lr);
-  visit("weight_decay", o.weight_decay);
-  visit("maximize", o.maximize);
-  if constexpr (requires { o.betas; }) {
-    visit("betas.0", o.betas.first);
-    visit("betas.1", o.betas.second);
-  }
-  if constexpr (requires { o.momentum; }) visit("momentum", o.momentum);
-  if constexpr (requires { o.eps; }) visit("eps", o.eps);
-  if constexpr (requires { o.dampening; }) visit("dampening", o.dampening);
-  if constexpr (requires { o.nesterov; }) visit("nesterov", o.nesterov);
-  if constexpr (requires { o.amsgrad; }) visit("amsgrad", o.amsgrad);
-  if constexpr (requires { o.alpha; }) visit("alpha", o.alpha);
-  if constexpr (requires { o.centered; }) visit("centered", o.centered);
-  if constexpr (requires { o.lr_decay; }) visit("lr_decay", o.lr_decay);
-  if constexpr (requires { o.initial_accumulator_value; }) {
-    visit("initial_accumulator_value", o.initial_accumulator_value);
-  }
+void visit_fields(Options& options, const Visit& visit) {
+  using Plain = std::remove_const_t<Options>;
+  constexpr std::size_t n = reflect::member_count<Plain, false>;
+  const auto visit_one = [&](const std::string& name, auto& field) {
+    if constexpr (requires { field.first; }) {
+      visit(name + ".0", field.first);
+      visit(name + ".1", field.second);
+    } else {
+      visit(name, field);
+    }
+  };
+  reflect::with_members<n>(options, [&](auto&... fields) {
+    [&]<std::size_t... k>(std::index_sequence<k...>) {
+      (visit_one(std::string(reflect::member_name<Plain, n, k>()), fields), ...);
+    }
+    (std::make_index_sequence<n>());
+  });
 }
 
 }  // namespace extensor::optim

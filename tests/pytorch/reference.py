@@ -85,6 +85,9 @@ OPTIMIZERS = [
     ("Adagrad", WHOLE, [{"lr": 0.1, "lr_decay": 0.2, "weight_decay": 0.05, "eps": 1e-5}]),
     ("Adagrad", WHOLE, [{"lr": 0.1, "initial_accumulator_value": 0.3}]),
     ("Adagrad", SPLIT, [{"lr": 0.1, "maximize": True}, {"lr": 0.05, "lr_decay": 0.1}]),
+    ("Adadelta", WHOLE, [{}]),
+    ("Adadelta", WHOLE, [{"lr": 0.5, "rho": 0.7, "eps": 1e-2, "weight_decay": 0.1}]),
+    ("Adadelta", SPLIT, [{"maximize": True}, {"lr": 2.0, "rho": 0.95, "eps": 1e-4}]),
 ]
 
 

@@ -1,4 +1,4 @@
-// Optimizers: they hold a model's parameters and what they remember of each, and step them all.
+// Optimizers: they hold a model's parameters and the states of each, and step them all.
 //
 //   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
 //   for (…) {
@@ -33,30 +33,29 @@
 
 namespace extensor::optim {
 
-// What all optimizers have in common; schedules work on it. It stays where it is, since they keep
-// its address.
+// The interface of all optimizers, which schedules use. It cannot be copied or moved: schedules
+// keep its address.
 class Optimizer {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer();
 
-  // Every parameter that has a gradient moves; every check comes before the first write. Nothing is
-  // recorded. ValueError for a gradient that shares part of its parameter's memory.
+  // Steps every parameter that has a gradient, after all checks. Nothing is recorded. ValueError
+  // for a gradient that shares part of its parameter's memory.
   virtual void step() = 0;
 
-  // Before the next backward(): the gradients are gone, or zeros.
+  // Drops the gradients, or sets them to zero. Call it before the next backward().
   void zero_grad(bool set_to_none = true);
 
   std::size_t group_count() const;
   const std::vector<Tensor>& parameters(std::size_t group) const;
   std::vector<Tensor> parameters() const;  // of all groups, in order
 
-  // IndexError for a group that is not there, ValueError for what a step would not take.
+  // IndexError for a group that does not exist, ValueError for a value outside its range.
   virtual double lr(std::size_t group = 0) const = 0;
   virtual void set_lr(std::size_t group, double lr) = 0;
-  // SGD's and RMSprop's momentum, the first beta of the Adams and of Lion; Adagrad has none, which
-  // makes both a ValueError.
+  // The option momentum, or the first of the betas; ValueError for an optimizer with neither.
   virtual bool has_momentum() const = 0;
   virtual double momentum(std::size_t group = 0) const = 0;
   virtual void set_momentum(std::size_t group, double momentum) = 0;
@@ -134,18 +133,10 @@ class OptimizerOf final : public Optimizer {
   std::vector<Options> loaded_options_;
 };
 
-extern template class OptimizerOf<SgdOptions>;
-extern template class OptimizerOf<AdamOptions>;
-extern template class OptimizerOf<AdamWOptions>;
-extern template class OptimizerOf<RmspropOptions>;
-extern template class OptimizerOf<AdagradOptions>;
-extern template class OptimizerOf<LionOptions>;
-
-using SGD = OptimizerOf<SgdOptions>;
-using Adam = OptimizerOf<AdamOptions>;
-using AdamW = OptimizerOf<AdamWOptions>;
-using RMSprop = OptimizerOf<RmspropOptions>;
-using Adagrad = OptimizerOf<AdagradOptions>;
-using Lion = OptimizerOf<LionOptions>;
+// One class per row of the table: SGD, Adam, AdamW, RMSprop …
+#define OPTIMIZER(row, Class, Options, ...)   \
+  extern template class OptimizerOf<Options>; \
+  using Class = OptimizerOf<Options>;
+#include "extensor/tables/optimizers.def"
 
 }  // namespace extensor::optim

@@ -15,32 +15,50 @@ namespace {
 
 using backend::max_optimizer_states;
 using backend::OptimizerCall;
+using backend::OptimizerCoefficients;
 using backend::OptimizerItem;
-using backend::OptimizerOp;
 using backend::PowerSumCall;
 
 constexpr std::int64_t elements_per_thread = 16384;
 constexpr std::int64_t buffered = 512;      // elements that are converted at once
 constexpr std::int64_t power_block = 4096;  // elements whose powers are one partial sum
 
+// The kernel of a call for any number of elements: the last of them go through buffers.
 template <class T>
-StepKernel<T> kernel_of(OptimizerOp op) {
-  const OptimizerKernels<T>& kernels = optimizer_kernels<T>();
-  switch (op) {
-    case OptimizerOp::sgd:
-      return kernels.sgd;
-    case OptimizerOp::adam:
-      return kernels.adam;
-    case OptimizerOp::rmsprop:
-      return kernels.rmsprop;
-    case OptimizerOp::adagrad:
-      return kernels.adagrad;
-    case OptimizerOp::lion:
-      return kernels.lion;
-    default:
-      return kernels.average;
+class Stepper {
+ public:
+  explicit Stepper(const OptimizerCall& call)
+      : coefficients_(call.coefficients),
+        lanes_(optimizer_kernels<T>().lanes),
+        kernel_(
+            optimizer_kernels<T>().steps[static_cast<int>(call.op)][call.coefficients.variants]) {}
+
+  void operator()(T* param, const T* grad, T* const* states, std::size_t n) const {
+    const std::size_t rest = n & (lanes_ - 1), whole = n - rest;
+    if (whole != 0) kernel_(param, grad, states, whole, coefficients_);
+    if (rest != 0) step_rest(param, grad, states, whole, rest);
   }
-}
+
+ private:
+  void step_rest(T* param, const T* grad, T* const* states, std::size_t begin,
+                 std::size_t count) const {
+    alignas(64) T buffers[2 + max_optimizer_states][64 / sizeof(T)] = {};
+    T* const tensors[] = {param, const_cast<T*>(grad), states[0], states[1], states[2]};
+    for (int k = 0; k < 2 + max_optimizer_states; ++k) {
+      if (tensors[k] != nullptr) std::copy_n(tensors[k] + begin, count, buffers[k]);
+    }
+    T* const in_buffers[] = {buffers[2], buffers[3], buffers[4]};
+    kernel_(buffers[0], buffers[1], in_buffers, lanes_, coefficients_);
+    for (int k = 0; k < 2 + max_optimizer_states; ++k) {
+      if (tensors[k] != nullptr && k != 1) std::copy_n(buffers[k], count, tensors[k] + begin);
+    }
+  }
+  static_assert(max_optimizer_states == 3);
+
+  const OptimizerCoefficients& coefficients_;
+  std::size_t lanes_;
+  StepKernel<T> kernel_;
+};
 
 // Calls piece(item, begin, end) on disjoint ranges of items that cover all of them.
 template <class Piece>
@@ -59,7 +77,7 @@ void for_each_piece(const OptimizerCall& call, const Piece& piece) {
 
 template <class T>
 void step_in_place(const OptimizerCall& call) {
-  const StepKernel<T> kernel = kernel_of<T>(call.op);
+  const Stepper<T> step(call);
   for_each_piece(call, [&](const OptimizerItem& item, std::int64_t begin, std::int64_t end) {
     T* states[max_optimizer_states];
     for (int k = 0; k < max_optimizer_states; ++k) {
@@ -67,14 +85,14 @@ void step_in_place(const OptimizerCall& call) {
           item.states[k] == nullptr ? nullptr : reinterpret_cast<T*>(item.states[k]) + begin;
     }
     T* param = item.param == nullptr ? nullptr : reinterpret_cast<T*>(item.param) + begin;
-    kernel(param, reinterpret_cast<const T*>(item.grad) + begin, states,
-           static_cast<std::size_t>(end - begin), call.coefficients);
+    step(param, reinterpret_cast<const T*>(item.grad) + begin, states,
+         static_cast<std::size_t>(end - begin));
   });
 }
 
 // Halves: widened, stepped in float32, and each result rounded once.
 void step_halves(const OptimizerCall& call) {
-  const StepKernel<float> kernel = kernel_of<float>(call.op);
+  const Stepper<float> step(call);
   const ConvertLoop widen = convert_loop(call.dtype, DType::float32);
   const ConvertLoop narrow = convert_loop(DType::float32, call.dtype);
   const bool wide_states = call.state_dtype == DType::float32;
@@ -93,7 +111,7 @@ void step_halves(const OptimizerCall& call) {
         states[k] = wide_states ? reinterpret_cast<float*>(at) : buffers[k];
         if (!wide_states) widen(at, buffers[k], n);
       }
-      kernel(param, grad, states, n, call.coefficients);
+      step(item.param != nullptr ? param : nullptr, grad, states, n);
       if (item.param != nullptr) narrow(param, item.param + i * size, n);
       for (int k = 0; k < max_optimizer_states && !wide_states; ++k) {
         if (item.states[k] != nullptr) narrow(buffers[k], item.states[k] + i * state_size, n);

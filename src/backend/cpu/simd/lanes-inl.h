@@ -116,6 +116,18 @@ template <class T>
 HWY_INLINE Lanes<T> sqrt(Lanes<T> x) {
   return hn::Sqrt(x.v);
 }
+// a · b + c, rounded once where the target has the instruction.
+template <class T>
+HWY_INLINE Lanes<T> multiply_add(Lanes<T> a, std::type_identity_t<Lanes<T>> b,
+                                 std::type_identity_t<Lanes<T>> c) {
+  return hn::MulAdd(a.v, b.v, c.v);
+}
+// a − b · c, likewise.
+template <class T>
+HWY_INLINE Lanes<T> subtract_product(Lanes<T> a, std::type_identity_t<Lanes<T>> b,
+                                     std::type_identity_t<Lanes<T>> c) {
+  return hn::NegMulAdd(b.v, c.v, a.v);
+}
 template <class T>
 HWY_INLINE Lanes<T> abs(Lanes<T> x) {
   return hn::Abs(x.v);
