@@ -192,11 +192,6 @@ std::vector<Sample> meshgrid_samples() {
       }
       return gradients;
     };
-    sample.double_backward = [xy](const Tensors& grad_gradients, const Tensors&, const Tensors&) {
-      Tensors results = meshgrid(grad_gradients, xy);
-      results.resize(4);
-      return results;
-    };
     samples.push_back(sample);
   }
   return samples;
