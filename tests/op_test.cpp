@@ -9,8 +9,8 @@
 
 #include "extensor/extensor.h"
 #include "op_database/op_database.h"
+#include "op_database/variants.h"
 #include "ops/registry.h"
-#include "support/compare.h"
 
 namespace extensor {
 namespace {
@@ -45,7 +45,10 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
       [](const Op& op, const void*, ops::Inputs, std::span<const Tensor>) { seen.insert(&op); });
   for (const op_database::Op& op : op_database::ops()) {
     for (const op_database::Sample& sample : op.samples()) {
-      op_database::Tensors inputs = sample.inputs;
+      const DType dtype = contains(op.dtypes, float64) ? float64 : int64;
+      op_database::Tensors inputs = op_database::has_dtypes(sample)
+                                        ? arranged(sample, dtype, layouts::Layout::contiguous)
+                                        : sample.inputs;
       for (std::size_t k = 0; k < inputs.size(); ++k) {
         if (!sample.backward || !op_database::is_differentiable(sample, k)) continue;
         inputs[k] = inputs[k].detach().requires_grad_();
