@@ -111,21 +111,27 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
   call.numel = out.numel;
   call.parameters[0] = first;
   call.parameters[1] = second;
-  call.out = {out.data, out.dtype, out.strides.data()};
+  call.out.data = out.data;
+  call.out.dtype = out.dtype;
+  call.out.strides = out.strides.data();
   call.contiguous = out.contiguous;
   const Device device = out.storage->device;
+  const bool on_host = device.type == Device::Type::cpu;  // and so are all tensors
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Source& input = inputs[k];
-    call.inputs[k].dtype = input.dtype();
-    if (input.is_tensor() && input.tensor().device() == device) {
-      call.inputs[k].data = input.tensor().impl().data;
-      call.repeats[k] = input.tensor().numel() == 1 && out.numel != 1;
+    backend::Operand& operand = call.inputs[k];
+    if (input.is_tensor() && (on_host || input.tensor().device() == device)) {
+      const detail::TensorImpl& x = input.tensor().impl();
+      operand.data = x.data;
+      operand.dtype = x.dtype;
+      call.repeats[k] = x.numel == 1 && out.numel != 1;
+      call.contiguous =
+          call.contiguous && (call.repeats[k] || (x.contiguous && x.numel == out.numel));
     } else {
-      set_number(call.inputs[k], input);
+      operand.dtype = input.dtype();
+      set_number(operand, input);
       call.repeats[k] = true;
     }
-    call.contiguous = call.contiguous && (call.repeats[k] || (input.tensor().is_contiguous() &&
-                                                              input.tensor().numel() == out.numel));
   }
   return call;
 }
