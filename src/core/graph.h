@@ -1,14 +1,5 @@
-// The graph that ops record: what made a tensor, and how a gradient goes back through it. An op
-// with a gradient begins with
-//
-//   if (records(x)) {
-//     return recorded("var", [&] { return var(x, axes); },
-//                     [axes](const Tensor& g, const Tensor& x) { return var_backward(g, x, axes);
-//                     }, x);
-//   }
-//
-// and is its plain self below that: the first function is run with recording off. An op that is
-// made of other ops needs nothing.
+// The graph of recorded calls: which function made a tensor, and how a gradient goes back through
+// it. Ops are recorded by dispatch() in ops/op.h; record() below is for functions that are no ops.
 #pragma once
 
 #include <array>
@@ -162,7 +153,6 @@ class LeafNode final : public Node {
 };
 
 // ---- recording
-// -------------------------------------------------------------------------------------
 
 inline bool tracked(const Tensor& x) {
   const TensorImpl* impl = x.impl_or_null();
@@ -213,11 +203,6 @@ class Saved {
   Tensor tensor_;
   std::uint64_t version_ = 0;
 };
-
-// x, if the gradient of `other` is asked for, which needs it.
-inline Saved saved_for(const Tensor& other, const Tensor& x) {
-  return tracked(other) ? Saved(x) : Saved();
-}
 
 // A result kept for the backward: without its node, which would then own itself.
 class SavedResult {
@@ -274,79 +259,14 @@ Tensor record(const char* name, Inputs inputs, Tensor result, Backward backward)
   for (const Tensor& x : inputs) link(*node, k++, x);
   return adopt(std::move(node), std::move(result));
 }
-// Of a list of inputs.
-template <class Backward>
-Tensor record(const char* name, std::span<const Tensor> inputs, Tensor result, Backward backward) {
-  NodePointer node(new FunctionNode<Backward>(name, inputs.size(), 1, std::move(backward)));
-  for (std::size_t k = 0; k < inputs.size(); ++k) link(*node, k, inputs[k]);
-  return adopt(std::move(node), std::move(result));
-}
-// Of several results: backward(gradients of the results, node).
-template <class Backward>
-void record_all(const char* name, std::span<const Tensor> inputs, std::span<Tensor> results,
-                Backward backward) {
-  NodePointer node(new FunctionNode<Backward>(
-      name, inputs.size(), static_cast<std::uint32_t>(results.size()), std::move(backward)));
-  for (std::size_t k = 0; k < inputs.size(); ++k) link(*node, k, inputs[k]);
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    if (!results[k].defined() || !is_floating_point(results[k].dtype())) continue;
-    results[k] = adopt(node, std::move(results[k]), static_cast<std::uint32_t>(k));
-  }
-}
-
-// ---- an op as a recorded function
-// ------------------------------------------------------------------
-
-// Its gradient reads the inputs: backward(g, inputs…) gives a gradient for each.
-template <class Forward, class Backward, class... X>
-Tensor recorded(const char* name, const Forward& forward, Backward backward, const X&... inputs) {
-  return record(name, {inputs...}, unrecorded(forward),
-                [backward = std::move(backward), saved = std::tuple(Saved(inputs)...)](
-                    const Tensor& g, Node& node) -> Gradients {
-                  return std::apply(
-                      [&](const auto&... x) -> Gradients { return backward(g, x.get(node)...); },
-                      saved);
-                });
-}
-
-// Its gradient reads the result: backward(g, result).
-template <class Forward, class Backward, class... X>
-Tensor recorded_by_result(const char* name, const Forward& forward, Backward backward,
-                          const X&... inputs) {
-  Tensor result = unrecorded(forward);
-  SavedResult saved(result);
-  return record(
-      name, {inputs...}, std::move(result),
-      [backward = std::move(backward), saved = std::move(saved)](
-          const Tensor& g, Node& node) -> Gradients { return backward(g, saved.get(node)); });
-}
-
-// It is linear: backward(g).
+// A linear function, run without recording: backward(g).
 template <class Forward, class Backward, class... X>
 Tensor recorded_linear(const char* name, const Forward& forward, Backward backward,
                        const X&... inputs) {
   return record(name, {inputs...}, unrecorded(forward), std::move(backward));
 }
 
-// It has several results: forward() gives a std::vector of them, and backward(gradients, node,
-// inputs…) gets theirs, undefined where nothing depends on a result.
-template <class Forward, class Backward, class... X>
-std::vector<Tensor> recorded_all(const char* name, const Forward& forward, Backward backward,
-                                 const X&... inputs) {
-  std::vector<Tensor> results = unrecorded(forward);
-  const Tensor list[] = {inputs...};
-  record_all(name, list, std::span<Tensor>(results),
-             [backward = std::move(backward), saved = std::tuple(Saved(inputs)...)](
-                 Gradients& g, Node& node) -> Gradients {
-               return std::apply(
-                   [&](const auto&... x) -> Gradients { return backward(g, node, x.get(node)...); },
-                   saved);
-             });
-  return results;
-}
-
 // ---- views and writes in place
-// ---------------------------------------------------------------------
 
 // The tensor that `impl` is a view of, or itself. A base whose memory was replaced
 // (replace_elements) has no views any more.
