@@ -221,6 +221,91 @@ TEST(OpDatabaseAsAWhole, SecondGradientsTakeUndefinedGradients) {
   EXPECT_GT(checked, 100);
 }
 
+// A node keeps only what the gradients that are asked for read. So every gradient is asked for
+// alone, of the recorded forward and of the recorded backward, and must be what it is among all.
+TEST(OpDatabaseAsAWhole, EveryGradientCanBeAskedForAlone) {
+  const auto asked = [](const Tensors& leaves, const std::vector<bool>& moves,
+                        const auto& function) {
+    Tensors all = leaves, inputs;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (!moves[k]) continue;
+      all[k] = all[k].detach().requires_grad_();
+      inputs.push_back(all[k]);
+    }
+    Tensors outputs, starts, found(leaves.size());
+    std::uint64_t seed = 3;
+    for (const Tensor& y : function(all)) {
+      ++seed;  // a result has the same start whatever else is recorded
+      if (!y.defined() || !is_floating_point(y.dtype()) || !y.requires_grad()) continue;
+      outputs.push_back(y);
+      starts.push_back(sample_uniform(y.shape(), 0.5, 1.5, seed).to(y.dtype()));
+    }
+    if (outputs.empty()) return found;
+    const Tensors gradients = grad(outputs, inputs, {.allow_unused = true, .grad_outputs = starts});
+    for (std::size_t k = 0, next = 0; k < leaves.size(); ++k) {
+      if (moves[k]) found[k] = gradients[next++];
+    }
+    return found;
+  };
+  const auto check = [&](const Tensors& leaves, const std::vector<bool>& moves,
+                         const auto& function) {
+    Tensors expected;
+    for (std::size_t k = leaves.size() + 1; k-- > 0;) {  // all of them, then each alone
+      std::vector<bool> only(leaves.size(), false);
+      if (k < leaves.size()) only[k] = true;
+      if (k < leaves.size() && !moves[k]) continue;
+      try {
+        const Tensors found = asked(leaves, k < leaves.size() ? only : moves, function);
+        if (k == leaves.size()) {
+          expected = found;
+          continue;
+        }
+        if (!found[k].defined() && !expected[k].defined()) continue;  // both stand for 0
+        const Tensor alone = found[k].defined() ? found[k] : zeros_like(expected[k]);
+        const Tensor among_all = expected[k].defined() ? expected[k] : zeros_like(found[k]);
+        EXPECT_TRUE(allclose(alone, among_all, 1e-9, 1e-11)) << "input " << k;
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "input " << k << " of " << leaves.size() << " threw: " << error.what();
+        return;
+      }
+    }
+  };
+  for (const Op& op : ops()) {
+    for (const Sample& sample : op.samples()) {
+      if (!sample.backward || !has_dtypes(sample)) continue;
+      SCOPED_TRACE(op.name + " " + sample.label);
+      std::vector<bool> moves;
+      for (std::size_t k = 0; k < sample.inputs.size(); ++k) {
+        moves.push_back(is_differentiable(sample, k));
+      }
+      check(sample.inputs, moves, sample.forward);
+      const Tensors outputs = sample.forward(sample.inputs);
+      Tensors leaves;
+      std::vector<bool> all_move;
+      for (const Tensor& y : outputs) {
+        const bool floats = is_floating_point(y.dtype());
+        leaves.push_back(floats ? sample_uniform(y.shape(), -1, 1, 5) : Tensor());
+        all_move.push_back(floats);
+      }
+      const std::size_t count = leaves.size();
+      leaves.insert(leaves.end(), sample.inputs.begin(), sample.inputs.end());
+      all_move.insert(all_move.end(), moves.begin(), moves.end());
+      for (std::size_t result = 0; result < sample.inputs.size(); ++result) {
+        if (!moves[result]) continue;
+        check(leaves, all_move, [&](const Tensors& all) {
+          const auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);
+          Tensors inputs(middle, all.end());
+          if (sample.saves_results) {
+            const NoGrad off;  // the saved results are inputs of their own here
+            for (const Tensor& y : outputs) inputs.push_back(y);
+          }
+          return Tensors{sample.backward(Tensors(all.begin(), middle), inputs)[result]};
+        });
+      }
+    }
+  }
+}
+
 TEST(OpDatabaseAsAWhole, FindsTheDeclarationsOfTheHeaders) {
   const auto declared = [](const std::string& function) {
     return std::ranges::any_of(declarations(), [&](const Declaration& declaration) {

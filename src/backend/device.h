@@ -17,7 +17,7 @@ namespace extensor::backend {
 // of them is refused.
 inline constexpr std::uint32_t device_interface_version = 1;
 
-// What the kernels of a device can do beyond what all can. An op casts halves to float32 where the
+// Abilities of kernels that not every device has. An op casts halves to float32 where the
 // kernels do not take them.
 struct Capabilities {
   bool half_convolution = false;

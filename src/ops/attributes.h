@@ -16,7 +16,7 @@
 
 namespace extensor::ops {
 
-// What can be done with the attributes of an op without knowing their type.
+// Functions of the attributes of an op whose type is erased.
 struct AttributeType {
   std::string (*describe)(const void* attributes);
   bool (*equal)(const void* a, const void* b);

@@ -12,7 +12,6 @@ namespace extensor {
 
 namespace {
 
-using backend::ConvolutionCall;
 using backend::ConvolutionOp;
 using backend::ConvolutionShape;
 using detail::message;

@@ -93,7 +93,7 @@ Gradients index_put_gradient(const GradientCall& call, const IndexAttribute& att
 }
 
 Reads index_put_reads(const IndexAttribute&, std::size_t k) {
-  return k == 0 ? constants : k == 1 ? constants | shape(1) : no_gradient;
+  return k < 2 ? constants | shape(1) : no_gradient;
 }
 
 constexpr auto index_put_op = define<index_put_forward, index_put_gradient, index_put_reads>(

@@ -23,10 +23,6 @@ using detail::message;
 using detail::normalize_axis;
 using namespace ops;
 
-struct AxisAttribute {
-  std::int64_t axis;
-};
-
 // Of the backward of an op that takes elements of x along an axis.
 struct TakenFrom {
   Shape shape;  // of x

@@ -199,10 +199,6 @@ Halves split_gates(const char* operation, const Tensor& x, std::int64_t axis) {
   return {at, length, x.slice(at, 0, length), x.slice(at, length)};
 }
 
-struct AxisAttribute {
-  std::int64_t axis;
-};
-
 Tensor glu_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
   const Halves halves = split_gates(run.name(), x, attributes.axis);
   return multiply(halves.values, sigmoid(widened(halves.gates))).to(x.dtype());
@@ -230,10 +226,16 @@ Gradients glu_backward_gradient(const GradientCall& call, const AxisAttribute& a
   const Halves halves = split_gates(call.name(), call.input(1), attributes.axis);
   const Halves given = split_gates(call.name(), call.grad(), attributes.axis);
   const Tensor a = widened(halves.values), s = sigmoid(widened(halves.gates));
-  const Tensor g = widened(call.input(0)), u = widened(given.values), v = widened(given.gates);
-  const Tensor of_a = sigmoid_backward(g * v, s);
-  const Tensor of_b = sigmoid_backward(g * (u + v * a * (1 - 2 * s)), s);
-  return {u * s + sigmoid_backward(v * a, s), concatenate({of_a, of_b}, halves.axis)};
+  const Tensor u = widened(given.values), v = widened(given.gates);
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = u * s + sigmoid_backward(v * a, s);
+  if (call.needs(1)) {
+    const Tensor g = widened(call.input(0));
+    const Tensor of_a = sigmoid_backward(g * v, s);
+    const Tensor of_b = sigmoid_backward(g * (u + v * a * (1 - 2 * s)), s);
+    gradients[1] = concatenate({of_a, of_b}, halves.axis);
+  }
+  return gradients;
 }
 
 constexpr auto glu_op =

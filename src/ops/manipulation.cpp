@@ -67,11 +67,7 @@ Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape) {
 
 namespace {
 
-struct JoinAttributes {
-  std::int64_t axis;
-};
-
-Tensor concatenate_forward(const Run& run, const JoinAttributes& attributes, Inputs tensors) {
+Tensor concatenate_forward(const Run& run, const AxisAttribute& attributes, Inputs tensors) {
   const Tensor& first = tensors[0];
   const std::int64_t axis = detail::normalize_axis(run.name(), attributes.axis, first.ndim());
   Shape shape = first.shape();
@@ -101,13 +97,13 @@ Tensor concatenate_forward(const Run& run, const JoinAttributes& attributes, Inp
   return result;
 }
 
-Gradients concatenate_gradient(const GradientCall& call, const JoinAttributes& attributes) {
+Gradients concatenate_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   std::vector<Shape> shapes;
   for (std::size_t k = 0; k < call.inputs(); ++k) shapes.push_back(call.shape(k));
   return concatenate_backward(call.grad(), shapes, attributes.axis);
 }
 
-Tensor stack_forward(const Run& run, const JoinAttributes& attributes, Inputs tensors) {
+Tensor stack_forward(const Run& run, const AxisAttribute& attributes, Inputs tensors) {
   const Shape& shape = tensors[0].shape();
   const std::int64_t axis = detail::normalize_axis(run.name(), attributes.axis, rank_of(shape) + 1);
   DType dtype = tensors[0].dtype();
@@ -128,7 +124,7 @@ Tensor stack_forward(const Run& run, const JoinAttributes& attributes, Inputs te
   return result;
 }
 
-Gradients stack_gradient(const GradientCall& call, const JoinAttributes& attributes) {
+Gradients stack_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   return stack_backward(call.grad(), attributes.axis);
 }
 
@@ -220,7 +216,7 @@ Results split_forward(const Run& run, const SplitAttributes& attributes, const T
   return views;
 }
 
-Results unstack_forward(const Run& run, const JoinAttributes& attributes, const Tensor& x) {
+Results unstack_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
   const std::int64_t axis = detail::normalize_axis(run.name(), attributes.axis, x.ndim());
   Results views = room_for_views(run.name(), x.size(axis));
   for (std::int64_t i = 0; i < x.size(axis); ++i) {
@@ -240,7 +236,7 @@ Gradients split_gradient(const GradientCall& call, const SplitAttributes& attrib
                         attributes.axis);
 }
 
-Gradients unstack_gradient(const GradientCall& call, const JoinAttributes& attributes) {
+Gradients unstack_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   const std::int64_t axis =
       detail::normalize_axis(call.name(), attributes.axis, rank_of(call.shape()));
   return unstack_backward(gradients_of_results(call, call.shape()[at(axis)]), call.shape(), axis);

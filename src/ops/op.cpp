@@ -120,10 +120,9 @@ Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
     });
   }
   const Run run{op, device, recorded};
-  Results results = [&] {
-    const detail::RecordingScope off(detail::recording_enabled() && !recorded);
-    return op.forward(run, attributes, inputs);
-  }();
+  Results results = recorded
+                        ? detail::unrecorded([&] { return op.forward(run, attributes, inputs); })
+                        : op.forward(run, attributes, inputs);
   if (recorded) record(op, attributes, inputs, results);
   if (op.view) {
     for (Tensor& view : results) view = detail::as_view_of(inputs[0], std::move(view));
@@ -204,9 +203,29 @@ void OpNode::drop() {
   results_ = {};
 }
 
-const Tensor& GradientCall::input(std::size_t k) const { return node_.inputs_[k].get(node_); }
-Tensor GradientCall::result(std::size_t k) const { return node_.results_[k].get(node_); }
-const Shape& GradientCall::shape(std::size_t k) const { return node_.shapes_[k]; }
+namespace {
+
+// Item k of what a node saved.
+template <class List>
+const auto& saved_item(const List& list, std::size_t k, const OpNode& node, const char* kind) {
+  if (k < list.size()) [[likely]] {
+    return list[k];
+  }
+  throw ValueError(message(node.name(), ": its gradient reads ", kind, " ", k,
+                           ", which the op does not declare to read"));
+}
+
+}  // namespace
+
+const Tensor& GradientCall::input(std::size_t k) const {
+  return saved_item(node_.inputs_, k, node_, "input").get(node_);
+}
+Tensor GradientCall::result(std::size_t k) const {
+  return saved_item(node_.results_, k, node_, "result").get(node_);
+}
+const Shape& GradientCall::shape(std::size_t k) const {
+  return saved_item(node_.shapes_, k, node_, "the shape of input");
+}
 bool GradientCall::needs(std::size_t k) const { return node_.needs(k); }
 std::size_t GradientCall::inputs() const { return node_.edges().size(); }
 const char* GradientCall::name() const { return node_.name(); }

@@ -63,7 +63,7 @@ enum class Cast : std::uint8_t { none, down, up };
 struct OpFacts {
   const char* name;
   std::array<const char*, most_inputs> inputs;
-  // What the gradient of each input reads. An op on a list of tensors gives one entry for all.
+  // Tensors and shapes that the gradient of each input reads. An op on a list gives one entry.
   std::array<Reads, most_inputs> reads = {};
   Cast cast = Cast::none;
   std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only along with another one
@@ -104,7 +104,9 @@ class GradientCall {
 
   // The gradient of a result; undefined where nothing depends on that result.
   const Tensor& grad(std::size_t result = 0) const { return grads_[result]; }
-  // What the op declares to read. ValueError where it was changed in place since.
+  // The tensors and shapes that the op declares to read for the gradients that are asked for; an
+  // input that is read for others only may be undefined. ValueError where a tensor was changed in
+  // place since, or where the op declares no such read.
   const Tensor& input(std::size_t k) const;
   Tensor result(std::size_t k = 0) const;
   const Shape& shape(std::size_t k = 0) const;
@@ -127,7 +129,7 @@ struct Op : OpFacts {
 
   Results (*forward)(const Run&, const void* attributes, Inputs);
   Gradients (*gradient)(const GradientCall&, const void* attributes);
-  // What the gradient of input k reads, for these attributes.
+  // The reads of the gradient of input k, for these attributes.
   Reads (*reads_of)(const Op&, const void* attributes, std::size_t k);
   OpNode* (*make_node)(const Op&, const void* attributes, std::size_t inputs, std::size_t results);
 };
@@ -243,8 +245,11 @@ consteval auto define(const OpFacts& facts) {
 
 // ---- calling an op
 
-// Attributes of ops that have none.
+// Attributes that several families share.
 struct NoAttributes {};
+struct AxisAttribute {
+  std::int64_t axis;
+};
 
 // DeviceError where inputs are on different devices, unless those of the CPU have no dimensions:
 // they count as numbers and are copied. ValueError for an input that must be defined

@@ -52,10 +52,6 @@ Tensor row_sum(const Tensor& x, std::int64_t axis) {
 
 Tensor as_rows(const Tensor& x) { return (x.ndim() == 0 ? x.reshape({1}) : x).contiguous(); }
 
-struct AxisAttribute {
-  std::int64_t axis;
-};
-
 template <RowOp op>
 Tensor row_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
   const std::int64_t at = row_axis(run.name(), x, attributes.axis);
@@ -93,8 +89,14 @@ Gradients softmax_gradient(const GradientCall& call, const AxisAttribute& attrib
 // dy = v·(g − Σ g·y) − g·Σ v·y.
 Gradients softmax_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   const std::int64_t axis = attributes.axis;
-  const Tensor v = widened(call.grad()), g = widened(call.input(0)), y = widened(call.input(1));
-  return {softmax_backward(v, y, axis), v * (g - row_sum(g * y, axis)) - g * row_sum(v * y, axis)};
+  const Tensor v = widened(call.grad()), y = widened(call.input(1));
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = softmax_backward(v, y, axis);
+  if (call.needs(1)) {
+    const Tensor g = widened(call.input(0));
+    gradients[1] = v * (g - row_sum(g * y, axis)) - g * row_sum(v * y, axis);
+  }
+  return gradients;
 }
 
 constexpr auto softmax_op = define<row_forward<RowOp::softmax>, softmax_gradient>(
@@ -113,9 +115,12 @@ Gradients log_softmax_gradient(const GradientCall& call, const AxisAttribute& at
 
 // log_softmax_backward is g − p·Σ g with the probabilities p = exp(y).
 Gradients log_softmax_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
-  const Tensor v = widened(call.grad()), g = widened(call.input(0)),
-               p = exp(widened(call.input(1)));
-  return {v - row_sum(v * p, attributes.axis), -(v * p * row_sum(g, attributes.axis))};
+  const std::int64_t axis = attributes.axis;
+  const Tensor v = widened(call.grad()), p = exp(widened(call.input(1)));
+  Gradients gradients(2);
+  if (call.needs(0)) gradients[0] = v - row_sum(v * p, axis);
+  if (call.needs(1)) gradients[1] = -(v * p * row_sum(widened(call.input(0)), axis));
+  return gradients;
 }
 
 constexpr auto log_softmax_op = define<row_forward<RowOp::log_softmax>, log_softmax_gradient>(
