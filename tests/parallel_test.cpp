@@ -110,6 +110,30 @@ TEST(ParallelFor, LoopsInsideALoopAreSerial) {
   EXPECT_FALSE(detail::in_parallel_loop());
 }
 
+// The pool serves 16 loops at a time. One that finds them all taken runs alone, and is a loop
+// still.
+TEST(ParallelFor, ALoopThatRunsAloneIsALoop) {
+  constexpr int callers = 17;
+  std::atomic<int> arrived{0}, wrong{0};
+  std::vector<std::thread> threads;
+  for (int caller = 0; caller < callers; ++caller) {
+    threads.emplace_back([&] {
+      std::atomic<bool> first{true};
+      parallel_for(2, 2, 1, [&](std::int64_t, std::int64_t) {
+        wrong += !detail::in_parallel_loop();
+        if (!first.exchange(false)) return;
+        for (++arrived; arrived < callers;) std::this_thread::yield();
+      });
+      wrong += detail::in_parallel_loop();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+
+  EXPECT_THROW(parallel_for(2, 2, 1, [](std::int64_t, std::int64_t) { throw 1; }), int);
+  EXPECT_FALSE(detail::in_parallel_loop());
+}
+
 // More callers than slots in the pool: the rest run alone.
 TEST(ParallelFor, ServesManyCallersAtOnce) {
   constexpr int callers = 40;

@@ -62,7 +62,7 @@ NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
 // batch, with the variance that divides by n − 1; otherwise with the running ones. Running
 // statistics [C] are handles on memory and may be undefined together: then the batch's are used
 // always. ValueError for one value per channel in training, or a momentum outside [0, 1].
-Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var,
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {}, StrictBool training = false,
                   StrictDouble momentum = 0.1, StrictDouble eps = 1e-5);
 // The running statistics matter outside training alone, and are not changed.

@@ -258,7 +258,7 @@ class Pool {
   void run(int threads, const ParallelLoop& loop) {
     const int workers = start_workers(backoff.threads(threads) - 1);
     Slot* slot = workers == 0 ? nullptr : occupy();
-    if (slot == nullptr) return loop.run(loop.body, 0, loop.count, 0);
+    if (slot == nullptr) return run_alone(loop);
     Failure failure;
     slot->failure = &failure;
     prepare(*slot, workers + 1, loop);
@@ -296,6 +296,15 @@ class Pool {
   }
 
  private:
+  // The body of a loop that found no other thread is inside a loop all the same.
+  static void run_alone(const ParallelLoop& loop) {
+    struct Inside {
+      Inside() { inside_loop = true; }
+      ~Inside() { inside_loop = false; }
+    } const inside;
+    loop.run(loop.body, 0, loop.count, 0);
+  }
+
   // The child of a fork has none of the workers and must not wait for loops of the parent's
   // threads.
   void reset_after_fork() {

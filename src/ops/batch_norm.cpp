@@ -198,7 +198,8 @@ Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& 
   call.out = result.impl().data;
   run.kernels().normalize_batch(call);
   if (updates) {
-    const auto n = static_cast<double>(x.numel() / x.size(1));
+    const std::int64_t per_channel = x.numel() / x.size(1);
+    const auto n = static_cast<double>(per_channel);
     const auto moved = [&](const Tensor& running, const Tensor& now, double scale) {
       return running.to(DType::float64) * (1 - momentum) + now * (momentum * scale);
     };
@@ -229,9 +230,9 @@ constexpr auto batch_norm_op = define<batch_norm_forward, batch_norm_gradient>(
 
 }  // namespace
 
-Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
-                  const Tensor& bias, StrictBool training, StrictDouble momentum,
-                  StrictDouble eps) {
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, StrictBool training,
+                  StrictDouble momentum, StrictDouble eps) {
   const BatchNorm norm{training || !running_mean.defined(), momentum, eps};
   return std::move(dispatch(batch_norm_op, norm, x, weight, bias, running_mean, running_var)[0]);
 }

@@ -37,10 +37,10 @@ namespace {
 }
 
 // The position of the first index that is out of range and not the ignored one; −1: none.
-std::int64_t first_not_ignored(const Tensor& dense, const IndexRange& range) {
+std::int64_t first_not_ignored(const Tensor& dense, std::int64_t size, std::int64_t ignored) {
   const Tensor wide = dense.to(DType::int64);
-  Tensor bad = logical_and(logical_or(less(wide, 0), greater_equal(wide, range.size)),
-                           not_equal(wide, *range.ignored));
+  Tensor bad =
+      logical_and(logical_or(less(wide, 0), greater_equal(wide, size)), not_equal(wide, ignored));
   if (dense.dtype() == DType::uint64) {  // int64 holds the largest ones as negative numbers
     bad = logical_or(bad, greater(dense, std::numeric_limits<std::int64_t>::max()));
   }
@@ -64,7 +64,8 @@ Tensor checked_indices(const char* operation, const Tensor& indices, const Index
   const backend::Backend& backend = backend::backend_for(dense.device());
   const backend::CheckedIndices checked = backend.check_indices(call);
   if (checked.first_bad >= 0) {
-    const std::int64_t first = range.ignored ? first_not_ignored(dense, range) : checked.first_bad;
+    const std::int64_t first =
+        range.ignored ? first_not_ignored(dense, range.size, *range.ignored) : checked.first_bad;
     if (first >= 0) throw_out_of_range(operation, dense, first, range);
     return dense.to(DType::int64);
   }

@@ -232,9 +232,8 @@ void check_gradients(const char* operation, const Sizes& sizes, const LayerResul
 }
 
 // A gradient to go on from, in memory of its own.
-Tensor begun(const Tensor& gradient, const Shape& shape, const TensorOptions& options) {
-  if (!gradient.defined()) return zeros(shape, options);
-  const DType dtype = *options.dtype;
+Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype, Device device) {
+  if (!gradient.defined()) return zeros(shape, {dtype, device});
   return gradient.dtype() == dtype ? gradient.clone() : gradient.to(dtype).contiguous();
 }
 
@@ -263,12 +262,12 @@ Results layer_backward(const Run& run, const RecurrentBackward& attributes, cons
   } else {
     saved = run_forward(run, layer, sizes, wide).saved;
   }
-  const TensorOptions options{sizes.compute, run.device};
-  const Tensor g_output = grad_output.defined() ? grad_output.to(sizes.compute).contiguous()
-                                                : zeros(sizes.output(), options);
+  const Tensor g_output = grad_output.defined()
+                              ? grad_output.to(sizes.compute).contiguous()
+                              : zeros(sizes.output(), {sizes.compute, run.device});
   Results result(input_count);
-  result[hidden_] = begun(grad_hidden, sizes.state(), options);
-  if (layer.is_lstm()) result[cell_] = begun(grad_cell, sizes.state(), options);
+  result[hidden_] = begun(grad_hidden, sizes.state(), sizes.compute, run.device);
+  if (layer.is_lstm()) result[cell_] = begun(grad_cell, sizes.state(), sizes.compute, run.device);
   const Shape gates_shape{sizes.steps, sizes.batch, layer.gates() * sizes.hidden};
   const Tensor grad_gates = run.empty(gates_shape, sizes.compute);
   const Tensor grad_recurrent = layer.is_gru() ? run.empty(gates_shape, sizes.compute) : grad_gates;

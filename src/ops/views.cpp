@@ -102,12 +102,13 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
   return strides;
 }
 
-// The shape is one that x has a view of.
+// A view of x, or of a copy where x's strides allow none.
 Tensor make_reshaped(const Tensor& x, const Shape& shape) {
   const TensorImpl& tensor = x.impl();
-  const Strides strides =
-      tensor.contiguous ? detail::contiguous_strides(shape) : *view_strides(tensor, shape);
-  return detail::make_view(x, tensor.data, shape, strides);
+  const std::optional<Strides> strides =
+      tensor.contiguous ? detail::contiguous_strides(shape) : view_strides(tensor, shape);
+  if (!strides) return make_reshaped(x.contiguous(), shape);
+  return detail::make_view(x, tensor.data, shape, *strides);
 }
 
 constexpr auto reshape_op =
