@@ -123,7 +123,7 @@ TEST(Capture, SeesEveryCallOfTheProgram) {
   calls.clear();
   made.clear();
   Tensor x = ones({2, 3});
-  const Tensor weight = ones({4, 3});
+  const Tensor weight = ones({4, 3}), order = tensor({1, 0});
   {
     const detail::CaptureScope capture(
         [](const Op& op, const void* attributes, ops::Inputs inputs, std::span<const Tensor> out) {
@@ -134,14 +134,16 @@ TEST(Capture, SeesEveryCallOfTheProgram) {
           made.push_back(out[0].impl_or_null());
         });
     const Tensor y = transpose(x * 2, {1, 0}).slice(0, 0, 2);
+    const Tensor row = x[0], flat = x.reshape({6}), some = x[order];
     x += 1;
     const Tensor z = softmax(linear(x, weight), 1);
     EXPECT_EQ(made.back(), z.impl_or_null());
-    EXPECT_EQ(made[3], x.impl_or_null());
+    EXPECT_EQ(made[6], x.impl_or_null());
   }
   const Tensor after = x + x;
-  const std::vector<std::string> expected{"multiply(b=2) number 1", "transpose", "slice",
-                                          "add(b=1) number 1",      "linear",    "softmax(axis=1)"};
+  const std::vector<std::string> expected{
+      "multiply(b=2) number 1", "transpose", "slice",          "index_view", "reshape", "index",
+      "add(b=1) number 1",      "linear",    "softmax(axis=1)"};
   ASSERT_EQ(calls.size(), expected.size());
   for (std::size_t k = 0; k < calls.size(); ++k) {
     EXPECT_EQ(calls[k].substr(0, expected[k].size()), expected[k]);

@@ -280,6 +280,12 @@ requires(sizeof...(X) == count && count > 0) Result
   }
 }
 
+// Whether a call on x is recorded or captured. If not, ops that take next to no time, such as
+// views, run without dispatch().
+inline bool is_observed(const Tensor& x) {
+  return detail::records(x) || detail::context.capture != nullptr;
+}
+
 // Of an op on a list.
 template <class Attributes, class Result>
 Result dispatch(const OpOf<Attributes, Result, 0>& op,
