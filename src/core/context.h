@@ -7,15 +7,12 @@
 #include <span>
 #include <utility>
 
-#include "extensor/dtype.h"
+#include "extensor/tensor.h"
 
-namespace extensor {
-class Tensor;
-namespace ops {
+namespace extensor::ops {
 struct Op;
 class Inputs;
-}  // namespace ops
-}  // namespace extensor
+}  // namespace extensor::ops
 
 namespace extensor::detail {
 
