@@ -263,7 +263,8 @@ build_with_clang() {
 build_tsan() {
   build_with_clang tsan
   # Races inside uninstrumented system libraries are not ours to see; ours are all instrumented.
-  export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1"
+  # Threads of a forked child are checked too.
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1 die_after_fork=0"
   TSAN_OPTIONS+=" external_symbolizer_path=$(command -v "llvm-symbolizer-$llvm")"
 }
 

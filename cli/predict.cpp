@@ -112,7 +112,7 @@ void run(const Request& request) {
   for (std::size_t k = 0; k < paths.size(); ++k) {
     const Tensor logits = trained.model(prepared(paths[k], how, request.invert, max_pixels));
     std::cout << names[k] << std::string(longest - names[k].size() + 2, ' ')
-              << likeliest(logits[{0}], how.classes, request.top) << '\n';
+              << likeliest(logits[0], how.classes, request.top) << '\n';
     flush_output();
   }
 }

@@ -190,7 +190,7 @@ std::vector<train::ReportPicture> pictures_of(const Data& data,
   for (const train::Judged& one : evaluation.worst) {
     if (one.is_right() && !is_all_right(evaluation)) continue;
     const std::string certainty = percent(std::exp(-one.loss));
-    pictures.push_back({data.shown.images[{one.index}].contiguous(),
+    pictures.push_back({data.shown.images[one.index].contiguous(),
                         one.is_right() ? name(one.target) + ", with " + certainty
                                        : name(one.target) + ", taken for " + name(one.prediction)});
   }

@@ -3,9 +3,15 @@
 
 #include <cstdint>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 // gelu is the exact one.
 enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -3,7 +3,10 @@
 
 #include <optional>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -41,3 +44,5 @@ AttentionGradients scaled_dot_product_attention_backward(
     const AttentionResult& saved = {}, StrictBool mask_gradient = false);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

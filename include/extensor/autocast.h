@@ -16,6 +16,9 @@
 #include <optional>
 
 #include "extensor/dtype.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -35,3 +38,5 @@ class [[nodiscard]] Autocast {
 std::optional<DType> autocast_dtype();
 
 }  // namespace extensor
+
+EXTENSOR_END_API

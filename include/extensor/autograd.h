@@ -14,7 +14,10 @@
 #include <functional>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -104,3 +107,5 @@ class [[nodiscard]] GradientEps {
 };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

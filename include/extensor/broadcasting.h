@@ -1,7 +1,10 @@
 // Broadcasting: how shapes combine, and its adjoint.
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -22,3 +25,5 @@ Tensor reduce_broadcast_dims(const Tensor& grad, const Shape& original_shape);
 Tensor broadcast_to_backward(const Tensor& grad_output, const Shape& input_shape);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -7,7 +7,10 @@
 #include <concepts>
 #include <cstdint>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -79,3 +82,5 @@ ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const 
                                                const WantedGradients& wanted = all_gradients);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -8,8 +8,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/random.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -228,3 +231,5 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
 }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -4,7 +4,10 @@
 
 #include <optional>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -18,3 +21,5 @@ Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<StrictInt> axis = {});
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 struct TensorOptions;
@@ -45,3 +49,5 @@ std::vector<DeviceInfo> devices();
 void synchronize(Device device);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

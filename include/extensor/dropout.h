@@ -4,8 +4,11 @@
 //   Tensor grad_x = extensor::dropout_backward(grad_y, mask);
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/random.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -30,3 +33,5 @@ DropoutResult dropout(const Tensor& x, StrictDouble p = 0.5, StrictBool training
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "extensor/export.h"
 #include "extensor/float16.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -109,3 +112,5 @@ constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype ==
 DType promote_types(DType a, DType b, const char* operation = "promote_types");
 
 }  // namespace extensor
+
+EXTENSOR_END_API

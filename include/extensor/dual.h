@@ -13,7 +13,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::expression {
 
@@ -114,3 +117,5 @@ inline Value pow(const Value& a, const Value& b) { return power(a, b); }
 inline Dual pow(const Dual& a, const Dual& b) { return power(a, b); }
 
 }  // namespace extensor::expression
+
+EXTENSOR_END_API

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -24,3 +27,5 @@ std::vector<Tensor> einsum_backward(const Tensor& grad_output, std::string_view 
                                     const std::vector<Tensor>& operands);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

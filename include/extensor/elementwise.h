@@ -13,7 +13,10 @@
 
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -135,3 +138,5 @@ inline Tensor operator~(const Tensor& x) { return bitwise_invert(x); }
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

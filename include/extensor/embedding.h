@@ -3,7 +3,10 @@
 
 #include <optional>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -18,3 +21,5 @@ Tensor embedding_backward(const Tensor& grad_output, const Tensor& ids, StrictIn
                           std::optional<StrictInt> padding_idx = {});
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -5,6 +5,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 class Error : public std::runtime_error {
@@ -61,3 +65,5 @@ class OutOfMemoryError : public Error {
 };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -5,6 +5,10 @@
 #include <bit>
 #include <cstdint>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 namespace detail {
@@ -104,3 +108,5 @@ class BFloat16 {
 };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

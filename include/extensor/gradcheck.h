@@ -13,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -41,3 +44,5 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -29,7 +29,10 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -232,3 +235,5 @@ inline IndexedTensor Tensor::index(const std::vector<Index>& index) const {
 }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -14,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -95,3 +98,5 @@ std::vector<Tensor> nonzero(const Tensor& x);
 Tensor one_hot(const Tensor& indices, StrictInt classes, DType dtype = default_integer);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

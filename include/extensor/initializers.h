@@ -9,6 +9,9 @@
 #pragma once
 
 #include "extensor/creation.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -88,3 +91,5 @@ inline Tensor orthogonal(const Shape& shape, StrictDouble gain, DType dtype,
 }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -16,8 +16,11 @@
 #include <map>
 #include <string>
 
+#include "extensor/export.h"
 #include "extensor/named_tensors.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -65,3 +68,5 @@ void save_npz(const std::filesystem::path& path, const NamedTensors& tensors);
 NamedTensors load_npz(const std::filesystem::path& path);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

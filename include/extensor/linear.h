@@ -2,7 +2,10 @@
 #pragma once
 
 #include "extensor/activation.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -30,3 +33,5 @@ Tensor glu(const Tensor& x, StrictInt axis = -1);
 Tensor glu_backward(const Tensor& grad_output, const Tensor& x, StrictInt axis = -1);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

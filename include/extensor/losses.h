@@ -16,7 +16,10 @@
 
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -165,3 +168,5 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

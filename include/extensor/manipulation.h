@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -114,3 +117,5 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
                     PadMode mode = PadMode::constant);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

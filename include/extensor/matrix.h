@@ -4,7 +4,10 @@
 #include <concepts>
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -54,3 +57,5 @@ std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tenso
                                           const Tensor& b, StrictInt axis = -1);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

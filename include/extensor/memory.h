@@ -6,6 +6,9 @@
 #include <cstdint>
 
 #include "extensor/device.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -31,3 +34,5 @@ void set_memory_limit(std::size_t bytes, Device device = cpu_device);
 std::size_t memory_limit(Device device = cpu_device);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -1,7 +1,10 @@
 // Networks that many begin with, as modules with PyTorch's parameter names.
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/nn.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::models {
 
@@ -124,3 +127,5 @@ class Gpt final : public nn::Module<Gpt> {
 };
 
 }  // namespace extensor::models
+
+EXTENSOR_END_API

@@ -5,10 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 }  // namespace extensor
+
+EXTENSOR_END_API

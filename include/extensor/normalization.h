@@ -16,7 +16,10 @@
 #include <optional>
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -72,3 +75,5 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   StrictBool training = false, StrictDouble eps = 1e-5);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

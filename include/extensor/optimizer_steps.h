@@ -13,7 +13,10 @@
 #include <span>
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -132,3 +135,5 @@ double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDoub
 void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

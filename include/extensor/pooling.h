@@ -5,7 +5,10 @@
 #include <optional>
 
 #include "extensor/convolution.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -42,3 +45,5 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output);
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <mutex>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 // All there is to know about a generator; enough to continue it elsewhere.
@@ -56,3 +60,5 @@ Generator& default_generator();
 void manual_seed(std::uint64_t seed);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

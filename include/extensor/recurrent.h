@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -76,3 +79,5 @@ RecurrentGradients gru_layer_backward(const RecurrentResultGradients& gradients,
                                       StrictBool reverse = false, const RecurrentSaved& saved = {});
 
 }  // namespace extensor
+
+EXTENSOR_END_API

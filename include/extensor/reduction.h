@@ -8,7 +8,10 @@
 #pragma once
 
 #include "extensor/elementwise.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -79,3 +82,5 @@ inline Tensor min(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = 
 }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

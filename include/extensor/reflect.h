@@ -13,6 +13,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor::reflect {
 
 // Converts to any type but T's bases: an initializer of any member of T, and of nothing else. Like
@@ -336,3 +340,5 @@ constexpr std::string_view type_name() {
 }
 
 }  // namespace extensor::reflect
+
+EXTENSOR_END_API

@@ -7,7 +7,10 @@
 #include <type_traits>
 
 #include "extensor/dtype.h"
+#include "extensor/export.h"
 #include "extensor/strict.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -82,3 +85,5 @@ class Scalar {
 DType promote_with_scalar(DType tensor, const Scalar& scalar);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -13,7 +13,10 @@
 #include <utility>
 
 #include "extensor/elementwise.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -62,3 +65,5 @@ DoubleGradients fma_double_backward(const Tensor& grad_grad_a, const Tensor& gra
                                     const Tensor& a, const Tensor& b);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

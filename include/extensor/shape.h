@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/strict.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -161,3 +164,5 @@ std::string to_string(const Dims& dims);
 std::ostream& operator<<(std::ostream& stream, const Dims& dims);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

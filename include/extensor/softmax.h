@@ -1,7 +1,10 @@
 // The softmax family along one axis, stable for every finite input, and its gradients.
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -16,3 +19,5 @@ Tensor logsumexp(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = f
 Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -5,7 +5,10 @@
 //   Tensor grad = extensor::topk_backward(g, scores.shape(), indices);
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -44,3 +47,5 @@ Tensor unique(const Tensor& x);
 UniqueTensor unique_all(const Tensor& x);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "extensor/device.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -63,3 +66,5 @@ StoragePointer wrap_storage(void* data, std::size_t bytes, Device device, void (
                             void* context);
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 // A bool, and nothing that converts to one: no number, no pointer.
@@ -53,3 +57,5 @@ class StrictDouble {
 };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

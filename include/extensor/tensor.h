@@ -20,9 +20,12 @@
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/error.h"
+#include "extensor/export.h"
 #include "extensor/scalar.h"
 #include "extensor/shape.h"
 #include "extensor/storage.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -313,6 +316,8 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 std::string to_string(const Tensor& tensor);
 
 }  // namespace extensor
+
+EXTENSOR_END_API
 
 namespace ext = extensor;
 

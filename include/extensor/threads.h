@@ -1,6 +1,10 @@
 // The number of threads that the library computes with.
 #pragma once
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor {
 
 // Sets the number of threads for the whole process: 1 to 1024, else ValueError. Results do not
@@ -12,3 +16,5 @@ void set_num_threads(int count);
 int get_num_threads();
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -20,8 +20,11 @@
 #include <vector>
 
 #include "extensor/dual.h"
+#include "extensor/export.h"
 #include "extensor/gradcheck.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -197,3 +200,5 @@ inline CustomFunction custom_function(std::string name, CustomFunction::Forward 
 }
 
 }  // namespace extensor
+
+EXTENSOR_END_API

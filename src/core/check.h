@@ -10,8 +10,12 @@
 #include "extensor/device.h"
 #include "extensor/dtype.h"
 #include "extensor/error.h"
+#include "extensor/export.h"
 #include "extensor/scalar.h"
 #include "extensor/shape.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
 
@@ -116,3 +120,5 @@ inline std::size_t checked_bytes(const char* operation, std::int64_t numel, DTyp
 }
 
 }  // namespace extensor::detail
+
+EXTENSOR_END_API

@@ -4,13 +4,15 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 
-#include "extensor/dtype.h"
+#include "extensor/tensor.h"
 
-namespace extensor {
-class Tensor;
-}
+namespace extensor::ops {
+struct Op;
+class Inputs;
+}  // namespace extensor::ops
 
 namespace extensor::detail {
 
@@ -18,6 +20,12 @@ class Node;
 
 // Called with every recorded result, where there is one: AnomalyMode's.
 using ResultCheck = void (*)(const Node& node, const Tensor& result);
+
+// Called after every op that a program calls, where there is one: graph capture and tracing. Ops
+// that are parts of another op are not seen. An input that is a number is undefined here: the
+// attributes hold it.
+using CaptureHook = void (*)(const ops::Op& op, const void* attributes, ops::Inputs inputs,
+                             std::span<const Tensor> results);
 
 struct Context {
   bool recording = true;               // GradMode, NoGrad
@@ -27,6 +35,7 @@ struct Context {
   // floor besides the one of the gradient itself.
   double gradient_eps = 1e-10;
   ResultCheck result_check = nullptr;  // AnomalyMode
+  CaptureHook capture = nullptr;
 };
 
 // Every op reads it: the access is inline and takes one instruction.
@@ -49,6 +58,7 @@ class [[nodiscard]] ModeScope {
 using RecordingScope = ModeScope<&Context::recording>;
 using AutocastScope = ModeScope<&Context::autocast>;
 using EpsScope = ModeScope<&Context::gradient_eps>;
+using CaptureScope = ModeScope<&Context::capture>;
 
 // Sets all modes until the end of a scope.
 class [[nodiscard]] ContextScope {

@@ -8,8 +8,13 @@
 #include <filesystem>
 #include <string>
 
+#include "extensor/export.h"
+
 #include "io/byte_sink.h"
 #include "io/file_operations.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
@@ -39,3 +44,5 @@ class AtomicFile final : public ByteSink {
 };
 
 }  // namespace extensor::io
+
+EXTENSOR_END_API

@@ -10,8 +10,12 @@
 #include <utility>
 
 #include "core/check.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
 #include "io/file_operations.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
@@ -125,3 +129,5 @@ std::size_t byte_count(const std::string& label, const Shape& shape, DType dtype
 void check_bools(const std::string& label, std::span<const std::byte> bytes);
 
 }  // namespace extensor::io
+
+EXTENSOR_END_API

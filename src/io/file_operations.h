@@ -7,6 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "extensor/export.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
+
 namespace extensor::io {
 
 // Each as the system call of its name: −1 and errno where it fails.
@@ -28,3 +33,5 @@ class FileOperations {
 FileOperations& system_files();
 
 }  // namespace extensor::io
+
+EXTENSOR_END_API

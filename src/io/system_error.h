@@ -7,6 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "extensor/export.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
+
 namespace extensor::io {
 
 // "label: what: No such file or directory". IoError, or OutOfMemoryError for ENOMEM.
@@ -19,3 +24,5 @@ void check_path(const std::string& label, const std::filesystem::path& path);
 std::string_view kind_of_file(mode_t mode);
 
 }  // namespace extensor::io
+
+EXTENSOR_END_API

@@ -5,6 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "extensor/export.h"
+
+// The tool uses it too.
+EXTENSOR_BEGIN_API
+
 namespace extensor::io {
 
 // The bytes of the character at the beginning of a text that is not empty, 0 where there is none.
@@ -29,3 +34,5 @@ std::string in_quotes(std::string_view text);
 std::string_view fault_of_name(std::string_view name);
 
 }  // namespace extensor::io
+
+EXTENSOR_END_API

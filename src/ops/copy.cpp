@@ -102,16 +102,14 @@ Tensor& Tensor::copy_from(const Tensor& source) & {
   const bool overlaps = ops::overlap(*this, view) == ops::Overlap::partial;
   const Tensor safe = overlaps ? source.clone() : source;
   const Source inputs[] = {safe};
-  return ops::write_in_place({ElementwiseOp::copy, "copy_from", dtype(), inputs, {}, {}}, dtype(),
-                             *this);
+  return ops::write_in_place({ElementwiseOp::copy, "copy_from", dtype(), dtype(), inputs}, *this);
 }
 
 Tensor& Tensor::fill(const Scalar& value) & {
   ops::check_scalar_fits("fill", value, dtype());
   ops::check_writable("fill", *this);
   const Source inputs[] = {Source(value, dtype())};
-  return ops::write_in_place({ElementwiseOp::copy, "fill", dtype(), inputs, {}, {}}, dtype(),
-                             *this);
+  return ops::write_in_place({ElementwiseOp::copy, "fill", dtype(), dtype(), inputs}, *this);
 }
 
 }  // namespace extensor

@@ -61,7 +61,7 @@ Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, T
   }
   ops::check_writable(operation, x);
   const Source inputs[] = {x};
-  return ops::write_in_place({op, operation, dtype, inputs, first, second}, compute_dtype(dtype),
+  return ops::write_in_place({op, operation, compute_dtype(dtype), dtype, inputs, first, second},
                              x);
 }
 
@@ -231,7 +231,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   check_in_place(operation, a, types);
   ops::check_no_partial_overlap(operation, a, b);
   check_integer_operand(op, operation, b, types.compute);
-  return ops::write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
+  return ops::write_in_place({op, operation, types.compute, a.dtype(), inputs}, a);
 }
 
 Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
@@ -242,7 +242,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
     check_integer_operand(op, operation, scalar(b, types.result), types.compute);
   }
   const Source inputs[] = {a, Source(b, types.compute)};
-  return ops::write_in_place({op, operation, a.dtype(), inputs, {}, {}}, types.compute, a);
+  return ops::write_in_place({op, operation, types.compute, a.dtype(), inputs}, a);
 }
 
 // One gradient of a two-input row, reduced to its operand's shape.

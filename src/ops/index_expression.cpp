@@ -256,7 +256,7 @@ IndexedTensor select(const Tensor& x, std::span<const Index> index) {
   auto selection = std::make_unique<detail::Selection>(
       detail::Selection{x, {index.begin(), index.end()}, std::nullopt});
   Tensor selected;
-  if (detail::records(x)) {
+  if (is_observed(x)) {
     const auto inputs = index_inputs({&x}, index);
     const IndexAttribute attribute = index_attribute(index, 1);
     selected = dispatch(index_op, &attribute, Inputs(inputs.data(), inputs.size()))[0];
@@ -271,7 +271,7 @@ IndexedTensor select(const Tensor& x, std::span<const Index> index) {
 IndexedTensor Tensor::index_with(const Index* first, std::size_t count) const {
   const std::span index(first, count);
   if (has_tensor(index)) return select(*this, index);
-  if (!detail::records(*this)) {
+  if (!is_observed(*this)) {
     return IndexedTensor(detail::as_view_of(*this, basic_view("index", *this, index)));
   }
   return IndexedTensor(dispatch(index_view_op, {first, first + count}, *this));

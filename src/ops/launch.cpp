@@ -34,6 +34,12 @@ Source::Source(const Scalar& scalar, DType result) {
   }
 }
 
+Scalar Source::scalar() const {
+  if (dtype_ == DType::float64) return value_.real;
+  if (dtype_ == DType::uint64) return value_.natural;
+  return value_.integer;
+}
+
 DType compute_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 namespace {
@@ -179,8 +185,7 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
   }
   Tensor out = detail::make_empty(operation, *shape, dtype, device);
   launch(op, compute, inputs, out, first, second);
-  const ElementwiseRecord call{op, operation, dtype, inputs, first, second};
-  if (records(call)) finish_elementwise_node(make_elementwise_node(call, *shape), out);
+  record_row({op, operation, compute, dtype, inputs, first, second}, out);
   return out;
 }
 

@@ -28,6 +28,8 @@ class Source {
   const std::byte* number() const { return reinterpret_cast<const std::byte*>(&value_); }
   // A number that is a float64.
   double real() const { return value_.real; }
+  // The number as it was given.
+  Scalar scalar() const;
 
  private:
   const Tensor* tensor_ = nullptr;

@@ -17,8 +17,6 @@ using detail::SavedResult;
 
 namespace {
 
-constinit thread_local CaptureHook capture_hook = nullptr;
-
 struct Placement {
   Device device;
   bool mixed = false;  // some inputs act as numbers beside those of the device
@@ -97,13 +95,23 @@ void record(const Op& op, const void* attributes, Inputs inputs, Results& result
   }
 }
 
+// The call as the hook sees it: the ops that it is made of are run without the hook.
+Results dispatch_captured(detail::CaptureHook hook, const Op& op, const void* attributes,
+                          Inputs inputs) {
+  const detail::CaptureScope off(nullptr);
+  Results results = dispatch(op, attributes, inputs);
+  hook(op, attributes, inputs, {results.begin(), results.size()});
+  return results;
+}
+
 }  // namespace
 
 const char* Run::name() const { return op.name; }
 
-CaptureHook set_capture_hook(CaptureHook hook) { return std::exchange(capture_hook, hook); }
-
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
+  if (const detail::CaptureHook hook = detail::context.capture; hook != nullptr) [[unlikely]] {
+    return dispatch_captured(hook, op, attributes, inputs);
+  }
   if (op.cast != Cast::none && detail::context.autocast) {
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (!casts(op, k, inputs[k])) continue;
@@ -127,32 +135,29 @@ Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
   if (op.view) {
     for (Tensor& view : results) view = detail::as_view_of(inputs[0], std::move(view));
   }
-  if (capture_hook != nullptr) [[unlikely]] {
-    capture_hook(op, attributes, inputs, {results.begin(), results.size()});
-  }
   return results;
 }
 
 // ---- a recorded call
 
-std::string describe(const Op& op, const void* attributes) {
-  return message(op.name, "(", op.attributes->describe(attributes), ")");
+std::string CallNode::describe() const {
+  return message(name(), "(", op_.attributes->describe(attributes()), ")");
 }
 
-std::string OpNode::describe() const { return ops::describe(op_, attributes()); }
-
-bool same_call(const OpNode& a, const OpNode& b) {
+bool same_call(const CallNode& a, const CallNode& b) {
   return &a.op() == &b.op() && a.op().attributes->equal(a.attributes(), b.attributes());
 }
 
-Results replay(const OpNode& node, Inputs inputs) {
+Results replay(const CallNode& node, Inputs inputs) {
+  if (node.op().row)
+    return node.op().forward({node.op(), cpu_device, false}, node.attributes(), inputs);
   return dispatch(node.op(), node.attributes(), inputs);
 }
 
 void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   Reads reads;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (edges()[k].node.get() != nullptr) reads = reads | op_.reads_of(op_, attributes(), k);
+    if (edges()[k].node.get() != nullptr) reads = reads | op().reads_of(op(), attributes(), k);
   }
   const std::uint64_t inputs_read = reads.bits & 0xFFFF, results_read = reads.bits >> 16 & 0xFFFF,
                       shapes_read = reads.bits >> 32 & 0xFFFF;
@@ -160,12 +165,12 @@ void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   const auto length = [](std::uint64_t bits) {
     return static_cast<std::size_t>(64 - std::countl_zero(bits));
   };
-  const bool list = op_.input_count == 0;
+  const bool list = op().input_count == 0;
   inputs_ =
       detail::FixedList<Saved, 3>(list && inputs_read != 0 ? inputs.size() : length(inputs_read));
   const bool constants_only = list && inputs_read == constants.bits;
   for (std::size_t k = 0; k < inputs_.size(); ++k) {
-    const bool read = constants_only ? op_.reads_of(op_, attributes(), k).has(no_gradient)
+    const bool read = constants_only ? op().reads_of(op(), attributes(), k).has(no_gradient)
                                      : list || (inputs_read >> k & 1) != 0;
     if (read) inputs_[k] = Saved(inputs[k]);
   }
@@ -182,7 +187,7 @@ void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
 }
 
 Gradients OpNode::backward(Gradients& grad_outputs) {
-  Gradients gradients = op_.gradient(GradientCall(*this, grad_outputs), attributes());
+  Gradients gradients = op().gradient(GradientCall(*this, grad_outputs), attributes());
   const std::size_t given = gradients.size(), count = edges().size();
   for (std::size_t k = 0; k < std::min(given, count); ++k) {
     const detail::Edge& edge = edges()[k];

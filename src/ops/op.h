@@ -68,6 +68,7 @@ struct OpFacts {
   Cast cast = Cast::none;
   std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only along with another one
   bool view = false;             // the results share the memory of input 0
+  bool row = false;              // of the elementwise tables: the forward records the call itself
   std::uint32_t optional = 0;    // bit k: input k may be undefined
 };
 
@@ -138,14 +139,25 @@ template <class Attributes, class Result, std::size_t count>
 struct OpOf : Op {};
 
 // A recorded call of an op. It can be printed, compared and run again from what it holds.
-class OpNode : public detail::Node {
+class CallNode : public detail::Node {
  public:
-  OpNode(const Op& op, std::size_t inputs, std::size_t results)
-      : Node(op.name, inputs, static_cast<std::uint32_t>(results)), op_(op) {}
+  // `name` is that of the function called: "add_" for the op "add" in place.
+  CallNode(const Op& op, const char* name, std::size_t inputs, std::size_t results)
+      : Node(name, inputs, static_cast<std::uint32_t>(results)), op_(op) {}
 
   const Op& op() const { return op_; }
   virtual const void* attributes() const = 0;
   std::string describe() const override;
+
+ private:
+  const Op& op_;
+};
+
+// A call that dispatch() recorded.
+class OpNode : public CallNode {
+ public:
+  OpNode(const Op& op, std::size_t inputs, std::size_t results)
+      : CallNode(op, op.name, inputs, results) {}
 
   void save(Inputs inputs, std::span<const Tensor> results);
   Gradients backward(Gradients& grad_outputs) override;
@@ -154,7 +166,6 @@ class OpNode : public detail::Node {
  private:
   friend class GradientCall;
 
-  const Op& op_;
   detail::FixedList<detail::Saved, 3> inputs_;
   detail::FixedList<detail::SavedResult, 1> results_;
   detail::FixedList<Shape, 1> shapes_;
@@ -269,6 +280,12 @@ requires(sizeof...(X) == count && count > 0) Result
   }
 }
 
+// Whether a call on x is recorded or captured. If not, ops that take next to no time, such as
+// views, run without dispatch().
+inline bool is_observed(const Tensor& x) {
+  return detail::records(x) || detail::context.capture != nullptr;
+}
+
 // Of an op on a list.
 template <class Attributes, class Result>
 Result dispatch(const OpOf<Attributes, Result, 0>& op,
@@ -285,16 +302,10 @@ Result dispatch(const OpOf<Attributes, Result, 0>& op,
   }
 }
 
-// "softmax(axis=1)"
-std::string describe(const Op& op, const void* attributes);
 // Whether two recorded calls are of the same op with the same attributes.
-bool same_call(const OpNode& a, const OpNode& b);
-// Runs a recorded call again, on other inputs.
-Results replay(const OpNode& node, Inputs inputs);
-
-// Called after every op of this thread, where there is one: graph capture and tracing.
-using CaptureHook = void (*)(const Op& op, const void* attributes, Inputs inputs,
-                             std::span<const Tensor> results);
-CaptureHook set_capture_hook(CaptureHook hook);  // returns the previous one
+bool same_call(const CallNode& a, const CallNode& b);
+// Runs a recorded call again, on other inputs. Numbers among the inputs are attributes: in their
+// place the list has undefined tensors. A call in place gives a new tensor.
+Results replay(const CallNode& node, Inputs inputs);
 
 }  // namespace extensor::ops

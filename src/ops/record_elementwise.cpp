@@ -1,7 +1,10 @@
 #include "ops/record_elementwise.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "core/check.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/dual.h"
@@ -27,23 +30,20 @@ Tensor tensor_of(const Value& value, const Tensor& like, DType dtype) {
   return value.is_number() ? full_like(like, value.number(), dtype) : value.elements();
 }
 
-class ElementwiseNode final : public Node {
+// A node is made before the result is written: a call in place gives the tensor that it is about to
+// write, and the node keeps copies of what it needs of that memory.
+class RowNode final : public CallNode {
  public:
-  ElementwiseNode(const ElementwiseRecord& call, const Shape& shape, const Tensor* written)
-      : Node(call.operation, call.inputs.size(), 1),
-        op_(call.op),
+  RowNode(const RowCall& call, const Shape& shape, const Tensor* written = nullptr)
+      : CallNode(row_role(call.op).op, call.operation, call.inputs.size(), 1),
+        call_(call, written != nullptr),
         role_(row_role(call.op)),
-        first_(call.first),
-        second_(call.second),
         ieee_(gradient_eps() == 0) {
     for (std::size_t k = 0; k < call.inputs.size(); ++k) {
       const Source& input = call.inputs[k];
       Operand& operand = operands_[k];
       operand.dtype = input.dtype();
-      if (!input.is_tensor()) {
-        operand.number.emplace(input);
-        continue;
-      }
+      if (!input.is_tensor()) continue;
       const Tensor& x = input.tensor();
       detail::link(*this, k, x);
       operand.device = x.device();
@@ -53,11 +53,10 @@ class ElementwiseNode final : public Node {
     }
   }
 
-  void save_result(const Tensor& result) {
-    if (role_.unary != nullptr && role_.gradient < 0 && role_.unary->saves_result &&
-        role_.unary->reads_saved) {
-      result_ = SavedResult(result);
-    }
+  const void* attributes() const override { return &call_; }
+
+  void save_result(const Tensor& output) {
+    if (op().reads[0].has(result())) result_ = SavedResult(output);
   }
 
   Gradients backward(Gradients& grad_outputs) override {
@@ -85,7 +84,6 @@ class ElementwiseNode final : public Node {
 
   struct Operand {
     Saved saved;  // only where some gradient reads it
-    std::optional<Source> number;
     DType dtype = DType::float32;
     Device device;  // a number of the CPU beside tensors of another device gets its gradient back
     bool stretched = false;
@@ -94,21 +92,12 @@ class ElementwiseNode final : public Node {
 
   // Whether a gradient that is asked for reads operand k.
   bool keeps(std::span<const Source> inputs, std::size_t k) const {
-    const auto asks = [&](std::size_t j) {
-      return inputs[j].is_tensor() && detail::tracked(inputs[j].tensor());
-    };
-    if (role_.unary != nullptr) {
-      const bool reads = role_.unary->reads_saved;
-      if (role_.gradient < 0) return reads && !role_.unary->saves_result;
-      return k == 0 ? asks(1) : reads;
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      if (op().reads[j].has(input(static_cast<unsigned>(k))) && inputs[j].is_tensor() &&
+          detail::tracked(inputs[j].tensor())) {
+        return true;
+      }
     }
-    if (role_.binary != nullptr) {
-      const auto& reads = role_.binary->reads;
-      if (role_.gradient < 0) return (asks(0) && reads[0][k]) || (asks(1) && reads[1][k]);
-      return k == 0 ? asks(1) || asks(2) : reads[role_.gradient][k - 1];
-    }
-    if (op_ == ElementwiseOp::where) return k == 0;
-    if (op_ == ElementwiseOp::fma) return (k == 0 && asks(1)) || (k == 1 && asks(0));
     return false;
   }
 
@@ -117,7 +106,7 @@ class ElementwiseNode final : public Node {
   // Operand k for a kernel; 0 where the kernel does not look at it.
   Source source(std::size_t k) const {
     const Operand& operand = operands_[k];
-    if (operand.number) return *operand.number;
+    if (call_.numbers[k]) return *call_.numbers[k];
     const Tensor& x = operand.saved.get(*this);
     return x.defined() ? Source(x) : Source(0.0, DType::float64);
   }
@@ -131,11 +120,11 @@ class ElementwiseNode final : public Node {
                                 : gradient_of_binary_gradient(k, g);
     }
     const Source zero(0.0, DType::float64);
-    if (op_ == ElementwiseOp::where) {
+    if (call_.row == ElementwiseOp::where) {
       const Source inputs[] = {source(0), k == 1 ? Source(g) : zero, k == 1 ? zero : Source(g)};
       return kernel(ElementwiseOp::where, name(), g, inputs, k, {});
     }
-    if (op_ == ElementwiseOp::fma && k < 2) {
+    if (call_.row == ElementwiseOp::fma && k < 2) {
       return binary_gradient(*row_role(ElementwiseOp::multiply).binary, k, g);
     }
     return fitted(g, k);  // copy, and what fma adds
@@ -150,7 +139,8 @@ class ElementwiseNode final : public Node {
     const DType wide = promote_types(g.dtype(), saved.dtype());
     const Parameter eps{eps_of_gradient(), 0};
     return evaluate(row.backward, row.backward_name, compute_dtype(wide), operands_[0].dtype,
-                    inputs, row.takes_eps ? eps : first_, row.takes_eps ? Parameter{} : second_);
+                    inputs, row.takes_eps ? eps : call_.first,
+                    row.takes_eps ? Parameter{} : call_.second);
   }
 
   // The call is backward(g0, saved), linear in g0.
@@ -159,12 +149,12 @@ class ElementwiseNode final : public Node {
     if (k == 0) {
       const Tensor& saved = operands_[1].saved.get(*this);
       const Source inputs[] = {g, saved.defined() ? saved : g};
-      return evaluate(op_, name(), compute_dtype(promote_types(g.dtype(), inputs[1].dtype())),
-                      operands_[0].dtype, inputs, first_, second_);
+      return evaluate(call_.row, name(), compute_dtype(promote_types(g.dtype(), inputs[1].dtype())),
+                      operands_[0].dtype, inputs, call_.first, call_.second);
     }
     const Tensor& saved = operands_[1].saved.get(*this);
     if (!saved.defined()) return {};
-    const double parameters[] = {first_.real, second_.real};
+    const double parameters[] = {call_.first.real, call_.second.real};
     return second_gradient(row, name(), parameters, g, operands_[0].saved.get(*this), saved);
   }
 
@@ -178,7 +168,7 @@ class ElementwiseNode final : public Node {
   // The call is gradient_a(g0, a, b), linear in g0, or gradient_b.
   Tensor gradient_of_binary_gradient(std::size_t k, const Tensor& g) {
     const Source inputs[] = {g, source(1), source(2)};
-    if (k == 0) return kernel(op_, name(), g, inputs, 0, first_);
+    if (k == 0) return kernel(call_.row, name(), g, inputs, 0, call_.first);
     if (!role_.binary->reads[role_.gradient][k - 1]) return {};
     const Tensor& g0 = operands_[0].saved.get(*this);
     DType wide = promote_types(g.dtype(), g0.dtype());
@@ -193,9 +183,9 @@ class ElementwiseNode final : public Node {
     };
     const Value along = value_of(g, compute);
     const Value zero(0);
-    const EpsScope ieee(0);  // the row has its own floor, in first_
+    const EpsScope ieee(0);  // the row has its own floor, in call_.first
     const Dual derivative = role_.binary->expressions[role_.gradient](
-        &first_.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
+        &call_.first.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
         Dual(operand(2), k == 2 ? along : zero));
     return fitted(tensor_of(derivative.derivative(), g, compute), k);
   }
@@ -220,17 +210,16 @@ class ElementwiseNode final : public Node {
         .to(operand.device);
   }
 
-  ElementwiseOp op_;
+  RowAttributes call_;
   const RowRole& role_;
-  Parameter first_, second_;
   bool ieee_;  // recorded under an eps of 0: inside a gradient, whose own floor is the only one
   Operand operands_[backend::max_inputs];
   SavedResult result_;
 };
 
-}  // namespace
+// ---- recording
 
-bool records(const ElementwiseRecord& call) {
+bool records(const RowCall& call) {
   if (!is_floating_point(call.dtype)) return false;
   for (const Source& input : call.inputs) {
     if (input.is_tensor() && detail::tracked(input.tensor())) return detail::recording_enabled();
@@ -238,26 +227,100 @@ bool records(const ElementwiseRecord& call) {
   return false;
 }
 
-NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape,
-                                  const Tensor* written) {
-  return NodePointer(new ElementwiseNode(call, shape, written));
+void capture(detail::CaptureHook hook, const RowCall& call, bool in_place, const Tensor& result) {
+  static const Tensor undefined;
+  const RowAttributes attributes(call, in_place);
+  const Tensor* list[backend::max_inputs] = {};
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    list[k] = call.inputs[k].is_tensor() ? &call.inputs[k].tensor() : &undefined;
+  }
+  hook(row_role(call.op).op, &attributes, ops::Inputs(list, call.inputs.size()), {&result, 1});
 }
 
-void finish_elementwise_node(const NodePointer& node, Tensor& result) {
-  static_cast<ElementwiseNode&>(*node).save_result(result);
-  result = detail::adopt(node, std::move(result));
+}  // namespace
+
+RowAttributes::RowAttributes(const RowCall& call, bool in_place)
+    : row(call.op),
+      compute(call.compute),
+      dtype(call.dtype),
+      first(call.first),
+      second(call.second),
+      in_place(in_place) {
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    if (!call.inputs[k].is_tensor()) numbers[k].emplace(call.inputs[k]);
+  }
 }
 
-Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x) {
+void record_row(const RowCall& call, Tensor& result) {
+  if (records(call)) {
+    auto* node = new RowNode(call, result.shape());
+    NodePointer owner(node);
+    node->save_result(result);
+    result = detail::adopt(std::move(owner), std::move(result));
+  }
+  if (const detail::CaptureHook hook = detail::context.capture; hook != nullptr) [[unlikely]] {
+    capture(hook, call, false, result);
+  }
+}
+
+Tensor& write_in_place(const RowCall& call, Tensor& x) {
   const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
   if (rewrites) detail::check_in_place(call.operation, x);
-  NodePointer node;
-  if (recorded) node = make_elementwise_node(call, x.shape(), &x);
-  launch(call.op, compute, call.inputs, x, call.first, call.second);
+  RowNode* node = recorded ? new RowNode(call, x.shape(), &x) : nullptr;
+  NodePointer owner(node);
+  launch(call.op, call.compute, call.inputs, x, call.first, call.second);
   detail::wrote(x);
-  if (recorded) static_cast<ElementwiseNode&>(*node).save_result(x);
-  if (rewrites) detail::rewrite_history(x, std::move(node));
+  if (recorded) node->save_result(x);
+  if (rewrites) detail::rewrite_history(x, std::move(owner));
+  if (const detail::CaptureHook hook = detail::context.capture; hook != nullptr) [[unlikely]] {
+    capture(hook, call, true, x);
+  }
   return x;
+}
+
+// ---- rows as ops
+
+constinit const AttributeType row_attribute_type{
+    [](const void* attributes) {
+      const auto& call = *static_cast<const RowAttributes*>(attributes);
+      const RowRole& role = row_role(call.row);
+      std::string text;
+      const auto add = [&](const char* name, const auto& value) {
+        text += detail::message(text.empty() ? "" : ", ", name, "=", value);
+      };
+      for (std::size_t k = 0; k < role.op.input_count; ++k) {
+        if (call.numbers[k]) add(role.op.inputs[k], call.numbers[k]->scalar());
+      }
+      const double values[] = {call.first.real, call.second.real};
+      for (int k = 0; k < 2; ++k) {
+        if (role.parameters[k] != nullptr) add(role.parameters[k], values[k]);
+      }
+      if (call.row == ElementwiseOp::copy) add("dtype", call.dtype);
+      return text;
+    },
+    [](const void* a, const void* b) {
+      const auto& x = *static_cast<const RowAttributes*>(a);
+      const auto& y = *static_cast<const RowAttributes*>(b);
+      for (std::size_t k = 0; k < x.numbers.size(); ++k) {
+        if (x.numbers[k].has_value() != y.numbers[k].has_value()) return false;
+        if (x.numbers[k] && !field::equal_scalar(x.numbers[k]->scalar(), y.numbers[k]->scalar())) {
+          return false;
+        }
+      }
+      return x.row == y.row && x.compute == y.compute && x.dtype == y.dtype &&
+             x.in_place == y.in_place && field::equal(x.first.real, y.first.real) &&
+             field::equal(x.second.real, y.second.real) && x.first.integer == y.first.integer &&
+             x.second.integer == y.second.integer;
+    }};
+
+Results run_row(const Run& run, const void* attributes, Inputs inputs) {
+  const auto& call = *static_cast<const RowAttributes*>(attributes);
+  std::vector<Source> operands;
+  for (std::size_t k = 0; k < run.op.input_count; ++k) {
+    operands.push_back(call.numbers[k] ? *call.numbers[k] : Source(inputs[k]));
+  }
+  return evaluate(call.row, run.name(), call.compute, call.dtype, operands, call.first,
+                  call.second);
 }
 
 Tensor fitted_to(const Tensor& full, const Shape& shape, DType dtype) {

@@ -1,6 +1,8 @@
-// Elementwise calls as recorded functions: their gradients are kernels of the same rows.
+// Calls of the elementwise tables' rows, recorded: their gradients are kernels of the same rows.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <span>
 
 #include "core/graph.h"
@@ -9,26 +11,31 @@
 
 namespace extensor::ops {
 
-struct ElementwiseRecord {
+struct RowCall {
   ElementwiseOp op;
-  const char* operation;
-  DType dtype;  // of the result
+  const char* operation;  // the function called: "add_" where the op is add in place
+  DType compute, dtype;   // dtype: of the result
   std::span<const Source> inputs;
-  Parameter first, second;
+  Parameter first = {}, second = {};
 };
 
-bool records(const ElementwiseRecord& call);
+// Everything of a call but its tensors: the attributes of a row's op.
+struct RowAttributes {
+  ElementwiseOp row;
+  DType compute, dtype;
+  Parameter first, second;
+  bool in_place = false;
+  std::array<std::optional<Source>, backend::max_inputs> numbers = {};  // operands that are numbers
 
-// The node of a call that `records`. It is made before the result is written: a call in place gives
-// the tensor that it is about to write, and the node keeps copies of what it needs of that memory.
-detail::NodePointer make_elementwise_node(const ElementwiseRecord& call, const Shape& shape,
-                                          const Tensor* written = nullptr);
-// Makes `result`, written by now, the node's.
-void finish_elementwise_node(const detail::NodePointer& node, Tensor& result);
+  RowAttributes(const RowCall& call, bool in_place);
+};
+
+// Records a call that has been run, where an input asks for it, and shows it to the capture hook.
+void record_row(const RowCall& call, Tensor& result);
 
 // Runs the call with x as its result and records it, in the history of x and of what x is a view
 // of. The caller has checked everything but whether x may be written while recording (ValueError).
-Tensor& write_in_place(const ElementwiseRecord& call, DType compute, Tensor& x);
+Tensor& write_in_place(const RowCall& call, Tensor& x);
 
 // A gradient of a broadcast result for an operand of this shape and dtype: summed over repeated
 // dimensions before it is rounded.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/row_gradients.h"
+
 namespace extensor::ops {
 
 const std::vector<const Op*>& registered_ops() {
@@ -34,6 +36,9 @@ const std::vector<const Op*>& registered_ops() {
                                  triplet_loss_ops,
                                  view_ops}) {
       list.insert(list.end(), family.begin(), family.end());
+    }
+    for (int row = 0; row < backend::elementwise_op_count; ++row) {
+      list.push_back(&row_role(static_cast<ElementwiseOp>(row)).op);
     }
     return list;
   }();

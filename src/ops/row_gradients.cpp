@@ -1,5 +1,6 @@
 #include "ops/row_gradients.h"
 
+#include <algorithm>
 #include <array>
 
 namespace extensor {
@@ -102,11 +103,19 @@ static_assert(mentions("g * b", "b") && !mentions("g * abs(c)", "b"));
 
 // clang-format off
 constexpr UnaryGradient unary_gradients[] = {
-#define EXTENSOR_UNARY(name, saved, backward, eps)                                                 \
+#define EXTENSOR_UNARY(name, saved, backward, eps, p, q)                                           \
   {#name "_backward", ElementwiseOp::name, ElementwiseOp::name##_backward,                         \
-   std::string_view(#saved) == "y", mentions(#backward, #saved), eps, expression::name##_backward_row},
-#define UNARY(name, lo_, hi_, kinks, saved, forward, backward) EXTENSOR_UNARY(name, saved, backward, false)
-#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward) EXTENSOR_UNARY(name, saved, backward, true)
+   std::string_view(#saved) == "y", mentions(#backward, #saved), eps, {p, q},                      \
+   expression::name##_backward_row},
+#define UNARY(name, lo_, hi_, kinks, saved, forward, backward)                                     \
+  EXTENSOR_UNARY(name, saved, backward, false, nullptr, nullptr)
+#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward)                                 \
+  EXTENSOR_UNARY(name, saved, backward, true, nullptr, nullptr)
+#define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, forward, backward)                     \
+  EXTENSOR_UNARY(name, saved, backward, false, #p, nullptr)
+#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, forward, backward)       \
+  EXTENSOR_UNARY(name, saved, backward, false, #p, #q)
+#define UNARY_2_NUMERIC(name, p, q, ...) UNARY_2(name, p, 0, q, 0, __VA_ARGS__)
 #include "extensor/tables/unary.def"
 };
 constexpr BinaryGradient binary_gradients[] = {
@@ -127,17 +136,82 @@ constexpr BinaryGradient binary_gradients[] = {
 
 using Roles = std::array<RowRole, backend::elementwise_op_count>;
 
+constexpr const char* names[] = {
+#define UNARY(name, ...) #name, #name "_backward",
+#include "extensor/tables/unary.def"
+#define BINARY(name, ...) #name, #name "_gradient_a", #name "_gradient_b",
+#include "extensor/tables/binary.def"
+#define COMPARE(name, ...) #name,
+#define PREDICATE(name, ...) #name,
+#define BITWISE(name, ...) #name,
+#define BITWISE_UNARY(name, ...) #name,
+#include "extensor/tables/logical.def"
+    "copy", "where", "fma"};
+
+// The op of a row whose gradients read the given tensors.
+constexpr Op row_op(const char* name, std::initializer_list<const char*> inputs,
+                    std::initializer_list<Reads> reads) {
+  Op op{};
+  op.name = name;
+  std::copy(inputs.begin(), inputs.end(), op.inputs.begin());
+  std::copy(reads.begin(), reads.end(), op.reads.begin());
+  op.row = true;
+  op.input_count = static_cast<std::uint8_t>(inputs.size());
+  op.differentiable = reads.size() != 0;
+  op.attributes = &row_attribute_type;
+  op.forward = run_row;
+  return op;
+}
+
+constexpr Reads if_read(bool reads, Reads what) { return reads ? what : nothing; }
+
 constexpr Roles make_roles() {
   Roles roles;
   const auto at = [&](ElementwiseOp op) -> RowRole& { return roles[static_cast<std::size_t>(op)]; };
+  const auto name = [](ElementwiseOp op) { return names[static_cast<std::size_t>(op)]; };
   for (const UnaryGradient& row : unary_gradients) {
-    at(row.forward) = {&row, nullptr, -1};
-    at(row.backward) = {&row, nullptr, 0};
+    const auto [p, q] = row.parameters;
+    const Reads saved = row.saves_result ? result() : input(0);
+    const char* saved_name = row.saves_result ? "y" : "x";
+    at(row.forward) = {
+        row_op(name(row.forward), {"x"}, {if_read(row.reads_saved, saved)}), {p, q}, &row};
+    // The backward is linear in the gradient.
+    at(row.backward) = {
+        row_op(name(row.backward), {"grad_output", saved_name},
+               {if_read(row.reads_saved, input(1)), if_read(row.reads_saved, input(0) | input(1))}),
+        {row.takes_eps ? "eps" : p, q},
+        &row,
+        nullptr,
+        0};
   }
   for (const BinaryGradient& row : binary_gradients) {
-    at(row.forward) = {nullptr, &row, -1};
-    for (int k = 0; k < 2; ++k) at(row.gradients[k]) = {nullptr, &row, k};
+    Reads reads[2];
+    for (int k = 0; k < 2; ++k) {
+      reads[k] = if_read(row.reads[k][0], input(0)) | if_read(row.reads[k][1], input(1));
+    }
+    at(row.forward) = {
+        row_op(name(row.forward), {"a", "b"}, {reads[0], reads[1]}), {}, nullptr, &row};
+    for (int k = 0; k < 2; ++k) {
+      const bool a = row.reads[k][0], b = row.reads[k][1];
+      const Reads operands = if_read(a, input(1)) | if_read(b, input(2));
+      at(row.gradients[k]) = {
+          row_op(name(row.gradients[k]), {"grad_output", "a", "b"},
+                 {operands, if_read(a, input(0) | operands), if_read(b, input(0) | operands)}),
+          {row.takes_eps ? "eps" : nullptr},
+          nullptr,
+          &row,
+          k};
+    }
   }
+#define COMPARE(name, ...) at(ElementwiseOp::name).op = row_op(#name, {"a", "b"}, {});
+#define PREDICATE(name, ...) at(ElementwiseOp::name).op = row_op(#name, {"x"}, {});
+#define BITWISE COMPARE
+#define BITWISE_UNARY PREDICATE
+#include "extensor/tables/logical.def"
+  at(ElementwiseOp::copy).op = row_op("copy", {"x"}, {nothing});
+  at(ElementwiseOp::where).op =
+      row_op("where", {"condition", "a", "b"}, {no_gradient, input(0), input(0)});
+  at(ElementwiseOp::fma).op = row_op("fma", {"a", "b", "c"}, {input(1), input(0), nothing});
   return roles;
 }
 

@@ -1,11 +1,12 @@
-// What the op tables say about the gradients of their rows, by op: for recorded functions and for
-// second derivatives.
+// The rows of the elementwise tables as ops, and what the tables say about their gradients: for
+// recorded calls and for second derivatives.
 #pragma once
 
 #include <string_view>
 
 #include "backend/elementwise_op.h"
 #include "extensor/dual.h"
+#include "ops/op.h"
 
 namespace extensor::ops {
 
@@ -20,9 +21,10 @@ using BinaryExpression = expression::Dual(const double* parameters, const expres
 struct UnaryGradient {
   const char* backward_name;  // "tanh_backward"
   ElementwiseOp forward, backward;
-  bool saves_result;  // the backward reads the result, not the input
-  bool reads_saved;   // it reads it at all
-  bool takes_eps;     // its first parameter is eps, not the forward's
+  bool saves_result;          // the backward reads the result, not the input
+  bool reads_saved;           // it reads it at all
+  bool takes_eps;             // its first parameter is eps, not the forward's
+  const char* parameters[2];  // the names of the forward's
   UnaryExpression* expression;
 };
 
@@ -37,10 +39,16 @@ struct BinaryGradient {
 
 // What an op is in the tables.
 struct RowRole {
+  Op op = {};                              // as the registry lists it
+  const char* parameters[2] = {};          // their names
   const UnaryGradient* unary = nullptr;    // of the row `name` or `name_backward`
   const BinaryGradient* binary = nullptr;  // of the row `name`, `name_gradient_a` or `_b`
   int gradient = -1;                       // 0 or 1: the op is that gradient itself
 };
 const RowRole& row_role(ElementwiseOp op);
+
+// The attributes of a row's call are RowAttributes, of record_elementwise.h.
+extern const AttributeType row_attribute_type;
+Results run_row(const Run& run, const void* attributes, Inputs inputs);
 
 }  // namespace extensor::ops

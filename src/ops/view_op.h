@@ -28,7 +28,7 @@ consteval auto define_view(const char* name, Reads reads = nothing) {
 template <auto make, class Attributes>
 Tensor view(const OpOf<Attributes, Tensor, 1>& op, const Tensor& x,
             const std::type_identity_t<Attributes>& attributes) {
-  if (detail::records(x)) return dispatch(op, attributes, x);
+  if (is_observed(x)) return dispatch(op, attributes, x);
   return detail::as_view_of(x, make(x, attributes));
 }
 

@@ -123,7 +123,7 @@ Tensor Tensor::reshape(const Shape& asked) const {
   if (tensor.contiguous) return view<make_reshaped>(reshape_op, *this, shape);
   const auto strides = view_strides(tensor, shape);
   if (!strides) return contiguous().reshape(shape);
-  if (detail::records(*this)) return dispatch(reshape_op, shape, *this);
+  if (is_observed(*this)) return dispatch(reshape_op, shape, *this);
   return detail::as_view_of(*this, detail::make_view(*this, tensor.data, shape, *strides));
 }
 

@@ -17,7 +17,10 @@
 #include <span>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -113,3 +116,5 @@ class Subset final : public Dataset {
 };
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

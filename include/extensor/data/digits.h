@@ -5,6 +5,9 @@
 #include <cstdint>
 
 #include "extensor/data/images.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -15,3 +18,5 @@ namespace extensor::data {
 LabelledImages digits(std::int64_t count, std::uint64_t seed = 0, std::int64_t first = 0);
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "extensor/data/dataset.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -70,3 +73,5 @@ class ImageDataset final : public Dataset {
 };
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

@@ -19,6 +19,9 @@
 #include <vector>
 
 #include "extensor/data/dataset.h"
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -103,3 +106,5 @@ class DataLoader::Epoch {
 };
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

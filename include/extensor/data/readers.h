@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "extensor/data/images.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -80,3 +83,5 @@ Tensor load_image(const std::filesystem::path& path, const ImageOptions& options
 void save_png(const std::filesystem::path& path, const Tensor& image);
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "extensor/data/dataset.h"
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::data {
 
@@ -101,3 +104,5 @@ class TextDataset final : public Dataset {
 };
 
 }  // namespace extensor::data
+
+EXTENSOR_END_API

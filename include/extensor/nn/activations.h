@@ -2,9 +2,12 @@
 #pragma once
 
 #include "extensor/elementwise.h"
+#include "extensor/export.h"
 #include "extensor/linear.h"
 #include "extensor/nn/module.h"
 #include "extensor/softmax.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -89,3 +92,5 @@ class PReLU final : public Module<PReLU> {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

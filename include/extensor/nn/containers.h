@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/nn/module.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -201,3 +204,5 @@ class ParameterDict final : public Module<ParameterDict> {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

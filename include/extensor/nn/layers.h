@@ -11,8 +11,11 @@
 
 #include "extensor/activation.h"
 #include "extensor/convolution.h"
+#include "extensor/export.h"
 #include "extensor/nn/module.h"
 #include "extensor/pooling.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -321,3 +324,5 @@ class Embedding final : public Module<Embedding> {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

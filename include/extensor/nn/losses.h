@@ -1,8 +1,11 @@
 // Losses as modules.
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/losses.h"
 #include "extensor/nn/module.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -112,3 +115,5 @@ class TripletMarginLoss final : public Module<TripletMarginLoss> {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

@@ -28,8 +28,11 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/named_tensors.h"
 #include "extensor/nn/walker.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -166,3 +169,5 @@ std::ostream& operator<<(std::ostream& stream, const T& module) {
 }
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

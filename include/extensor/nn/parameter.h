@@ -4,7 +4,10 @@
 
 #include <utility>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -77,3 +80,5 @@ class Training {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

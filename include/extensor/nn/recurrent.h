@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/nn/module.h"
 #include "extensor/recurrent.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -169,3 +172,5 @@ class GRUCell final : public Module<GRUCell>, public RecurrentCells {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

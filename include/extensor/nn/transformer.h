@@ -1,8 +1,11 @@
 // Attention and transformers, with PyTorch's parameter names.
 #pragma once
 
+#include "extensor/export.h"
 #include "extensor/nn/containers.h"
 #include "extensor/nn/layers.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -111,3 +114,5 @@ class TransformerDecoder final : public Module<TransformerDecoder> {
 };
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

@@ -25,8 +25,11 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/nn/parameter.h"
 #include "extensor/reflect.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
@@ -478,3 +481,5 @@ Walker& Walker::operator()(std::string_view name, Member& member) {
 }
 
 }  // namespace extensor::nn
+
+EXTENSOR_END_API

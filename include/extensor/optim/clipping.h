@@ -8,7 +8,10 @@
 
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -22,3 +25,5 @@ double clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_no
 void clip_grad_value(const std::vector<Tensor>& parameters, StrictDouble clip_value);
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

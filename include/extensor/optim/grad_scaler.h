@@ -19,7 +19,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/optim/optimizer.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -66,3 +69,5 @@ class GradScaler {
 };
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

@@ -14,8 +14,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/optim/state_dict.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -53,3 +56,5 @@ class ExponentialMovingAverage {
 };
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

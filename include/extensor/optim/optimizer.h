@@ -27,9 +27,12 @@
 #include <optional>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/optim/state_dict.h"
 #include "extensor/optimizer_steps.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -140,3 +143,5 @@ class OptimizerOf final : public Optimizer {
 #include "extensor/tables/optimizers.def"
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

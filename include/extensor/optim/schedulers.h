@@ -24,8 +24,11 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/optim/optimizer.h"
 #include "extensor/optim/state_dict.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -306,3 +309,5 @@ class ReduceLROnPlateau {
 };
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

@@ -4,7 +4,10 @@
 #include <map>
 #include <string>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
@@ -16,3 +19,5 @@ struct StateDict {
 };
 
 }  // namespace extensor::optim
+
+EXTENSOR_END_API

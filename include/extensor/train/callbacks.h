@@ -7,8 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "extensor/export.h"
 #include "extensor/train/checkpoint.h"
 #include "extensor/train/evaluation.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -155,3 +158,5 @@ class EventLog final : public Callback {
 };
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -15,7 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/named_tensors.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -58,3 +61,5 @@ class Checkpoints {
 };
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "extensor/data/loader.h"
+#include "extensor/export.h"
 #include "extensor/train/metrics.h"
 #include "extensor/train/model_reference.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -51,3 +54,5 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
                     const EvaluationOptions& options = {});
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -6,6 +6,10 @@
 #include <memory>
 #include <string_view>
 
+#include "extensor/export.h"
+
+EXTENSOR_BEGIN_API
+
 namespace extensor::train {
 
 // A new file events.out.tfevents.<seconds>.<pid>.<number> in the directory, which is made if need
@@ -28,3 +32,5 @@ class EventFile {
 };
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -11,7 +11,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -51,3 +54,5 @@ double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t 
 double perplexity(double mean_cross_entropy);
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/nn/containers.h"
 #include "extensor/nn/module.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -45,3 +48,5 @@ class ModelReference {
 };
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

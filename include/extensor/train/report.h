@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
 #include "extensor/train/metrics.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -38,3 +41,5 @@ struct Report {
 std::vector<std::string> write_report(const std::filesystem::path& path, const Report& report);
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API

@@ -21,11 +21,14 @@
 #include <vector>
 
 #include "extensor/data/loader.h"
+#include "extensor/export.h"
 #include "extensor/optim/optimizer.h"
 #include "extensor/optim/schedulers.h"
 #include "extensor/train/callbacks.h"
 #include "extensor/train/evaluation.h"
 #include "extensor/train/model_reference.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
@@ -120,3 +123,5 @@ class Trainer {
 };
 
 }  // namespace extensor::train
+
+EXTENSOR_END_API
