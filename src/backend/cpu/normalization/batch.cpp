@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "backend/cpu/normalization/edge.h"
@@ -95,38 +94,40 @@ class BatchNormalizer {
     if (by_columns_) {
       const std::int64_t spans = rounded_up(call_.channels, block_columns);
       const std::int64_t elements = block_rows * std::min(block_columns, call_.channels);
-      run_units(blocks_ * spans, elements, uses_buffers() ? 3 * elements : 0,
+      run_units(blocks_ * spans, elements, edge_.writes_buffers() ? 3 * elements : 0,
                 [&](std::int64_t unit, T* buffer) {
                   moments_of_rows(unit / spans, unit % spans * block_columns, buffer);
                 });
     } else {
       const std::int64_t elements = std::min(piece, call_.inner);
-      run_units(blocks_ * call_.channels, elements, uses_buffers() ? 3 * elements : 0,
+      run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
                 [&](std::int64_t unit, T* buffer) { moments_of_piece(unit, buffer); });
     }
   }
 
-  bool uses_buffers() const { return edge_.writes_buffers() || call_.result != nullptr; }
-
-  // n elements of the gradient of the normalized values, in the buffer from `at` on if need be,
-  // with room for n more behind `spare`. With a relu, the first pass leaves them in grad_residual
-  // where that is wanted, and the second one finds them there.
-  const T* gradient(std::int64_t offset, std::int64_t n, T* buffer, std::int64_t at,
-                    std::int64_t spare, bool first_pass) const {
-    const bool kept = call_.grad_residual != nullptr;
-    if (kept && !first_pass) return edge_.read(call_.grad_residual, offset, n, buffer, at);
+  // The gradient of the normalized values: grad_output, or with a relu the part of it that passes,
+  // which the first pass leaves in grad_residual, or in the result that the second one overwrites.
+  std::byte* passed() const {
+    return call_.grad_residual != nullptr ? call_.grad_residual : call_.out;
+  }
+  const std::byte* gradient() const {
+    return call_.result == nullptr ? call_.grad_output : passed();
+  }
+  // n elements of it in the first pass, in the buffer from `at` on if they do not stay in memory,
+  // with room for n more behind `spare`.
+  const T* find_gradient(std::int64_t offset, std::int64_t n, T* buffer, std::int64_t at,
+                         std::int64_t spare) const {
     const T* g = edge_.read(call_.grad_output, offset, n, buffer, at);
     if (call_.result == nullptr) return g;
     const T* y = edge_.read(call_.result, offset, n, buffer, spare);
-    T* out = kept ? edge_.target(call_.grad_residual, offset, buffer, at) : buffer + at;
+    T* out = edge_.target(passed(), offset, buffer, at);
     kernels_.relu_gradient(g, y, out, unsigned_of(n));
-    if (kept) edge_.write(out, call_.grad_residual, offset, n);
+    edge_.write(out, passed(), offset, n);
     return out;
   }
-  // Whether gradient() of the first pass is in the buffer.
+  // Whether it is in the buffer then.
   bool buffers_gradient() const {
-    if (call_.result == nullptr) return edge_.converts();
-    return call_.grad_residual == nullptr || edge_.writes_buffers();
+    return call_.result == nullptr ? edge_.converts() : edge_.writes_buffers();
   }
 
   // The rows of a block where channels lie side by side.
@@ -150,9 +151,10 @@ class BatchNormalizer {
     }
     if (call_.grad_output == nullptr) return;
     const std::int64_t behind_x = block_rows * columns, spare = 2 * behind_x;
-    const T* g = gradient(offset(0), columns, buffer, behind_x, spare, true);
-    for (std::int64_t r = 1; uses_buffers() && r < rows; ++r) {
-      gradient(offset(r), columns, buffer, behind_x + r * columns, spare, true);
+    const T* g = find_gradient(offset(0), columns, buffer, behind_x, spare);
+    const bool row_by_row = edge_.converts() || call_.result != nullptr;
+    for (std::int64_t r = 1; row_by_row && r < rows; ++r) {
+      find_gradient(offset(r), columns, buffer, behind_x + r * columns, spare);
     }
     const std::int64_t g_stride = buffers_gradient() ? columns : call_.channels;
     kernels_.column_gradient_sums(g, unsigned_of(g_stride), x, unsigned_of(stride),
@@ -185,7 +187,7 @@ class BatchNormalizer {
       records_.squares[at.record] = static_cast<T>(moments.squares);
     }
     if (call_.grad_output == nullptr) return;
-    const T* g = gradient(at.offset, at.n, buffer, at.n, 2 * at.n, true);
+    const T* g = find_gradient(at.offset, at.n, buffer, at.n, 2 * at.n);
     const GradientSums sums =
         kernels_.gradient_sums(g, x, records_.centre[at.record], unsigned_of(at.n));
     records_.gradient[at.record] = static_cast<T>(sums.gradient);
@@ -281,66 +283,60 @@ class BatchNormalizer {
   // ---- the second pass
   // ---------------------------------------------------------------------------
 
-  // n elements at `offset` as that pass reads and writes them.
-  struct Run {
-    const T* x;                   // standardized: x, or its gradient where that is linear in g
-    const T* g = nullptr;         // in the training's backward alone
-    const T* residual = nullptr;  // where there is one
-    T* out;
-  };
-  static constexpr std::int64_t run_buffers = 4;
-
-  Run run_at(std::int64_t offset, std::int64_t n, T* buffer) const {
-    Run run{};
-    if (call_.grad_output != nullptr) run.g = gradient(offset, n, buffer, n, 2 * n, false);
-    if (call_.grad_output != nullptr && !call_.training) {
-      run.x = std::exchange(run.g, nullptr);
-    } else {
-      run.x = edge_.read(call_.x, offset, n, buffer);
-    }
-    if (call_.residual != nullptr) run.residual = edge_.read(call_.residual, offset, n, buffer, n);
-    run.out = edge_.target(call_.out, offset, buffer, 3 * n);
-    return run;
+  // What is standardized, and, in the training's backward alone, the gradient beside it.
+  const std::byte* first_operand() const {
+    return call_.grad_output != nullptr && !call_.training ? gradient() : call_.x;
+  }
+  const std::byte* second_operand() const {
+    return call_.grad_output != nullptr && call_.training ? gradient() : nullptr;
   }
 
   void apply_to_rows() {
     const std::int64_t n = call_.channels;
-    const std::size_t count = unsigned_of(n);
+    const std::byte *first = first_operand(), *second = second_operand();
     const T *centre = centre_.data(), *scale = scale_.data(), *shift = shift_.data();
-    run_units(call_.outer, n, uses_buffers() ? run_buffers * n : 0,
-              [&](std::int64_t row, T* buffer) {
-                const Run run = run_at(row * n, n, buffer);
-                if (run.g != nullptr) {
-                  kernels_.column_backward(run.g, run.x, centre, scale, slope_.data(), shift,
-                                           run.out, count);
-                } else if (call_.relu) {
-                  kernels_.column_standardize_relu(run.x, centre, scale, shift, run.residual,
-                                                   run.out, count);
-                } else {
-                  kernels_.column_standardize(run.x, centre, scale, shift, run.out, count);
-                }
-                edge_.write(run.out, call_.out, row * n, n);
-              });
+    run_units(call_.outer, n, edge_.writes_buffers() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
+      const T* x = edge_.read(first, row * n, n, buffer);
+      T* out = edge_.target(call_.out, row * n, buffer, 2 * n);
+      if (second != nullptr) {
+        const T* g = edge_.read(second, row * n, n, buffer, n);
+        kernels_.column_backward(g, x, centre, scale, slope_.data(), shift, out, unsigned_of(n));
+      } else if (call_.relu) {
+        const T* residual = read_residual(row * n, n, buffer);
+        kernels_.column_standardize_relu(x, centre, scale, shift, residual, out, unsigned_of(n));
+      } else {
+        kernels_.column_standardize(x, centre, scale, shift, out, unsigned_of(n));
+      }
+      edge_.write(out, call_.out, row * n, n);
+    });
   }
 
   void apply_to_pieces() {
     const std::int64_t elements = std::min(piece, call_.inner);
-    run_units(blocks_ * call_.channels, elements, uses_buffers() ? run_buffers * elements : 0,
+    const std::byte *first = first_operand(), *second = second_operand();
+    run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
               [&](std::int64_t unit, T* buffer) {
                 const Piece at = piece_of(unit);
                 const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);
                 const Standardizer<T> s{centre_[c], scale_[c], shift_[c]};
-                const Run run = run_at(at.offset, at.n, buffer);
-                if (run.g != nullptr) {
-                  kernels_.backward(run.g, run.x, s.centre, s.scale, slope_[c], s.shift, run.out,
-                                    n);
+                const T* x = edge_.read(first, at.offset, at.n, buffer);
+                T* out = edge_.target(call_.out, at.offset, buffer, 2 * at.n);
+                if (second != nullptr) {
+                  const T* g = edge_.read(second, at.offset, at.n, buffer, at.n);
+                  kernels_.backward(g, x, s.centre, s.scale, slope_[c], s.shift, out, n);
                 } else if (call_.relu) {
-                  kernels_.standardize_relu(run.x, s, run.residual, run.out, n);
+                  const T* residual = read_residual(at.offset, at.n, buffer);
+                  kernels_.standardize_relu(x, s, residual, out, n);
                 } else {
-                  kernels_.standardize(run.x, s, run.out, n);
+                  kernels_.standardize(x, s, out, n);
                 }
-                edge_.write(run.out, call_.out, at.offset, at.n);
+                edge_.write(out, call_.out, at.offset, at.n);
               });
+  }
+
+  // n elements behind those of x in the buffer; null where there is no residual.
+  const T* read_residual(std::int64_t offset, std::int64_t n, T* buffer) const {
+    return call_.residual == nullptr ? nullptr : edge_.read(call_.residual, offset, n, buffer, n);
   }
 
   const BatchNormalizationCall& call_;
