@@ -65,6 +65,46 @@ class ResNet18 final : public nn::Module<ResNet18> {
   bool small_images_;
 };
 
+struct ResNet50Options {
+  std::int64_t classes = 1000;
+  std::int64_t channels = 3;
+  bool small_images = false;  // 32 × 32: a 3 × 3 stem without pooling
+  // Every block begins as the identity: the scale of its last norm is 0.
+  bool zero_init_residual = false;
+};
+// A 1 × 1, a 3 × 3 and a 1 × 1 convolution, which gives 4 · width channels, and a way around them.
+class Bottleneck final : public nn::Module<Bottleneck> {
+ public:
+  Bottleneck(std::int64_t in_channels, std::int64_t width, std::int64_t stride);
+  Tensor forward(const Tensor& x) const;
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;  // has the stride, as in torchvision
+  nn::BatchNorm2d bn2;
+  nn::Conv2d conv3;
+  nn::BatchNorm2d bn3;
+  nn::Sequential downsample;  // empty where shapes agree
+};
+// ResNet-50 with torchvision's parameter names, order and initialization: 25,557,032 parameters in
+// 161 tensors for 1000 classes. Its state_dict() has the keys of torchvision's, running statistics
+// and "num_batches_tracked" included.
+class ResNet50 final : public nn::Module<ResNet50> {
+ public:
+  explicit ResNet50(const ResNet50Options& options = {});
+  Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::ModuleList<Bottleneck> layer1, layer2, layer3, layer4;
+  nn::Linear fc;
+
+ private:
+  bool small_images_;
+};
+
 struct VggOptions {
   std::int64_t classes = 10;
   std::int64_t channels = 3;

@@ -63,56 +63,6 @@ Tensor LeNet::forward(const Tensor& x) const {
   return fc3(fc2(fc1(y, Activation::relu), Activation::relu));
 }
 
-// ---- ResNet
-// ----------------------------------------------------------------------------------------
-
-ResidualBlock::ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride)
-    : conv1(in_channels, channels, 3, {.stride = stride, .padding = 1, .bias = false}),
-      bn1(channels),
-      conv2(channels, channels, 3, {.padding = 1, .bias = false}),
-      bn2(channels) {
-  if (stride == 1 && in_channels == channels) return;
-  downsample.push_back(nn::Conv2d(in_channels, channels, 1, {.stride = stride, .bias = false}));
-  downsample.push_back(nn::BatchNorm2d(channels));
-}
-
-Tensor ResidualBlock::forward(const Tensor& x) const {
-  const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-  return relu(y + (downsample.size() == 0 ? x : downsample(x)));
-}
-
-void ResidualBlock::visit(nn::Walker& walk) {
-  walk("conv1", conv1)("bn1", bn1)("conv2", conv2)("bn2", bn2);
-  if (downsample.size() != 0) walk("downsample", downsample);
-}
-
-ResNet18::ResNet18(const ResNetOptions& options)
-    : conv1(options.channels, 64, options.small_images ? 3 : 7,
-            {.stride = options.small_images ? 1 : 2,
-             .padding = options.small_images ? 1 : 3,
-             .bias = false}),
-      bn1(64),
-      layer1{ResidualBlock(64, 64, 1), ResidualBlock(64, 64, 1)},
-      layer2{ResidualBlock(64, 128, 2), ResidualBlock(128, 128, 1)},
-      layer3{ResidualBlock(128, 256, 2), ResidualBlock(256, 256, 1)},
-      layer4{ResidualBlock(256, 512, 2), ResidualBlock(512, 512, 1)},
-      fc(512, options.classes),
-      small_images_(options.small_images) {}
-
-Tensor ResNet18::forward(const Tensor& x) const {
-  Tensor y = relu(bn1(conv1(x)));
-  if (!small_images_) y = max_pool2d(y, 3, {.stride = 2, .padding = 1});
-  for (const auto* stage : {&layer1, &layer2, &layer3, &layer4}) {
-    for (const ResidualBlock& block : *stage) y = block(y);
-  }
-  return fc(adaptive_avg_pool2d(y, 1).reshape({y.size(0), 512}));
-}
-
-void ResNet18::visit(nn::Walker& walk) {
-  walk("conv1", conv1)("bn1", bn1)("layer1", layer1)("layer2", layer2)("layer3", layer3)(
-      "layer4", layer4)("fc", fc);
-}
-
 // ---- VGG
 // -------------------------------------------------------------------------------------------
 
