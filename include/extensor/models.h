@@ -1,6 +1,8 @@
 // Networks that many begin with, as modules with PyTorch's parameter names.
 #pragma once
 
+#include <optional>
+
 #include "extensor/nn.h"
 
 namespace extensor::models {
@@ -125,14 +127,26 @@ class Vgg16 final : public nn::Module<Vgg16> {
   bool small_images_;
 };
 
+enum class GptActivation : std::uint8_t { gelu, gelu_tanh };
+
 struct GptOptions {
   std::int64_t vocabulary = 65;
   std::int64_t block = 64;  // the longest sequence
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t width = 128;
-  double dropout = 0;
+  double dropout = 0;  // wherever the three below do not say otherwise
+  std::optional<double> embedding_dropout = {};
+  std::optional<double> attention_dropout = {};  // of the weights of attention
+  std::optional<double> residual_dropout = {};   // where residual branches end
+  GptActivation activation = GptActivation::gelu;
+  bool bias = true;  // of linear layers and norms; the output projection has none
+  double eps = 1e-5;
+  bool tied = false;  // the output projection is the token embedding's weight
 };
+// GPT-2's 124,439,808 parameters; change what differs for the larger ones.
+GptOptions gpt2_options();
+
 // One block of a GPT: attention to what came before, then a perceptron, each around a norm.
 class GptBlock final : public nn::Module<GptBlock> {
  public:
@@ -145,7 +159,12 @@ class GptBlock final : public nn::Module<GptBlock> {
   nn::LayerNorm ln_2;
   nn::Linear fc, proj;
   nn::Dropout dropout;
+
+ private:
+  GptActivation activation_;
 };
+// A GPT with learned positions, initialized as GPT-2: N(0, 0.02), divided by √(2 · layers) where
+// residual branches end, biases 0.
 class Gpt final : public nn::Module<Gpt> {
  public:
   explicit Gpt(const GptOptions& options = {});

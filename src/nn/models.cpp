@@ -105,17 +105,40 @@ void Vgg16::visit(nn::Walker& walk) { walk("features", features)("classifier", c
 // ---- GPT
 // -------------------------------------------------------------------------------------------
 
+GptOptions gpt2_options() {
+  return {.vocabulary = 50257,
+          .block = 1024,
+          .layers = 12,
+          .heads = 12,
+          .width = 768,
+          .dropout = 0.1,
+          .activation = GptActivation::gelu_tanh,
+          .tied = true};
+}
+
+namespace {
+
+nn::LayerNormOptions norm_options(const GptOptions& options) {
+  return {.eps = options.eps, .bias = options.bias};
+}
+
+}  // namespace
+
 GptBlock::GptBlock(const GptOptions& options)
-    : ln_1(options.width),
-      attn(options.width, options.heads, {.dropout = options.dropout}),
-      ln_2(options.width),
-      fc(options.width, 4 * options.width),
-      proj(4 * options.width, options.width),
-      dropout(options.dropout) {}
+    : ln_1(options.width, norm_options(options)),
+      attn(options.width, options.heads,
+           {.dropout = options.attention_dropout.value_or(options.dropout), .bias = options.bias}),
+      ln_2(options.width, norm_options(options)),
+      fc(options.width, 4 * options.width, {.bias = options.bias}),
+      proj(4 * options.width, options.width, {.bias = options.bias}),
+      dropout(options.residual_dropout.value_or(options.dropout)),
+      activation_(options.activation) {}
 
 Tensor GptBlock::forward(const Tensor& x) const {
-  const Tensor y = x + dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
-  return y + dropout(proj(gelu(fc(ln_2(y)))));
+  const Tensor attended = dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
+  const auto [y, normalized] = ln_2.forward_add(attended, x);
+  const Tensor hidden = fc(normalized);
+  return y + dropout(proj(activation_ == GptActivation::gelu ? gelu(hidden) : gelu_tanh(hidden)));
 }
 
 void GptBlock::visit(nn::Walker& walk) {
@@ -125,12 +148,12 @@ void GptBlock::visit(nn::Walker& walk) {
 Gpt::Gpt(const GptOptions& options)
     : wte(options.vocabulary, options.width),
       wpe(options.block, options.width),
-      dropout(options.dropout),
-      ln_f(options.width),
+      dropout(options.embedding_dropout.value_or(options.dropout)),
+      ln_f(options.width, norm_options(options)),
       lm_head(options.width, options.vocabulary, {.bias = false}),
       options_(options) {
+  if (options.tied) lm_head.weight.tie_to(wte.weight);
   for (std::int64_t k = 0; k < options.layers; ++k) h.push_back(GptBlock(options));
-  // GPT-2's beginning: N(0, 0.02), smaller where residual branches end, biases 0.
   const NoGrad off;
   const double scale = 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
   for (auto& [name, tensor] : named_parameters()) {
