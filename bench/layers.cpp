@@ -1,6 +1,8 @@
 // Losses, normalization and embedding: the cases, and ExTensor's side of them.
 #include <extensor/extensor.h>
 
+#include <string>
+
 #include "cases.h"
 
 namespace extensor::bench {
@@ -83,17 +85,107 @@ Work layer_norm_work(const Task& task) {
   };
 }
 
+// ---- fused normalization, beside the same as single ops
+// ------------------------------------------
+
+const std::string unfused = ", one op after the other";
+
+// x, residual, and the gradients of sum and output; then weight and bias.
+void add_add_norms(std::vector<Case>& cases) {
+  for (const char* op : {"add_layer_norm", "add_rms_norm"}) {
+    for (std::int64_t rows : {256, 4096}) {
+      const std::int64_t length = 768;
+      const Operand x{{rows, length}}, parameter{{length}};
+      Case c;
+      c.name = std::string(op) + " forward+backward/" + std::to_string(rows) + "x768";
+      c.task = {.op = op, .operands = {x, x, x, x, parameter, parameter}};
+      c.reference = c.task;
+      c.reference->op += unfused;
+      c.goal.reference = 1;
+      cases.push_back(c);
+    }
+  }
+}
+
+// x, residual, grad_output, weight and bias: the ends of ResNet-50's blocks.
+void add_batch_norm_add_relu(std::vector<Case>& cases) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{8, 256, 56, 56}, {8, 1024, 14, 14}}) {
+    const Operand x{shape}, parameter{{shape[1]}};
+    Case c;
+    c.name = "batch_norm_add_relu forward+backward/" + std::to_string(shape[0]) + "x" +
+             std::to_string(shape[1]) + "x" + std::to_string(shape[2]) + "x" +
+             std::to_string(shape[3]);
+    c.task = {.op = "batch_norm_add_relu", .operands = {x, x, x, parameter, parameter}};
+    c.reference = c.task;
+    c.reference->op += unfused;
+    c.goal.reference = 1;
+    cases.push_back(c);
+  }
+}
+
+Work add_norm_work(const Task& task) {
+  const Tensor x = task_operand(task, 0), residual = task_operand(task, 1);
+  const Tensor grad_sum = task_operand(task, 2), g = task_operand(task, 3);
+  const Tensor w = task_operand(task, 4), b = task_operand(task, 5);
+  const Shape normalized = w.shape();
+  if (task.op == "add_layer_norm") {
+    return [=] {
+      const auto [sum, output] = add_layer_norm(x, residual, normalized, w, b);
+      add_layer_norm_backward(grad_sum, g, sum, normalized, w, b);
+    };
+  }
+  if (task.op == "add_layer_norm" + unfused) {
+    return [=] {
+      const Tensor sum = x + residual, output = layer_norm(sum, normalized, w, b);
+      grad_sum + layer_norm_backward(g, sum, normalized, w, b).x;
+    };
+  }
+  if (task.op == "add_rms_norm") {
+    return [=] {
+      const auto [sum, output] = add_rms_norm(x, residual, normalized, w);
+      add_rms_norm_backward(grad_sum, g, sum, normalized, w);
+    };
+  }
+  return [=] {
+    const Tensor sum = x + residual, output = rms_norm(sum, normalized, w);
+    grad_sum + rms_norm_backward(g, sum, normalized, w).first;
+  };
+}
+
+Work batch_norm_add_relu_work(const Task& task) {
+  const Tensor x = task_operand(task, 0), residual = task_operand(task, 1);
+  const Tensor g = task_operand(task, 2), w = task_operand(task, 3), b = task_operand(task, 4);
+  const Tensor mean = zeros(w.shape()), var = ones(w.shape());
+  if (task.op == "batch_norm_add_relu") {
+    return [=] {
+      const Tensor y = batch_norm_add_relu(x, residual, mean, var, w, b, true);
+      batch_norm_add_relu_backward(g, x, residual, y, mean, var, w, b, true);
+    };
+  }
+  return [=] {
+    const Tensor y = relu(batch_norm(x, mean, var, w, b, true) + residual);
+    batch_norm_backward(relu_backward(g, y), x, mean, var, w, b, true);
+  };
+}
+
 }  // namespace
 
 void add_layers(std::vector<Case>& cases) {
   add_cross_entropy(cases);
   add_embedding(cases);
   add_layer_norm(cases);
+  add_add_norms(cases);
+  add_batch_norm_add_relu(cases);
 }
 
 Work layers_work(const Task& task) {
   if (task.op == "cross_entropy") return cross_entropy_work(task);
   if (task.op == "embedding") return embedding_work(task);
+  if (task.op.starts_with("add_layer_norm") || task.op.starts_with("add_rms_norm")) {
+    return add_norm_work(task);
+  }
+  if (task.op.starts_with("batch_norm_add_relu")) return batch_norm_add_relu_work(task);
   return layer_norm_work(task);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "op_database/op_database.h"
@@ -174,6 +175,90 @@ std::vector<Sample> rms_norm_samples() {
       rms_norm_sample({{}, {}, 1, 0.5}, 7)};
 }
 
+// ---- of a sum, over trailing axes
+
+Tensor elementwise_sum(const Tensor& a, const Tensor& b) {
+  Values sum = values_of(a);
+  const Values other = values_of(b);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+  return from_data(sum, a.shape());
+}
+
+// Sixteenths, whose sums halves hold exactly: the norm is of the sum as the op rounds it.
+Tensor sixteenths(const Shape& shape, std::uint64_t seed) {
+  Values values = values_of(sample_integers(shape, -31, 32, seed));
+  for (double& value : values) value /= 16;
+  return from_data(values, shape);
+}
+
+// Which of its results the sample gives, and so what the backward has gradients of.
+enum class Given : std::uint8_t { both, sum, output };
+
+// Inputs: x, residual, then the parameters.
+Sample add_norm_sample(const Trailing& t, bool centred, Given given, std::uint64_t seed) {
+  const char* const names[] = {"", ", the sum", ", the norm"};
+  Sample sample;
+  sample.label = label_of(t.shape, "over " + to_string(t.normalized_shape), t.parameters) +
+                 names[static_cast<std::size_t>(given)];
+  sample.inputs = inputs_of(t.shape, t.normalized_shape, t.parameters, seed);
+  sample.inputs[0] = sixteenths(t.shape, seed);
+  sample.inputs.insert(sample.inputs.begin() + 1, sixteenths(t.shape, seed + 3));
+  const auto choose = [given](const Tensor& sum, const Tensor& output) {
+    if (given == Given::both) return Tensors{sum, output};
+    return Tensors{given == Given::sum ? sum : output};
+  };
+  sample.forward = [=](const Tensors& in) {
+    const auto [sum, output] =
+        centred ? add_layer_norm(in[0], in[1], t.normalized_shape, optional(in, 2), optional(in, 3),
+                                 t.eps)
+                : add_rms_norm(in[0], in[1], t.normalized_shape, optional(in, 2), t.eps);
+    return choose(sum, output);
+  };
+  sample.reference = [=](const Tensors& in) {
+    const Tensor sum = elementwise_sum(in[0], in[1]);
+    Tensors norm{sum};
+    norm.insert(norm.end(), in.begin() + 2, in.end());
+    return choose(sum,
+                  reference_norm(norm, trailing_sets(sum, t.normalized_shape), centred, t.eps));
+  };
+  sample.backward = [=](const Tensors& g, const Tensors& in) {
+    const Tensor sum = in[0] + in[1];
+    const Tensor grad_sum = given == Given::output ? Tensor() : g.front();
+    const Tensor grad_output = given == Given::sum ? Tensor() : g.back();
+    Tensors list;
+    if (centred) {
+      const NormGradients found = add_layer_norm_backward(
+          grad_sum, grad_output, sum, t.normalized_shape, optional(in, 2), optional(in, 3), t.eps);
+      list = {found.x, found.x, found.weight, found.bias};
+    } else {
+      const auto [grad_x, grad_weight] = add_rms_norm_backward(
+          grad_sum, grad_output, sum, t.normalized_shape, optional(in, 2), t.eps);
+      list = {grad_x, grad_x, grad_weight};
+    }
+    list.resize(in.size());
+    return list;
+  };
+  return sample;
+}
+
+std::vector<Sample> add_norm_samples(bool centred) {
+  const int all = centred ? 2 : 1;
+  const auto sample = [&](const Trailing& t, Given given, std::uint64_t seed) {
+    return add_norm_sample(t, centred, given, seed);
+  };
+  return {sample({{6, 17}, {17}, all}, Given::both, 1),
+          sample({{5, 33}, {33}, 1}, Given::output, 2),
+          sample({{3, 8}, {8}, 0}, Given::both, 3),
+          sample({{2, 3, 4, 5}, {4, 5}, all, 1e-3}, Given::both, 4),
+          sample({{3, 8}, {8}, 0}, Given::sum, 5),
+          sample({{66, 3}, {3}, all, 1e-2}, Given::both, 6),
+          sample({{0, 5}, {5}, all}, Given::both, 7),
+          sample({{3, 0}, {0}, all}, Given::both, 8),
+          sample({{}, {}, all, 0.5}, Given::both, 9)};
+}
+std::vector<Sample> add_layer_norm_samples() { return add_norm_samples(true); }
+std::vector<Sample> add_rms_norm_samples() { return add_norm_samples(false); }
+
 // ---- over groups of channels
 
 Sample group_norm_sample(const Shape& shape, std::int64_t groups, int parameters, double eps,
@@ -312,6 +397,94 @@ std::vector<Sample> batch_norm_samples() {
           running_statistics_sample({2, 3, 20}, 10)};
 }
 
+// max(batch_norm(x) + residual, 0). Inputs: x, the running mean and variance, the parameters, and
+// last the residual where there is one.
+Tensor reference_add_relu(const Tensors& in, bool residual, bool training, double eps) {
+  Tensors norm = in;
+  if (residual) norm.pop_back();
+  Values values = values_of(reference_batch_norm(norm, training, eps));
+  const Values added = residual ? values_of(in.back()) : Values(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::max(values[i] + added[i], 0.0);
+  return from_data(values, in[0].shape());
+}
+
+struct AddRelu {
+  Shape shape;
+  bool training, residual;
+  int parameters;
+  double eps = 1e-5;
+};
+
+// A residual that takes the sum to a distance of 0.2 … 1 from 0, above it as often as below.
+Tensor residual_beside_zero(const Tensor& normalized, std::uint64_t seed) {
+  const Values y = values_of(normalized);
+  Values goal = values_of(sample_uniform(normalized.shape(), -0.8, 0.8, seed));
+  for (std::size_t i = 0; i < y.size(); ++i) goal[i] += (goal[i] < 0 ? -0.2 : 0.2) - y[i];
+  return from_data(goal, normalized.shape());
+}
+
+Tensors add_relu_inputs(const AddRelu& a, std::uint64_t seed) {
+  Tensors inputs = batch_inputs(a.shape, a.parameters, seed);
+  const Tensor normalized = reference_batch_norm(inputs, a.training, a.eps);
+  if (a.residual) {
+    inputs.push_back(residual_beside_zero(normalized, seed + 5));
+    return inputs;
+  }
+  // Other numbers where one of the results is next to the kink.
+  for (double y : values_of(normalized)) {
+    if (std::fabs(y) < 0.1) return add_relu_inputs(a, seed + 100);
+  }
+  return inputs;
+}
+
+Sample batch_norm_add_relu_sample(const AddRelu& a, std::uint64_t seed) {
+  Sample sample;
+  sample.label = label_of(a.shape, a.training ? "training" : "running statistics", a.parameters) +
+                 (a.residual ? ", residual" : "");
+  sample.inputs = add_relu_inputs(a, seed);
+  sample.rows_must_differ = true;  // equal rows would move the sums to the kink
+  sample.constants = {1, 2};
+  const auto residual_of = [a](const Tensors& in) { return a.residual ? in.back() : Tensor(); };
+  const auto parameter = [a](const Tensors& in, int k) {
+    return k < a.parameters ? in[static_cast<std::size_t>(3 + k)] : Tensor();
+  };
+  sample.forward = [=](const Tensors& in) {
+    return Tensors{batch_norm_add_relu(in[0], residual_of(in), in[1].clone(), in[2].clone(),
+                                       parameter(in, 0), parameter(in, 1), a.training,
+                                       batch_momentum, a.eps)};
+  };
+  sample.reference = [=](const Tensors& in) {
+    return Tensors{reference_add_relu(in, a.residual, a.training, a.eps)};
+  };
+  sample.saves_results = true;
+  sample.backward = [=](const Tensors& g, const Tensors& all) {
+    const Tensors in(all.begin(), all.end() - 1);
+    const BatchNormAddReluGradients found =
+        batch_norm_add_relu_backward(g[0], in[0], residual_of(in), all.back(), in[1], in[2],
+                                     parameter(in, 0), parameter(in, 1), a.training, a.eps);
+    Tensors list{found.x, Tensor(), Tensor()};
+    if (a.parameters > 0) list.push_back(found.weight);
+    if (a.parameters > 1) list.push_back(found.bias);
+    if (a.residual) list.push_back(found.residual);
+    return list;
+  };
+  return sample;
+}
+
+std::vector<Sample> batch_norm_add_relu_samples() {
+  return {batch_norm_add_relu_sample({{9, 5}, true, true, 2}, 1),
+          batch_norm_add_relu_sample({{4, 3, 17}, true, true, 2}, 2),
+          batch_norm_add_relu_sample({{70, 3}, true, true, 1, 1e-3}, 3),
+          batch_norm_add_relu_sample({{3, 4, 2, 3}, true, true, 0}, 4),
+          batch_norm_add_relu_sample({{9, 5}, false, true, 2}, 5),
+          batch_norm_add_relu_sample({{2, 3, 33}, false, true, 2, 1e-3}, 6),
+          batch_norm_add_relu_sample({{1, 3, 1}, false, true, 0}, 7),
+          batch_norm_add_relu_sample({{0, 3, 4}, false, true, 2}, 8),
+          batch_norm_add_relu_sample({{3, 2}, true, false, 2}, 9),
+          batch_norm_add_relu_sample({{2, 2, 3}, false, false, 2}, 10),
+          batch_norm_add_relu_sample({{0, 3, 4}, false, false, 2}, 11)};
+}
+
 }  // namespace
 
 void add_normalization(std::vector<Op>& ops) {
@@ -332,6 +505,16 @@ void add_normalization(std::vector<Op>& ops) {
       instance_norm_samples);
   add("batch_norm", "(x − mean) / √(variance + eps) · weight + bias over the batch",
       gradient + "; with running statistics grad_x = s · g·w", batch_norm_samples, DTypes::floats);
+  add("add_layer_norm", "sum = x + residual, and layer_norm of it",
+      "of x and residual: grad_sum + s · (g·w − mean(g·w) − x̂ · mean(g·w·x̂)), grad_w = Σ g·x̂, "
+      "grad_b = Σ g",
+      add_layer_norm_samples, DTypes::floats);
+  add("add_rms_norm", "sum = x + residual, and rms_norm of it",
+      "of x and residual: grad_sum + s · (g·w − x̂ · mean(g·w·x̂)), grad_w = Σ g·x̂",
+      add_rms_norm_samples, DTypes::floats);
+  add("batch_norm_add_relu", "max(batch_norm(x) + residual, 0)",
+      "that of batch_norm with g where the result > 0, else 0, which is grad_residual",
+      batch_norm_add_relu_samples, DTypes::floats);
 }
 
 }  // namespace extensor::op_database

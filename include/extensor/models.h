@@ -1,6 +1,8 @@
 // Networks that many begin with, as modules with PyTorch's parameter names.
 #pragma once
 
+#include <optional>
+
 #include "extensor/export.h"
 #include "extensor/nn.h"
 
@@ -68,6 +70,46 @@ class ResNet18 final : public nn::Module<ResNet18> {
   bool small_images_;
 };
 
+struct ResNet50Options {
+  std::int64_t classes = 1000;
+  std::int64_t channels = 3;
+  bool small_images = false;  // 32 × 32: a 3 × 3 stem without pooling
+  // Every block begins as the identity: the scale of its last norm is 0.
+  bool zero_init_residual = false;
+};
+// A 1 × 1, a 3 × 3 and a 1 × 1 convolution, which gives 4 · width channels, and a way around them.
+class Bottleneck final : public nn::Module<Bottleneck> {
+ public:
+  Bottleneck(std::int64_t in_channels, std::int64_t width, std::int64_t stride);
+  Tensor forward(const Tensor& x) const;
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;  // has the stride, as in torchvision
+  nn::BatchNorm2d bn2;
+  nn::Conv2d conv3;
+  nn::BatchNorm2d bn3;
+  nn::Sequential downsample;  // empty where shapes agree
+};
+// ResNet-50 with torchvision's parameter names, order and initialization: 25,557,032 parameters in
+// 161 tensors for 1000 classes. Its state_dict() has the keys of torchvision's, running statistics
+// and "num_batches_tracked" included.
+class ResNet50 final : public nn::Module<ResNet50> {
+ public:
+  explicit ResNet50(const ResNet50Options& options = {});
+  Tensor forward(const Tensor& x) const;  // [n, channels, height, width] → [n, classes]
+  void visit(nn::Walker& walk);
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::ModuleList<Bottleneck> layer1, layer2, layer3, layer4;
+  nn::Linear fc;
+
+ private:
+  bool small_images_;
+};
+
 struct VggOptions {
   std::int64_t classes = 10;
   std::int64_t channels = 3;
@@ -88,14 +130,26 @@ class Vgg16 final : public nn::Module<Vgg16> {
   bool small_images_;
 };
 
+enum class GptActivation : std::uint8_t { gelu, gelu_tanh };
+
 struct GptOptions {
   std::int64_t vocabulary = 65;
   std::int64_t block = 64;  // the longest sequence
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t width = 128;
-  double dropout = 0;
+  double dropout = 0;  // wherever the three below do not say otherwise
+  std::optional<double> embedding_dropout = {};
+  std::optional<double> attention_dropout = {};  // of the weights of attention
+  std::optional<double> residual_dropout = {};   // where residual branches end
+  GptActivation activation = GptActivation::gelu;
+  bool bias = true;  // of linear layers and norms; the output projection has none
+  double eps = 1e-5;
+  bool tied = false;  // the output projection is the token embedding's weight
 };
+// GPT-2's 124,439,808 parameters; change what differs for the larger ones.
+GptOptions gpt2_options();
+
 // One block of a GPT: attention to what came before, then a perceptron, each around a norm.
 class GptBlock final : public nn::Module<GptBlock> {
  public:
@@ -108,7 +162,12 @@ class GptBlock final : public nn::Module<GptBlock> {
   nn::LayerNorm ln_2;
   nn::Linear fc, proj;
   nn::Dropout dropout;
+
+ private:
+  GptActivation activation_;
 };
+// A GPT with learned positions, initialized as GPT-2: N(0, 0.02), divided by √(2 · layers) where
+// residual branches end, biases 0.
 class Gpt final : public nn::Module<Gpt> {
  public:
   explicit Gpt(const GptOptions& options = {});

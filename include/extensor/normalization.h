@@ -45,6 +45,31 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Ten
                                             const Tensor& weight = {},
                                             std::optional<StrictDouble> eps = {});
 
+// sum = x + residual and output = layer_norm(sum), in one pass over memory. A block of a pre-norm
+// transformer needs both: auto [sum, output] = add_layer_norm(x, residual, {768}, weight, bias).
+// x and residual have one shape; sum has the dtype that x + residual has.
+struct AddNormResult {
+  Tensor sum, output;
+};
+AddNormResult add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                             const Tensor& weight = {}, const Tensor& bias = {},
+                             StrictDouble eps = 1e-5);
+// Takes the gradients of both results, of which one may be undefined, and the sum. The gradient of
+// the sum is that of x and that of residual. ValueError where neither gradient is defined.
+NormGradients add_layer_norm_backward(const Tensor& grad_sum, const Tensor& grad_output,
+                                      const Tensor& sum, const Shape& normalized_shape,
+                                      const Tensor& weight = {}, const Tensor& bias = {},
+                                      StrictDouble eps = 1e-5);
+
+// sum = x + residual and output = rms_norm(sum), as add_layer_norm.
+AddNormResult add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                           const Tensor& weight = {}, std::optional<StrictDouble> eps = {});
+// The gradients of the sum and of weight.
+std::pair<Tensor, Tensor> add_rms_norm_backward(const Tensor& grad_sum, const Tensor& grad_output,
+                                                const Tensor& sum, const Shape& normalized_shape,
+                                                const Tensor& weight = {},
+                                                std::optional<StrictDouble> eps = {});
+
 // x is [N, C, …]: normalized over each of `groups` groups of channels of each sample, with weight
 // and bias [C]. ValueError unless the groups divide C.
 Tensor group_norm(const Tensor& x, StrictInt groups, const Tensor& weight = {},
@@ -73,6 +98,23 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                                   const Tensor& running_mean, const Tensor& running_var,
                                   const Tensor& weight = {}, const Tensor& bias = {},
                                   StrictBool training = false, StrictDouble eps = 1e-5);
+
+// max(batch_norm(x) + residual, 0), the end of a residual block: one pass over x and residual
+// behind that for the statistics. A residual has x's shape; undefined: max(batch_norm(x), 0). In
+// halves the sum is rounded once.
+Tensor batch_norm_add_relu(const Tensor& x, const Tensor& residual, const Tensor& running_mean,
+                           const Tensor& running_var, const Tensor& weight = {},
+                           const Tensor& bias = {}, StrictBool training = false,
+                           StrictDouble momentum = 0.1, StrictDouble eps = 1e-5);
+// Undefined where the tensor was.
+struct BatchNormAddReluGradients {
+  Tensor x, residual, weight, bias;
+};
+// `result` is that of the forward: a gradient passes where it is positive.
+BatchNormAddReluGradients batch_norm_add_relu_backward(
+    const Tensor& grad_output, const Tensor& x, const Tensor& residual, const Tensor& result,
+    const Tensor& running_mean, const Tensor& running_var, const Tensor& weight = {},
+    const Tensor& bias = {}, StrictBool training = false, StrictDouble eps = 1e-5);
 
 }  // namespace extensor
 

@@ -25,6 +25,11 @@ struct RowNormalizationCall {
   const std::byte* grad_output = nullptr;  // null: forward
   std::byte* grad_weight = nullptr;        // in the compute dtype; both or neither
   std::byte* grad_bias = nullptr;
+  // Runs of one element only. Forward: x + residual takes the place of x, and is written to `sum`.
+  // Backward: grad_sum, the gradient of that sum from elsewhere, is added to out.
+  const std::byte* residual = nullptr;
+  std::byte* sum = nullptr;
+  const std::byte* grad_sum = nullptr;
 };
 
 // Dense x seen as [outer, channels, inner]; each channel has one mean and one variance.
@@ -44,6 +49,12 @@ struct BatchNormalizationCall {
   const std::byte* grad_output = nullptr;  // null: forward
   std::byte* grad_weight = nullptr;        // in the compute dtype
   std::byte* grad_bias = nullptr;
+  // Forward: out = max(normalized + residual, 0); null: + 0. Backward: `result` is that out, and
+  // grad_output counts where it is positive; grad_residual takes what counts, unless it is null.
+  bool relu = false;
+  const std::byte* residual = nullptr;
+  const std::byte* result = nullptr;
+  std::byte* grad_residual = nullptr;
 };
 
 }  // namespace extensor::backend

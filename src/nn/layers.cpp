@@ -249,22 +249,34 @@ BatchNorm::BatchNorm(const char* name, std::int64_t features, const BatchNormOpt
   }
 }
 
-Tensor BatchNorm::normalize(const char* name, const Tensor& x, std::int64_t least_rank,
-                            std::int64_t most_rank) const {
+bool BatchNorm::begin(const char* name, const Tensor& x, std::int64_t least_rank,
+                      std::int64_t most_rank) const {
   if (x.ndim() < least_rank || x.ndim() > most_rank || x.size(1) != features_) {
     throw ShapeError(message(name, ": x is ", x.shape(), ", must have ", least_rank,
                              least_rank == most_rank ? "" : message(" or ", most_rank),
                              " dimensions, the second of them ", features_));
   }
   detail::check_dtype(name, "x", x, weight.defined() ? weight.tensor() : running_mean.tensor());
-  const bool batch_statistics = training || !running_mean.defined();
   if (training && num_batches_tracked.defined()) {
     const NoGrad off;
     Tensor count = num_batches_tracked.tensor();
     count += 1;
   }
+  return training || !running_mean.defined();
+}
+
+Tensor BatchNorm::normalize(const char* name, const Tensor& x, std::int64_t least_rank,
+                            std::int64_t most_rank) const {
+  const bool batch_statistics = begin(name, x, least_rank, most_rank);
   return batch_norm(x, running_mean.tensor(), running_var.tensor(), weight, bias, batch_statistics,
                     options_.momentum, options_.eps);
+}
+
+Tensor BatchNorm::normalize_add_relu(const char* name, const Tensor& x, const Tensor& residual,
+                                     std::int64_t least_rank, std::int64_t most_rank) const {
+  const bool batch_statistics = begin(name, x, least_rank, most_rank);
+  return batch_norm_add_relu(x, residual, running_mean.tensor(), running_var.tensor(), weight, bias,
+                             batch_statistics, options_.momentum, options_.eps);
 }
 
 void BatchNorm::visit_members(Walker& walk) {
@@ -284,6 +296,11 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   detail::check_dtype("LayerNorm", "x", x, weight);
   return layer_norm(x, shape_, weight, bias, eps_);
 }
+AddNormResult LayerNorm::forward_add(const Tensor& x, const Tensor& residual) const {
+  detail::check_dtype("LayerNorm", "x", x, weight);
+  detail::check_dtype("LayerNorm", "residual", residual, weight);
+  return add_layer_norm(x, residual, shape_, weight, bias, eps_);
+}
 std::string LayerNorm::describe() const { return message(shape_); }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
@@ -293,6 +310,11 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
 Tensor RMSNorm::forward(const Tensor& x) const {
   detail::check_dtype("RMSNorm", "x", x, weight);
   return rms_norm(x, shape_, weight, eps_);
+}
+AddNormResult RMSNorm::forward_add(const Tensor& x, const Tensor& residual) const {
+  detail::check_dtype("RMSNorm", "x", x, weight);
+  detail::check_dtype("RMSNorm", "residual", residual, weight);
+  return add_rms_norm(x, residual, shape_, weight, eps_);
 }
 std::string RMSNorm::describe() const { return message(shape_); }
 

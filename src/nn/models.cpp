@@ -63,56 +63,6 @@ Tensor LeNet::forward(const Tensor& x) const {
   return fc3(fc2(fc1(y, Activation::relu), Activation::relu));
 }
 
-// ---- ResNet
-// ----------------------------------------------------------------------------------------
-
-ResidualBlock::ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride)
-    : conv1(in_channels, channels, 3, {.stride = stride, .padding = 1, .bias = false}),
-      bn1(channels),
-      conv2(channels, channels, 3, {.padding = 1, .bias = false}),
-      bn2(channels) {
-  if (stride == 1 && in_channels == channels) return;
-  downsample.push_back(nn::Conv2d(in_channels, channels, 1, {.stride = stride, .bias = false}));
-  downsample.push_back(nn::BatchNorm2d(channels));
-}
-
-Tensor ResidualBlock::forward(const Tensor& x) const {
-  const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-  return relu(y + (downsample.size() == 0 ? x : downsample(x)));
-}
-
-void ResidualBlock::visit(nn::Walker& walk) {
-  walk("conv1", conv1)("bn1", bn1)("conv2", conv2)("bn2", bn2);
-  if (downsample.size() != 0) walk("downsample", downsample);
-}
-
-ResNet18::ResNet18(const ResNetOptions& options)
-    : conv1(options.channels, 64, options.small_images ? 3 : 7,
-            {.stride = options.small_images ? 1 : 2,
-             .padding = options.small_images ? 1 : 3,
-             .bias = false}),
-      bn1(64),
-      layer1{ResidualBlock(64, 64, 1), ResidualBlock(64, 64, 1)},
-      layer2{ResidualBlock(64, 128, 2), ResidualBlock(128, 128, 1)},
-      layer3{ResidualBlock(128, 256, 2), ResidualBlock(256, 256, 1)},
-      layer4{ResidualBlock(256, 512, 2), ResidualBlock(512, 512, 1)},
-      fc(512, options.classes),
-      small_images_(options.small_images) {}
-
-Tensor ResNet18::forward(const Tensor& x) const {
-  Tensor y = relu(bn1(conv1(x)));
-  if (!small_images_) y = max_pool2d(y, 3, {.stride = 2, .padding = 1});
-  for (const auto* stage : {&layer1, &layer2, &layer3, &layer4}) {
-    for (const ResidualBlock& block : *stage) y = block(y);
-  }
-  return fc(adaptive_avg_pool2d(y, 1).reshape({y.size(0), 512}));
-}
-
-void ResNet18::visit(nn::Walker& walk) {
-  walk("conv1", conv1)("bn1", bn1)("layer1", layer1)("layer2", layer2)("layer3", layer3)(
-      "layer4", layer4)("fc", fc);
-}
-
 // ---- VGG
 // -------------------------------------------------------------------------------------------
 
@@ -155,17 +105,40 @@ void Vgg16::visit(nn::Walker& walk) { walk("features", features)("classifier", c
 // ---- GPT
 // -------------------------------------------------------------------------------------------
 
+GptOptions gpt2_options() {
+  return {.vocabulary = 50257,
+          .block = 1024,
+          .layers = 12,
+          .heads = 12,
+          .width = 768,
+          .dropout = 0.1,
+          .activation = GptActivation::gelu_tanh,
+          .tied = true};
+}
+
+namespace {
+
+nn::LayerNormOptions norm_options(const GptOptions& options) {
+  return {.eps = options.eps, .bias = options.bias};
+}
+
+}  // namespace
+
 GptBlock::GptBlock(const GptOptions& options)
-    : ln_1(options.width),
-      attn(options.width, options.heads, {.dropout = options.dropout}),
-      ln_2(options.width),
-      fc(options.width, 4 * options.width),
-      proj(4 * options.width, options.width),
-      dropout(options.dropout) {}
+    : ln_1(options.width, norm_options(options)),
+      attn(options.width, options.heads,
+           {.dropout = options.attention_dropout.value_or(options.dropout), .bias = options.bias}),
+      ln_2(options.width, norm_options(options)),
+      fc(options.width, 4 * options.width, {.bias = options.bias}),
+      proj(4 * options.width, options.width, {.bias = options.bias}),
+      dropout(options.residual_dropout.value_or(options.dropout)),
+      activation_(options.activation) {}
 
 Tensor GptBlock::forward(const Tensor& x) const {
-  const Tensor y = x + dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
-  return y + dropout(proj(gelu(fc(ln_2(y)))));
+  const Tensor attended = dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
+  const auto [y, normalized] = ln_2.forward_add(attended, x);
+  const Tensor hidden = fc(normalized);
+  return y + dropout(proj(activation_ == GptActivation::gelu ? gelu(hidden) : gelu_tanh(hidden)));
 }
 
 void GptBlock::visit(nn::Walker& walk) {
@@ -175,12 +148,12 @@ void GptBlock::visit(nn::Walker& walk) {
 Gpt::Gpt(const GptOptions& options)
     : wte(options.vocabulary, options.width),
       wpe(options.block, options.width),
-      dropout(options.dropout),
-      ln_f(options.width),
+      dropout(options.embedding_dropout.value_or(options.dropout)),
+      ln_f(options.width, norm_options(options)),
       lm_head(options.width, options.vocabulary, {.bias = false}),
       options_(options) {
+  if (options.tied) lm_head.weight.tie_to(wte.weight);
   for (std::int64_t k = 0; k < options.layers; ++k) h.push_back(GptBlock(options));
-  // GPT-2's beginning: N(0, 0.02), smaller where residual branches end, biases 0.
   const NoGrad off;
   const double scale = 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
   for (auto& [name, tensor] : named_parameters()) {

@@ -189,11 +189,11 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& m
     return dropout2(feed_forward(*this, y, options_.activation));
   };
   if (options_.norm_first) {
-    const Tensor y = x + attend(norm1(x));
-    return y + feed(norm2(y));
+    const auto [y, normalized] = norm2.forward_add(attend(norm1(x)), x);
+    return y + feed(normalized);
   }
-  const Tensor y = norm1(x + attend(x));
-  return norm2(y + feed(y));
+  const Tensor y = norm1.forward_add(attend(x), x).output;
+  return norm2.forward_add(feed(y), y).output;
 }
 
 void TransformerEncoderLayer::visit(Walker& walk) {
@@ -227,13 +227,13 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory,
     return dropout3(feed_forward(*this, y, options_.activation));
   };
   if (options_.norm_first) {
-    const Tensor y = x + attend(norm1(x));
-    const Tensor z = y + look(norm2(y));
-    return z + feed(norm3(z));
+    const auto [y, queries] = norm2.forward_add(attend(norm1(x)), x);
+    const auto [z, normalized] = norm3.forward_add(look(queries), y);
+    return z + feed(normalized);
   }
-  const Tensor y = norm1(x + attend(x));
-  const Tensor z = norm2(y + look(y));
-  return norm3(z + feed(z));
+  const Tensor y = norm1.forward_add(attend(x), x).output;
+  const Tensor z = norm2.forward_add(look(y), y).output;
+  return norm3.forward_add(feed(z), z).output;
 }
 
 void TransformerDecoderLayer::visit(Walker& walk) {

@@ -1,4 +1,5 @@
-// Batch norm: channels by the statistics of a batch, or by running ones.
+// Batch norm: channels by the statistics of a batch, or by running ones; alone, or with a residual
+// and a relu behind it.
 #include "core/check.h"
 #include "extensor/elementwise.h"
 #include "extensor/normalization.h"
@@ -107,39 +108,56 @@ struct BatchBackward {
   double eps;
 };
 
-Results backward_forward(const Run& run, const BatchBackward& attributes, const Tensor& grad_output,
-                         const Tensor& x, const Tensor& weight, const Tensor& given_mean,
-                         const Tensor& given_variance) {
+// `result` and `of_residual`: of batch_norm_add_relu; undefined and false otherwise.
+Results batch_gradients(const Run& run, const BatchBackward& attributes, const Tensor& grad_output,
+                        const Tensor& x, const Tensor& weight, const Tensor& given_mean,
+                        const Tensor& given_variance, const Tensor& result, bool of_residual) {
   check_grad_output(run.name(), grad_output, x.shape());
-  const DType wide = promote_types(grad_output.dtype(), x.dtype()), compute = compute_dtype(wide);
+  DType wide = promote_types(grad_output.dtype(), x.dtype());
+  if (result.defined()) wide = promote_types(wide, result.dtype());
+  const DType compute = compute_dtype(wide);
   const Tensor values = x.to(wide);
   const BatchLayout layout(values);
   const Tensor dense = layout.dense(values), g = layout.dense(grad_output.to(wide));
+  const Tensor y = result.defined() ? layout.dense(result.to(wide)) : result;
   const Tensor prepared_weight = as_parameter(weight, compute);
   const bool known = given_mean.defined();
   Tensor mean = statistics(run, given_mean, known, x);
   Tensor variance = statistics(run, given_variance, known, x);
   Tensor grad_weight = run.empty({x.size(1)}, compute), grad_bias = run.empty({x.size(1)}, compute);
-  Tensor result = run.empty(dense.shape(), dense.dtype());
+  Tensor grad_x = run.empty(dense.shape(), dense.dtype()), grad_residual;
+  if (of_residual) grad_residual = run.empty(dense.shape(), dense.dtype());
   BatchNormalizationCall call =
       batch_call(layout, dense, mean, variance, attributes.batch, attributes.eps);
   call.statistics_given = known;
   call.weight = data_of(prepared_weight);
   call.grad_output = data_of(g);
+  call.result = data_of(y);
   call.grad_weight = grad_weight.impl().data;
   call.grad_bias = grad_bias.impl().data;
-  call.out = result.impl().data;
+  call.grad_residual = of_residual ? grad_residual.impl().data : nullptr;
+  call.out = grad_x.impl().data;
   run.kernels().normalize_batch(call);
-  return {layout.restored(result).to(x.dtype()), grad_weight, grad_bias};
+  return {layout.restored(grad_x).to(x.dtype()), grad_weight, grad_bias,
+          of_residual ? layout.restored(grad_residual) : Tensor()};
+}
+
+Results backward_forward(const Run& run, const BatchBackward& attributes, const Tensor& grad_output,
+                         const Tensor& x, const Tensor& weight, const Tensor& given_mean,
+                         const Tensor& given_variance) {
+  Results found = batch_gradients(run, attributes, grad_output, x, weight, given_mean,
+                                  given_variance, {}, false);
+  return {std::move(found[0]), std::move(found[1]), std::move(found[2])};
 }
 
 // The batch's own statistics are functions of x. Given ones are constants, with which x̂ is linear
 // in x: grad_x = g · weight · scale.
-Gradients backward_op_gradient(const GradientCall& call, const BatchBackward& attributes) {
+Gradients second_gradients(const GradientCall& call, const BatchBackward& attributes,
+                           const Tensor& grad_output) {
   const Tensor& x = call.input(1);
   const NormView view{{x.size(0), x.size(1), elements_behind(x, 2)}, {0, 2}, {1, x.size(1), 1}};
-  if (attributes.batch) return backward_gradient(view, call, attributes.eps);
-  const NormOperands o(view, call);
+  const NormOperands o(view, call, grad_output);
+  if (attributes.batch) return backward_gradient(view, call, o, attributes.eps);
   const auto as_channels = [&](const Tensor& statistic) {
     return statistic.detach().to(o.x.dtype()).reshape(view.parameters);
   };
@@ -147,6 +165,10 @@ Gradients backward_op_gradient(const GradientCall& call, const BatchBackward& at
   const Tensor standard = (o.x - as_channels(call.input(3))) * scale;
   return restored(view, call, o.of_x * o.w * scale + standard * o.of_weight + o.of_bias,
                   o.g * o.of_weight * scale, o.g * o.of_x * scale);
+}
+
+Gradients backward_op_gradient(const GradientCall& call, const BatchBackward& attributes) {
+  return second_gradients(call, attributes, call.input(0));
 }
 
 Reads backward_reads(const BatchBackward& attributes, std::size_t k) {
@@ -161,6 +183,45 @@ constexpr auto batch_norm_backward_op =
          .inputs = {"grad_output", "x", "weight", "mean", "variance"},
          .optional = 1 << 2 | 1 << 3 | 1 << 4});
 
+// ---- backward of batch_norm_add_relu
+
+struct AddReluBackward {
+  BatchBackward norm;
+  bool of_residual;
+};
+
+Results add_relu_backward_forward(const Run& run, const AddReluBackward& attributes,
+                                  const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                                  const Tensor& given_mean, const Tensor& given_variance,
+                                  const Tensor& result) {
+  check_gradient(run.name(), "result", result, x.shape());
+  return batch_gradients(run, attributes.norm, grad_output, x, weight, given_mean, given_variance,
+                         result, attributes.of_residual);
+}
+
+// The result says where the gradient passes and is a constant for what follows.
+Gradients add_relu_backward_gradient(const GradientCall& call, const AddReluBackward& attributes) {
+  const Tensor y = call.input(5).detach();
+  if (!call.needs(1) && !call.needs(2) && !call.grad(0).defined() && !call.grad(1).defined() &&
+      !call.grad(2).defined()) {
+    return {relu_backward(call.grad(3), y), {}, {}, {}, {}, {}};
+  }
+  const Gradients found = second_gradients(call, attributes.norm, relu_backward(call.input(0), y));
+  const Tensor passed = call.grad(3).defined() ? found[0] + call.grad(3) : found[0];
+  return {relu_backward(passed, y), found[1], found[2], {}, {}, {}};
+}
+
+Reads add_relu_backward_reads(const AddReluBackward& attributes, std::size_t k) {
+  const Reads reads = backward_reads(attributes.norm, k);
+  return k > 2 ? reads : reads | input(5);
+}
+
+constexpr auto batch_norm_add_relu_backward_op =
+    define<add_relu_backward_forward, add_relu_backward_gradient, add_relu_backward_reads>(
+        {.name = "batch_norm_add_relu_backward",
+         .inputs = {"grad_output", "x", "weight", "mean", "variance", "result"},
+         .optional = 1 << 2 | 1 << 3 | 1 << 4});
+
 // ---- forward
 
 struct BatchNorm {
@@ -169,14 +230,14 @@ struct BatchNorm {
 };
 
 // Results: y, and for the gradient the mean and variance that x was normalized by, float64.
-Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& x,
-                           const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                           const Tensor& running_var) {
+Results normalized_batch(const Run& run, const BatchNorm& norm, const Tensor& x,
+                         const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                         const Tensor& running_var, const Tensor& residual, bool relu) {
   const bool batch = uses_batch_statistics(run.name(), x, running_mean, running_var, weight, bias,
                                            norm.training, norm.eps);
   const double momentum = norm.momentum;
   if (!(momentum >= 0 && momentum <= 1)) {
-    throw ValueError(message("batch_norm: momentum is ", momentum, ", must be in [0, 1]"));
+    throw ValueError(message(run.name(), ": momentum is ", momentum, ", must be in [0, 1]"));
   }
   const bool updates = norm.training && running_mean.defined() && x.numel() != 0;
   if (updates) {
@@ -186,6 +247,7 @@ Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& 
   const Tensor values = floats(x);
   const BatchLayout layout(values);
   const Tensor dense = layout.dense(values);
+  const Tensor added = residual.defined() ? layout.dense(residual) : residual;
   const DType compute = compute_dtype(dense.dtype());
   const Tensor prepared_weight = as_parameter(weight, compute);
   const Tensor prepared_bias = as_parameter(bias, compute);
@@ -195,6 +257,8 @@ Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& 
   BatchNormalizationCall call = batch_call(layout, dense, mean, variance, batch, norm.eps);
   call.weight = data_of(prepared_weight);
   call.bias = data_of(prepared_bias);
+  call.relu = relu;
+  call.residual = data_of(added);
   call.out = result.impl().data;
   run.kernels().normalize_batch(call);
   if (updates) {
@@ -214,6 +278,12 @@ Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& 
           batch ? variance : variance.clone()};
 }
 
+Results batch_norm_forward(const Run& run, const BatchNorm& norm, const Tensor& x,
+                           const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                           const Tensor& running_var) {
+  return normalized_batch(run, norm, x, weight, bias, running_mean, running_var, {}, false);
+}
+
 Gradients batch_norm_gradient(const GradientCall& call, const BatchNorm& norm) {
   return dispatch(batch_norm_backward_op, {norm.training, norm.eps}, call.grad(),
                   floats(call.input(0)), call.needs(0) ? call.input(1) : Tensor(), call.result(1),
@@ -227,6 +297,44 @@ constexpr auto batch_norm_op = define<batch_norm_forward, batch_norm_gradient>(
      .reads = {statistics_read | input(0) | input(1), statistics_read | input(0),
                statistics_read | input(0), no_gradient, no_gradient},
      .optional = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4});
+
+// The dtype of batch_norm(x) + residual, once the two fit together.
+DType check_residual(const char* operation, const Tensor& x, const Tensor& residual) {
+  check_float(operation, "x", x);
+  if (!residual.defined()) return x.dtype();
+  check_float(operation, "residual", residual);
+  if (!(residual.shape() == x.shape())) {
+    throw ShapeError(
+        message(operation, ": residual is ", residual.shape(), ", must be ", x.shape(), ", as x"));
+  }
+  return promote_types(x.dtype(), residual.dtype());
+}
+
+Results add_relu_forward(const Run& run, const BatchNorm& norm, const Tensor& x,
+                         const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                         const Tensor& running_mean, const Tensor& running_var) {
+  const DType wide = check_residual(run.name(), x, residual);
+  return normalized_batch(run, norm, x.to(wide), weight, bias, running_mean, running_var,
+                          residual.defined() ? residual.to(wide) : residual, true);
+}
+
+Gradients add_relu_gradient(const GradientCall& call, const BatchNorm& norm) {
+  const bool normalizes = call.needs(0) || call.needs(2) || call.needs(3);
+  if (!normalizes) return {{}, relu_backward(call.grad(), call.result()), {}, {}, {}, {}};
+  const Results found =
+      dispatch(batch_norm_add_relu_backward_op, {{norm.training, norm.eps}, call.needs(1)},
+               call.grad(), call.input(0), call.needs(0) ? call.input(2) : Tensor(), call.result(1),
+               call.result(2), call.result());
+  return {found[0], found[3], found[1], found[2], {}, {}};
+}
+
+constexpr Reads add_relu_read = statistics_read | result() | input(0);
+constexpr auto batch_norm_add_relu_op = define<add_relu_forward, add_relu_gradient>(
+    {.name = "batch_norm_add_relu",
+     .inputs = {"x", "residual", "weight", "bias", "running_mean", "running_var"},
+     .reads = {add_relu_read | input(2), result(), add_relu_read, add_relu_read, no_gradient,
+               no_gradient},
+     .optional = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5});
 
 }  // namespace
 
@@ -250,6 +358,35 @@ NormGradients batch_norm_backward(const Tensor& grad_output, const Tensor& x,
                       weight, bias);
 }
 
-constinit const OpList ops::batch_norm_ops = listed<batch_norm_op, batch_norm_backward_op>;
+Tensor batch_norm_add_relu(const Tensor& x, const Tensor& residual, const Tensor& running_mean,
+                           const Tensor& running_var, const Tensor& weight, const Tensor& bias,
+                           StrictBool training, StrictDouble momentum, StrictDouble eps) {
+  const BatchNorm norm{training || !running_mean.defined(), momentum, eps};
+  return std::move(dispatch(batch_norm_add_relu_op, norm, x, residual, weight, bias, running_mean,
+                            running_var)[0]);
+}
+
+BatchNormAddReluGradients batch_norm_add_relu_backward(const Tensor& grad_output, const Tensor& x,
+                                                       const Tensor& residual, const Tensor& result,
+                                                       const Tensor& running_mean,
+                                                       const Tensor& running_var,
+                                                       const Tensor& weight, const Tensor& bias,
+                                                       StrictBool training, StrictDouble eps) {
+  constexpr const char* operation = "batch_norm_add_relu_backward";
+  check_residual(operation, x, residual);
+  const bool batch =
+      uses_batch_statistics(operation, x, running_mean, running_var, weight, bias, training, eps);
+  const bool of_residual = residual.defined();
+  const Results found =
+      dispatch(batch_norm_add_relu_backward_op, {{batch, eps}, of_residual}, grad_output, x, weight,
+               batch ? Tensor() : running_mean, batch ? Tensor() : running_var, result);
+  NormGradients norm = as_gradients(found, weight, bias);
+  return {std::move(norm.x), of_residual ? found[3].to(residual.dtype()) : Tensor(),
+          std::move(norm.weight), std::move(norm.bias)};
+}
+
+constinit const OpList ops::batch_norm_ops =
+    listed<batch_norm_op, batch_norm_backward_op, batch_norm_add_relu_op,
+           batch_norm_add_relu_backward_op>;
 
 }  // namespace extensor

@@ -1,9 +1,11 @@
-// Norms of rows by their own statistics: layer, root mean square, group and instance norm.
+// Norms of rows by their own statistics: layer, root mean square, group and instance norm; the
+// first two also of a sum.
 #include "extensor/normalization.h"
 
 #include <limits>
 
 #include "core/check.h"
+#include "extensor/creation.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
 #include "ops/normalization_support.h"
@@ -123,9 +125,10 @@ RowNormalizationCall row_call(const RowPlan& plan, const Tensor& x, double eps) 
   return call;
 }
 
+// The norm of x, or of x + residual where `sum` takes that.
 template <class Norm>
-Tensor row_forward(const Run& run, const Norm& norm, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias) {
+Tensor normalized_rows(const Run& run, const Norm& norm, const Tensor& x, const Tensor& weight,
+                       const Tensor& bias, const Tensor& residual = {}, Tensor* sum = nullptr) {
   RowPlan plan = plan_of(run.name(), x, norm);
   check_eps(run.name(), norm.eps);
   check_parameter(run.name(), "weight", weight, plan.parameter_shape, x);
@@ -139,8 +142,19 @@ Tensor row_forward(const Run& run, const Norm& norm, const Tensor& x, const Tens
   call.weight = data_of(prepared_weight);
   call.bias = data_of(prepared_bias);
   call.out = result.impl().data;
+  if (sum != nullptr) {
+    *sum = run.empty(x.shape(), dense.dtype());
+    call.residual = data_of(residual);
+    call.sum = sum->impl().data;
+  }
   run.kernels().normalize_rows(call);
   return result;
+}
+
+template <class Norm>
+Tensor row_forward(const Run& run, const Norm& norm, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias) {
+  return normalized_rows(run, norm, x, weight, bias);
 }
 
 // The attributes of a backward op.
@@ -150,22 +164,31 @@ struct RowBackward {
   bool of_weight, of_bias;
 };
 
+// grad_sum: what the gradient of x has from elsewhere, or undefined.
 template <class Norm>
-Results row_backward(const Run& run, const RowBackward<Norm>& attributes, const Tensor& grad_output,
-                     const Tensor& x, const Tensor& weight) {
+Results row_gradients(const Run& run, const RowBackward<Norm>& attributes,
+                      const Tensor& grad_output, const Tensor& x, const Tensor& weight,
+                      const Tensor& grad_sum) {
   RowPlan plan = plan_of(run.name(), x, attributes.norm);
   check_float(run.name(), "x", x);
   check_grad_output(run.name(), grad_output, x.shape());
   check_eps(run.name(), attributes.norm.eps);
   check_parameter(run.name(), "weight", weight, plan.parameter_shape, x);
-  const DType wide = promote_types(grad_output.dtype(), x.dtype()), compute = compute_dtype(wide);
+  DType wide = promote_types(grad_output.dtype(), x.dtype());
+  if (grad_sum.defined()) {
+    check_gradient(run.name(), "grad_sum", grad_sum, x.shape());
+    wide = promote_types(wide, grad_sum.dtype());
+  }
+  const DType compute = compute_dtype(wide);
   const Tensor g = grad_output.to(wide).contiguous(), dense = x.to(wide).contiguous();
+  const Tensor added = grad_sum.defined() ? grad_sum.to(wide).contiguous() : grad_sum;
   const RowParameters parameters(plan, compute);
   const Tensor prepared_weight = parameters.prepared(weight);
   Tensor result = run.empty(x.shape(), wide), grad_weight, grad_bias;
   RowNormalizationCall call = row_call(plan, dense, attributes.norm.eps);
   call.weight = data_of(prepared_weight);
   call.grad_output = data_of(g);
+  call.grad_sum = data_of(added);
   call.out = result.impl().data;
   if (attributes.of_weight || attributes.of_bias) {
     grad_weight = run.empty({plan.groups * plan.channels}, compute);
@@ -182,14 +205,20 @@ Results row_backward(const Run& run, const RowBackward<Norm>& attributes, const 
 }
 
 template <class Norm>
+Results row_backward(const Run& run, const RowBackward<Norm>& attributes, const Tensor& grad_output,
+                     const Tensor& x, const Tensor& weight) {
+  return row_gradients(run, attributes, grad_output, x, weight, {});
+}
+
+template <class Norm>
 Gradients row_backward_gradient(const GradientCall& call, const RowBackward<Norm>& attributes) {
   const RowPlan plan = plan_of(call.name(), call.input(1), attributes.norm);
   const std::int64_t samples = plan.groups == 0 ? 0 : plan.rows / plan.groups;
-  return backward_gradient({{samples, plan.groups, plan.channels, plan.run},
-                            {2, 3},
-                            {1, plan.groups, plan.channels, 1},
-                            plan.centred},
-                           call, attributes.norm.eps);
+  const NormView view{{samples, plan.groups, plan.channels, plan.run},
+                      {2, 3},
+                      {1, plan.groups, plan.channels, 1},
+                      plan.centred};
+  return backward_gradient(view, call, {view, call, call.input(0)}, attributes.norm.eps);
 }
 
 // x may be of integers where only a parameter has a gradient.
@@ -241,9 +270,83 @@ constexpr auto rms_norm_op = define<rms_norm_forward, row_gradient<RmsNorm, rms_
      .reads = {input(0) | input(1), input(0)},
      .optional = 1 << 1});
 
-double rms_eps(const Tensor& x, std::optional<double> eps) {
+// ---- the norm of a sum
+
+template <class Norm>
+Results add_row_forward(const Run& run, const Norm& norm, const Tensor& x, const Tensor& residual,
+                        const Tensor& weight, const Tensor& bias) {
+  check_float(run.name(), "x", x);
+  check_float(run.name(), "residual", residual);
+  if (!(residual.shape() == x.shape())) {
+    throw ShapeError(
+        message(run.name(), ": residual is ", residual.shape(), ", must be ", x.shape(), ", as x"));
+  }
+  const DType wide = promote_types(x.dtype(), residual.dtype());
+  Tensor sum;
+  const Tensor output =
+      normalized_rows(run, norm, x.to(wide), weight, bias, residual.to(wide).contiguous(), &sum);
+  return {sum, output};
+}
+Results add_rms_norm_forward(const Run& run, const RmsNorm& norm, const Tensor& x,
+                             const Tensor& residual, const Tensor& weight) {
+  return add_row_forward(run, norm, x, residual, weight, {});
+}
+
+// The backward of the norm, with one more input that its first result has as a term.
+template <class Norm>
+Gradients add_row_backward_gradient(const GradientCall& call, const RowBackward<Norm>& attributes) {
+  if (!call.needs(0) && !call.needs(1) && !call.needs(2)) return {{}, {}, {}, call.grad(0)};
+  const Gradients found = row_backward_gradient(call, attributes);
+  return {found[0], found[1], found[2], call.grad(0)};
+}
+
+template <class Norm, const auto& backward_op>
+Gradients add_row_gradient(const GradientCall& call, const Norm& norm) {
+  const bool has_bias = call.inputs() > 3, of_sum = call.needs(0) || call.needs(1);
+  Gradients gradients(call.inputs());
+  gradients[0] = gradients[1] = call.grad(0);
+  if (!call.grad(1).defined()) return gradients;
+  const Results found =
+      dispatch(backward_op, {norm, call.needs(2), has_bias && call.needs(3)}, call.grad(1),
+               call.result(0), of_sum ? call.input(2) : Tensor(), call.grad(0));
+  gradients[0] = gradients[1] = found[0];
+  gradients[2] = found[1];
+  if (has_bias) gradients[3] = found[2];
+  return gradients;
+}
+
+template <class Norm>
+consteval auto add_row_backward_op(const char* name) {
+  constexpr Reads all = input(0) | input(1) | input(2);
+  return define<row_gradients<Norm>, add_row_backward_gradient<Norm>>(
+      {.name = name,
+       .inputs = {"grad_output", "sum", "weight", "grad_sum"},
+       .reads = {all, all, all, nothing},
+       .optional = 1 << 2 | 1 << 3});
+}
+constexpr Reads sum_read = result(0), sum_and_weight_read = result(0) | input(2);
+
+constexpr auto add_layer_norm_backward_op =
+    add_row_backward_op<LayerNorm>("add_layer_norm_backward");
+constexpr auto add_layer_norm_op =
+    define<add_row_forward<LayerNorm>, add_row_gradient<LayerNorm, add_layer_norm_backward_op>>(
+        {.name = "add_layer_norm",
+         .inputs = {"x", "residual", "weight", "bias"},
+         .reads = {sum_and_weight_read, sum_and_weight_read, sum_read, sum_read},
+         .optional = 1 << 2 | 1 << 3});
+constexpr auto add_rms_norm_backward_op = add_row_backward_op<RmsNorm>("add_rms_norm_backward");
+constexpr auto add_rms_norm_op =
+    define<add_rms_norm_forward, add_row_gradient<RmsNorm, add_rms_norm_backward_op>>(
+        {.name = "add_rms_norm",
+         .inputs = {"x", "residual", "weight"},
+         .reads = {sum_and_weight_read, sum_and_weight_read, sum_read},
+         .optional = 1 << 2});
+
+// ---- the public functions
+
+double rms_eps(DType dtype, std::optional<double> eps) {
   if (eps) return *eps;
-  switch (x.dtype()) {
+  switch (dtype) {
     case DType::float64:
       return std::numeric_limits<double>::epsilon();
     case DType::float16:
@@ -263,6 +366,28 @@ NormGradients gradients_of(const Op& op, const Norm& norm, const Tensor& grad_ou
   return as_gradients(
       dispatch(op, {norm, weight.defined(), bias.defined()}, grad_output, x, weight), weight, bias);
 }
+template <class Op, class Norm>
+NormGradients sum_gradients_of(const Op& op, const Norm& norm, const Tensor& grad_sum,
+                               const Tensor& grad_output, const Tensor& sum, const Tensor& weight,
+                               const Tensor& bias = {}) {
+  const Shape parameters = plan_of(op.name, sum, norm).parameter_shape;
+  check_float(op.name, "sum", sum);
+  check_parameter(op.name, "bias", bias, parameters, sum);
+  if (grad_output.defined()) {
+    return as_gradients(
+        dispatch(op, {norm, weight.defined(), bias.defined()}, grad_output, sum, weight, grad_sum),
+        weight, bias);
+  }
+  if (!grad_sum.defined()) {
+    throw ValueError(
+        message(op.name, ": grad_sum and grad_output are both undefined (allowed: one of them)"));
+  }
+  check_gradient(op.name, "grad_sum", grad_sum, sum.shape());
+  check_parameter(op.name, "weight", weight, parameters, sum);
+  check_eps(op.name, norm.eps);
+  const auto zeros_of = [](const Tensor& x) { return x.defined() ? zeros_like(x) : x; };
+  return {grad_sum.to(sum.dtype()), zeros_of(weight), zeros_of(bias)};
+}
 
 }  // namespace
 
@@ -279,13 +404,44 @@ NormGradients layer_norm_backward(const Tensor& grad_output, const Tensor& x,
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                 std::optional<StrictDouble> eps) {
-  return dispatch(rms_norm_op, {normalized_shape, rms_eps(x, eps)}, x, weight);
+  return dispatch(rms_norm_op, {normalized_shape, rms_eps(x.dtype(), eps)}, x, weight);
 }
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_output, const Tensor& x,
                                             const Shape& normalized_shape, const Tensor& weight,
                                             std::optional<StrictDouble> eps) {
-  const RmsNorm norm{normalized_shape, rms_eps(x, eps)};
+  const RmsNorm norm{normalized_shape, rms_eps(x.dtype(), eps)};
   NormGradients gradients = gradients_of(rms_norm_backward_op, norm, grad_output, x, weight);
+  return {std::move(gradients.x), std::move(gradients.weight)};
+}
+
+AddNormResult add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                             const Tensor& weight, const Tensor& bias, StrictDouble eps) {
+  Results found = dispatch(add_layer_norm_op, {normalized_shape, eps}, x, residual, weight, bias);
+  return {std::move(found[0]), std::move(found[1])};
+}
+NormGradients add_layer_norm_backward(const Tensor& grad_sum, const Tensor& grad_output,
+                                      const Tensor& sum, const Shape& normalized_shape,
+                                      const Tensor& weight, const Tensor& bias, StrictDouble eps) {
+  const LayerNorm norm{normalized_shape, eps};
+  return sum_gradients_of(add_layer_norm_backward_op, norm, grad_sum, grad_output, sum, weight,
+                          bias);
+}
+
+AddNormResult add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                           const Tensor& weight, std::optional<StrictDouble> eps) {
+  // dispatch() refuses a residual that is undefined.
+  const double used =
+      rms_eps(residual.defined() ? promote_types(x.dtype(), residual.dtype()) : x.dtype(), eps);
+  Results found = dispatch(add_rms_norm_op, {normalized_shape, used}, x, residual, weight);
+  return {std::move(found[0]), std::move(found[1])};
+}
+std::pair<Tensor, Tensor> add_rms_norm_backward(const Tensor& grad_sum, const Tensor& grad_output,
+                                                const Tensor& sum, const Shape& normalized_shape,
+                                                const Tensor& weight,
+                                                std::optional<StrictDouble> eps) {
+  const RmsNorm norm{normalized_shape, rms_eps(sum.dtype(), eps)};
+  NormGradients gradients =
+      sum_gradients_of(add_rms_norm_backward_op, norm, grad_sum, grad_output, sum, weight);
   return {std::move(gradients.x), std::move(gradients.weight)};
 }
 
@@ -310,6 +466,7 @@ NormGradients instance_norm_backward(const Tensor& grad_output, const Tensor& x,
 
 constinit const OpList ops::normalization_ops =
     listed<layer_norm_op, layer_norm_backward_op, rms_norm_op, rms_norm_backward_op, group_norm_op,
-           group_norm_backward_op, instance_norm_op, instance_norm_backward_op>;
+           group_norm_backward_op, instance_norm_op, instance_norm_backward_op, add_layer_norm_op,
+           add_layer_norm_backward_op, add_rms_norm_op, add_rms_norm_backward_op>;
 
 }  // namespace extensor

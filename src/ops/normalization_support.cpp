@@ -49,12 +49,12 @@ NormGradients as_gradients(const Results& found, const Tensor& weight, const Ten
           bias.defined() ? found[2].to(bias.dtype()) : Tensor()};
 }
 
-NormOperands::NormOperands(const NormView& v, const GradientCall& call) {
-  const DType wide = compute_dtype(promote_types(call.input(0).dtype(), call.input(1).dtype()));
+NormOperands::NormOperands(const NormView& v, const GradientCall& call, const Tensor& grad_output) {
+  const DType wide = compute_dtype(promote_types(grad_output.dtype(), call.input(1).dtype()));
   const auto as = [&](const Tensor& tensor, const Shape& shape, double missing) {
     return tensor.defined() ? tensor.to(wide).reshape(shape) : full({}, missing, wide);
   };
-  g = as(call.input(0), v.view, 0);
+  g = as(grad_output, v.view, 0);
   x = as(call.input(1), v.view, 0);
   w = as(call.input(2), v.parameters, 1);
   of_x = call.grad(0).defined() ? as(call.grad(0), v.view, 0) : zeros_like(x);
@@ -74,8 +74,8 @@ Gradients restored(const NormView& v, const GradientCall& call, const Tensor& of
 
 // With a = g · weight, u the gradient of grad_x and P(v) the gradient of Σ v · x̂ with respect to x,
 // the results weigh Σ a · P(u) + Σ (gradient of grad_weight) · g · x̂ + Σ (that of grad_bias) · g.
-Gradients backward_gradient(const NormView& v, const GradientCall& call, double eps) {
-  const NormOperands o(v, call);
+Gradients backward_gradient(const NormView& v, const GradientCall& call, const NormOperands& o,
+                            double eps) {
   const auto mean_of = [&](const Tensor& values) { return mean(values, v.axes, true); };
   const Tensor centre = v.centred ? o.x - mean_of(o.x) : o.x;
   const Tensor scale = rsqrt(mean_of(square(centre)) + eps), standard = centre * scale;

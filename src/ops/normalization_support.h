@@ -43,7 +43,7 @@ struct NormOperands {
   Tensor x, g, w;                   // x, grad_output, weight
   Tensor of_x, of_weight, of_bias;  // the gradients of their gradients
 
-  NormOperands(const NormView& v, const GradientCall& call);
+  NormOperands(const NormView& v, const GradientCall& call, const Tensor& grad_output);
 };
 
 // The gradients of a backward op's inputs from those in a NormView's shapes; that of the weight is
@@ -52,6 +52,7 @@ Gradients restored(const NormView& v, const GradientCall& call, const Tensor& of
                    const Tensor& of_x, const Tensor& of_weight);
 
 // The gradient of the backward op of a norm by the statistics of x itself.
-Gradients backward_gradient(const NormView& v, const GradientCall& call, double eps);
+Gradients backward_gradient(const NormView& v, const GradientCall& call, const NormOperands& o,
+                            double eps);
 
 }  // namespace extensor::ops::normalization

@@ -220,11 +220,11 @@ void prepare(backend::AttentionBackwardCall& call) {
 }
 void prepare(backend::RowNormalizationCall& call) {
   translate(call.x, call.weight, call.bias, call.out, call.grad_output, call.grad_weight,
-            call.grad_bias);
+            call.grad_bias, call.residual, call.sum, call.grad_sum);
 }
 void prepare(backend::BatchNormalizationCall& call) {
   translate(call.x, call.mean, call.variance, call.weight, call.bias, call.out, call.grad_output,
-            call.grad_weight, call.grad_bias);
+            call.grad_weight, call.grad_bias, call.residual, call.result, call.grad_residual);
 }
 void prepare(backend::PowerSumCall& call) {
   translate(call.x);

@@ -13,6 +13,7 @@
 #include "extensor/convolution.h"
 #include "extensor/export.h"
 #include "extensor/nn/module.h"
+#include "extensor/normalization.h"
 #include "extensor/pooling.h"
 
 EXTENSOR_BEGIN_API
@@ -180,11 +181,17 @@ class BatchNorm {
   BatchNorm(const char* name, std::int64_t features, const BatchNormOptions& options);
   Tensor normalize(const char* name, const Tensor& x, std::int64_t least_rank,
                    std::int64_t most_rank) const;
+  Tensor normalize_add_relu(const char* name, const Tensor& x, const Tensor& residual,
+                            std::int64_t least_rank, std::int64_t most_rank) const;
   void visit_members(Walker& walk);
   std::string describe_members() const;
 
  private:
   std::int64_t features_;
+  // Checks x and counts the batch; whether the batch's own statistics are used.
+  bool begin(const char* name, const Tensor& x, std::int64_t least_rank,
+             std::int64_t most_rank) const;
+
   BatchNormOptions options_;
 };
 // x: [n, features] or [n, features, length]
@@ -202,6 +209,10 @@ class BatchNorm2d final : public Module<BatchNorm2d>, public BatchNorm {
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm2d", features, options) {}
   Tensor forward(const Tensor& x) const { return normalize("BatchNorm2d", x, 4, 4); }
+  // relu(forward(x) + residual) as one op; without a residual relu(forward(x)).
+  Tensor forward_add_relu(const Tensor& x, const Tensor& residual = {}) const {
+    return normalize_add_relu("BatchNorm2d", x, residual, 4, 4);
+  }
   std::string describe() const { return describe_members(); }
   void visit(Walker& walk) { visit_members(walk); }
 };
@@ -219,6 +230,8 @@ class LayerNorm final : public Module<LayerNorm> {
   explicit LayerNorm(std::int64_t width, const LayerNormOptions& options = {})
       : LayerNorm(Shape{width}, options) {}
   Tensor forward(const Tensor& x) const;
+  // x + residual, and forward of it, as one op.
+  AddNormResult forward_add(const Tensor& x, const Tensor& residual) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
 
@@ -240,6 +253,8 @@ class RMSNorm final : public Module<RMSNorm> {
   explicit RMSNorm(std::int64_t width, const RMSNormOptions& options = {})
       : RMSNorm(Shape{width}, options) {}
   Tensor forward(const Tensor& x) const;
+  // x + residual, and forward of it, as one op.
+  AddNormResult forward_add(const Tensor& x, const Tensor& residual) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight); }
 

@@ -29,8 +29,7 @@ class BatchNormalizer {
  public:
   explicit BatchNormalizer(const BatchNormalizationCall& call)
       : call_(call),
-        edge_(call.dtype,
-              call.outer * call.channels * call.inner * (call.grad_output == nullptr ? 2 : 3)),
+        edge_(call.dtype, call.outer * call.channels * call.inner * tensors_of(call)),
         by_columns_(call.inner == 1),
         pieces_(by_columns_ ? 1 : rounded_up(call.inner, piece)),
         blocks_(by_columns_ ? rounded_up(call.outer, block_rows) : call.outer * pieces_),
@@ -51,6 +50,12 @@ class BatchNormalizer {
   }
 
  private:
+  // Tensors as long as x that the call reads and writes.
+  static std::int64_t tensors_of(const BatchNormalizationCall& call) {
+    if (call.grad_output == nullptr) return call.residual == nullptr ? 2 : 3;
+    return 3 + (call.result == nullptr ? 0 : 1) + (call.grad_residual == nullptr ? 0 : 1);
+  }
+
   // A pass over x then takes the gradients' sums alone.
   bool knows_statistics() const { return !call_.training || call_.statistics_given; }
 
@@ -89,33 +94,53 @@ class BatchNormalizer {
     if (by_columns_) {
       const std::int64_t spans = rounded_up(call_.channels, block_columns);
       const std::int64_t elements = block_rows * std::min(block_columns, call_.channels);
-      run_units(blocks_ * spans, elements, edge_.converts() ? 2 * elements : 0,
+      run_units(blocks_ * spans, elements, edge_.writes_buffers() ? 3 * elements : 0,
                 [&](std::int64_t unit, T* buffer) {
                   moments_of_rows(unit / spans, unit % spans * block_columns, buffer);
                 });
     } else {
       const std::int64_t elements = std::min(piece, call_.inner);
-      run_units(blocks_ * call_.channels, elements, edge_.converts() ? 2 * elements : 0,
+      run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
                 [&](std::int64_t unit, T* buffer) { moments_of_piece(unit, buffer); });
     }
+  }
+
+  // The gradient of the normalized values: grad_output, or with a relu the part of it that passes,
+  // which the first pass leaves in grad_residual, or in the result that the second one overwrites.
+  std::byte* passed() const {
+    return call_.grad_residual != nullptr ? call_.grad_residual : call_.out;
+  }
+  const std::byte* gradient() const {
+    return call_.result == nullptr ? call_.grad_output : passed();
+  }
+  // n elements of it in the first pass, in the buffer from `at` on if they do not stay in memory,
+  // with room for n more behind `spare`.
+  const T* find_gradient(std::int64_t offset, std::int64_t n, T* buffer, std::int64_t at,
+                         std::int64_t spare) const {
+    const T* g = edge_.read(call_.grad_output, offset, n, buffer, at);
+    if (call_.result == nullptr) return g;
+    const T* y = edge_.read(call_.result, offset, n, buffer, spare);
+    T* out = edge_.target(passed(), offset, buffer, at);
+    kernels_.relu_gradient(g, y, out, unsigned_of(n));
+    edge_.write(out, passed(), offset, n);
+    return out;
+  }
+  // Whether it is in the buffer then.
+  bool buffers_gradient() const {
+    return call_.result == nullptr ? edge_.converts() : edge_.writes_buffers();
   }
 
   // The rows of a block where channels lie side by side.
   void moments_of_rows(std::int64_t block, std::int64_t first, T* buffer) {
     const std::int64_t begin = block * block_rows, rows = rows_of(block);
     const std::int64_t columns = std::min(block_columns, call_.channels - first);
+    const auto offset = [&](std::int64_t r) { return (begin + r) * call_.channels + first; };
     const std::int64_t stride = edge_.converts() ? columns : call_.channels;
-    const auto read = [&](const std::byte* base, std::int64_t to) {
-      const T* start = nullptr;
-      for (std::int64_t r = 0; r < (edge_.converts() ? rows : 1); ++r) {
-        const T* row = edge_.read(base, (begin + r) * call_.channels + first, columns, buffer,
-                                  to + r * columns);
-        if (r == 0) start = row;
-      }
-      return start;
-    };
+    const T* x = edge_.read(call_.x, offset(0), columns, buffer);
+    for (std::int64_t r = 1; edge_.converts() && r < rows; ++r) {
+      edge_.read(call_.x, offset(r), columns, buffer, r * columns);
+    }
     const std::size_t at = unsigned_of(block * call_.channels + first);
-    const T* x = read(call_.x, 0);
     if (knows_statistics()) {
       for (std::int64_t c = 0; c < columns; ++c) {
         records_.centre[at + unsigned_of(c)] = static_cast<T>(call_.mean[first + c]);
@@ -125,10 +150,16 @@ class BatchNormalizer {
                               &records_.centre[at], &records_.sum[at], &records_.squares[at]);
     }
     if (call_.grad_output == nullptr) return;
-    const T* g = read(call_.grad_output, block_rows * columns);
-    kernels_.column_gradient_sums(g, x, unsigned_of(rows), unsigned_of(columns),
-                                  unsigned_of(stride), &records_.centre[at], &records_.gradient[at],
-                                  &records_.product[at]);
+    const std::int64_t behind_x = block_rows * columns, spare = 2 * behind_x;
+    const T* g = find_gradient(offset(0), columns, buffer, behind_x, spare);
+    const bool row_by_row = edge_.converts() || call_.result != nullptr;
+    for (std::int64_t r = 1; row_by_row && r < rows; ++r) {
+      find_gradient(offset(r), columns, buffer, behind_x + r * columns, spare);
+    }
+    const std::int64_t g_stride = buffers_gradient() ? columns : call_.channels;
+    kernels_.column_gradient_sums(g, unsigned_of(g_stride), x, unsigned_of(stride),
+                                  unsigned_of(rows), unsigned_of(columns), &records_.centre[at],
+                                  &records_.gradient[at], &records_.product[at]);
   }
 
   // Unit (sample, channel, piece).
@@ -156,7 +187,7 @@ class BatchNormalizer {
       records_.squares[at.record] = static_cast<T>(moments.squares);
     }
     if (call_.grad_output == nullptr) return;
-    const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer, at.n);
+    const T* g = find_gradient(at.offset, at.n, buffer, at.n, 2 * at.n);
     const GradientSums sums =
         kernels_.gradient_sums(g, x, records_.centre[at.record], unsigned_of(at.n));
     records_.gradient[at.record] = static_cast<T>(sums.gradient);
@@ -254,22 +285,27 @@ class BatchNormalizer {
 
   // What is standardized, and, in the training's backward alone, the gradient beside it.
   const std::byte* first_operand() const {
-    return call_.grad_output != nullptr && !call_.training ? call_.grad_output : call_.x;
+    return call_.grad_output != nullptr && !call_.training ? gradient() : call_.x;
   }
-  bool reads_both() const { return call_.grad_output != nullptr && call_.training; }
+  const std::byte* second_operand() const {
+    return call_.grad_output != nullptr && call_.training ? gradient() : nullptr;
+  }
 
   void apply_to_rows() {
     const std::int64_t n = call_.channels;
+    const std::byte *first = first_operand(), *second = second_operand();
+    const T *centre = centre_.data(), *scale = scale_.data(), *shift = shift_.data();
     run_units(call_.outer, n, edge_.writes_buffers() ? 3 * n : 0, [&](std::int64_t row, T* buffer) {
-      const T* x = edge_.read(first_operand(), row * n, n, buffer);
+      const T* x = edge_.read(first, row * n, n, buffer);
       T* out = edge_.target(call_.out, row * n, buffer, 2 * n);
-      if (reads_both()) {
-        const T* g = edge_.read(call_.grad_output, row * n, n, buffer, n);
-        kernels_.column_backward(g, x, centre_.data(), scale_.data(), slope_.data(), shift_.data(),
-                                 out, unsigned_of(n));
+      if (second != nullptr) {
+        const T* g = edge_.read(second, row * n, n, buffer, n);
+        kernels_.column_backward(g, x, centre, scale, slope_.data(), shift, out, unsigned_of(n));
+      } else if (call_.relu) {
+        const T* residual = read_residual(row * n, n, buffer);
+        kernels_.column_standardize_relu(x, centre, scale, shift, residual, out, unsigned_of(n));
       } else {
-        kernels_.column_standardize(x, centre_.data(), scale_.data(), shift_.data(), out,
-                                    unsigned_of(n));
+        kernels_.column_standardize(x, centre, scale, shift, out, unsigned_of(n));
       }
       edge_.write(out, call_.out, row * n, n);
     });
@@ -277,20 +313,30 @@ class BatchNormalizer {
 
   void apply_to_pieces() {
     const std::int64_t elements = std::min(piece, call_.inner);
+    const std::byte *first = first_operand(), *second = second_operand();
     run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
               [&](std::int64_t unit, T* buffer) {
                 const Piece at = piece_of(unit);
                 const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);
-                const T* x = edge_.read(first_operand(), at.offset, at.n, buffer);
+                const Standardizer<T> s{centre_[c], scale_[c], shift_[c]};
+                const T* x = edge_.read(first, at.offset, at.n, buffer);
                 T* out = edge_.target(call_.out, at.offset, buffer, 2 * at.n);
-                if (reads_both()) {
-                  const T* g = edge_.read(call_.grad_output, at.offset, at.n, buffer, at.n);
-                  kernels_.backward(g, x, centre_[c], scale_[c], slope_[c], shift_[c], out, n);
+                if (second != nullptr) {
+                  const T* g = edge_.read(second, at.offset, at.n, buffer, at.n);
+                  kernels_.backward(g, x, s.centre, s.scale, slope_[c], s.shift, out, n);
+                } else if (call_.relu) {
+                  const T* residual = read_residual(at.offset, at.n, buffer);
+                  kernels_.standardize_relu(x, s, residual, out, n);
                 } else {
-                  kernels_.standardize(x, {centre_[c], scale_[c], shift_[c]}, out, n);
+                  kernels_.standardize(x, s, out, n);
                 }
                 edge_.write(out, call_.out, at.offset, at.n);
               });
+  }
+
+  // n elements behind those of x in the buffer; null where there is no residual.
+  const T* read_residual(std::int64_t offset, std::int64_t n, T* buffer) const {
+    return call_.residual == nullptr ? nullptr : edge_.read(call_.residual, offset, n, buffer, n);
   }
 
   const BatchNormalizationCall& call_;

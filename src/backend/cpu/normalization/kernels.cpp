@@ -114,6 +114,17 @@ struct Normalization {
     return result;
   }
 
+  struct Addition {
+    const T *a, *b;
+    T* out;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      store(hn::Add(load(a + i, count), load(b + i, count)), out + i, count);
+    }
+  };
+  static void add(const T* a, const T* b, T* out, std::size_t n) {
+    for_vectors(n, Addition{a, b, out});
+  }
+
   // ---- rows with parameters element by element
   // ---------------------------------------------------
 
@@ -216,8 +227,9 @@ struct Normalization {
     }
   }
 
+  template <bool adds>
   struct RowBackward {
-    const T *g, *x, *weight;
+    const T *g, *x, *weight, *added;
     T* out;
     std::size_t ahead;
     V centre, p, q, r;
@@ -226,12 +238,19 @@ struct Normalization {
       prefetch(x, ahead + i);
       const V rest = hn::MulAdd(hn::Sub(load(x + i, count), centre), q, r);
       const V weighted = hn::Mul(load(g + i, count), load(weight + i, count));
-      store(hn::MulAdd(weighted, p, rest), out + i, count);
+      V gradient = hn::MulAdd(weighted, p, rest);
+      if constexpr (adds) gradient = hn::Add(gradient, load(added + i, count));
+      store(gradient, out + i, count);
     }
   };
   static void row_backward(const T* g, const T* x, std::size_t ahead, const T* weight, T centre,
-                           T p, T q, T r, T* out, std::size_t n) {
-    for_vectors(n, RowBackward{g, x, weight, out, ahead, set(centre), set(p), set(q), set(r)});
+                           T p, T q, T r, const T* added, T* out, std::size_t n) {
+    const V c = set(centre), vp = set(p), vq = set(q), vr = set(r);
+    if (added == nullptr) {
+      for_vectors(n, RowBackward<false>{g, x, weight, g, out, ahead, c, vp, vq, vr});
+    } else {
+      for_vectors(n, RowBackward<true>{g, x, weight, added, out, ahead, c, vp, vq, vr});
+    }
   }
 
   // ---- one channel
@@ -247,6 +266,45 @@ struct Normalization {
   };
   static void standardize(const T* x, const Standardizer<T>& s, T* out, std::size_t n) {
     for_vectors(n, Standardize{x, out, set(s.centre), set(s.scale), set(s.shift)});
+  }
+
+  // max(y + residual, 0) with the NaN that max lets through.
+  template <bool adds>
+  static HWY_INLINE V rectified(V y, const T* residual, std::size_t count) {
+    if constexpr (adds) y = hn::Add(y, load(residual, count));
+    return hn::IfThenZeroElse(hn::Le(y, hn::Zero(D())), y);
+  }
+
+  template <bool adds>
+  struct StandardizeRelu {
+    const T *x, *residual;
+    T* out;
+    V centre, scale, shift;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const V y = standardized(load(x + i, count), centre, scale, shift);
+      store(rectified<adds>(y, residual + i, count), out + i, count);
+    }
+  };
+  static void standardize_relu(const T* x, const Standardizer<T>& s, const T* residual, T* out,
+                               std::size_t n) {
+    const V centre = set(s.centre), scale = set(s.scale), shift = set(s.shift);
+    if (residual == nullptr) {
+      for_vectors(n, StandardizeRelu<false>{x, x, out, centre, scale, shift});
+    } else {
+      for_vectors(n, StandardizeRelu<true>{x, residual, out, centre, scale, shift});
+    }
+  }
+
+  struct ReluGradient {
+    const T *g, *y;
+    T* out;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const auto passes = hn::Gt(load(y + i, count), hn::Zero(D()));
+      store(hn::IfThenElseZero(passes, load(g + i, count)), out + i, count);
+    }
+  };
+  static void relu_gradient(const T* g, const T* y, T* out, std::size_t n) {
+    for_vectors(n, ReluGradient{g, y, out});
   }
 
   struct AddGradient {
@@ -308,15 +366,17 @@ struct Normalization {
   }
 
   struct ColumnGradientSums {
-    const T *g, *x;
-    std::size_t rows, stride;
+    const T* g;
+    std::size_t g_stride;
+    const T* x;
+    std::size_t stride, rows;
     const T* centre;
     T *gradient, *product;
     HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
       const V middle = load(centre + i, count);
       V gradients = hn::Zero(D()), products = gradients;
       for (std::size_t r = 0; r < rows; ++r) {
-        const V one = load(g + r * stride + i, count);
+        const V one = load(g + r * g_stride + i, count);
         gradients = hn::Add(gradients, one);
         products = hn::MulAdd(one, hn::Sub(load(x + r * stride + i, count), middle), products);
       }
@@ -324,9 +384,11 @@ struct Normalization {
       store(products, product + i, count);
     }
   };
-  static void column_gradient_sums(const T* g, const T* x, std::size_t rows, std::size_t columns,
-                                   std::size_t stride, const T* centre, T* gradient, T* product) {
-    for_vectors(columns, ColumnGradientSums{g, x, rows, stride, centre, gradient, product});
+  static void column_gradient_sums(const T* g, std::size_t g_stride, const T* x, std::size_t stride,
+                                   std::size_t rows, std::size_t columns, const T* centre,
+                                   T* gradient, T* product) {
+    for_vectors(columns,
+                ColumnGradientSums{g, g_stride, x, stride, rows, centre, gradient, product});
   }
 
   struct ColumnStandardize {
@@ -341,6 +403,25 @@ struct Normalization {
   static void column_standardize(const T* x, const T* centre, const T* scale, const T* shift,
                                  T* out, std::size_t n) {
     for_vectors(n, ColumnStandardize{x, centre, scale, shift, out});
+  }
+
+  template <bool adds>
+  struct ColumnStandardizeRelu {
+    const T *x, *centre, *scale, *shift, *residual;
+    T* out;
+    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+      const V y = standardized(load(x + i, count), load(centre + i, count), load(scale + i, count),
+                               load(shift + i, count));
+      store(rectified<adds>(y, residual + i, count), out + i, count);
+    }
+  };
+  static void column_standardize_relu(const T* x, const T* centre, const T* scale, const T* shift,
+                                      const T* residual, T* out, std::size_t n) {
+    if (residual == nullptr) {
+      for_vectors(n, ColumnStandardizeRelu<false>{x, centre, scale, shift, x, out});
+    } else {
+      for_vectors(n, ColumnStandardizeRelu<true>{x, centre, scale, shift, residual, out});
+    }
   }
 
   struct ColumnBackward {
@@ -362,15 +443,19 @@ template <class T>
 void fill_normalization_kernels(NormalizationKernels<T>* kernels) {
   using N = Normalization<T>;
   *kernels = {&N::moments,
+              &N::add,
               &N::row_forward,
               &N::row_gradient_sums,
               &N::row_backward,
               &N::standardize,
+              &N::standardize_relu,
+              &N::relu_gradient,
               &N::gradient_sums,
               &N::backward,
               &N::column_moments,
               &N::column_gradient_sums,
               &N::column_standardize,
+              &N::column_standardize_relu,
               &N::column_backward};
 }
 template void fill_normalization_kernels(NormalizationKernels<float>*);

@@ -33,6 +33,9 @@ struct NormalizationKernels {
   // `centred` false: the centre is 0.
   Moments<T> (*moments)(const T* x, std::size_t n, bool centred);
 
+  // out = a + b, which may be a.
+  void (*add)(const T* a, const T* b, T* out, std::size_t n);
+
   // One row with parameters element by element.
   // out = x̂ · weight + bias
   void (*row_forward)(const T* x, const T* weight, const T* bias, const Standardizer<T>& s, T* out,
@@ -42,13 +45,19 @@ struct NormalizationKernels {
   void (*row_gradient_sums)(const T* g, const T* x, std::size_t stride, const T* weight,
                             std::size_t rows, const Standardizer<T>* s, T* grad_weight,
                             T* grad_bias, GradientSums* sums, std::size_t n);
-  // out = g · weight · p + (x − centre) · q + r; what lies `ahead` of g and x is read soon.
+  // out = g · weight · p + (x − centre) · q + r + added, which may be null; what lies `ahead` of g
+  // and x is read soon.
   void (*row_backward)(const T* g, const T* x, std::size_t ahead, const T* weight, T centre, T p,
-                       T q, T r, T* out, std::size_t n);
+                       T q, T r, const T* added, T* out, std::size_t n);
 
   // One channel's elements.
   // out = (x − centre) · scale + shift
   void (*standardize)(const T* x, const Standardizer<T>& s, T* out, std::size_t n);
+  // out = max((x − centre) · scale + shift + residual, 0); the residual may be null.
+  void (*standardize_relu)(const T* x, const Standardizer<T>& s, const T* residual, T* out,
+                           std::size_t n);
+  // out = g where y > 0, else 0; out may be g.
+  void (*relu_gradient)(const T* g, const T* y, T* out, std::size_t n);
   GradientSums (*gradient_sums)(const T* g, const T* x, T centre, std::size_t n);
   // out = g · p + (x − centre) · q + r
   void (*backward)(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n);
@@ -56,11 +65,14 @@ struct NormalizationKernels {
   // Columns: every element of a row belongs to a channel of its own. The rows are `stride` apart.
   void (*column_moments)(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
                          T* centre, T* sum, T* squares);
-  void (*column_gradient_sums)(const T* g, const T* x, std::size_t rows, std::size_t columns,
-                               std::size_t stride, const T* centre, T* gradient, T* product);
+  void (*column_gradient_sums)(const T* g, std::size_t g_stride, const T* x, std::size_t stride,
+                               std::size_t rows, std::size_t columns, const T* centre, T* gradient,
+                               T* product);
   // The two passes over one row.
   void (*column_standardize)(const T* x, const T* centre, const T* scale, const T* shift, T* out,
                              std::size_t n);
+  void (*column_standardize_relu)(const T* x, const T* centre, const T* scale, const T* shift,
+                                  const T* residual, T* out, std::size_t n);
   void (*column_backward)(const T* g, const T* x, const T* centre, const T* p, const T* q,
                           const T* r, T* out, std::size_t n);
 };

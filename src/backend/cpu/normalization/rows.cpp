@@ -25,8 +25,7 @@ class RowNormalizer {
  public:
   explicit RowNormalizer(const RowNormalizationCall& call)
       : call_(call),
-        edge_(call.dtype,
-              call.rows * call.channels * call.run * (call.grad_output == nullptr ? 2 : 3)),
+        edge_(call.dtype, call.rows * call.channels * call.run * tensors_of(call)),
         length_(call.channels * call.run),
         parameters_(call.groups * call.channels),
         weight_(parameter(call.weight, T(1))),
@@ -34,7 +33,7 @@ class RowNormalizer {
 
   void forward() {
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
-    run_rows(call_.rows, grain, edge_.writes_buffers() ? 2 : 0,
+    run_rows(call_.rows, grain, edge_.writes_buffers() ? 3 : 0,
              [this](std::int64_t row, T* buffer) { forward_row(row, buffer); });
   }
 
@@ -47,6 +46,12 @@ class RowNormalizer {
   }
 
  private:
+  // Tensors as long as x that the call reads and writes.
+  static std::int64_t tensors_of(const RowNormalizationCall& call) {
+    if (call.grad_output == nullptr) return call.residual == nullptr ? 2 : 4;
+    return call.grad_sum == nullptr ? 3 : 4;
+  }
+
   // The parameters as they are, or as many times the number they stand for.
   const T* parameter(const std::byte* given, T missing) {
     if (given != nullptr) return reinterpret_cast<const T*>(given);
@@ -92,8 +97,20 @@ class RowNormalizer {
     return row % call_.groups * call_.channels;
   }
 
+  // x + residual in the first row of the buffer or where it belongs, as the caller sees it: rounded
+  // to halves where it is of halves.
+  const T* add_residual(std::int64_t row, const T* x, T* buffer) const {
+    const std::int64_t offset = row * length_;
+    const T* residual = edge_.read(call_.residual, offset, length_, buffer, 2 * length_);
+    T* sum = edge_.target(call_.sum, offset, buffer);
+    kernels_.add(x, residual, sum, unsigned_of(length_));
+    edge_.write(sum, call_.sum, offset, length_);
+    return edge_.converts() ? edge_.read(call_.sum, offset, length_, buffer) : sum;
+  }
+
   void forward_row(std::int64_t row, T* buffer) const {
     const T* x = edge_.read(call_.x, row * length_, length_, buffer);
+    if (call_.residual != nullptr) x = add_residual(row, x, buffer);
     T* out = edge_.target(call_.out, row * length_, buffer, length_);
     const Statistics s = statistics(x);
     const std::int64_t first = first_parameter(row);
@@ -135,7 +152,7 @@ class RowNormalizer {
     std::vector<T> partials(parameters ? unsigned_of(2 * blocks * parameters_) : 0);
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / (block * length_));
     constexpr auto together = static_cast<std::int64_t>(gradient_rows);
-    run_rows(blocks * call_.groups, grain, edge_.writes_buffers() ? 2 * together + 1 : 0,
+    run_rows(blocks * call_.groups, grain, edge_.writes_buffers() ? 2 * together + 2 : 0,
              [&](std::int64_t unit, T* buffer) {
                const std::int64_t group = unit % call_.groups, at = unit / call_.groups;
                T* grad_weight = nullptr;
@@ -178,8 +195,11 @@ class RowNormalizer {
     for (std::int64_t r = 0; r < count; ++r) {
       const Backward b = backward_of(s[r], sums[r]);
       T* out = edge_.target(call_.out, offset(r), buffer, 2 * rows * length_);
+      const T* added = call_.grad_sum == nullptr ? nullptr
+                                                 : edge_.read(call_.grad_sum, offset(r), length_,
+                                                              buffer, (2 * rows + 1) * length_);
       kernels_.row_backward(g[r], x[r], unsigned_of(rows * stride), weight, s[r].centre, b.scale,
-                            b.slope, b.constant, out, unsigned_of(length_));
+                            b.slope, b.constant, added, out, unsigned_of(length_));
       edge_.write(out, call_.out, offset(r), length_);
     }
   }
