@@ -13,9 +13,10 @@ namespace extensor::cpu::conv::channels_last {
 
 namespace {
 
-constexpr std::int64_t most_steps = 512;               // of the patch in one block
-constexpr std::int64_t elements_of_block = 64 * 1024;  // patches that stay in cache
-constexpr std::int64_t few_units = 32;                 // as many as keep every thread busy
+constexpr std::int64_t most_steps = 512;                 // of the patch in one block
+constexpr std::int64_t elements_of_block = 64 * 1024;    // patches that stay in cache
+constexpr std::int64_t few_units = 32;                   // as many as keep every thread busy
+constexpr std::int64_t most_partials = 4 * 1024 * 1024;  // elements of sums over runs of images
 
 std::size_t unsigned_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -373,19 +374,40 @@ void pointwise_input_gradient(const Shape& shape, const T* weight, const T* y, c
   }
 }
 
+// Every image, or run of images, has sums of its own, added up in the end.
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;
-  for (std::int64_t g = 0; g < shape.groups; ++g) {
-    gemm({.dtype = dtype_of<T>,
-          .m = outs,
-          .n = ins,
-          .k = shape.batch * shape.out_pixels(),
-          .a = {y + g * outs, 1, shape.groups * outs},
-          .b = {x + g * ins, shape.groups * ins, 1},
-          .c = weight + g * outs * ins,
-          .c_row_stride = ins});
-  }
+  const std::int64_t numel = shape.groups * outs * ins;
+  const std::int64_t runs = std::clamp<std::int64_t>(
+      most_partials / std::max<std::int64_t>(1, numel), 1, std::max<std::int64_t>(1, shape.batch));
+  const std::int64_t images = divide_up(shape.batch, runs);
+  std::vector<T> partial(unsigned_of(runs * numel));
+  detail::parallel_for(
+      gemm_threads(work_of(shape), small_work), runs, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t run = begin; run < end; ++run) {
+          const std::int64_t first = std::min(shape.batch, run * images);
+          const std::int64_t count = std::min(images, shape.batch - first);
+          const std::int64_t start = first * shape.out_pixels();
+          for (std::int64_t g = 0; g < shape.groups; ++g) {
+            gemm({.dtype = dtype_of<T>,
+                  .m = outs,
+                  .n = ins,
+                  .k = count * shape.out_pixels(),
+                  .a = {y + start * shape.groups * outs + g * outs, 1, shape.groups * outs},
+                  .b = {x + start * shape.groups * ins + g * ins, shape.groups * ins, 1},
+                  .c = partial.data() + run * numel + g * outs * ins,
+                  .c_row_stride = ins});
+          }
+        }
+      });
+  detail::parallel_for(numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T sum = 0;
+      for (std::int64_t run = 0; run < runs; ++run) sum += partial[unsigned_of(run * numel + i)];
+      weight[i] = sum;
+    }
+  });
 }
 
 #define EXTENSOR_INSTANTIATE(T)                                                           \

@@ -25,4 +25,13 @@ void pointwise_input_gradient(const Shape& shape, const T* weight, const T* y, c
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
+// One filter of one channel for each channel: vectors run along the channels.
+bool depthwise_suits(const Shape& shape);
+template <class T>
+void depthwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void depthwise_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+template <class T>
+void depthwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
 }  // namespace extensor::cpu::conv::channels_last

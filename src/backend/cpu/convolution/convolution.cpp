@@ -135,6 +135,16 @@ void run_on_planes(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, 
 template <class T>
 void run_channels_last(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
   namespace last = conv::channels_last;
+  if (last::depthwise_suits(shape)) {
+    switch (op) {
+      case ConvolutionOp::forward:
+        return last::depthwise_forward<T>(shape, x, weight, bias, y);
+      case ConvolutionOp::input_gradient:
+        return last::depthwise_input_gradient<T>(shape, weight, y, bias, x);
+      case ConvolutionOp::weight_gradient:
+        return last::depthwise_weight_gradient<T>(shape, x, y, weight);
+    }
+  }
   const bool pointwise = last::pointwise_suits(shape);
   if (!pointwise && planes_suit(op, shape)) {
     return run_on_planes(op, shape, x, weight, y, bias);
