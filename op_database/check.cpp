@@ -453,7 +453,7 @@ void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& 
       has_dtypes(sample)
           ? listed[static_cast<std::size_t>(below(static_cast<std::int64_t>(listed.size())))]
           : float64;
-  Layout layout = layouts::every_layout[below(5)];
+  Layout layout = layouts::every_layout[below(std::ssize(layouts::every_layout))];
   if (!has_layout(sample, layout)) layout = Layout::contiguous;
   report({&op, sample.label, CheckKind::value, dtype, layout},
          guarded([&] { return check_value(op, sample, dtype, layout); }));

@@ -9,13 +9,15 @@
 
 namespace extensor::layouts {
 
-enum class Layout { contiguous, transposed, stepped, reversed, broadcast };
+enum class Layout { contiguous, transposed, stepped, reversed, broadcast, channels_last };
 
-inline constexpr Layout every_layout[] = {Layout::contiguous, Layout::transposed, Layout::stepped,
-                                          Layout::reversed, Layout::broadcast};
+inline constexpr Layout every_layout[] = {Layout::contiguous, Layout::transposed,
+                                          Layout::stepped,    Layout::reversed,
+                                          Layout::broadcast,  Layout::channels_last};
 
 inline const char* name(Layout layout) {
-  constexpr const char* names[] = {"contiguous", "transposed", "stepped", "reversed", "broadcast"};
+  constexpr const char* names[] = {"contiguous", "transposed", "stepped",
+                                   "reversed",   "broadcast",  "channels_last"};
   return names[static_cast<int>(layout)];
 }
 
@@ -36,6 +38,8 @@ inline bool is_distinct(Layout layout, const Shape& shape) {
       return true;
     case Layout::transposed:
       return shape.size() > 1 && element_count(shape) > 1;
+    case Layout::channels_last:
+      return shape.size() == 4 && shape[1] > 1 && shape[2] * shape[3] > 1 && shape[0] > 0;
     default:
       return shape.size() > 0 && element_count(shape) > 0;
   }
@@ -52,16 +56,18 @@ inline Shape drawn_shape(Layout layout, const Shape& shape) {
 // A view of `shape` with the elements of `drawn`, broadcast to it, in the given layout. The memory
 // between the elements holds NaN, or a conspicuous integer.
 inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape) {
-  if (!is_distinct(layout, shape)) return drawn.clone();
+  if (!is_distinct(layout, shape)) return drawn.clone(MemoryFormat::contiguous);
   const auto trap = [](Tensor memory) {
     if (memory.dtype() == DType::bool_) return memory.fill(true);
     return is_floating_point(memory.dtype()) ? memory.fill(__builtin_nan("")) : memory.fill(77);
   };
   switch (layout) {
     case Layout::contiguous:
-      return drawn.clone();
+      return drawn.clone(MemoryFormat::contiguous);
     case Layout::transposed:
-      return drawn.transpose().clone().transpose();
+      return drawn.transpose().contiguous().transpose();
+    case Layout::channels_last:
+      return drawn.transpose({0, 2, 3, 1}).contiguous().transpose({0, 3, 1, 2});
     case Layout::stepped: {
       Shape wide = shape;
       for (std::int64_t& size : wide) size = 2 * size + 1;
@@ -77,7 +83,7 @@ inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape
       return view.copy_from(drawn);
     }
     case Layout::broadcast:
-      return drawn.clone().broadcast_to(shape);
+      return drawn.clone(MemoryFormat::contiguous).broadcast_to(shape);
   }
   return drawn;
 }

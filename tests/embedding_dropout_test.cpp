@@ -24,8 +24,8 @@ TEST(Embedding, EveryDtypeAndLayout) {
     const Tensor expected =
         tensor({18, 19, 20, 0, 1, 2, 9, 10, 11, 9, 10, 11}).reshape({2, 2, 3}).to(dtype);
     EXPECT_TRUE(identical(embedding(weight, ids), expected));
-    EXPECT_TRUE(identical(embedding(weight.transpose().clone().transpose(), ids), expected));
-    EXPECT_TRUE(identical(embedding(weight, ids.transpose().clone().transpose()), expected));
+    EXPECT_TRUE(identical(embedding(weight.transpose().contiguous().transpose(), ids), expected));
+    EXPECT_TRUE(identical(embedding(weight, ids.transpose().contiguous().transpose()), expected));
     EXPECT_TRUE(identical(embedding(weight, ids.to(DType::uint8)), expected));
   }
 }
@@ -167,7 +167,7 @@ TEST(Dropout, LayoutsAndThreadsDoNotMatter) {
     };
     set_num_threads(1);
     const Tensor expected = run(x);
-    EXPECT_TRUE(identical(run(x.transpose().clone().transpose()), expected));
+    EXPECT_TRUE(identical(run(x.transpose().contiguous().transpose()), expected));
     for (int threads : {2, 3, 7}) {
       set_num_threads(threads);
       EXPECT_TRUE(identical(run(x), expected)) << name(dtype);

@@ -16,12 +16,17 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The dtype and the device of a new tensor. A DType or a Device alone can stand for it:
+// The dtype, the device and the memory format of a new tensor. A DType or a Device alone can stand
+// for it:
 //   zeros({2, 3}, float64)
 //   zeros({2, 3}, {.dtype = float64, .device = device})
+//   empty({8, 3, 32, 32}, {.memory_format = MemoryFormat::channels_last})
 struct TensorOptions {
   std::optional<DType> dtype = {};    // default: what the function says, mostly float32
   std::optional<Device> device = {};  // default: the CPU, or where the tensor given is
+  // Default: contiguous, or preserve where a tensor is given. ShapeError for channels_last unless
+  // there are 4 axes.
+  std::optional<MemoryFormat> memory_format = {};
 };
 inline Device::operator TensorOptions() const { return {.device = *this}; }
 
@@ -32,7 +37,7 @@ Tensor ones(const Shape& shape, const TensorOptions& options = {});
 // cannot hold it.
 Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options = {});
 
-// dtype and device: those of x unless given.
+// dtype, device and memory format: those of x unless given.
 Tensor empty_like(const Tensor& x, const TensorOptions& options = {});
 Tensor zeros_like(const Tensor& x, const TensorOptions& options = {});
 Tensor ones_like(const Tensor& x, const TensorOptions& options = {});
@@ -188,16 +193,16 @@ constexpr DType literal_dtype() {
   return default_integer;
 }
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType dtype, Device device);
+                     DType default_dtype, const TensorOptions& options);
 [[noreturn]] void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected);
 }  // namespace detail
 
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
                                                const TensorOptions& options) {
-  return detail::from_literals(
-      values.begin(), values.size(), dtype_of<T>, {static_cast<std::int64_t>(values.size())},
-      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
+  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
+                               {static_cast<std::int64_t>(values.size())},
+                               detail::literal_dtype<T>(), options);
 }
 
 template <class T>
@@ -216,7 +221,7 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
   return detail::from_literals(
       values.data(), values.size(), dtype_of<T>,
       {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)},
-      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
+      detail::literal_dtype<T>(), options);
 }
 
 template <class T>

@@ -21,6 +21,7 @@
 #include "extensor/dtype.h"
 #include "extensor/error.h"
 #include "extensor/export.h"
+#include "extensor/memory_format.h"
 #include "extensor/scalar.h"
 #include "extensor/shape.h"
 #include "extensor/storage.h"
@@ -182,6 +183,9 @@ class Tensor {
   std::size_t itemsize() const { return extensor::itemsize(dtype()); }
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * itemsize(); }
   bool is_contiguous() const { return impl().contiguous; }  // row-major without gaps
+  // Without gaps in that order. Strides of axes of size 1 do not matter, so a tensor may have both
+  // formats. Only tensors with 4 axes are channels_last. ValueError for preserve.
+  bool is_contiguous(MemoryFormat format) const;
 
   // The first element; others at strides(). DTypeError when T does not store this dtype,
   // DeviceError when the tensor is not on the CPU.
@@ -231,8 +235,13 @@ class Tensor {
   // A dense copy on the device; itself when it is there. The gradient goes back to this device.
   Tensor to(Device device) const;
   Tensor to(Device device, DType dtype) const;
-  Tensor clone() const;
+  // Itself when its strides say that format already, also those of axes of size 1.
+  Tensor to(MemoryFormat format) const;
+  // Without gaps; preserve keeps the order in which the elements lie in memory.
+  Tensor clone(MemoryFormat format = MemoryFormat::preserve) const;
   Tensor contiguous() const;  // itself when it is contiguous
+  // ShapeError for channels_last unless there are 4 axes, ValueError for preserve.
+  Tensor contiguous(MemoryFormat format) const;
 
   // Writes into this memory; `source` broadcasts to this shape, and may be on another device. All
   // writes in place are recorded, also those into views: the tensor that the view was made of and

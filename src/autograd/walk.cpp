@@ -22,8 +22,13 @@ namespace {
 // ---- adding gradients
 // ------------------------------------------------------------------------------
 
+// A layout that gradients keep: optimizers and kernels take it without a copy.
+bool has_format(const Tensor& x) {
+  return x.is_contiguous() || x.is_contiguous(MemoryFormat::channels_last);
+}
+
 // Nobody else sees this memory, so it may be written to.
-bool is_ours_alone(const Tensor& x) { return x.is_contiguous() && detail::is_unshared(x); }
+bool is_ours_alone(const Tensor& x) { return has_format(x) && detail::is_unshared(x); }
 
 void add_gradient(Tensor& sum, Tensor gradient, bool create_graph) {
   if (!sum.defined()) {
@@ -50,7 +55,8 @@ void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
     detail::forget_base(gradient.impl());
     leaf.grad = std::move(gradient);
   } else {
-    leaf.grad = gradient.clone();
+    leaf.grad =
+        gradient.clone(has_format(gradient) ? MemoryFormat::preserve : MemoryFormat::contiguous);
   }
 }
 

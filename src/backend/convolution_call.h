@@ -35,6 +35,8 @@ struct ConvolutionCall {
   ConvolutionOp op;
   DType dtype;
   ConvolutionShape shape;
+  // The memory of x and y reads [batch, height, width, channels]; that of weight never does.
+  bool channels_last;
   std::byte* x;
   std::byte* weight;
   std::byte* y;

@@ -21,6 +21,9 @@ struct PoolingCall {
   PoolingOp op;
   DType dtype;
   std::int64_t planes, in_height, in_width, out_height, out_width;
+  // 1, or the number of channels where those of a pixel lie side by side: x then reads [planes /
+  // channels, in_height, in_width, channels], and so do y and out.
+  std::int64_t channels;
   const PoolingWindow* rows;     // out_height of them
   const PoolingWindow* columns;  // out_width
   std::int64_t row_step, column_step;

@@ -6,6 +6,7 @@
 #include "core/allocator.h"
 #include "core/check.h"
 #include "core/graph.h"
+#include "core/memory_layout.h"
 #include "core/sanitizer.h"
 #include "core/thread_cache.h"
 
@@ -109,6 +110,29 @@ Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device
                                        : allocate_storage(bytes, device, operation);
   impl->data = static_cast<std::byte*>(impl->storage->data);
   return result;
+}
+
+Tensor make_empty(const char* operation, const Shape& shape, const Strides& strides, DType dtype,
+                  Device device) {
+  Tensor result = make_empty(operation, shape, dtype, device);
+  TensorImpl& impl = result.impl();
+  if (impl.numel != 0) {
+    impl.strides = strides;
+    impl.contiguous = is_contiguous(shape, strides);
+  }
+  return result;
+}
+
+Tensor make_empty(const char* operation, const Shape& shape, MemoryFormat format, DType dtype,
+                  Device device) {
+  check_format(operation, shape, format);
+  if (format == MemoryFormat::contiguous) return make_empty(operation, shape, dtype, device);
+  return make_empty(operation, shape, channels_last_strides(shape), dtype, device);
+}
+
+void throw_not_dense(const Tensor& x) {
+  throw ValueError(message("kernel: an operand of shape ", x.shape(), " has strides ", x.strides(),
+                           " (allowed: row-major without gaps)"));
 }
 
 Tensor make_on_storage(StoragePointer storage, std::byte* data, DType dtype, const Shape& shape,

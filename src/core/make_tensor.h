@@ -13,15 +13,34 @@ namespace extensor::detail {
 Tensor make_empty(const char* operation, const Shape& shape, DType dtype,
                   Device device = cpu_device);
 
+// The same, its elements without gaps in the order that `strides` give; core/memory_layout.h makes
+// such strides.
+Tensor make_empty(const char* operation, const Shape& shape, const Strides& strides, DType dtype,
+                  Device device);
+// The same in a memory format. ShapeError for channels_last unless there are 4 axes, ValueError for
+// preserve.
+Tensor make_empty(const char* operation, const Shape& shape, MemoryFormat format, DType dtype,
+                  Device device);
+
 // x itself when it is on `device`, else a dense copy there, which is not recorded.
 // DeviceError, naming `operation`, for a device that is not available.
 Tensor copied_to(const char* operation, const Tensor& x, Device device);
 
-// The address of the first element, for a kernel of the tensor's device: the host may not be able
-// to read it. T must store the tensor's dtype.
+[[noreturn]] void throw_not_dense(const Tensor& x);
+
+// The address of the first element of a row-major tensor without gaps, for a kernel of the tensor's
+// device: the host may not be able to read it. ValueError for another layout, which a kernel that
+// takes no strides would misread.
+inline std::byte* dense_data(const Tensor& x) {
+  if (!x.impl().contiguous) [[unlikely]] {
+    throw_not_dense(x);
+  }
+  return x.impl().data;
+}
+// T must store the tensor's dtype.
 template <class T>
 T* kernel_pointer(const Tensor& x) {
-  return reinterpret_cast<T*>(x.impl().data);
+  return reinterpret_cast<T*>(dense_data(x));
 }
 
 // A tensor on the memory of `base` that starts at `data`. Nothing is validated: for callers that

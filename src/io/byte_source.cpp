@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/make_tensor.h"
 #include "core/parallel.h"
 #include "io/system_error.h"
 #include "io/text.h"
@@ -99,9 +100,11 @@ void SourceStream::next(std::span<std::byte> into) {
   offset_ += into.size();
 }
 
-std::span<std::byte> bytes_of(Tensor& tensor) { return {tensor.impl().data, tensor.nbytes()}; }
+std::span<std::byte> bytes_of(Tensor& tensor) {
+  return {detail::dense_data(tensor), tensor.nbytes()};
+}
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {tensor.impl().data, tensor.nbytes()};
+  return {detail::dense_data(tensor), tensor.nbytes()};
 }
 
 std::size_t byte_count(const std::string& label, const Shape& shape, DType dtype) {

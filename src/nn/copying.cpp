@@ -235,7 +235,8 @@ bool have_same_values(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   const NoGrad off;
   const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.numel() == 0 || std::memcmp(x.impl().data, y.impl().data, x.nbytes()) == 0;
+  return x.numel() == 0 || std::memcmp(extensor::detail::dense_data(x),
+                                       extensor::detail::dense_data(y), x.nbytes()) == 0;
 }
 
 void forget_planned_copies() { plan.clear(); }

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/format_number.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "extensor/autograd.h"
 #include "nn/naming_walker.h"
 #include "nn/support.h"
@@ -195,6 +196,19 @@ void convert(const Walk& walk, DType dtype) {
     const Tensor grad = tensor.grad();
     extensor::detail::replace_elements(tensor, tensor.detach().to(dtype));
     if (grad.defined()) tensor.set_grad(grad.to(dtype));
+  }
+}
+
+void convert(const Walk& walk, MemoryFormat format) {
+  extensor::detail::check_format("to", Shape(4, 1), format);
+  const NoGrad off;
+  for (const Entry& entry : entries_of(walk)) {
+    Tensor& tensor = *entry.tensor;
+    if (tensor.ndim() != 4) continue;
+    const Tensor grad = tensor.grad(), moved = tensor.detach().to(format);
+    if (moved.strides() == tensor.strides()) continue;
+    extensor::detail::replace_elements(tensor, moved);
+    if (grad.defined()) tensor.set_grad(grad.to(format));
   }
 }
 

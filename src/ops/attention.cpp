@@ -250,12 +250,12 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
                   : run_forward(run, arguments, true);
     const Tensor g = grad_output.to(dtype).contiguous();
     Prepared prepared(arguments);
-    prepared.call.out = result.output.impl().data;
-    prepared.call.logsumexp = result.logsumexp.impl().data;
+    prepared.call.out = detail::dense_data(result.output);
+    prepared.call.logsumexp = detail::dense_data(result.logsumexp);
     const auto offsets = batch_offsets(g, arguments.batch, arguments.count);
     backend::AttentionBackwardCall call{};
     call.forward = prepared.call;
-    call.grad_output = {g.impl().data, arguments.value_width, offsets.data()};
+    call.grad_output = {detail::dense_data(g), arguments.value_width, offsets.data()};
     call.grad_q = grad_q.impl().data;
     call.grad_k = grad_k.impl().data;
     call.grad_v = grad_v.impl().data;

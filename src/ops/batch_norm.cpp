@@ -1,6 +1,7 @@
 // Batch norm: channels by the statistics of a batch, or by running ones; alone, or with a residual
 // and a relu behind it.
 #include "core/check.h"
+#include "core/memory_layout.h"
 #include "extensor/elementwise.h"
 #include "extensor/normalization.h"
 #include "ops/launch.h"
@@ -43,7 +44,7 @@ bool uses_batch_statistics(const char* operation, const Tensor& x, const Tensor&
 // x as the kernels want it: [outer, channels, inner] dense. Where the channels' elements lie
 // scattered or in short runs, the channels go last and the elements of one become a column.
 struct BatchLayout {
-  bool channels_last, row_major;
+  bool channels_last, follows;  // follows: the results lie in memory as x does, channels last
   std::int64_t outer, channels, inner;
   Dims order, inverse;
 
@@ -58,8 +59,9 @@ struct BatchLayout {
     outer = x.size(0);
     channels = x.size(1);
     inner = elements_behind(x, 2);
-    row_major = x.is_contiguous();
-    channels_last = inner < short_run || (!row_major && x.transpose(order).is_contiguous());
+    follows = detail::format_of(x) == MemoryFormat::channels_last ||
+              (!x.is_contiguous() && x.transpose(order).is_contiguous());
+    channels_last = inner < short_run || (follows && channels > 1);
     if (channels_last) {
       outer *= inner;
       inner = inner == 0 ? 0 : 1;
@@ -70,9 +72,15 @@ struct BatchLayout {
   }
   // A tensor like the dense ones in the layout of x.
   Tensor restored(const Tensor& result) const {
-    if (!channels_last) return result;
-    const Tensor view = result.transpose(inverse);
-    return row_major ? view.contiguous() : view;
+    if (!channels_last && !follows) return result;
+    const Tensor view = channels_last ? result.transpose(inverse) : result;
+    if (!follows && !view.is_contiguous()) return view.contiguous();
+    // The memory is right. Strides of axes of size 1 may still be those of the other layout.
+    const Shape& shape = view.shape();
+    return detail::make_view(result, result.impl().data, shape,
+                             !follows        ? detail::contiguous_strides(shape)
+                             : channels_last ? view.strides()
+                                             : detail::channels_last_strides(shape));
   }
 };
 

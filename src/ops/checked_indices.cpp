@@ -60,7 +60,7 @@ Tensor checked_indices(const char* operation, const Tensor& indices, const Index
   call.count = dense.numel();
   call.lowest = range.from_end ? -range.size : 0;
   call.size = range.size;
-  call.indices = dense.impl().data;
+  call.indices = detail::dense_data(dense);
   const backend::Backend& backend = backend::backend_for(dense.device());
   const backend::CheckedIndices checked = backend.check_indices(call);
   if (checked.first_bad >= 0) {

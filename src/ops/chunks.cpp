@@ -1,5 +1,6 @@
 #include "ops/chunks.h"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "core/parallel.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
@@ -308,10 +310,27 @@ std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFuncti
   return results;
 }
 
-}  // namespace
+// The axes from the outermost to the innermost in memory, for results that follow the inputs.
+Dims memory_order(const ChunkedCall& call) {
+  std::vector<Strides> broadcast;
+  for (const Tensor& x : call.inputs) {
+    if (x.defined()) {
+      broadcast.push_back(compute_broadcast_strides(x.shape(), x.strides(), call.shape));
+    }
+  }
+  std::vector<const std::int64_t*> strides;
+  for (const Strides& each : broadcast) strides.push_back(each.data());
+  const Strides layout = detail::result_strides(call.shape, strides.size(), strides.data());
+  Dims order;
+  for (std::size_t d = 0; d < call.shape.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return layout[static_cast<std::size_t>(a)] > layout[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
 
-std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunction& function) {
-  if (detail::records(call.inputs)) return evaluate_recorded(call, function);
+// The results lie row-major.
+std::vector<Tensor> evaluate_row_major(const ChunkedCall& call, const ChunkFunction& function) {
   std::vector<Source> tensors;
   for (const Tensor& input : call.inputs) {
     if (input.defined()) tensors.emplace_back(input);
@@ -320,6 +339,52 @@ std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunct
   Run run(call, function, device);
   // Another device has no caches to respect, and kernels of its own that want all elements at once.
   return run.fits_one_chunk() || !(device == cpu_device) ? run.whole() : run.chunked();
+}
+
+// The same on axes in another order, in which the inputs are dense; the results are moved back.
+std::vector<Tensor> evaluate_in_order(const ChunkedCall& call, const ChunkFunction& function,
+                                      const Dims& order) {
+  ChunkedCall moved = call;
+  Dims back(order.size(), 0);
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    const auto from = static_cast<std::size_t>(order[d]);
+    moved.shape[d] = call.shape[from];
+    back[from] = static_cast<std::int64_t>(d);
+  }
+  std::vector<Tensor> inputs;
+  for (const Tensor& x : call.inputs) {
+    if (!x.defined()) {
+      inputs.push_back(x);
+    } else {
+      inputs.push_back(x.numel() == 1 ? x.reshape({})
+                                      : broadcast_to(x, call.shape).transpose(order));
+    }
+  }
+  moved.inputs = inputs;
+  std::vector<Tensor> results = evaluate_row_major(moved, function);
+  for (Tensor& result : results) {
+    Strides strides(back.size(), 0);
+    for (std::size_t d = 0; d < back.size(); ++d) {
+      strides[d] = result.strides()[static_cast<std::size_t>(back[d])];
+    }
+    result = detail::make_view(result, result.impl().data, call.shape, strides);
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunction& function) {
+  if (detail::records(call.inputs)) return evaluate_recorded(call, function);
+  const bool row_major = std::ranges::all_of(
+      call.inputs, [](const Tensor& x) { return !x.defined() || x.is_contiguous(); });
+  if (!row_major) {
+    const Dims order = memory_order(call);
+    if (!std::is_sorted(order.begin(), order.end())) {
+      return detail::unrecorded([&] { return evaluate_in_order(call, function, order); });
+    }
+  }
+  return evaluate_row_major(call, function);
 }
 
 }  // namespace extensor::ops

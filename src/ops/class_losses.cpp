@@ -110,10 +110,10 @@ struct ClassOperands {
     call.dtype = dtype;
     call.rows = layout.rows();
     call.classes = layout.classes();
-    call.x = x.impl().data;
+    call.x = detail::dense_data(x);
     call.indices = indices.defined() ? detail::kernel_pointer<std::int64_t>(indices) : nullptr;
-    call.probabilities = probabilities.defined() ? probabilities.impl().data : nullptr;
-    call.weight = weight.defined() ? weight.impl().data : nullptr;
+    call.probabilities = probabilities.defined() ? detail::dense_data(probabilities) : nullptr;
+    call.weight = weight.defined() ? detail::dense_data(weight) : nullptr;
     call.ignore_index = ignore_index;
     call.label_smoothing = label_smoothing;
     return call;
@@ -148,7 +148,7 @@ Results run_backward(const Run& run, const Tensor& grad_output, const ClassOpera
     results[1] = run.empty(shape, operands.dtype);
     call.gradient_probabilities = results[1].impl().data;
   }
-  call.g = g.impl().data;
+  call.g = detail::dense_data(g);
   call.gradient_x = results[0].impl().data;
   if (results[0].numel() != 0) run.kernels().class_loss(call);
   for (Tensor& gradient : results) {

@@ -4,6 +4,7 @@
 #include "extensor/convolution.h"
 
 #include "core/check.h"
+#include "core/memory_layout.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
@@ -211,17 +212,27 @@ Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor&
     wide = wide ? promote_types(*wide, operand->dtype(), run.name()) : operand->dtype();
   }
   const DType compute = compute_dtype(*wide);
-  Tensor result = run.empty(op == ConvolutionOp::forward          ? plan.y()
-                            : op == ConvolutionOp::input_gradient ? plan.x()
-                                                                  : plan.weight(),
-                            compute);
-  if (result.numel() == 0) return result;
-  const auto dense = [&](const Tensor& operand) {
-    return operand.defined() ? operand.to(compute).contiguous() : result;
+  // Images are channels_last where one operand is.
+  const MemoryFormat format = op == ConvolutionOp::forward ? detail::common_format(x, weight)
+                              : op == ConvolutionOp::input_gradient
+                                  ? detail::common_format(y, weight)
+                                  : detail::common_format(x, y);
+  const auto made = [&](const Shape& shape, MemoryFormat as) {
+    return detail::make_empty(run.name(), shape, as, compute, run.device);
   };
-  const Tensor operands[] = {dense(x), dense(weight), dense(y), dense(bias)};
-  run.kernels().convolution({op, compute, plan.sizes, operands[0].impl().data,
-                             operands[1].impl().data, operands[2].impl().data,
+  Tensor result = op == ConvolutionOp::forward ? made(plan.y(), format)
+                  : op == ConvolutionOp::input_gradient
+                      ? made(plan.x(), format)
+                      : made(plan.weight(), MemoryFormat::contiguous);
+  if (result.numel() == 0) return result;
+  const auto dense = [&](const Tensor& operand, MemoryFormat as) {
+    return operand.defined() ? operand.to(compute).contiguous(as) : result;
+  };
+  const Tensor operands[] = {dense(x, format), dense(weight, MemoryFormat::contiguous),
+                             dense(y, format), dense(bias, MemoryFormat::contiguous)};
+  run.kernels().convolution({op, compute, plan.sizes, format == MemoryFormat::channels_last,
+                             operands[0].impl().data, operands[1].impl().data,
+                             operands[2].impl().data,
                              bias.defined() ? operands[3].impl().data : nullptr});
   return result;
 }
@@ -297,7 +308,8 @@ Tensor convolution_forward(const Run& run, const Given& given, const Tensor& x,
 // weight only, and weight for that of x only.
 Gradients gradients_of(const Options& options, const Plan& plan, const Tensor& grad_output,
                        const Tensor& x, const Tensor& weight, const WantedGradients& wanted) {
-  const Tensor g = grad_output.to(compute_dtype(grad_output.dtype())).contiguous();
+  const Tensor wide = grad_output.to(compute_dtype(grad_output.dtype()));
+  const Tensor g = wide.ndim() == 4 ? wide.contiguous(detail::format_of(wide)) : wide.contiguous();
   Gradients gradients(3);
   if (wanted[0]) {
     gradients[0] = options.transposed ? dispatch(y_product_op, plan, g, weight)

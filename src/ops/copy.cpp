@@ -2,6 +2,7 @@
 #include "backend/device.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/tensor.h"
@@ -19,9 +20,24 @@ namespace {
 using ops::ElementwiseOp;
 using ops::Source;
 
+Tensor copied(const char* operation, const Tensor& x, DType dtype, const Strides& layout) {
+  const Source inputs[] = {x};
+  return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs, {}, {}, &layout);
+}
+// Keeps the memory order, which the strides of axes of size 1 are part of.
 Tensor copied(const char* operation, const Tensor& x, DType dtype) {
+  if (!x.is_contiguous() || x.ndim() == 4) {
+    return copied(operation, x, dtype, detail::dense_strides(x));
+  }
   const Source inputs[] = {x};
   return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs);
+}
+Tensor copied(const char* operation, const Tensor& x, DType dtype, MemoryFormat format) {
+  if (format == MemoryFormat::preserve) return copied(operation, x, dtype);
+  detail::check_format(operation, x.shape(), format);
+  return copied(operation, x, dtype,
+                format == MemoryFormat::contiguous ? detail::contiguous_strides(x.shape())
+                                                   : detail::channels_last_strides(x.shape()));
 }
 
 // Between devices of two types, neither of them the CPU, elements travel through the host.
@@ -32,8 +48,10 @@ Tensor copied_between_devices(const char* operation, const Tensor& x, Device to)
   }
   const backend::DeviceInterface& interface =
       backend::interface_of(to == cpu_device ? from : to, operation);
-  const Tensor dense = x.contiguous();
-  Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), to);
+  const Strides layout = detail::dense_strides(x);
+  const bool has_gaps = !x.is_contiguous() && !(x.strides() == layout);
+  const Tensor dense = has_gaps ? copied(operation, x, x.dtype(), layout) : x;
+  Tensor result = detail::make_empty(operation, x.shape(), layout, x.dtype(), to);
   if (x.numel() != 0) {
     interface.copy({result.impl().data, to, dense.impl().data, from, dense.nbytes()});
   }
@@ -74,10 +92,30 @@ Tensor Tensor::to(DType target) const {
   return target == dtype() ? *this : copied("to", *this, target);
 }
 
-Tensor Tensor::clone() const { return copied("clone", *this, dtype()); }
+Tensor Tensor::to(MemoryFormat format) const {
+  if (format == MemoryFormat::preserve) return *this;
+  detail::check_format("to", shape(), format);
+  return is_contiguous(format) && detail::format_of(*this) == format
+             ? *this
+             : copied("to", *this, dtype(), format);
+}
+
+Tensor Tensor::clone(MemoryFormat format) const { return copied("clone", *this, dtype(), format); }
 
 Tensor Tensor::contiguous() const {
-  return is_contiguous() ? *this : copied("contiguous", *this, dtype());
+  return is_contiguous() ? *this : copied("contiguous", *this, dtype(), MemoryFormat::contiguous);
+}
+
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  detail::check_format("contiguous", shape(), format);
+  return is_contiguous(format) ? *this : copied("contiguous", *this, dtype(), format);
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  detail::check_option("is_contiguous", "memory_format", format, MemoryFormat::preserve);
+  if (format == MemoryFormat::preserve) detail::check_format("is_contiguous", shape(), format);
+  return format == MemoryFormat::contiguous ? is_contiguous()
+                                            : detail::is_channels_last(shape(), strides());
 }
 
 Tensor& Tensor::copy_from(const Tensor& source) & {

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "extensor/elementwise.h"
 #include "ops/drawn.h"
 #include "ops/scalar_range.h"
@@ -29,36 +30,53 @@ Device chosen_device(const TensorOptions& options, Device otherwise = cpu_device
   return options.device.value_or(otherwise);
 }
 
+Tensor made(const char* operation, const Shape& shape, DType dtype, const TensorOptions& options) {
+  return make_empty(operation, shape, options.memory_format.value_or(MemoryFormat::contiguous),
+                    dtype, chosen_device(options));
+}
+Tensor made_like(const char* operation, const Tensor& x, const TensorOptions& options) {
+  const DType dtype = chosen_dtype(options, x.dtype());
+  const Device device = chosen_device(options, x.device());
+  const MemoryFormat format = options.memory_format.value_or(MemoryFormat::preserve);
+  if (format != MemoryFormat::preserve) {
+    return make_empty(operation, x.shape(), format, dtype, device);
+  }
+  return make_empty(operation, x.shape(), detail::dense_strides(x), dtype, device);
+}
+
 Tensor filled(const char* operation, const Shape& shape, const Scalar& value, DType dtype,
-              Device device) {
+              const TensorOptions& options) {
   ops::check_scalar_fits(operation, value, dtype);
-  return make_empty(operation, shape, dtype, device).fill(value);
+  return made(operation, shape, dtype, options).fill(value);
 }
 Tensor filled_like(const char* operation, const Tensor& x, const Scalar& value,
                    const TensorOptions& options) {
-  return filled(operation, x.shape(), value, chosen_dtype(options, x.dtype()),
-                chosen_device(options, x.device()));
+  ops::check_scalar_fits(operation, value, chosen_dtype(options, x.dtype()));
+  return made_like(operation, x, options).fill(value);
+}
+
+// The options of a function whose results never have 4 dimensions.
+void check_option_format(const char* operation, const Shape& shape, const TensorOptions& options) {
+  if (options.memory_format) detail::check_format(operation, shape, *options.memory_format);
 }
 
 }  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
-  return make_empty("empty", shape, chosen_dtype(options), chosen_device(options));
+  return made("empty", shape, chosen_dtype(options), options);
 }
 Tensor zeros(const Shape& shape, const TensorOptions& options) {
-  return filled("zeros", shape, 0, chosen_dtype(options), chosen_device(options));
+  return filled("zeros", shape, 0, chosen_dtype(options), options);
 }
 Tensor ones(const Shape& shape, const TensorOptions& options) {
-  return filled("ones", shape, 1, chosen_dtype(options), chosen_device(options));
+  return filled("ones", shape, 1, chosen_dtype(options), options);
 }
 Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options) {
-  return filled("full", shape, value, chosen_dtype(options, value.default_dtype()),
-                chosen_device(options));
+  return filled("full", shape, value, chosen_dtype(options, value.default_dtype()), options);
 }
 
 Tensor empty_like(const Tensor& x, const TensorOptions& options) {
-  return make_empty("empty_like", x.shape(), chosen_dtype(options, x.dtype()),
-                    chosen_device(options, x.device()));
+  return made_like("empty_like", x, options);
 }
 Tensor zeros_like(const Tensor& x, const TensorOptions& options) {
   return filled_like("zeros_like", x, 0, options);
@@ -71,8 +89,7 @@ Tensor full_like(const Tensor& x, const Scalar& value, const TensorOptions& opti
 }
 
 Tensor scalar(const Scalar& value, const TensorOptions& options) {
-  return filled("scalar", {}, value, chosen_dtype(options, value.default_dtype()),
-                chosen_device(options));
+  return filled("scalar", {}, value, chosen_dtype(options, value.default_dtype()), options);
 }
 
 // ---- sequences
@@ -145,6 +162,7 @@ Tensor arange(const Scalar& stop, const TensorOptions& options) {
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
               const TensorOptions& options) {
   if (options.dtype == DType::bool_) throw DTypeError("arange: dtype is bool, must be a number's");
+  check_option_format("arange", {0}, options);
   const bool real = start.is_floating() || stop.is_floating() || step.is_floating();
   if (real) {
     return arange_reals(start.as_double(), stop.as_double(), step.as_double(), options);
@@ -158,6 +176,7 @@ Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step,
 Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
                 const TensorOptions& options, StrictBool endpoint) {
   const DType dtype = chosen_dtype(options);
+  check_option_format("linspace", {count}, options);
   if (count < 0) throw ValueError(message("linspace: count is ", count, ", must be 0 or more"));
   if (!std::isfinite(start) || !std::isfinite(stop)) {
     throw ValueError(
@@ -184,7 +203,7 @@ Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
 Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal,
            const TensorOptions& options) {
   const std::int64_t width = columns.value_or(rows);
-  Tensor result = filled("eye", {rows, width}, 0, chosen_dtype(options), chosen_device(options));
+  Tensor result = filled("eye", {rows, width}, 0, chosen_dtype(options), options);
   const std::int64_t first_row =
       std::max<std::int64_t>(0, -std::max<std::int64_t>(diagonal, -rows));
   const std::int64_t first_column =
@@ -276,8 +295,11 @@ Tensor from_data(const std::vector<bool>& values, const Shape& shape) {
 namespace detail {
 
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType dtype, Device device) {
-  return from_bytes(values, count, stored, shape).to(dtype).to(device);
+                     DType default_dtype, const TensorOptions& options) {
+  check_option_format("tensor", shape, options);
+  return from_bytes(values, count, stored, shape)
+      .to(chosen_dtype(options, default_dtype))
+      .to(chosen_device(options));
 }
 
 void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected) {
@@ -310,6 +332,8 @@ namespace ops {
 Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape,
              const TensorOptions& options, Generator& generator) {
   const DType dtype = chosen_dtype(options);
+  const MemoryFormat format = options.memory_format.value_or(MemoryFormat::contiguous);
+  detail::check_format(operation, shape, format);
   Tensor result = make_empty(operation, shape, dtype, chosen_device(options));
   const RandomState state = generator.reserve(static_cast<std::uint64_t>(result.numel()));
   call.dtype = dtype;
@@ -319,7 +343,8 @@ Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape
   call.stream = state.stream;
   call.offset = state.offset;
   backend::backend_for(result.device()).random(call);
-  return result;
+  // Drawn in row-major order, so that a draw does not depend on the format.
+  return format == MemoryFormat::contiguous ? result : result.to(format);
 }
 
 void check_random_float(const char* operation, const TensorOptions& options) {
@@ -388,11 +413,12 @@ Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOp
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = low;
   call.integer_second = high;
-  return drawn("randint", call, shape, {dtype, options.device}, generator);
+  return drawn("randint", call, shape, {dtype, options.device, options.memory_format}, generator);
 }
 
 Tensor randperm(StrictInt count, const TensorOptions& options, Generator& generator) {
   if (count < 0) throw ValueError(message("randperm: count is ", count, ", must be 0 or more"));
+  check_option_format("randperm", {count}, options);
   // A random 64-bit key each; equal keys are so rare that ordering them by position is no bias.
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = std::numeric_limits<std::int64_t>::min();

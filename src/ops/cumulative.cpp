@@ -43,7 +43,7 @@ ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
   call.outer = view.outer;
   call.length = view.length;
   call.inner = view.inner;
-  call.x = x.impl().data;
+  call.x = detail::dense_data(x);
   return call;
 }
 
@@ -101,7 +101,7 @@ Tensor prod_backward_forward(const Run& run, const ScanAttributes& attributes,
   const DType wide = promote_types(grad_output.dtype(), x.dtype());
   const Tensor dense = x.to(wide).contiguous(), g = grad_output.to(wide).contiguous();
   ScanCall call = scan_call(ScanOp::prod_backward, dense, along);
-  call.grad_output = g.impl().data;
+  call.grad_output = detail::dense_data(g);
   return run_scan(run.name(), dense, call).to(x.dtype());
 }
 
@@ -143,8 +143,8 @@ Gradients prod_backward_gradient(const GradientCall& call, const ScanAttributes&
                dense_v = v.to(wide).contiguous();
   Tensor of_grad_output = detail::make_empty(call.name(), x.shape(), wide, x.device());
   ScanCall scan = scan_call(ScanOp::prod_double_backward, dense, along);
-  scan.grad_output = g.impl().data;
-  scan.grad_gradient = dense_v.impl().data;
+  scan.grad_output = detail::dense_data(g);
+  scan.grad_gradient = detail::dense_data(dense_v);
   scan.grad_grad_output = of_grad_output.impl().data;
   const Tensor of_x = run_scan(call.name(), dense, scan);
   return {of_grad_output, of_x};

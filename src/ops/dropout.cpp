@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/memory_layout.h"
 #include "extensor/creation.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
@@ -26,7 +27,7 @@ Tensor masked(const Run& run, const DropoutMask& mask, const Tensor& x) {
   backend::DropoutCall call{};
   call.dtype = x.dtype();
   call.numel = x.numel();
-  call.x = dense.impl().data;
+  call.x = detail::dense_data(dense);
   call.out = result.impl().data;
   call.seed = mask.draws.seed;
   call.stream = mask.draws.stream;
@@ -34,7 +35,8 @@ Tensor masked(const Run& run, const DropoutMask& mask, const Tensor& x) {
   call.p = mask.p;
   call.scale = 1 / (1 - mask.p);
   run.kernels().dropout(call);
-  return result;
+  // Masks count elements in row-major order, so that a draw does not depend on the format.
+  return result.to(detail::format_of(x));
 }
 
 Tensor masked_gradient(const Run& run, const DropoutMask& mask, const Tensor& grad_output) {

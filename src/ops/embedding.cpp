@@ -54,7 +54,7 @@ Tensor embedding_forward(const Run& run, const EmbeddingAttributes& attributes,
   Tensor result = run.empty(shape, weight.dtype());
   const Tensor table = weight.contiguous();
   EmbeddingCall call = embedding_call(false, weight.dtype(), rows, width, positions);
-  call.values = table.impl().data;
+  call.values = detail::dense_data(table);
   call.out = result.impl().data;
   run.kernels().embedding(call);
   return result;
@@ -95,7 +95,7 @@ Tensor embedding_backward_forward(const Run& run, const EmbeddingBackwardAttribu
   Tensor result = run.empty({rows, width}, grad_output.dtype());
   const Tensor values = grad_output.contiguous();
   EmbeddingCall call = embedding_call(true, grad_output.dtype(), rows, width, positions);
-  call.values = values.impl().data;
+  call.values = detail::dense_data(values);
   call.out = result.impl().data;
   call.skipped = attributes.skipped();
   run.kernels().embedding(call);

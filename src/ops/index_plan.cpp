@@ -276,7 +276,7 @@ void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const
   call.count = offsets.numel();
   call.offsets = detail::kernel_pointer<std::int64_t>(offsets);
   call.strided = view.impl().data;
-  call.dense = dense.impl().data;
+  call.dense = detail::dense_data(dense);
   backend::backend_for(view.device()).select(call);
 }
 

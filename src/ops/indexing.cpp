@@ -52,8 +52,8 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
   call.inner = view.inner;
   call.count = count;
   call.indices = detail::kernel_pointer<std::int64_t>(indices);
-  call.source = source.impl().data;
-  call.out = out.impl().data;
+  call.source = detail::dense_data(source);
+  call.out = detail::dense_data(out);
   call.factor = parameter(factor);
   backend::backend_for(out.device()).index(call);
 }
@@ -64,8 +64,9 @@ DType sum_dtype(DType dtype) {
   return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
 }
 
+// Dense memory of its own with the elements of x.
 Tensor copy_as(const Tensor& x, DType dtype) {
-  return x.dtype() == dtype ? x.clone() : x.to(dtype);
+  return x.dtype() == dtype ? x.clone(MemoryFormat::contiguous) : x.to(dtype).contiguous();
 }
 
 // A part of a tensor that starts at its first element.

@@ -80,7 +80,8 @@ double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope) {
 }
 
 Tensor constant(const Shape& shape, StrictDouble value, const TensorOptions& options) {
-  return full(shape, value, {options.dtype.value_or(default_float), options.device});
+  return full(shape, value,
+              {options.dtype.value_or(default_float), options.device, options.memory_format});
 }
 
 Tensor xavier_uniform(const Shape& shape, StrictDouble gain, const TensorOptions& options,

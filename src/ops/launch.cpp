@@ -5,6 +5,7 @@
 #include "backend/device.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "extensor/broadcasting.h"
 #include "ops/record_elementwise.h"
 
@@ -164,14 +165,36 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
   backend.elementwise(call);
 }
 
+namespace {
+
+// Strides of the tensors among the inputs, broadcast to `shape`, decide.
+Strides layout_of_result(const Shape& shape, std::span<const Source> inputs) {
+  Strides broadcast[backend::max_inputs];
+  const std::int64_t* strides[backend::max_inputs];
+  std::size_t count = 0;
+  for (const Source& input : inputs) {
+    if (!input.is_tensor()) continue;
+    const Tensor& x = input.tensor();
+    broadcast[count] =
+        x.shape() == shape ? x.strides() : compute_broadcast_strides(x.shape(), x.strides(), shape);
+    strides[count] = broadcast[count].data();
+    ++count;
+  }
+  return detail::result_strides(shape, count, strides);
+}
+
+}  // namespace
+
 Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,
-                std::span<const Source> inputs, Parameter first, Parameter second) {
+                std::span<const Source> inputs, Parameter first, Parameter second,
+                const Strides* layout) {
   const Device device = common_device(operation, inputs);
   // The usual case costs no copy of a shape: every tensor has the same one.
   const Shape* shape = nullptr;
-  bool same_shape = true;
+  bool same_shape = true, row_major = true;
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
+    row_major = row_major && input.tensor().is_contiguous();
     if (shape == nullptr) {
       shape = &input.tensor().shape();
     } else {
@@ -183,7 +206,10 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
     broadcast = broadcast_inputs(operation, inputs);
     shape = &broadcast;
   }
-  Tensor out = detail::make_empty(operation, *shape, dtype, device);
+  Tensor out = layout != nullptr ? detail::make_empty(operation, *shape, *layout, dtype, device)
+               : row_major       ? detail::make_empty(operation, *shape, dtype, device)
+                           : detail::make_empty(operation, *shape, layout_of_result(*shape, inputs),
+                                                dtype, device);
   launch(op, compute, inputs, out, first, second);
   record_row({op, operation, compute, dtype, inputs, first, second}, out);
   return out;

@@ -63,9 +63,11 @@ Shape broadcast_inputs(const char* operation, std::span<const Source> inputs);
 void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
             Parameter first = {}, Parameter second = {}, std::int64_t whole_numel = 0);
 
-// A new tensor of `dtype`, computed in `compute`, in the inputs' broadcast shape.
+// A new tensor of `dtype`, computed in `compute`, in the inputs' broadcast shape. Its elements lie
+// in the order of the inputs' (core/memory_layout.h), or as `layout` says: strides without gaps.
 Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,
-                std::span<const Source> inputs, Parameter first = {}, Parameter second = {});
+                std::span<const Source> inputs, Parameter first = {}, Parameter second = {},
+                const Strides* layout = nullptr);
 
 // ShapeError unless grad_output has the shape the forward gave, DTypeError unless it is a float.
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected);

@@ -112,7 +112,7 @@ Tensor linear_forward(const Run& run, const LinearAttributes& attributes, const 
   call.c = {result.impl().data, dtype, nullptr};
   call.batch = 1;
   call.a_offsets = call.b_offsets = call.c_offsets = &zero;
-  call.bias = b.defined() ? b.impl().data : nullptr;
+  call.bias = b.defined() ? detail::dense_data(b) : nullptr;
   call.activation = attributes.activation;
   run.kernels().matmul(call);
   return result;

@@ -141,8 +141,8 @@ struct Operands {
     call.reduction = loss_reduction(attributes.reduction);
     call.dtype = x.dtype();
     call.numel = x.numel();
-    call.x = x.impl().data;
-    call.y = y.impl().data;
+    call.x = detail::dense_data(x);
+    call.y = detail::dense_data(y);
     call.parameters[0] = attributes.p;
     call.parameters[1] = attributes.q;
     return call;
@@ -203,7 +203,7 @@ Results loss_backward(const Run& run, const LossBackwardAttributes& attributes,
     results[1] = run.empty(x.shape(), operands.x.dtype());
     call.gradient_y = results[1].impl().data;
   }
-  call.g = g.impl().data;
+  call.g = detail::dense_data(g);
   if (x.numel() != 0) run_loss(run, call, operands, attributes.checked);
   if (attributes.of_x) results[0] = results[0].to(x.dtype());
   if (results[1].defined()) results[1] = results[1].to(y.dtype());

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/machine.h"
+#include "core/memory_layout.h"
 #include "extensor/creation.h"
 #include "ops/axis_view.h"
 #include "ops/launch.h"
@@ -87,7 +88,12 @@ Tensor concatenate_forward(const Run& run, const AxisAttribute& attributes, Inpu
     }
     dtype = promote_types(dtype, tensors[i].dtype(), run.name());
   }
-  Tensor result = run.empty(shape, dtype);
+  // channels_last where all tensors are.
+  MemoryFormat format = MemoryFormat::channels_last;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    format = std::min(format, detail::format_of(tensors[i]));
+  }
+  Tensor result = detail::make_empty(run.name(), shape, format, dtype, run.device);
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t length = tensors[i].shape()[at(axis)];

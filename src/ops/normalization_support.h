@@ -11,7 +11,10 @@ namespace extensor::ops::normalization {
 // Below this many elements of a channel side by side, parameters element by element are quicker.
 inline constexpr std::int64_t short_run = 16;
 
-inline const std::byte* data_of(const Tensor& x) { return x.defined() ? x.impl().data : nullptr; }
+// The elements of a dense tensor, or null.
+inline const std::byte* data_of(const Tensor& x) {
+  return x.defined() ? detail::dense_data(x) : nullptr;
+}
 
 inline Tensor floats(const Tensor& x) {
   return is_floating_point(x.dtype()) ? x : x.to(default_float);

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/graph.h"
+#include "core/make_tensor.h"
 #include "extensor/elementwise.h"
 #include "ops/launch.h"
 #include "ops/optimizer_rule.h"
@@ -68,7 +69,7 @@ class InPlace {
  public:
   explicit InPlace(Tensor& target)
       : target_(target), dense_(detail::unrecorded([&] { return target.contiguous(); })) {}
-  std::byte* data() { return dense_.impl().data; }
+  std::byte* data() { return detail::dense_data(dense_); }
   void finish() {
     if (target_.is_contiguous()) {
       detail::wrote(target_);
@@ -117,7 +118,7 @@ void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* 
   DType dtype = param.dtype();
   item.numel = param.numel();
   item.param = written.emplace_back(param).data();
-  item.grad = dense_grad.impl().data;
+  item.grad = detail::dense_data(dense_grad);
   for (int i = 0; i < max_optimizer_states; ++i) {
     if (states[i] == nullptr || !uses.states[i].used) continue;
     item.states[i] = written.emplace_back(*states[i]).data();
@@ -139,8 +140,8 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
   for (std::size_t k = 0; k < values.size(); ++k) {
     dense[k] = values[k].contiguous();
     items[k].numel = dense[k].numel();
-    items[k].grad = dense[k].impl().data;
-    items[k].states[0] = averages[k].impl().data;
+    items[k].grad = detail::dense_data(dense[k]);
+    items[k].states[0] = detail::dense_data(averages[k]);
   }
   OptimizerCoefficients coefficients;
   coefficients.values[0] = rate;
@@ -222,7 +223,7 @@ double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDoub
     const Tensor dense = grad.contiguous();
     double part = 0;
     backend::backend_for(grad.device())
-        .power_sum({dense.dtype(), dense.numel(), dense.impl().data, norm_type, &part});
+        .power_sum({dense.dtype(), dense.numel(), detail::dense_data(dense), norm_type, &part});
     if (!largest) {
       total += part;
     } else if (part > total || std::isnan(part)) {

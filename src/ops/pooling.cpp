@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/memory_layout.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
@@ -165,23 +166,26 @@ Plan adaptive_plan(const Shape& x, const Shape& result) {
 
 // ---- kernels
 
-// The result in the dtype of x, or of y where only that is given. The plan, which is as long as the
-// result, is made once the result has memory.
+// The result in the dtype and, unless one is asked for, the memory format of x, or of y where only
+// that is given. The plan, which is as long as the result, is made once the result has memory.
 template <class MakePlan>
 Tensor pooled(const Run& run, PoolingOp op, const Shape& in, const Shape& out,
-              const MakePlan& make_plan, const Tensor& x, const Tensor& y = {}) {
+              const MakePlan& make_plan, const Tensor& x, const Tensor& y = {},
+              std::optional<MemoryFormat> given_format = {}) {
   const DType dtype = x.defined() ? x.dtype() : y.dtype();
   const DType compute =
       compute_dtype(y.defined() ? promote_types(dtype, y.dtype(), run.name()) : dtype);
   const bool gradient = op == PoolingOp::largest_gradient || op == PoolingOp::average_gradient;
-  Tensor result = run.empty(gradient ? in : out, compute);
+  const MemoryFormat format = given_format ? *given_format : detail::format_of(x.defined() ? x : y);
+  Tensor result = detail::make_empty(run.name(), gradient ? in : out, format, compute, run.device);
   if (result.numel() == 0) return result.to(dtype);
   const auto dense = [&](const Tensor& operand) {
-    return operand.defined() ? operand.to(compute).contiguous() : Tensor();
+    return operand.defined() ? operand.to(compute).contiguous(format) : Tensor();
   };
   const Tensor dense_x = dense(x), dense_y = dense(y);
   const Plan plan = make_plan();
-  run.kernels().pooling({op, compute, in[0] * in[1], in[2], in[3], out[2], out[3], plan.rows.data(),
+  run.kernels().pooling({op, compute, in[0] * in[1], in[2], in[3], out[2], out[3],
+                         format == MemoryFormat::channels_last ? in[1] : 1, plan.rows.data(),
                          plan.columns.data(), plan.step.height, plan.step.width, plan.pairs,
                          x.defined() ? dense_x.impl().data : nullptr,
                          y.defined() ? dense_y.impl().data : nullptr, result.impl().data});
@@ -300,11 +304,15 @@ constexpr auto avg_pool2d_backward_op =
 
 // ---- adaptive_avg_pool2d
 
+// The format is that of x. The gradient gets it too: of one pixel per channel, as pooling over a
+// whole image gives, strides do not tell.
 struct OutputSize {
   Size2d output;
+  MemoryFormat format;
 };
 struct InputShape {
   Shape input_shape;
+  MemoryFormat format;
 };
 
 // An image without pixels has no means.
@@ -332,12 +340,10 @@ Tensor adaptive_backward(const Run& run, const InputShape& attributes, const Ten
   check_pixels(run.name(), in, out);
   return pooled(
       run, PoolingOp::average_gradient, in, out, [&] { return adaptive_plan(in, out); }, {},
-      grad_output);
+      grad_output, attributes.format);
 }
 
-Gradients adaptive_gradient(const GradientCall& call, const OutputSize&) {
-  return adaptive_avg_pool2d_backward(call.grad(), call.shape());
-}
+Gradients adaptive_gradient(const GradientCall& call, const OutputSize& attributes);
 Gradients adaptive_backward_gradient(const GradientCall& call, const InputShape&) {
   return adaptive_avg_pool2d(call.grad(), {call.shape()[2], call.shape()[3]});
 }
@@ -347,6 +353,14 @@ constexpr auto adaptive_avg_pool2d_op = define<adaptive_forward, adaptive_gradie
 constexpr auto adaptive_avg_pool2d_backward_op =
     define<adaptive_backward, adaptive_backward_gradient>(
         {.name = "adaptive_avg_pool2d_backward", .inputs = {"grad_output"}, .reads = {shape()}});
+
+Gradients adaptive_gradient(const GradientCall& call, const OutputSize& attributes) {
+  return dispatch(adaptive_avg_pool2d_backward_op, {call.shape(), attributes.format}, call.grad());
+}
+
+MemoryFormat format_or_contiguous(const Tensor& x) {
+  return x.defined() ? detail::format_of(x) : MemoryFormat::contiguous;
+}
 
 }  // namespace
 
@@ -367,10 +381,11 @@ Tensor avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape,
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output) {
-  return dispatch(adaptive_avg_pool2d_op, {output}, x);
+  return dispatch(adaptive_avg_pool2d_op, {output, format_or_contiguous(x)}, x);
 }
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape) {
-  return dispatch(adaptive_avg_pool2d_backward_op, {input_shape}, grad_output);
+  return dispatch(adaptive_avg_pool2d_backward_op, {input_shape, format_or_contiguous(grad_output)},
+                  grad_output);
 }
 
 constinit const OpList ops::pooling_ops =

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/memory_layout.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
@@ -437,7 +438,8 @@ Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor
   const Frame frame(run.name(), x.shape(), attributes.widths, mode);
   if (mode == PadMode::constant) {
     check_scalar_fits(run.name(), attributes.value, x.dtype());
-    Tensor padded = run.empty(frame.result, x.dtype());
+    Tensor padded =
+        detail::make_empty(run.name(), frame.result, detail::format_of(x), x.dtype(), run.device);
     padded.fill(attributes.value);
     frame.middle(padded, x.shape()).copy_from(x);
     return padded;

@@ -154,10 +154,10 @@ backend::RecurrentCall call_of(const Recurrent& layer, const Sizes& sizes, const
   call.steps = sizes.steps;
   call.batch = sizes.batch;
   call.hidden = sizes.hidden;
-  call.weight = weight.impl().data;
-  call.gates = saved.gates.defined() ? saved.gates.impl().data : nullptr;
-  call.states = saved.states.impl().data;
-  call.cells = saved.cells.defined() ? saved.cells.impl().data : nullptr;
+  call.weight = detail::dense_data(weight);
+  call.gates = saved.gates.defined() ? detail::dense_data(saved.gates) : nullptr;
+  call.states = detail::dense_data(saved.states);
+  call.cells = saved.cells.defined() ? detail::dense_data(saved.cells) : nullptr;
   return call;
 }
 
@@ -183,7 +183,7 @@ RecurrentResult run_forward(const Run& run, const Recurrent& layer, const Sizes&
                           ? wide[bias_hh_].slice(0, 2 * sizes.hidden).contiguous()
                           : Tensor();
   backend::RecurrentCall call = call_of(layer, sizes, weight, saved);
-  call.bias = bias.defined() ? bias.impl().data : nullptr;
+  call.bias = bias.defined() ? detail::dense_data(bias) : nullptr;
   run.kernels().recurrent(call);
   if (layer.gates() == 1) saved.gates = Tensor();
   result.output = after_steps(layer, saved.states).to(sizes.dtype);
@@ -234,7 +234,8 @@ void check_gradients(const char* operation, const Sizes& sizes, const LayerResul
 // A gradient to go on from, in memory of its own.
 Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype, Device device) {
   if (!gradient.defined()) return zeros(shape, {dtype, device});
-  return gradient.dtype() == dtype ? gradient.clone() : gradient.to(dtype).contiguous();
+  return gradient.dtype() == dtype ? gradient.clone(MemoryFormat::contiguous)
+                                   : gradient.to(dtype).contiguous();
 }
 
 // The attributes of a backward op: the layer's, and which gradients to compute.
@@ -275,9 +276,9 @@ Results layer_backward(const Run& run, const RecurrentBackward& attributes, cons
   const Tensor weight = wide[weight_hh_].contiguous();
   backend::RecurrentBackwardCall call{};
   call.forward = call_of(layer, sizes, weight, saved);
-  call.grad_output = g_output.impl().data;
-  call.grad_hidden = result[hidden_].impl().data;
-  call.grad_cell = layer.is_lstm() ? result[cell_].impl().data : nullptr;
+  call.grad_output = detail::dense_data(g_output);
+  call.grad_hidden = detail::dense_data(result[hidden_]);
+  call.grad_cell = layer.is_lstm() ? detail::dense_data(result[cell_]) : nullptr;
   call.grad_gates = grad_gates.impl().data;
   call.grad_recurrent_gates = layer.is_gru() ? grad_recurrent.impl().data : nullptr;
   run.kernels().recurrent_backward(call);

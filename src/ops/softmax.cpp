@@ -34,7 +34,7 @@ RowCall row_call(RowOp op, const Tensor& x, std::int64_t axis) {
     call.inner *= x.shape()[static_cast<std::size_t>(d)];
   }
   call.length = x.shape()[static_cast<std::size_t>(axis)];
-  call.x = x.impl().data;
+  call.x = detail::dense_data(x);
   return call;
 }
 
@@ -73,7 +73,7 @@ Tensor row_backward(const Run& run, const AxisAttribute& attributes, const Tenso
   const Tensor g = as_rows(grad_output.to(wide)), dense = as_rows(y.to(wide));
   Tensor result = run.empty(y.shape(), wide);
   RowCall call = row_call(op, g, at);
-  call.y = dense.impl().data;
+  call.y = detail::dense_data(dense);
   call.out = result.impl().data;
   run.kernels().rows(call);
   return result.to(y.dtype());

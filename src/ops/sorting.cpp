@@ -41,7 +41,7 @@ Results sorted_rows(const Run& run, const Tensor& x, std::int64_t axis, std::int
   call.length = length;
   call.count = count;
   call.rows = length == 0 ? 0 : rows.numel() / length;
-  call.x = rows.impl().data;
+  call.x = detail::dense_data(rows);
   if (want_values) {
     results[0] = run.empty(shape, x.dtype());
     call.values = results[0].impl().data;
@@ -194,8 +194,8 @@ Tensor searchsorted_forward(const Run& run, const SearchAttributes& attributes,
   call.length = rows.size(-1);
   call.count = one_row ? wanted.numel() : wanted.size(-1);
   call.rows = call.count == 0 ? 0 : wanted.numel() / call.count;
-  call.sorted = rows.impl().data;
-  call.values = wanted.impl().data;
+  call.sorted = detail::dense_data(rows);
+  call.values = detail::dense_data(wanted);
   call.out = detail::kernel_pointer<std::int64_t>(result);
   run.kernels().search(call);
   return result;

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "core/check.h"
+#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "optim/group.h"
 #include "optim/option_fields.h"
@@ -150,11 +151,13 @@ void OptimizerOf<Options>::collect(std::size_t index) {
       if (!uses.states[s].used) continue;
       Tensor& state = slot.states[s];
       if (!state.defined()) [[unlikely]] {
-        state =
-            full_like(group.parameters[k], uses.states[s].initial, state_dtype(parameter.dtype));
+        // Dense whatever the parameter's layout, which may change between steps.
+        state = full_like(
+            group.parameters[k], uses.states[s].initial,
+            {.dtype = state_dtype(parameter.dtype), .memory_format = MemoryFormat::contiguous});
         slot.fresh = true;
       }
-      item.states[s] = state.impl().data;
+      item.states[s] = detail::dense_data(state);
     }
     if (!regular) {
       group.irregular.push_back(k);

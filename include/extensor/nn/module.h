@@ -57,6 +57,7 @@ NamedTensors state_dict(const Walk& walk);
 void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOptions& options);
 void set_training(const Walk& walk, bool on);
 void convert(const Walk& walk, DType dtype);
+void convert(const Walk& walk, MemoryFormat format);
 void require_gradients(const Walk& walk, bool required);
 void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
@@ -130,6 +131,12 @@ struct Module : Base {
   // Parameters and floating buffers in another float dtype; optimizers that hold them go on.
   Derived& to(DType dtype) {
     detail::convert(walk(), dtype);
+    return self();
+  }
+  // Parameters and buffers with 4 axes in another memory format, so that convolutions compute in
+  // it; the others stay as they are. ValueError for preserve.
+  Derived& to(MemoryFormat format) {
+    detail::convert(walk(), format);
     return self();
   }
   Derived& requires_grad_(bool required = true) {

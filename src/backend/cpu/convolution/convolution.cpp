@@ -3,7 +3,10 @@
 
 #include <vector>
 
+#include "backend/cpu/convolution/channels_last.h"
 #include "backend/cpu/convolution/routes.h"
+#include "backend/cpu/elementwise/elementwise.h"
+#include "core/allocator.h"
 
 namespace extensor::cpu {
 
@@ -12,6 +15,8 @@ namespace {
 using backend::ConvolutionCall;
 using backend::ConvolutionOp;
 using conv::Shape;
+
+// ---- images as planes, [batch, channels, height, width]
 
 template <class T>
 void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
@@ -25,11 +30,17 @@ void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* 
 bool can_turn(const Shape& shape) { return shape.stride_height == 1 && shape.stride_width == 1; }
 
 template <class T>
-void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x) {
-  if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
+std::vector<T> turned_filters(const Shape& shape, const T* weight) {
   std::vector<T> filters(
       static_cast<std::size_t>(shape.groups * shape.out_channels * shape.patch()));
   conv::turn_filters(shape, weight, filters.data());
+  return filters;
+}
+
+template <class T>
+void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x) {
+  if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
+  const std::vector<T> filters = turned_filters(shape, weight);
   forward<T>(conv::turned(shape), y, filters.data(), bias, x);
 }
 
@@ -45,19 +56,124 @@ void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
 }
 
 template <class T>
+void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
+  switch (op) {
+    case ConvolutionOp::forward:
+      return forward<T>(shape, x, weight, bias, y);
+    case ConvolutionOp::input_gradient:
+      return input_gradient<T>(shape, weight, y, bias, x);
+    case ConvolutionOp::weight_gradient:
+      return weight_gradient<T>(shape, x, y, weight);
+  }
+}
+
+// ---- images as pixels, [batch, height, width, channels]
+
+// Images in the other layout, for as long as they are computed with.
+template <class T>
+class Planes {
+ public:
+  Planes(T* pixels, std::int64_t batch, std::int64_t channels, std::int64_t pixel_count)
+      : shape_{batch, channels, pixel_count},
+        as_pixels_{channels * pixel_count, 1, channels},
+        as_planes_{channels * pixel_count, pixel_count, 1},
+        pixels_(pixels),
+        memory_(detail::allocate_host(
+            static_cast<std::size_t>(batch * channels * pixel_count) * sizeof(T), "convolution")) {}
+
+  T* data() const { return static_cast<T*>(memory_->data); }
+  const Planes& read() const {
+    move(pixels_, as_pixels_, data(), as_planes_);
+    return *this;
+  }
+  void write() const { move(data(), as_planes_, pixels_, as_pixels_); }
+
+ private:
+  void move(T* from, const Strides& from_strides, T* to, const Strides& to_strides) const {
+    backend::ElementwiseCall call;
+    call.op = backend::ElementwiseOp::copy;
+    call.compute = dtype_of<T>;
+    call.input_count = 1;
+    call.shape = &shape_;
+    call.numel = shape_[0] * shape_[1] * shape_[2];
+    call.contiguous = false;
+    call.repeats[0] = false;
+    call.inputs[0] = {reinterpret_cast<std::byte*>(from), dtype_of<T>, from_strides.data()};
+    call.out = {reinterpret_cast<std::byte*>(to), dtype_of<T>, to_strides.data()};
+    if (call.numel != 0) elementwise(call);
+  }
+
+  const extensor::Shape shape_;
+  const Strides as_pixels_, as_planes_;
+  T* pixels_;
+  StoragePointer memory_;
+};
+
+// Few filters, or products that Winograd's transform saves, are worth two copies.
+bool planes_suit(ConvolutionOp op, const Shape& shape) {
+  if (op == ConvolutionOp::weight_gradient) {
+    return conv::winograd_suits_weights(shape) || conv::direct_suits_weights(shape);
+  }
+  if (op == ConvolutionOp::input_gradient) {
+    return can_turn(shape) ? planes_suit(ConvolutionOp::forward, conv::turned(shape))
+                           : shape.groups > 1 && shape.in_channels < 8;
+  }
+  return conv::winograd_suits(shape) || conv::direct_suits(shape);
+}
+
+template <class T>
+void run_on_planes(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
+  const Planes<T> in(x, shape.batch, shape.groups * shape.in_channels, shape.in_pixels());
+  const Planes<T> out(y, shape.batch, shape.groups * shape.out_channels, shape.out_pixels());
+  if (op != ConvolutionOp::input_gradient) in.read();
+  if (op != ConvolutionOp::forward) out.read();
+  run<T>(op, shape, in.data(), weight, out.data(), bias);
+  if (op == ConvolutionOp::input_gradient) in.write();
+  if (op == ConvolutionOp::forward) out.write();
+}
+
+template <class T>
+void run_channels_last(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
+  namespace last = conv::channels_last;
+  if (last::depthwise_suits(shape)) {
+    switch (op) {
+      case ConvolutionOp::forward:
+        return last::depthwise_forward<T>(shape, x, weight, bias, y);
+      case ConvolutionOp::input_gradient:
+        return last::depthwise_input_gradient<T>(shape, weight, y, bias, x);
+      case ConvolutionOp::weight_gradient:
+        return last::depthwise_weight_gradient<T>(shape, x, y, weight);
+    }
+  }
+  const bool pointwise = last::pointwise_suits(shape);
+  if (!pointwise && planes_suit(op, shape)) {
+    return run_on_planes(op, shape, x, weight, y, bias);
+  }
+  switch (op) {
+    case ConvolutionOp::forward:
+      return pointwise ? last::pointwise_forward<T>(shape, x, weight, bias, y)
+                       : last::gemm_forward<T>(shape, x, weight, bias, y);
+    case ConvolutionOp::input_gradient:
+      if (pointwise) return last::pointwise_input_gradient<T>(shape, weight, y, bias, x);
+      if (!can_turn(shape)) return last::scatter_input_gradient<T>(shape, weight, y, bias, x);
+      return last::gemm_forward<T>(conv::turned(shape), y, turned_filters(shape, weight).data(),
+                                   bias, x);
+    case ConvolutionOp::weight_gradient:
+      return pointwise ? last::pointwise_weight_gradient<T>(shape, x, y, weight)
+                       : last::gemm_weight_gradient<T>(shape, x, y, weight);
+  }
+}
+
+template <class T>
 void run(const ConvolutionCall& call) {
   T* x = reinterpret_cast<T*>(call.x);
   T* weight = reinterpret_cast<T*>(call.weight);
   T* y = reinterpret_cast<T*>(call.y);
   const T* bias = reinterpret_cast<const T*>(call.bias);
-  switch (call.op) {
-    case ConvolutionOp::forward:
-      return forward<T>(call.shape, x, weight, bias, y);
-    case ConvolutionOp::input_gradient:
-      return input_gradient<T>(call.shape, weight, y, bias, x);
-    case ConvolutionOp::weight_gradient:
-      return weight_gradient<T>(call.shape, x, y, weight);
+  if (call.channels_last) {
+    return run_channels_last<T>(call.op, call.shape, x, weight, y, bias);
   }
+  run<T>(call.op, call.shape, x, weight, y, bias);
 }
 
 }  // namespace

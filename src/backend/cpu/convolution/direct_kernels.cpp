@@ -194,10 +194,45 @@ void CopySegments(const T* image, const std::int64_t* offsets, std::int64_t coun
   }
 }
 
+// body(d, i) for whole vectors of tag d from i on, then for single elements.
+template <class T, class Body>
+HWY_INLINE void ForVectors(std::int64_t n, const Body& body) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(d, i);
+  const hn::CappedTag<T, 1> one;
+  for (; i < n; ++i) body(one, i);
+}
+
+template <class T>
+void WeightedSum(const T* const* x, const T* const* weight, std::int64_t count, const T* start,
+                 T* out, std::int64_t n) {
+  ForVectors<T>(n, [&](auto d, std::int64_t i) EXTENSOR_INLINED {
+    hn::Vec<decltype(d)> sum = start != nullptr ? hn::LoadU(d, start + i) : hn::Zero(d);
+    for (std::int64_t k = 0; k < count; ++k) {
+      sum = hn::MulAdd(hn::LoadU(d, x[k] + i), hn::LoadU(d, weight[k] + i), sum);
+    }
+    hn::StoreU(sum, d, out + i);
+  });
+}
+
+template <class T>
+void AddProducts(const T* x, const T* y, T* sums, std::int64_t n) {
+  ForVectors<T>(n, [&](auto d, std::int64_t i) EXTENSOR_INLINED {
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), hn::LoadU(d, sums + i)), d,
+               sums + i);
+  });
+}
+
 template <class T>
 void fill_direct_kernels(DirectKernels<T>* kernels) {
-  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()), &Forward<T>, &WeightGradient<T>,
-              &CopySegments<T>};
+  *kernels = {hn::MaxLanes(hn::ScalableTag<T>()),
+              &Forward<T>,
+              &WeightGradient<T>,
+              &CopySegments<T>,
+              &WeightedSum<T>,
+              &AddProducts<T>};
 }
 template void fill_direct_kernels(DirectKernels<float>*);
 template void fill_direct_kernels(DirectKernels<double>*);

@@ -48,6 +48,11 @@ struct DirectKernels {
   void (*copy_segments)(const T* image, const std::int64_t* offsets, std::int64_t count,
                         const Segment* first, const Segment* last, std::int64_t row_stride,
                         T* rows);
+  // out[i] = start[i] + Σ_k x[k][i] · weight[k][i], from 0 where start is null.
+  void (*weighted_sum)(const T* const* x, const T* const* weight, std::int64_t count,
+                       const T* start, T* out, std::int64_t n);
+  // sums[i] += x[i] · y[i]
+  void (*add_products)(const T* x, const T* y, T* sums, std::int64_t n);
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/pooling/channels_last.h"
 #include "backend/cpu/pooling/kernels.h"
 #include "core/parallel.h"
 
@@ -16,11 +17,6 @@ namespace {
 using backend::PoolingCall;
 using backend::PoolingOp;
 using backend::PoolingWindow;
-
-template <class T>
-bool is_better(T value, T best) {
-  return value > best || value != value;
-}
 
 template <class T>
 class Plane {
@@ -126,7 +122,7 @@ class Plane {
         const PoolingWindow& columns = call_.columns[j];
         double sum = 0;
         for (std::int64_t c = columns.begin; c < columns.end; ++c) sum += line[c];
-        *out_++ = static_cast<T>(sum / count(rows, columns));
+        *out_++ = static_cast<T>(sum / averaged_count(rows, columns));
       }
     }
   }
@@ -139,7 +135,7 @@ class Plane {
       std::fill(line, line + width_, 0.0);
       for (std::int64_t j = 0; j < call_.out_width; ++j) {
         const PoolingWindow& columns = call_.columns[j];
-        const double share = static_cast<double>(*y_++) / count(rows, columns);
+        const double share = static_cast<double>(*y_++) / averaged_count(rows, columns);
         for (std::int64_t c = columns.begin; c < columns.end; ++c) line[c] += share;
       }
       for (std::int64_t r = rows.begin; r < rows.end; ++r) {
@@ -147,11 +143,6 @@ class Plane {
         for (std::size_t c = 0; c < width_; ++c) to[c] += static_cast<T>(line[c]);
       }
     }
-  }
-
-  // A window that lies in the padding alone has no elements, and its mean is 0.
-  static double count(const PoolingWindow& rows, const PoolingWindow& columns) {
-    return std::max(1.0, static_cast<double>(rows.size) * static_cast<double>(columns.size));
   }
 
   const PoolingCall& call_;
@@ -165,6 +156,7 @@ class Plane {
 
 template <class T>
 void run(const PoolingCall& call) {
+  if (call.channels > 1) return pool_channels_last<T>(call);
   const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));

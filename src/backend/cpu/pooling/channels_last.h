@@ -1,0 +1,28 @@
+// Pooling of images whose pixels hold their channels side by side, and the rules that it shares
+// with pooling of planes.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/pooling_call.h"
+
+namespace extensor::cpu {
+
+// NaN is larger than everything.
+template <class T>
+bool is_better(T value, T best) {
+  return value > best || value != value;
+}
+
+// What an average divides by. A window that lies in the padding alone has no elements, and its mean
+// is 0.
+inline double averaged_count(const backend::PoolingWindow& rows,
+                             const backend::PoolingWindow& columns) {
+  return std::max(1.0, static_cast<double>(rows.size) * static_cast<double>(columns.size));
+}
+
+// The same numbers as for planes, bit by bit.
+template <class T>
+void pool_channels_last(const backend::PoolingCall& call);
+
+}  // namespace extensor::cpu
