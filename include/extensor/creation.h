@@ -18,7 +18,7 @@ namespace extensor {
 //   zeros({2, 3}, {.dtype = float64, .device = device})
 struct TensorOptions {
   std::optional<DType> dtype = {};    // default: what the function says, mostly float32
-  std::optional<Device> device = {};  // default: the CPU, or where the tensor given is
+  std::optional<Device> device = {};  // default: default_device(), or where the tensor given is
 };
 inline Device::operator TensorOptions() const { return {.device = *this}; }
 
@@ -192,9 +192,10 @@ Tensor from_literals(const void* values, std::size_t count, DType stored, const 
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
                                                const TensorOptions& options) {
-  return detail::from_literals(
-      values.begin(), values.size(), dtype_of<T>, {static_cast<std::int64_t>(values.size())},
-      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
+  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
+                               {static_cast<std::int64_t>(values.size())},
+                               options.dtype.value_or(detail::literal_dtype<T>()),
+                               options.device.value_or(default_device()));
 }
 
 template <class T>
@@ -213,7 +214,8 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
   return detail::from_literals(
       values.data(), values.size(), dtype_of<T>,
       {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)},
-      options.dtype.value_or(detail::literal_dtype<T>()), options.device.value_or(cpu_device));
+      options.dtype.value_or(detail::literal_dtype<T>()),
+      options.device.value_or(default_device()));
 }
 
 template <class T>

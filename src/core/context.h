@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "extensor/device.h"
 #include "extensor/dtype.h"
 
 namespace extensor {
@@ -27,6 +28,7 @@ struct Context {
   // floor besides the one of the gradient itself.
   double gradient_eps = 1e-10;
   ResultCheck result_check = nullptr;  // AnomalyMode
+  Device default_device = cpu_device;  // DefaultDevice: of tensors that are created without one
 };
 
 // Every op reads it: the access is inline and takes one instruction.

@@ -10,12 +10,14 @@ namespace extensor::detail {
 
 // A new contiguous tensor of uninitialised elements. ShapeError for an impossible shape,
 // OutOfMemoryError when there is no room, both naming `operation`.
-Tensor make_empty(const char* operation, const Shape& shape, DType dtype,
-                  Device device = cpu_device);
+Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device device);
 
 // x itself when it is on `device`, else a dense copy there, which is not recorded.
 // DeviceError, naming `operation`, for a device that is not available.
 Tensor copied_to(const char* operation, const Tensor& x, Device device);
+
+// The first element of a tensor on the CPU, converted to `dtype`.
+void read_element(const Tensor& x, DType dtype, void* result);
 
 // The address of the first element, for a kernel of the tensor's device: the host may not be able
 // to read it. T must store the tensor's dtype.
