@@ -99,8 +99,21 @@ void SourceStream::next(std::span<std::byte> into) {
   offset_ += into.size();
 }
 
-std::span<std::byte> bytes_of(Tensor& tensor) { return {tensor.impl().data, tensor.nbytes()}; }
+namespace {
+
+void check_readable(const Tensor& tensor) {
+  if (tensor.device() == cpu_device) return;
+  extensor::detail::throw_unreadable_memory("bytes_of", tensor.device());
+}
+
+}  // namespace
+
+std::span<std::byte> bytes_of(Tensor& tensor) {
+  check_readable(tensor);
+  return {tensor.impl().data, tensor.nbytes()};
+}
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  check_readable(tensor);
   return {tensor.impl().data, tensor.nbytes()};
 }
 

@@ -153,6 +153,10 @@ void OptimizerOf<Options>::collect(std::size_t index) {
         state =
             full_like(group.parameters[k], uses.states[s].initial, state_dtype(parameter.dtype));
         slot.fresh = true;
+      } else if (!(state.device() == parameter.storage->device) ||
+                 state.dtype() != state_dtype(parameter.dtype)) [[unlikely]] {
+        // The module was moved or converted.
+        state = state.to(parameter.storage->device, state_dtype(parameter.dtype));
       }
       item.states[s] = state.impl().data;
     }

@@ -54,6 +54,7 @@ NamedTensors state_dict(const Walk& walk);
 void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOptions& options);
 void set_training(const Walk& walk, bool on);
 void convert(const Walk& walk, DType dtype);
+void move(const Walk& walk, Device device);
 void require_gradients(const Walk& walk, bool required);
 void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
@@ -127,6 +128,13 @@ struct Module : Base {
   // Parameters and floating buffers in another float dtype; optimizers that hold them go on.
   Derived& to(DType dtype) {
     detail::convert(walk(), dtype);
+    return self();
+  }
+  // Parameters, buffers and gradients on another device. They stay the tensors that they are, tied
+  // ones stay tied, and optimizers that hold them go on: their states follow with the next step.
+  // DeviceError for a device that is not available.
+  Derived& to(Device device) {
+    detail::move(walk(), device);
     return self();
   }
   Derived& requires_grad_(bool required = true) {
