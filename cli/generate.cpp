@@ -23,7 +23,7 @@ Tensor next_logits(const nn::AnyLayer& model, const data::Tokens& tokens, std::i
   Tensor logits = model(from_data(window).unsqueeze(0))[{0, -1}];
   if (options.top_k > 0 && options.top_k < logits.numel()) {
     const Tensor least = min_reduce(topk(logits, options.top_k).values);
-    logits = where(less(logits, least), full({}, -1e30, logits.dtype()), logits);
+    logits = where(less(logits, least), full({}, -1e30, {logits.dtype(), cpu_device}), logits);
   }
   return logits;
 }

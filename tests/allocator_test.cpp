@@ -314,7 +314,7 @@ FreedLate
     in_a_static_object;  // its destructor runs after the allocator's thread-local state is gone
 
 TEST_F(AllocatorTest, StaticTensorsSurvive) {
-  in_a_static_object.tensor = detail::make_empty("test", {10}, float32);
+  in_a_static_object.tensor = detail::make_empty("test", {10}, float32, cpu_device);
   EXPECT_EQ(in_a_static_object.tensor.numel(), 10);
 }
 

@@ -442,15 +442,14 @@ TYPED_TEST(Gemm, BatchesMatchSingleProducts) {
                                        {100, 130, 150, 3},
                                        {4, 4, 4, 0}}) {
     Trial<T> trial({m * std::max<std::int64_t>(batch, 1), n, k}, 9);
-    std::vector<std::int64_t> a(batch), b(batch, 0), c(batch);
-    for (std::int64_t i = 0; i < batch; ++i) a[i] = i * m * k, c[i] = i * m * n;
+    const extensor::backend::BatchOffsets a(m * k), b(0), c(m * n);
     trial.run();
     GemmCall call = trial.call();
     call.m = m;
     for (int count : {1, 2, 4}) {
       const Threads threads(count);
       if (batch > 0) std::memset(call.c, 0, static_cast<std::size_t>(batch * m * n) * sizeof(T));
-      gemm_batched(call, batch, a.data(), b.data(), c.data());
+      gemm_batched(call, batch, a, b, c);
       if (batch > 0) trial.check();
     }
   }

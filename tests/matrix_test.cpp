@@ -107,6 +107,34 @@ TEST(Matmul, ValuesForEveryRankAndLayout) {
   }
 }
 
+// Batches that are too irregular to be described level by level: every other dimension is reversed
+// or broadcast.
+TEST(Matmul, BatchesOfManyDimensions) {
+  for (const std::size_t rank : {7, 8, 9, 11}) {
+    const Shape batch(rank, 2);
+    Shape left = batch, right = batch;
+    left.push_back(2), left.push_back(3);
+    right.push_back(3), right.push_back(2);
+    Dims reversed;
+    for (std::size_t d = rank; d-- > 0;) reversed.push_back(static_cast<std::int64_t>(d));
+    reversed.push_back(static_cast<std::int64_t>(rank));
+    reversed.push_back(static_cast<std::int64_t>(rank) + 1);
+    const Tensor a = uniform(left, -1, 1, float64).transpose(reversed);
+    Shape some = right;
+    for (std::size_t d = 0; d < rank; d += 2) some[d] = 1;
+    const Tensor b = uniform(some, -1, 1, float64);
+    const Tensor expected = matmul(a.contiguous(), b.broadcast_to(right).contiguous());
+    EXPECT_EQ(matmul(a, b).to_vector<double>(), expected.to_vector<double>()) << rank;
+    // One matrix of the batch by its definition.
+    Tensor one = a, other = b.broadcast_to(right), result = matmul(a, b);
+    for (std::size_t d = 0; d < rank; ++d) {
+      const auto at = static_cast<std::int64_t>(d % 2);
+      one = one[at], other = other[at], result = result[at];
+    }
+    EXPECT_EQ(result.to_vector<double>(), matmul(one, other).to_vector<double>()) << rank;
+  }
+}
+
 TEST(Matmul, GradientOfOneOperandReadsTheOther) {
   Tensor leaf = ones({2, 3}, float64).requires_grad_();
   Tensor a = leaf * 2.0, b = full({3, 1}, 5, float64);

@@ -21,7 +21,7 @@ const double nan = std::numeric_limits<double>::quiet_NaN();
 const double infinity = std::numeric_limits<double>::infinity();
 
 Tensor tensor_of(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor = detail::make_empty("test", shape, dtype);
+  Tensor tensor = detail::make_empty("test", shape, dtype, cpu_device);
   detail::visit_dtype(dtype, [&]<class T>() {
     for (std::size_t i = 0; i < values.size(); ++i) {
       tensor.data<T>()[i] = detail::convert<T>(values[i]);
@@ -31,7 +31,7 @@ Tensor tensor_of(DType dtype, const Shape& shape, const std::vector<double>& val
 }
 
 Tensor counting(const Shape& shape) {
-  Tensor tensor = detail::make_empty("test", shape, int64);
+  Tensor tensor = detail::make_empty("test", shape, int64, cpu_device);
   std::iota(tensor.data<std::int64_t>(), tensor.data<std::int64_t>() + tensor.numel(), 0);
   return tensor;
 }
@@ -105,7 +105,7 @@ TEST(PrintTest, LinesWrap) {
   EXPECT_EQ(to_string(counting({30})),
             "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
             " 24 25 26 27 28 29]");
-  Tensor sevenths = detail::make_empty("test", {30}, float32);
+  Tensor sevenths = detail::make_empty("test", {30}, float32, cpu_device);
   for (int i = 0; i < 30; ++i) sevenths.data<float>()[i] = static_cast<float>(i) / 7.0f;
   EXPECT_EQ(to_string(sevenths),
             "[0.         0.14285715 0.2857143  0.42857143 0.5714286  0.71428573\n"

@@ -86,44 +86,46 @@ TEST(AxisTest, NormalizeAxes) {
 }
 
 TEST(CreationTest, Item01NegativeDimension) {
-  EXPECT_THROW(detail::make_empty("empty", {2, -3}, float32), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {2, -3}, float32, cpu_device), ShapeError);
   EXPECT_EQ(text_of([] {
-              detail::make_empty("empty", {2, -3}, float32);
+              detail::make_empty("empty", {2, -3}, float32, cpu_device);
             }),
             "empty: negative dimension -3 in shape [2, -3] (allowed: 0 or more)");
-  EXPECT_THROW(detail::make_empty("empty", {0, INT64_MIN}, float32), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {0, INT64_MIN}, float32, cpu_device), ShapeError);
 }
 
 TEST(CreationTest, Item02ElementCountOverflows) {
   const std::int64_t big = std::int64_t{1} << 40;
-  EXPECT_THROW(detail::make_empty("empty", {big, big}, float32), ShapeError);
-  EXPECT_THROW(detail::make_empty("empty", {0, big, big}, float32), ShapeError);
-  EXPECT_THROW(detail::make_empty("empty", {big, big, 0}, float32), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {big, big}, float32, cpu_device), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {0, big, big}, float32, cpu_device), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {big, big, 0}, float32, cpu_device), ShapeError);
 }
 
 TEST(CreationTest, Item03ByteCountOverflows) {
-  EXPECT_THROW(detail::make_empty("empty", {std::int64_t{1} << 61}, float32), ShapeError);
+  EXPECT_THROW(detail::make_empty("empty", {std::int64_t{1} << 61}, float32, cpu_device),
+               ShapeError);
 }
 
 TEST(CreationTest, Item04Petabyte) {
-  EXPECT_THROW(detail::make_empty("empty", {std::int64_t{1} << 50}, uint8), OutOfMemoryError);
+  EXPECT_THROW(detail::make_empty("empty", {std::int64_t{1} << 50}, uint8, cpu_device),
+               OutOfMemoryError);
   const std::string text =
-      text_of([] { detail::make_empty("empty", {std::int64_t{1} << 50}, uint8); });
+      text_of([] { detail::make_empty("empty", {std::int64_t{1} << 50}, uint8, cpu_device); });
   EXPECT_NE(text.find("empty: no room for 1125899906842624 bytes"), std::string::npos) << text;
-  EXPECT_EQ(detail::make_empty("empty", {3}, uint8).numel(), 3);
+  EXPECT_EQ(detail::make_empty("empty", {3}, uint8, cpu_device).numel(), 3);
 }
 
 TEST(CreationTest, Item05Rank65) {
-  EXPECT_THROW(detail::make_empty("empty", Shape(65, 1), float32), ShapeError);
-  EXPECT_EQ(detail::make_empty("empty", Shape(64, 1), float32).ndim(), 64);
+  EXPECT_THROW(detail::make_empty("empty", Shape(65, 1), float32, cpu_device), ShapeError);
+  EXPECT_EQ(detail::make_empty("empty", Shape(64, 1), float32, cpu_device).ndim(), 64);
 }
 
 TEST(CreationTest, EmptyShapes) {
-  const Tensor tensor = detail::make_empty("empty", {3, 0, 5}, float32);
+  const Tensor tensor = detail::make_empty("empty", {3, 0, 5}, float32, cpu_device);
   EXPECT_EQ(tensor.numel(), 0);
   EXPECT_TRUE(tensor.is_contiguous());
   EXPECT_EQ(tensor.strides(), (Strides{5, 5, 1}));
-  EXPECT_EQ(detail::make_empty("empty", {}, float32).numel(), 1);
+  EXPECT_EQ(detail::make_empty("empty", {}, float32, cpu_device).numel(), 1);
 }
 
 TEST(CreationTest, UnknownDevice) {

@@ -15,7 +15,7 @@ using namespace extensor;
 
 // 0, 1, 2, … in row-major order.
 Tensor counting(const Shape& shape) {
-  Tensor tensor = detail::make_empty("test", shape, int64);
+  Tensor tensor = detail::make_empty("test", shape, int64, cpu_device);
   std::iota(tensor.data<std::int64_t>(), tensor.data<std::int64_t>() + tensor.numel(), 0);
   return tensor;
 }
@@ -310,7 +310,7 @@ TEST(StridedViewTest, Item07BeyondItsStorage) {
 }
 
 TEST(ItemTest, ConvertsTheOneElement) {
-  Tensor x = detail::make_empty("test", {1, 1}, float32);
+  Tensor x = detail::make_empty("test", {1, 1}, float32, cpu_device);
   x.data<float>()[0] = 300.7f;
   EXPECT_EQ(x.item<std::int32_t>(), 300);
   EXPECT_EQ(x.item<std::uint8_t>(), 255);

@@ -23,7 +23,7 @@ namespace extensor {
 //   empty({8, 3, 32, 32}, {.memory_format = MemoryFormat::channels_last})
 struct TensorOptions {
   std::optional<DType> dtype = {};    // default: what the function says, mostly float32
-  std::optional<Device> device = {};  // default: the CPU, or where the tensor given is
+  std::optional<Device> device = {};  // default: default_device(), or where the tensor given is
   // Default: contiguous, or preserve where a tensor is given. ShapeError for channels_last unless
   // there are 4 axes.
   std::optional<MemoryFormat> memory_format = {};

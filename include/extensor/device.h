@@ -43,6 +43,27 @@ struct DeviceInfo {
 // Every device this build can use on this machine.
 std::vector<DeviceInfo> devices();
 
+// The device of tensors that this thread creates without naming one: the CPU unless it is set.
+//   set_default_device(devices().back().device);
+//   Tensor x = zeros({2, 3});   // there
+// It does not move tensors that exist, and results of ops are where their operands are. Memory that
+// is wrapped, files and batches of a data::DataLoader stay on the CPU. DeviceError for a device
+// that is not available.
+Device default_device();
+void set_default_device(Device device);
+
+// The same for as long as the object lives.
+class [[nodiscard]] DefaultDevice {
+ public:
+  explicit DefaultDevice(Device device);
+  DefaultDevice(const DefaultDevice&) = delete;
+  DefaultDevice& operator=(const DefaultDevice&) = delete;
+  ~DefaultDevice();
+
+ private:
+  Device before_;
+};
+
 // Waits until the device has finished all work. Throws the errors of that work that were not
 // reported yet, such as an IndexError for an index that a kernel found out of range. The CPU never
 // has work outstanding. DeviceError for a device that is not available.

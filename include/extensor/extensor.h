@@ -29,6 +29,7 @@
 #include "extensor/normalization.h"    // IWYU pragma: export
 #include "extensor/optim.h"            // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
+#include "extensor/pending_item.h"     // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/recurrent.h"        // IWYU pragma: export

@@ -125,11 +125,25 @@ struct LionState {
 void lion_step(Tensor& param, const Tensor& grad, LionState& state, StrictInt step,
                const LionOptions& options = {});
 
+// The norm that clip_grad_norm found. It stays on the gradients' device until it is read:
+//   double norm = clip_grad_norm(…);        // waits for the device
+//   const auto norm = clip_grad_norm(…);    // does not; read it when the next step is under way
+class GradientNorm {
+ public:
+  explicit GradientNorm(Tensor value) : value_(std::move(value)) {}
+  operator double() const { return value_.item<double>(); }  // NOLINT: implicit
+  const Tensor& tensor() const { return value_; }            // float64, without dimensions
+
+ private:
+  Tensor value_;
+};
+
 // Scales all gradients by max_norm / (norm + 1e-6) where their common norm is larger than max_norm,
 // and returns that norm; of order norm_type > 0, infinity included. A norm that is not finite makes
-// the gradients NaN or 0, or, on request, is a ValueError that leaves them alone.
-double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type = 2,
-                      StrictBool error_if_nonfinite = false);
+// the gradients NaN or 0, or, on request, is a ValueError that leaves them alone: that needs to
+// wait for a device other than the CPU, and nothing else here does.
+GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm,
+                            StrictDouble norm_type = 2, StrictBool error_if_nonfinite = false);
 
 // Clips every element to [−clip_value, clip_value].
 void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value);

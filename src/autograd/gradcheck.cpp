@@ -34,10 +34,9 @@ Tensor copy_with_layout(const Tensor& x) {
   const std::vector<std::int64_t> offsets = element_offsets(x);
   if (offsets.empty()) return x;
   const auto [low, high] = std::minmax_element(offsets.begin(), offsets.end());
-  Tensor memory = zeros({*high - *low + 1}, float64);
-  const double* from = x.data<double>();
-  double* to = memory.data<double>();
-  for (std::int64_t offset : offsets) to[offset - *low] = from[offset];
+  Tensor memory = zeros({*high - *low + 1}, {float64, x.device()});
+  const Tensor whole = detail::strided_view("gradcheck", x, memory.shape(), {1}, *low);
+  memory.copy_from(whole.detach());
   return detail::strided_view("gradcheck", memory, x.shape(), x.strides(), -*low);
 }
 
@@ -63,7 +62,7 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
   }
   Generator generator(options.seed, 7);
   const Tensor output = forward(moved);
-  const Tensor weights = uniform(output.shape(), 0.5, 1.5, float64, generator);
+  const Tensor weights = uniform(output.shape(), 0.5, 1.5, {float64, output.device()}, generator);
   const std::vector<Tensor> gradients = backward(weights, moved);
   GradcheckResult result;
   if (gradients.size() != inputs.size()) {
@@ -80,18 +79,17 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
     // Elements of a broadcast view are one number in memory: their gradients add up.
     std::map<std::int64_t, double> analytic;
     for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
-    double* memory = moved[k].data<double>();
     for (const auto& [offset, expected] : analytic) {
-      double& element = memory[offset];
-      const double x = element;
+      Tensor element = detail::strided_view("gradcheck", moved[k], {}, {}, offset).detach();
+      const auto x = element.item<double>();
       const double h = options.step * std::max(1.0, std::fabs(x));
       const auto at = [&](double position) {
-        element = position;
+        element.fill(position);
         return weighted_sum(forward(moved), weights);
       };
       const double numeric =
           (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
-      element = x;
+      element.fill(x);
       const double error =
           std::fabs(expected - numeric) / std::max({1.0, std::fabs(expected), std::fabs(numeric)});
       if (error <= result.worst_error) continue;  // false for NaN too, which falls through

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/batch_offsets.h"
 #include "extensor/dtype.h"
 
 namespace extensor::backend {
@@ -12,7 +13,7 @@ namespace extensor::backend {
 struct AttentionMatrix {
   const std::byte* data = nullptr;
   std::int64_t row_stride = 0;
-  const std::int64_t* offsets = nullptr;  // where each matrix begins
+  BatchOffsets offsets;
 };
 
 // queries × keys for each element of the batch: bool_, or float32 (float64 for float64 operands)
@@ -21,7 +22,7 @@ struct AttentionMask {
   const std::byte* data = nullptr;
   DType dtype = DType::bool_;
   std::int64_t query_stride = 0, key_stride = 0;
-  const std::int64_t* offsets = nullptr;
+  BatchOffsets offsets;
 };
 
 struct AttentionCall {

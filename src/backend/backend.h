@@ -1,10 +1,15 @@
 // The kernel families of a device. Ops check their arguments and shapes, then call these; nothing
 // above this interface reads the elements of a tensor.
+//
+// Pointers to elements are memory of the device. Shapes, strides and lists of items are memory of
+// the host that the call may not outlive: a device gives them to its kernels by value. There are no
+// other pointers: no kernel reads the host's memory, and none hands a result to the host.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/attention_call.h"
+#include "backend/batch_offsets.h"
 #include "backend/convolution_call.h"
 #include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
@@ -94,9 +99,7 @@ struct MatmulCall {
   std::int64_t m, n, k;
   Operand a, b, c;  // strides: {row, column}; c dense
   std::int64_t batch;
-  const std::int64_t* a_offsets;  // in elements, one per product
-  const std::int64_t* b_offsets;
-  const std::int64_t* c_offsets;
+  BatchOffsets a_offsets, b_offsets, c_offsets;  // of the products
   const std::byte* bias = nullptr;  // n elements, or null; floats only, as the activation
   Activation activation = Activation::none;
 };
@@ -125,7 +128,7 @@ struct Backend {
   void (*class_loss)(const ClassLossCall&);
   void (*embedding)(const EmbeddingCall&);
   void (*dropout)(const DropoutCall&);
-  CheckedIndices (*check_indices)(const CheckIndicesCall&);
+  void (*check_integers)(const CheckIntegersCall&);
   void (*index)(const IndexCall&);
   void (*select)(const SelectCall&);
   void (*nonzero)(const NonzeroCall&);

@@ -51,7 +51,16 @@ constinit const DeviceInterface cpu_interface{
     .allocate = [](std::size_t bytes, int,
                    const char* operation) { return detail::allocate_host(bytes, operation); },
     .copy = [](const CopyCall& call) { std::memcpy(call.to, call.from, call.bytes); },
-    .fill = [](void* data, std::size_t bytes, int value, int) { std::memset(data, value, bytes); },
+    .begin_read =
+        [](const void* from, std::size_t bytes, int) {
+          std::uint64_t value = 0;  // the ticket
+          std::memcpy(&value, from, bytes);
+          return value;
+        },
+    .finish_read =
+        [](std::uint64_t ticket, void* to, std::size_t bytes, int) {
+          if (to != nullptr) std::memcpy(to, &ticket, bytes);
+        },
     .synchronize = [](int) {},
     .memory = [](int) { return detail::host_memory_stats(); },
     .reset_peak = [](int) { detail::reset_host_peak(); },
@@ -67,7 +76,7 @@ constinit const DeviceInterface cpu_interface{
                 .class_loss = &cpu::class_loss,
                 .embedding = &cpu::embedding,
                 .dropout = &cpu::dropout,
-                .check_indices = &cpu::check_indices,
+                .check_integers = &cpu::check_integers,
                 .index = &cpu::index,
                 .select = &cpu::select,
                 .nonzero = &cpu::nonzero,
@@ -84,7 +93,6 @@ constinit const DeviceInterface cpu_interface{
                 .pooling = &cpu::pooling,
                 .recurrent = &cpu::recurrent,
                 .recurrent_backward = &cpu::recurrent_backward},
-    .can = {},
 };
 
 }  // namespace extensor::backend

@@ -6,6 +6,7 @@
 
 #include "core/allocator.h"
 #include "core/check.h"
+#include "core/context.h"
 #include "extensor/error.h"
 
 namespace extensor {
@@ -81,6 +82,19 @@ std::vector<DeviceInfo> devices() {
   }
   return list;
 }
+
+Device default_device() { return detail::context.default_device; }
+
+void set_default_device(Device device) {
+  available_interface(device, "set_default_device");
+  detail::context.default_device = device;
+}
+
+DefaultDevice::DefaultDevice(Device device) : before_(default_device()) {
+  available_interface(device, "DefaultDevice");
+  detail::context.default_device = device;
+}
+DefaultDevice::~DefaultDevice() { detail::context.default_device = before_; }
 
 void synchronize(Device device) {
   available_interface(device, "synchronize").synchronize(device.index);

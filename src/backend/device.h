@@ -15,16 +15,7 @@ namespace extensor::backend {
 
 // Counts changes of DeviceInterface, Backend and the calls: a library built against other versions
 // of them is refused.
-inline constexpr std::uint32_t device_interface_version = 1;
-
-// Abilities of kernels that not every device has. An op casts halves to float32 where the
-// kernels do not take them.
-struct Capabilities {
-  bool half_convolution = false;
-  bool half_pooling = false;
-  bool half_attention_backward = false;
-  bool half_recurrent = false;
-};
+inline constexpr std::uint32_t device_interface_version = 2;
 
 // Moves `bytes` bytes. The host is one of both sides, or both are devices of one type.
 struct CopyCall {
@@ -46,9 +37,13 @@ struct DeviceInterface {
   // Ordered with the kernels of the device. A copy to the host has arrived when it returns, and
   // `from` on the host may be changed then.
   void (*copy)(const CopyCall&);
-  // Sets every byte to `value`, ordered with the kernels.
-  void (*fill)(void* data, std::size_t bytes, int value, int index);
-  // Waits for all work, then throws what kernels reported.
+  // Begins to copy at most 8 bytes to the host, ordered with the kernels. finish_read waits for
+  // that copy, not for work that was launched later, and writes the bytes; without `to` it only
+  // gives the ticket back.
+  std::uint64_t (*begin_read)(const void* from, std::size_t bytes, int index);
+  void (*finish_read)(std::uint64_t ticket, void* to, std::size_t bytes, int index);
+  // Waits for all work, then throws what kernels reported (backend/checks.h). So does every other
+  // function in which the host waits.
   void (*synchronize)(int index);
 
   MemoryStats (*memory)(int index);
@@ -58,7 +53,6 @@ struct DeviceInterface {
   std::size_t (*memory_limit)(int index);
 
   Backend kernels;
-  Capabilities can;
 };
 
 extern const DeviceInterface cpu_interface;

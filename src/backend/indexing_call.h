@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "backend/elementwise_op.h"
 #include "extensor/dtype.h"
@@ -11,18 +12,19 @@
 
 namespace extensor::backend {
 
-// Which of `count` indices of any integer dtype lie in lowest … size − 1; those below 0 count from
-// the end. `out`, where given, receives them counted from 0: only for indices checked before.
-struct CheckIndicesCall {
+// Looks at `count` integers of any dtype, and notes the first one that is not allowed as `check`;
+// see backend/checks.h. Allowed are lowest … size − 1 and `also`, or, with `nonzero`, all but 0.
+// `out`, where given, receives them as indices: those below 0 count from the end of `size`, except
+// for `also`, and one that is not allowed becomes 0.
+struct CheckIntegersCall {
   DType dtype;
   std::int64_t count;
   std::int64_t lowest, size;
-  const std::byte* indices;
+  std::optional<std::int64_t> also = {};
+  bool nonzero = false;
+  const std::byte* values;
+  std::uint32_t check;
   std::int64_t* out = nullptr;
-};
-struct CheckedIndices {
-  std::int64_t first_bad;  // the position of the first one out of range, −1: none
-  bool any_negative;
 };
 
 // "rows": one list of `count` indices for all, each moves `inner` neighbouring elements.

@@ -1,7 +1,6 @@
 // Losses: one family for those that work element by element, one for those over classes.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,8 +35,9 @@ struct LossCall {
   std::byte* gradient_x;
   std::byte* gradient_y;
   double parameters[2];
-  // Set where an element of x or y is below 0 or above 1; null: not looked at.
-  std::atomic<bool>* outside_unit_interval;
+  // The checks that x and y lie in 0 … 1 (backend/checks.h); 0: none. A note does not stop the
+  // kernel: the results are to be dropped.
+  std::uint32_t check_x, check_y;
 };
 
 // The cross-entropy of rows of logits (or, without `softmax`, of log-probabilities) with class

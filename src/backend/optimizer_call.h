@@ -43,13 +43,20 @@ struct OptimizerCall {
   OptimizerCoefficients coefficients;
 };
 
-// Σ |x|ᵖ in double, or max |x| for an infinite p; NaN if there is one. In fixed blocks.
+// One tensor, dense, and where its sum goes.
+struct PowerSumItem {
+  std::int64_t numel = 0;
+  const std::byte* x = nullptr;
+  double* out = nullptr;
+};
+
+// Σ |x|ᵖ of each item in double, or max |x| for an infinite p; NaN if there is one. In fixed
+// blocks.
 struct PowerSumCall {
   DType dtype;
-  std::int64_t numel;
-  const std::byte* x;
   double power;
-  double* out;
+  const PowerSumItem* items;
+  std::int64_t item_count;
 };
 
 }  // namespace extensor::backend

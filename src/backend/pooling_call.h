@@ -1,6 +1,7 @@
 // The pooling family of a backend: windows of planes, described axis by axis.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,39 @@ struct PoolingWindow {
   std::int64_t size;  // what an average counts along this axis
 };
 
+// The windows of one axis. Kernels get the rule, and find window i by it.
+struct PoolingAxis {
+  std::int64_t length;      // of x
+  std::int64_t count;       // of windows
+  std::int64_t kernel = 0;  // 0: windows that cover the axis evenly
+  std::int64_t stride = 1, padding = 0, dilation = 1;
+  bool count_padding = false;
+
+  PoolingWindow operator[](std::int64_t i) const {
+    PoolingWindow window;
+    if (kernel == 0) {
+      window.begin = bound(i, 0);
+      window.end = bound(i + 1, count - 1);
+      window.size = window.end - window.begin;
+      return window;
+    }
+    const std::int64_t start = i * stride - padding;
+    const std::int64_t last = start + (kernel - 1) * dilation;
+    window.begin = start >= 0 ? start : start + ((-start - 1) / dilation + 1) * dilation;
+    window.end = std::max(window.begin, std::min(length, last + 1));
+    window.size = count_padding ? std::min(start + kernel, length + padding) - start
+                                : window.end - window.begin;
+    return window;
+  }
+
+ private:
+  // (k · length + more) / count without the product, which may not fit.
+  std::int64_t bound(std::int64_t k, std::int64_t more) const {
+    const std::int64_t whole = length / count, rest = length % count;
+    return k * whole + static_cast<std::int64_t>((static_cast<__int128>(k) * rest + more) / count);
+  }
+};
+
 // All operands dense and of one dtype, float32 or float64.
 struct PoolingCall {
   PoolingOp op;
@@ -24,8 +58,7 @@ struct PoolingCall {
   // 1, or the number of channels where those of a pixel lie side by side: x then reads [planes /
   // channels, in_height, in_width, channels], and so do y and out.
   std::int64_t channels;
-  const PoolingWindow* rows;     // out_height of them
-  const PoolingWindow* columns;  // out_width
+  PoolingAxis rows, columns;
   std::int64_t row_step, column_step;
   bool pairs;          // windows of 2 × 2 that neither overlap nor leave gaps, from (0, 0) on
   const std::byte* x;  // [planes, in_height, in_width]; not read for average_gradient

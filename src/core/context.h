@@ -36,6 +36,7 @@ struct Context {
   double gradient_eps = 1e-10;
   ResultCheck result_check = nullptr;  // AnomalyMode
   CaptureHook capture = nullptr;
+  Device default_device = cpu_device;  // DefaultDevice: of tensors that are created without one
 };
 
 // Every op reads it: the access is inline and takes one instruction.

@@ -10,8 +10,7 @@ namespace extensor::detail {
 
 // A new contiguous tensor of uninitialised elements. ShapeError for an impossible shape,
 // OutOfMemoryError when there is no room, both naming `operation`.
-Tensor make_empty(const char* operation, const Shape& shape, DType dtype,
-                  Device device = cpu_device);
+Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device device);
 
 // The same, its elements without gaps in the order that `strides` give; core/memory_layout.h makes
 // such strides.
@@ -25,6 +24,9 @@ Tensor make_empty(const char* operation, const Shape& shape, MemoryFormat format
 // x itself when it is on `device`, else a dense copy there, which is not recorded.
 // DeviceError, naming `operation`, for a device that is not available.
 Tensor copied_to(const char* operation, const Tensor& x, Device device);
+
+// The first element of a tensor on the CPU, converted to `dtype`.
+void read_element(const Tensor& x, DType dtype, void* result);
 
 [[noreturn]] void throw_not_dense(const Tensor& x);
 

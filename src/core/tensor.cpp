@@ -44,12 +44,14 @@ void Tensor::read_item(DType dtype, void* result) const {
     throw ValueError(message("item: a tensor of shape ", tensor.shape, " has ", tensor.numel,
                              " elements (allowed: exactly one)"));
   }
-  if (tensor.storage->device != cpu_device) {
-    return detail::copied_to("item", *this, cpu_device).read_item(dtype, result);
-  }
-  detail::visit_dtype(tensor.dtype, [&]<class From>() {
-    detail::visit_dtype(dtype, [&]<class To>() {
-      *static_cast<To*>(result) = detail::convert<To>(*reinterpret_cast<const From*>(tensor.data));
+  if (tensor.storage->device == cpu_device) return detail::read_element(*this, dtype, result);
+  detail::read_element(detail::copied_to("item", *this, cpu_device), dtype, result);
+}
+
+void detail::read_element(const Tensor& x, DType dtype, void* result) {
+  visit_dtype(x.dtype(), [&]<class From>() {
+    visit_dtype(dtype, [&]<class To>() {
+      *static_cast<To*>(result) = convert<To>(*reinterpret_cast<const From*>(x.impl().data));
     });
   });
 }

@@ -41,8 +41,8 @@ data::LabelledImages read_cifar(std::span<const ByteSource* const> sources, cons
   const auto total = static_cast<std::int64_t>(count);
   const char* operation = sources.front()->label().c_str();
   data::LabelledImages set{
-      detail::make_empty(operation, {total, channels, side, side}, DType::uint8),
-      detail::make_empty(operation, {total}, DType::int64),
+      detail::make_empty(operation, {total, channels, side, side}, DType::uint8, cpu_device),
+      detail::make_empty(operation, {total}, DType::int64, cpu_device),
       {}};
   std::byte* picture = bytes_of(set.images).data();
   auto* label = set.labels.data<std::int64_t>();

@@ -172,7 +172,7 @@ data::Table read_csv(const ByteSource& source, const data::CsvOptions& options) 
   table.values = detail::make_empty(label.c_str(),
                                     {static_cast<std::int64_t>(extent.rows - (header ? 1 : 0)),
                                      static_cast<std::int64_t>(extent.columns)},
-                                    DType::float64);
+                                    DType::float64, cpu_device);
   auto* value = table.values.data<double>();
   while (lines.more()) {
     for (Line line = lines.next(); line.next(cell);) *value++ = number_of(line, cell);

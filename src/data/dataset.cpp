@@ -19,7 +19,7 @@ Tensor gathered(const char* operation, const Tensor& rows, std::span<const std::
   const std::size_t row =
       rows.size(0) == 0 ? 0 : rows.nbytes() / static_cast<std::size_t>(rows.size(0));
   shape[0] = static_cast<std::int64_t>(indices.size());
-  Tensor result = detail::make_empty(operation, shape, rows.dtype());
+  Tensor result = detail::make_empty(operation, shape, rows.dtype(), cpu_device);
   const std::byte* from = io::bytes_of(rows).data();
   std::byte* to = io::bytes_of(result).data();
   for (const std::int64_t index : indices) {
@@ -38,8 +38,8 @@ class Stack {
     io::check_given(message("FunctionDataset: ", what_, " of example ", index), example);
     if (!stacked_.defined()) {
       shape_ = example.shape();
-      stacked_ =
-          detail::make_empty("FunctionDataset", batch_shape(count_, shape_), example.dtype());
+      stacked_ = detail::make_empty("FunctionDataset", batch_shape(count_, shape_), example.dtype(),
+                                    cpu_device);
     }
     if (example.dtype() != stacked_.dtype()) {
       throw DTypeError(message("FunctionDataset: ", what_, " of example ", index, " is ",

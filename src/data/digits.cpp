@@ -160,8 +160,8 @@ LabelledImages digits(std::int64_t count, std::uint64_t seed, std::int64_t first
     throw ValueError(detail::message("digits: count is ", count, " and first is ", first,
                                      ", must be 0 or more"));
   }
-  LabelledImages set{detail::make_empty("digits", {count, side, side}, DType::uint8),
-                     detail::make_empty("digits", {count}, DType::int64),
+  LabelledImages set{detail::make_empty("digits", {count, side, side}, DType::uint8, cpu_device),
+                     detail::make_empty("digits", {count}, DType::int64, cpu_device),
                      {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
   auto* pixels = set.images.data<std::uint8_t>();
   auto* labels = set.labels.data<std::int64_t>();

@@ -70,7 +70,8 @@ Tensor read_plain(const ByteSource& source) {
     damaged(source.label(), "has ", stream.left(), " bytes of elements, shape ", header.shape,
             " of ", header.dtype, " needs ", header.bytes);
   }
-  Tensor tensor = detail::make_empty(source.label().c_str(), header.shape, header.dtype);
+  Tensor tensor =
+      detail::make_empty(source.label().c_str(), header.shape, header.dtype, cpu_device);
   stream.read(bytes_of(tensor), "the elements");
   return tensor;
 }
@@ -94,7 +95,7 @@ Tensor read_elements(const std::string& label, const Header& header, GzipStream&
     read({decoded.get(), room}, size);
     size = room;
   }
-  Tensor tensor = detail::make_empty(label.c_str(), header.shape, header.dtype);
+  Tensor tensor = detail::make_empty(label.c_str(), header.shape, header.dtype, cpu_device);
   std::copy_n(decoded.get(), size, bytes_of(tensor).data());
   read(bytes_of(tensor), size);
   return tensor;

@@ -94,8 +94,9 @@ class BatchOfImages {
     Image first{channels_, height_, width_, {}};
     const bool transforms = !transforms_.empty() && count != 0;
     if (transforms) transform(0, first);
-    Tensor inputs = detail::make_empty(
-        "ImageDataset", {count, first.channels, first.height, first.width}, DType::float32);
+    Tensor inputs =
+        detail::make_empty("ImageDataset", {count, first.channels, first.height, first.width},
+                           DType::float32, cpu_device);
     if (transforms) place(0, first, inputs);
     made_ = transforms ? 1 : 0;
     return inputs;
@@ -149,7 +150,8 @@ Batch ImageDataset::batch(const Request& request) const {
   check_request("ImageDataset", request, size());
   const auto count = static_cast<std::int64_t>(request.indices.size());
   BatchOfImages pictures(images_, transforms_, request);
-  Batch batch{pictures.begin(), detail::make_empty("ImageDataset", {count}, DType::int64),
+  Batch batch{pictures.begin(),
+              detail::make_empty("ImageDataset", {count}, DType::int64, cpu_device),
               indices_of(request)};
   const auto* labels = images_.labels.data<std::int64_t>();
   auto* target = batch.targets.data<std::int64_t>();

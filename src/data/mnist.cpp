@@ -43,7 +43,8 @@ Tensor read_bytes(const io::ByteSource& source, std::int64_t rank) {
 
 Tensor read_labels(const io::ByteSource& source, std::size_t class_count) {
   const Tensor bytes = read_bytes(source, 1);
-  Tensor labels = detail::make_empty(source.label().c_str(), bytes.shape(), DType::int64);
+  Tensor labels =
+      detail::make_empty(source.label().c_str(), bytes.shape(), DType::int64, cpu_device);
   const auto* from = bytes.data<std::uint8_t>();
   auto* to = labels.data<std::int64_t>();
   for (std::int64_t i = 0; i < bytes.numel(); ++i) {

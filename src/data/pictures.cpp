@@ -189,8 +189,8 @@ void fit(const Tensor& picture, const Size& wanted, std::uint8_t* to) {
 // `picture(k)` of `count`, all of the size.
 Tensor fitted(std::int64_t count, const Size& size,
               const std::function<Tensor(std::int64_t)>& picture) {
-  Tensor all =
-      detail::make_empty(operation, {count, size.channels, size.height, size.width}, DType::uint8);
+  Tensor all = detail::make_empty(operation, {count, size.channels, size.height, size.width},
+                                  DType::uint8, cpu_device);
   auto* to = all.data<std::uint8_t>();
   const std::int64_t bytes = size.channels * size.height * size.width;
   constexpr std::int64_t grain = 4;
@@ -205,7 +205,8 @@ LabelledImages loaded(const Listed& listed, const Size& size,
   const auto picture = [&](std::int64_t k) {
     return load_image(listed.files[static_cast<std::size_t>(k)], options);
   };
-  return {fitted(std::ssize(listed.files), size, picture), from_data(listed.labels), classes};
+  return {fitted(std::ssize(listed.files), size, picture), from_data(listed.labels).to(cpu_device),
+          classes};
 }
 
 // As many as the highest label says, called by their numbers.

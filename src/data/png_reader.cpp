@@ -187,7 +187,8 @@ Tensor read_png(const std::string& label, Bytes file, std::int64_t max_pixels) {
   check_pixels(label, png.width, png.height, max_pixels);
   std::vector<std::byte> lines = inflate_lines(label, png, size);
   const std::int64_t width = png.width, height = png.height;
-  Tensor image = detail::make_empty(label.c_str(), {png.channels(), height, width}, DType::uint8);
+  Tensor image =
+      detail::make_empty(label.c_str(), {png.channels(), height, width}, DType::uint8, cpu_device);
   auto* to = image.data<std::uint8_t>();
   const Pixels pixels(label, png);
   const std::size_t pixel_bytes = std::max(1U, png.samples() * png.depth / 8);

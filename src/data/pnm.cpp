@@ -85,7 +85,8 @@ Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t ma
             static_cast<double>(count) * static_cast<double>(item));
   }
   check_pixels(label, width, height, max_pixels);
-  Tensor image = detail::make_empty(label.c_str(), {channels, height, width}, DType::uint8);
+  Tensor image =
+      detail::make_empty(label.c_str(), {channels, height, width}, DType::uint8, cpu_device);
   auto* to = image.data<std::uint8_t>();
   const auto plane = static_cast<std::size_t>(height * width);
   const char* bytes = numbers.left().data();

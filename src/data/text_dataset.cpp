@@ -31,7 +31,7 @@ TextDataset::TextDataset(const Tensor& tokens, std::int64_t block) : block_(bloc
     throw ValueError(message("TextDataset: block is ", block, " and there are ", tokens.numel(),
                              " tokens, must be 1 or more, and less than the tokens"));
   }
-  tokens_ = tokens.contiguous();
+  tokens_ = tokens.to(cpu_device).contiguous();
 }
 
 std::int64_t TextDataset::size() const { return tokens_.numel() - block_; }
@@ -44,8 +44,8 @@ Batch TextDataset::batch(const Request& request) const {
     }
   }
   const Shape shape = {static_cast<std::int64_t>(request.indices.size()), block_};
-  Batch batch{detail::make_empty("TextDataset::batch", shape, DType::int64),
-              detail::make_empty("TextDataset::batch", shape, DType::int64),
+  Batch batch{detail::make_empty("TextDataset::batch", shape, DType::int64, cpu_device),
+              detail::make_empty("TextDataset::batch", shape, DType::int64, cpu_device),
               {request.indices.begin(), request.indices.end()}};
   const std::int64_t* tokens = tokens_.data<std::int64_t>();
   auto* inputs = batch.inputs.data<std::int64_t>();

@@ -13,7 +13,8 @@ class WholeFile {
  public:
   explicit WholeFile(const ByteSource& source)
       : bytes_(detail::make_empty(source.label().c_str(),
-                                  {static_cast<std::int64_t>(source.size())}, DType::uint8)) {
+                                  {static_cast<std::int64_t>(source.size())}, DType::uint8,
+                                  cpu_device)) {
     source.read(0, bytes_of(bytes_));
   }
   std::span<const std::byte> bytes() const { return bytes_of(bytes_); }

@@ -100,11 +100,22 @@ void SourceStream::next(std::span<std::byte> into) {
   offset_ += into.size();
 }
 
+namespace {
+
+void check_readable(const Tensor& tensor) {
+  if (tensor.device() == cpu_device) return;
+  extensor::detail::throw_unreadable_memory("bytes_of", tensor.device());
+}
+
+}  // namespace
+
 std::span<std::byte> bytes_of(Tensor& tensor) {
-  return {detail::dense_data(tensor), tensor.nbytes()};
+  check_readable(tensor);
+  return {extensor::detail::dense_data(tensor), tensor.nbytes()};
 }
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {detail::dense_data(tensor), tensor.nbytes()};
+  check_readable(tensor);
+  return {extensor::detail::dense_data(tensor), tensor.nbytes()};
 }
 
 std::size_t byte_count(const std::string& label, const Shape& shape, DType dtype) {

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "io/byte_source.h"
+#include "io/given.h"
 #include "io/text.h"
 
 namespace extensor::io {
@@ -36,7 +37,7 @@ class Crc {
 std::string checksum_of(const std::string& name, const Tensor& tensor) {
   Crc crc;
   crc.add(message(name, '\0', tensor.dtype(), tensor.shape()));
-  const Tensor elements = tensor.detach().contiguous();
+  const Tensor elements = dense(tensor);
   // crc32_z returns the initial value for a null address, which an empty tensor may have.
   if (elements.nbytes() != 0) crc.add(bytes_of(elements));
   return crc.text();

@@ -1,4 +1,5 @@
-// What a writer is given, looked at before a file is touched.
+// Tensors that a writer or a dataset is given, checked before a file is touched. They may be on any
+// device: their elements are copied to the host.
 #pragma once
 
 #include <set>
@@ -10,12 +11,9 @@
 
 namespace extensor::io {
 
-// ValueError for an undefined tensor, DeviceError for one that is not in the machine's memory.
+// ValueError for an undefined tensor.
 inline void check_given(const std::string& label, const Tensor& tensor) {
   if (!tensor.defined()) throw ValueError(detail::message(label, " is undefined"));
-  if (tensor.device() != cpu_device) {
-    throw DeviceError(detail::message(label, " is on ", tensor.device(), " (allowed: cpu)"));
-  }
 }
 
 // ValueError also for a name that is there twice, or that a file cannot have.
@@ -33,7 +31,7 @@ inline void check_given(const std::string& label, const NamedTensors& tensors) {
   }
 }
 
-// The elements in row-major order, without a history.
-inline Tensor dense(const Tensor& tensor) { return tensor.detach().contiguous(); }
+// The elements in row-major order on the host, without a history.
+inline Tensor dense(const Tensor& tensor) { return tensor.detach().to(cpu_device).contiguous(); }
 
 }  // namespace extensor::io

@@ -58,7 +58,7 @@ Tensor read_npy(ByteStream& stream) {
             header.dtype, " needs ", bytes);
   }
   if (header.fortran_order) std::reverse(header.shape.begin(), header.shape.end());
-  Tensor tensor = detail::make_empty(label.c_str(), header.shape, header.dtype);
+  Tensor tensor = detail::make_empty(label.c_str(), header.shape, header.dtype, cpu_device);
   stream.read(bytes_of(tensor), "the elements");
   if (header.dtype == DType::bool_) check_bools(label, bytes_of(tensor));
   if (header.big_endian) reverse_bytes(bytes_of(tensor), itemsize(header.dtype));

@@ -76,7 +76,7 @@ Safetensors read_safetensors(const ByteSource& source) {
   Safetensors result{{}, std::move(header.metadata)};
   for (SafetensorsEntry& entry : header.entries) {
     const std::string place = place_of(source, entry);
-    Tensor tensor = detail::make_empty(place.c_str(), entry.shape, entry.dtype);
+    Tensor tensor = detail::make_empty(place.c_str(), entry.shape, entry.dtype, cpu_device);
     source.read(header.data_begin + entry.begin, bytes_of(tensor));
     if (entry.dtype == DType::bool_) check_bools(place, bytes_of(tensor));
     result.tensors.emplace_back(std::move(entry.name), std::move(tensor));
@@ -94,7 +94,8 @@ Safetensors map_safetensors(const FileSource& file) {
     if (entry.dtype == DType::bool_) check_bools(place_of(file, entry), {data, bytes});
     Tensor tensor;
     if (bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % itemsize(entry.dtype) != 0) {
-      tensor = detail::make_empty(place_of(file, entry).c_str(), entry.shape, entry.dtype);
+      tensor =
+          detail::make_empty(place_of(file, entry).c_str(), entry.shape, entry.dtype, cpu_device);
       if (bytes != 0) std::memcpy(tensor.impl().data, data, bytes);
     } else {
       tensor = on_mapping(mapping, data, entry);

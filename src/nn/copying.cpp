@@ -67,11 +67,10 @@ Tensor copied(const Tensor& parameter) {
 
 // Whether the values of `from` can go into the tensor `to`.
 bool fits(const Tensor& to, const Tensor& from) {
-  return to.defined() && from.defined() && to.shape() == from.shape() &&
-         to.device() == from.device();
+  return to.defined() && from.defined() && to.shape() == from.shape();
 }
 
-// Gives `to` the values and the dtype of `from`; it stays the tensor that it is.
+// Gives `to` the values and the dtype of `from`; it stays the tensor that it is, where it is.
 void write(Tensor& to, const Tensor& from) {
   if (is_same(to, from)) return;
   const NoGrad off;
@@ -80,7 +79,8 @@ void write(Tensor& to, const Tensor& from) {
     return;
   }
   const Tensor grad = to.grad();
-  extensor::detail::replace_elements(to, from.detach().clone());
+  const Tensor values = from.detach().to(to.device());
+  extensor::detail::replace_elements(to, is_same(values, from) ? values.clone() : values);
   if (grad.defined()) to.set_grad(grad.to(to.dtype()));
 }
 
@@ -144,8 +144,11 @@ Buffer::Buffer(const Buffer& other) {
 }
 
 Buffer& Buffer::operator=(const Buffer& other) {
-  if (this != &other) *this = Buffer(other);
-  return *this;
+  if (this == &other) return *this;
+  Buffer copy(other);
+  // It stays where it is, as parameters do.
+  if (defined() && copy.defined()) copy.tensor_ = copy.tensor_.to(tensor_.device());
+  return *this = std::move(copy);
 }
 
 // ---- modules
@@ -234,7 +237,8 @@ bool have_same_values(const Tensor& a, const Tensor& b) {
   if (is_same(a, b)) return true;
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   const NoGrad off;
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  const Tensor x = a.detach().to(cpu_device).contiguous(),
+               y = b.detach().to(cpu_device).contiguous();
   return x.numel() == 0 || std::memcmp(extensor::detail::dense_data(x),
                                        extensor::detail::dense_data(y), x.nbytes()) == 0;
 }

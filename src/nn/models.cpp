@@ -173,7 +173,7 @@ Tensor Gpt::forward(const Tensor& tokens) const {
                              "length up to ",
                              options_.block));
   }
-  Tensor x = dropout(wte(tokens) + wpe(arange(tokens.size(1))));
+  Tensor x = dropout(wte(tokens) + wpe(arange(tokens.size(1), tokens.device())));
   for (const GptBlock& block : h) x = block(x);
   return lm_head(ln_f(x));
 }

@@ -212,6 +212,17 @@ void convert(const Walk& walk, MemoryFormat format) {
   }
 }
 
+void move(const Walk& walk, Device device) {
+  const NoGrad off;
+  for (const Entry& entry : entries_of(walk)) {
+    Tensor& tensor = *entry.tensor;
+    if (!tensor.defined() || tensor.device() == device) continue;  // also the second of tied ones
+    const Tensor grad = tensor.grad();
+    extensor::detail::replace_elements(tensor, tensor.detach().to(device));
+    if (grad.defined()) tensor.set_grad(grad.to(device));
+  }
+}
+
 void require_gradients(const Walk& walk, bool required) {
   for (const Entry& entry : entries_of(walk)) {
     if (entry.learned) entry.tensor->requires_grad_(required);

@@ -76,7 +76,7 @@ Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
   Tensor seen = logical_not(padding).reshape({key.size(0), 1, 1, key.size(1)});
   if (!masks.mask.defined()) return seen;
   if (masks.mask.dtype() == DType::bool_) return logical_and(masks.mask, seen);
-  return where(seen, masks.mask, full({}, -INFINITY, masks.mask.dtype()));
+  return where(seen, masks.mask, full({}, -INFINITY, {masks.mask.dtype(), cpu_device}));
 }
 
 // Attention whose weights are thinned out: that is not what the fused kernel computes.
@@ -84,9 +84,9 @@ Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
                          bool causal, double p) {
   Tensor scores = matmul(q, matrix_transpose(k)) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
   const auto hide = [&](const Tensor& seen) {
-    scores = where(seen, scores, full({}, -INFINITY, scores.dtype()));
+    scores = where(seen, scores, full({}, -INFINITY, {scores.dtype(), cpu_device}));
   };
-  if (causal) hide(tril(ones({q.size(-2), k.size(-2)}, int8)).to(DType::bool_));
+  if (causal) hide(tril(ones({q.size(-2), k.size(-2)}, {int8, q.device()})).to(DType::bool_));
   if (mask.defined()) {
     if (mask.dtype() == DType::bool_) {
       hide(mask);

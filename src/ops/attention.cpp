@@ -128,10 +128,10 @@ void convert(Arguments& arguments, DType dtype) {
   }
 }
 
-// A call, and the lists that it points to.
+// A call, and the operands that it points to.
 struct Prepared {
   AttentionCall call{};
-  std::vector<std::int64_t> q, k, v, mask;
+  BatchedMatrices q, k, v, mask;
 
   explicit Prepared(const Arguments& arguments) {
     call.dtype = arguments.dtype;
@@ -148,18 +148,18 @@ struct Prepared {
     if (!arguments.mask.defined()) return;
     const Tensor scores =
         arguments.mask.broadcast_to(arguments.shape({arguments.queries, arguments.keys}));
-    mask = batch_offsets(scores, arguments.batch, arguments.count);
-    const std::size_t rank = scores.strides().size();
-    call.mask = {scores.impl().data, scores.dtype(), scores.strides()[rank - 2],
-                 scores.strides()[rank - 1], mask.data()};
+    mask = BatchedMatrices(scores, arguments.batch);
+    const Strides& strides = mask.x.strides();
+    call.mask = {mask.x.impl().data, mask.x.dtype(), strides[strides.size() - 2],
+                 strides[strides.size() - 1], mask.offsets};
   }
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
   static AttentionMatrix matrix(const Arguments& arguments, const Tensor& x,
-                                std::vector<std::int64_t>& offsets) {
-    offsets = batch_offsets(x, arguments.batch, arguments.count);
-    return {x.impl().data, x.strides()[x.strides().size() - 2], offsets.data()};
+                                BatchedMatrices& kept) {
+    kept = BatchedMatrices(x, arguments.batch);
+    return {kept.x.impl().data, kept.x.strides()[kept.x.strides().size() - 2], kept.offsets};
   }
 };
 
@@ -252,10 +252,10 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
     Prepared prepared(arguments);
     prepared.call.out = detail::dense_data(result.output);
     prepared.call.logsumexp = detail::dense_data(result.logsumexp);
-    const auto offsets = batch_offsets(g, arguments.batch, arguments.count);
     backend::AttentionBackwardCall call{};
     call.forward = prepared.call;
-    call.grad_output = {detail::dense_data(g), arguments.value_width, offsets.data()};
+    call.grad_output = {detail::dense_data(g), arguments.value_width,
+                        backend::BatchOffsets(arguments.queries * arguments.value_width)};
     call.grad_q = grad_q.impl().data;
     call.grad_k = grad_k.impl().data;
     call.grad_v = grad_v.impl().data;
@@ -268,7 +268,8 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
 
 // softmax(scale · q·kᵀ + mask), all of it; 0 where a query sees nothing.
 Tensor probabilities(const Arguments& arguments) {
-  const Tensor hidden = full({}, -std::numeric_limits<double>::infinity(), arguments.dtype);
+  const Tensor hidden =
+      full({}, -std::numeric_limits<double>::infinity(), {arguments.dtype, cpu_device});
   Tensor scores = matmul(arguments.q, matrix_transpose(arguments.k)) * arguments.scale;
   if (arguments.mask.defined()) {
     scores = arguments.mask.dtype() == DType::bool_ ? where(arguments.mask, scores, hidden)
@@ -280,7 +281,7 @@ Tensor probabilities(const Arguments& arguments) {
     scores = where(less_equal(key, query), scores, hidden);
   }
   const Tensor total = logsumexp(scores, -1, true);
-  return exp(scores - where(isinf(total), zeros({}, arguments.dtype), total));
+  return exp(scores - where(isinf(total), zeros({}, {arguments.dtype, cpu_device}), total));
 }
 
 // The saved results are functions of the inputs, from which this starts. It holds all Lq × Lk

@@ -1,25 +1,48 @@
 #include "ops/batch_offsets.h"
 
+#include <algorithm>
+
 #include "extensor/broadcasting.h"
 
 namespace extensor::ops {
 
-std::vector<std::int64_t> batch_offsets(const Tensor& x, const Shape& batch, std::int64_t count) {
+namespace {
+
+// Neighbouring dimensions that are walked in one go become one level. False where there are too
+// many levels.
+bool find_offsets(const Tensor& x, const Shape& batch, backend::BatchOffsets& offsets) {
   Shape leading = x.shape();
-  Strides strides = x.strides();
+  Strides own = x.strides();
   leading.resize(leading.size() - 2);
-  strides.resize(leading.size());
-  const Strides broadcast = compute_broadcast_strides(leading, strides, batch);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, offset = 0;
-    for (std::size_t d = batch.size(); d-- > 0;) {
-      offset += rest % batch[d] * broadcast[d];
-      rest /= batch[d];
+  own.resize(leading.size());
+  const Strides strides = compute_broadcast_strides(leading, own, batch);
+  // From the last dimension on; the levels are turned round at the end.
+  int levels = 0;
+  for (std::size_t d = batch.size(); d-- > 0;) {
+    if (batch[d] == 1) continue;
+    if (levels > 0 && strides[d] == offsets.strides[levels - 1] * offsets.sizes[levels - 1]) {
+      offsets.sizes[levels - 1] *= batch[d];
+      continue;
     }
-    offsets[static_cast<std::size_t>(i)] = offset;
+    if (levels == backend::BatchOffsets::max_levels) return false;
+    offsets.sizes[levels] = batch[d];
+    offsets.strides[levels++] = strides[d];
   }
-  return offsets;
+  std::reverse(offsets.sizes, offsets.sizes + levels);
+  std::reverse(offsets.strides, offsets.strides + levels);
+  offsets.levels = levels;
+  return true;
+}
+
+}  // namespace
+
+BatchedMatrices::BatchedMatrices(const Tensor& given, const Shape& batch) : x(given) {
+  if (find_offsets(x, batch, offsets)) return;
+  Shape whole = batch;
+  whole.push_back(x.size(-2));
+  whole.push_back(x.size(-1));
+  x = x.broadcast_to(whole).contiguous();
+  find_offsets(x, batch, offsets);
 }
 
 }  // namespace extensor::ops

@@ -1,15 +1,20 @@
 // Where the matrices of a broadcast batch lie.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
+#include "backend/batch_offsets.h"
 #include "extensor/tensor.h"
 
 namespace extensor::ops {
 
-// For each of the `count` elements of `batch`, how far the matrix of x that belongs to it begins
-// behind x's first element: x's dimensions before its last two broadcast to `batch`.
-std::vector<std::int64_t> batch_offsets(const Tensor& x, const Shape& batch, std::int64_t count);
+// A tensor whose dimensions before the last two broadcast to `batch`, and how far each matrix of
+// the batch begins behind its first element. It is x itself, or a copy where the strides of x are
+// too irregular for BatchOffsets.
+struct BatchedMatrices {
+  Tensor x;
+  backend::BatchOffsets offsets;
+
+  BatchedMatrices() = default;
+  BatchedMatrices(const Tensor& x, const Shape& batch);
+};
 
 }  // namespace extensor::ops

@@ -1,12 +1,8 @@
 #include "ops/checked_indices.h"
 
-#include <limits>
-#include <string>
-
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
-#include "extensor/elementwise.h"
 #include "extensor/reduction.h"
 
 namespace extensor::ops {
@@ -15,36 +11,35 @@ using detail::message;
 
 namespace {
 
-[[noreturn]] void throw_out_of_range(const char* operation, const Tensor& dense, std::int64_t first,
-                                     const IndexRange& range) {
-  Dims position(dense.shape().size(), 0);
-  std::int64_t rest = first;
-  for (std::size_t d = position.size(); d-- > 0;) {
-    position[d] = rest % dense.shape()[d];
-    rest /= dense.shape()[d];
-  }
-  const Tensor single = dense.flatten()[first];
-  const std::string value = single.dtype() == DType::uint64 ? message(single.item<std::uint64_t>())
-                                                            : message(single.item<std::int64_t>());
-  const std::int64_t size = range.size;
-  throw IndexError(message(
-      operation, ": index ", value, " at position ", position, " of ", range.argument,
-      " is out of range for ",
-      range.counted == nullptr ? message("axis ", range.axis, " of size ", size)
-                               : message(size, " ", range.counted),
-      size == 0 ? std::string(" (allowed: none)")
-                : message(" (allowed: ", range.from_end ? -size : 0, " to ", size - 1, ")")));
+backend::CheckIntegersCall call_of(const Tensor& dense) {
+  backend::CheckIntegersCall call{};
+  call.dtype = dense.dtype();
+  call.count = dense.numel();
+  call.values = dense.impl().data;
+  call.check = backend::immediate_check;
+  return call;
 }
 
-// The position of the first index that is out of range and not the ignored one; −1: none.
-std::int64_t first_not_ignored(const Tensor& dense, std::int64_t size, std::int64_t ignored) {
-  const Tensor wide = dense.to(DType::int64);
-  Tensor bad =
-      logical_and(logical_or(less(wide, 0), greater_equal(wide, size)), not_equal(wide, ignored));
-  if (dense.dtype() == DType::uint64) {  // int64 holds the largest ones as negative numbers
-    bad = logical_or(bad, greater(dense, std::numeric_limits<std::int64_t>::max()));
-  }
-  return any(bad).item<bool>() ? argmax(bad).item<std::int64_t>() : -1;
+// On the CPU: the error is thrown at once, and nothing is copied where the indices are right as
+// they are.
+Tensor checked_now(const backend::ValueCheck& check, const IndexRange& range, const Tensor& dense) {
+  const backend::Backend& kernels = backend::backend_for(cpu_device);
+  backend::CheckIntegersCall call = call_of(dense);
+  call.size = range.size;
+  call.also = range.ignored;
+  kernels.check_integers(call);
+  auto found = backend::take_note();
+  if (!found) return dense.to(DType::int64);
+  if (!range.from_end) backend::throw_not_allowed(check, *found);
+  // Some count from the end, or are wrong.
+  call.lowest = -range.size;
+  kernels.check_integers(call);
+  found = backend::take_note();
+  if (found) backend::throw_not_allowed(check, *found);
+  Tensor counted = detail::make_empty(check.operation, dense.shape(), DType::int64, cpu_device);
+  call.out = detail::kernel_pointer<std::int64_t>(counted);
+  kernels.check_integers(call);
+  return counted;
 }
 
 }  // namespace
@@ -54,26 +49,43 @@ Tensor checked_indices(const char* operation, const Tensor& indices, const Index
     throw DTypeError(message(operation, ": ", range.argument, " has dtype ", indices.dtype(),
                              ", must be an integer dtype"));
   }
-  Tensor dense = indices.contiguous();
-  backend::CheckIndicesCall call{};
-  call.dtype = dense.dtype();
-  call.count = dense.numel();
-  call.lowest = range.from_end ? -range.size : 0;
-  call.size = range.size;
-  call.indices = detail::dense_data(dense);
-  const backend::Backend& backend = backend::backend_for(dense.device());
-  const backend::CheckedIndices checked = backend.check_indices(call);
-  if (checked.first_bad >= 0) {
-    const std::int64_t first =
-        range.ignored ? first_not_ignored(dense, range.size, *range.ignored) : checked.first_bad;
-    if (first >= 0) throw_out_of_range(operation, dense, first, range);
-    return dense.to(DType::int64);
+  const Tensor dense = indices.contiguous();
+  const backend::ValueCheck check{.operation = operation,
+                                  .argument = range.argument,
+                                  .counted = range.counted,
+                                  .axis = range.axis,
+                                  .size = range.size,
+                                  .from_end = range.from_end,
+                                  .dtype = dense.dtype(),
+                                  .shape = dense.shape()};
+  if (dense.device() == cpu_device) return checked_now(check, range, dense);
+  // Without a place that is allowed, kernels could not go on until the error is reported.
+  if (range.size == 0 && dense.numel() != 0) {
+    return checked_now(check, range, dense.to(cpu_device)).to(dense.device());
   }
-  if (dense.dtype() == DType::int64 && !checked.any_negative) return dense;
   Tensor counted = detail::make_empty(operation, dense.shape(), DType::int64, dense.device());
+  backend::CheckIntegersCall call = call_of(dense);
+  call.check = backend::check_number(check);
+  call.size = range.size;
+  call.lowest = range.from_end ? -range.size : 0;
+  call.also = range.ignored;
   call.out = detail::kernel_pointer<std::int64_t>(counted);
-  backend.check_indices(call);
+  backend::backend_for(dense.device()).check_integers(call);
   return counted;
+}
+
+void check_integers(const backend::ValueCheck& check, const Tensor& values) {
+  const Tensor dense = values.contiguous();
+  backend::CheckIntegersCall call = call_of(dense);
+  call.size = check.size;
+  if (check.kind == backend::ValueCheck::Kind::exponent)
+    call.also = check.size;  // the largest int64
+  call.nonzero = check.kind == backend::ValueCheck::Kind::divisor;
+  const bool now = dense.device() == cpu_device;
+  if (!now) call.check = backend::check_number(check);
+  backend::backend_for(dense.device()).check_integers(call);
+  if (!now) return;
+  if (const auto found = backend::take_note()) backend::throw_not_allowed(check, *found);
 }
 
 void check_mask(const char* operation, const Tensor& mask) {

@@ -1,8 +1,11 @@
-// Index tensors and masks: validated once, before anything is written, then trusted by kernels.
+// Index tensors and masks: checked once, then trusted by kernels. The CPU checks before anything is
+// written. Another device checks when it gets there, puts 0 in the place of an index that is out of
+// range, and throws the same error at the next point where the host waits for it.
 #pragma once
 
 #include <optional>
 
+#include "backend/checks.h"
 #include "extensor/tensor.h"
 
 namespace extensor::ops {
@@ -24,6 +27,10 @@ inline IndexRange along_axis(const Shape& shape, std::int64_t axis) {
 // The indices as a dense int64 tensor, counted from 0. DTypeError unless they are integers,
 // IndexError with the first one that is out of range and its position.
 Tensor checked_indices(const char* operation, const Tensor& indices, const IndexRange& range);
+
+// Other integers: ValueError as `check` says, for those below 0, from check.size on, or that are 0
+// where the check is of divisors.
+void check_integers(const backend::ValueCheck& check, const Tensor& values);
 
 // DTypeError unless x is bool.
 void check_mask(const char* operation, const Tensor& mask);

@@ -255,9 +255,10 @@ Gradients cross_entropy_backward_gradient(const GradientCall& call,
   if (!of_probabilities) {
     const Tensor flat = operands.indices.reshape({rows});
     const Tensor kept = not_equal(flat, ignore_index);
-    const Tensor named = multiply(
-        embedding(weights.reshape({classes, 1}), where(kept, flat, zeros({}, DType::int64))),
-        kept.to(wide).reshape({rows, 1}));
+    const Tensor named =
+        multiply(embedding(weights.reshape({classes, 1}),
+                           where(kept, flat, zeros({}, {DType::int64, cpu_device}))),
+                 kept.to(wide).reshape({rows, 1}));
     const Tensor smoothed = multiply(mean(weights), smoothing);
     total = multiply(named, 1 - smoothing) + multiply(smoothed, kept.to(wide).reshape({rows, 1}));
     divisor = sum(named);
@@ -265,10 +266,11 @@ Gradients cross_entropy_backward_gradient(const GradientCall& call,
     const Tensor smoothed = multiply(operands.probabilities.to(wide), 1 - smoothing) +
                             smoothing / static_cast<double>(classes);
     total = sum(smoothed * weights, 1, true);
-    divisor = full({}, static_cast<double>(rows), wide);
+    divisor = full({}, static_cast<double>(rows), {wide, cpu_device});
   }
   Tensor f = reduction == Reduction::none ? g.reshape({rows, 1}) : g;
-  if (reduction == Reduction::mean) f = f / where(equal(divisor, 0), ones({}, wide), divisor);
+  if (reduction == Reduction::mean)
+    f = f / where(equal(divisor, 0), ones({}, {wide, cpu_device}), divisor);
 
   const auto unit = cross_entropy_backward(ones_like(g), layout.from_rows(x), target, weight,
                                            reduction, ignore_index, smoothing);

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "core/context.h"
 #include "core/make_tensor.h"
 #include "core/memory_layout.h"
 #include "extensor/elementwise.h"
@@ -26,8 +27,8 @@ namespace {
 DType chosen_dtype(const TensorOptions& options, DType otherwise = default_float) {
   return options.dtype.value_or(otherwise);
 }
-Device chosen_device(const TensorOptions& options, Device otherwise = cpu_device) {
-  return options.device.value_or(otherwise);
+Device chosen_device(const TensorOptions& options) {
+  return options.device.value_or(detail::context.default_device);
 }
 
 Tensor made(const char* operation, const Shape& shape, DType dtype, const TensorOptions& options) {
@@ -36,7 +37,7 @@ Tensor made(const char* operation, const Shape& shape, DType dtype, const Tensor
 }
 Tensor made_like(const char* operation, const Tensor& x, const TensorOptions& options) {
   const DType dtype = chosen_dtype(options, x.dtype());
-  const Device device = chosen_device(options, x.device());
+  const Device device = options.device.value_or(x.device());
   const MemoryFormat format = options.memory_format.value_or(MemoryFormat::preserve);
   if (format != MemoryFormat::preserve) {
     return make_empty(operation, x.shape(), format, dtype, device);
@@ -228,7 +229,7 @@ Tensor triangle(const char* operation, const Tensor& x, std::int64_t diagonal, b
   // column − row, so that neither side overflows for any diagonal.
   const Tensor distance = column - row;
   const Tensor kept = lower ? less_equal(distance, diagonal) : greater_equal(distance, diagonal);
-  return where(kept, x, zeros({}, x.dtype()));
+  return where(kept, x, zeros({}, {x.dtype(), cpu_device}));
 }
 
 }  // namespace
@@ -264,7 +265,9 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_i
 
 // ---- from data
 
-Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape) {
+namespace {
+
+Tensor host_copy(const void* values, std::size_t count, DType dtype, const Shape& shape) {
   const std::int64_t numel = detail::checked_numel("from_data", shape);
   if (static_cast<std::size_t>(numel) != count) {
     throw ShapeError(message("from_data: ", count, " values do not fill ", shape, ", which has ",
@@ -287,6 +290,12 @@ Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shap
   return result;
 }
 
+}  // namespace
+
+Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape) {
+  return host_copy(values, count, dtype, shape).to(default_device());
+}
+
 Tensor from_data(const std::vector<bool>& values, const Shape& shape) {
   std::vector<unsigned char> bytes(values.begin(), values.end());
   return from_bytes(bytes.data(), bytes.size(), DType::bool_, shape);
@@ -297,7 +306,7 @@ namespace detail {
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
                      DType default_dtype, const TensorOptions& options) {
   check_option_format("tensor", shape, options);
-  return from_bytes(values, count, stored, shape)
+  return host_copy(values, count, stored, shape)
       .to(chosen_dtype(options, default_dtype))
       .to(chosen_device(options));
 }
@@ -423,8 +432,8 @@ Tensor randperm(StrictInt count, const TensorOptions& options, Generator& genera
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = std::numeric_limits<std::int64_t>::min();
   call.integer_second = std::numeric_limits<std::int64_t>::max();
-  const Tensor keys = drawn("randperm", call, {count}, {.dtype = DType::int64}, generator);
-  Tensor result = arange(count);
+  const Tensor keys = drawn("randperm", call, {count}, {DType::int64, cpu_device}, generator);
+  Tensor result = arange(count, cpu_device);
   const std::int64_t* key = keys.data<std::int64_t>();
   std::int64_t* order = result.data<std::int64_t>();
   std::stable_sort(order, order + count,

@@ -124,12 +124,12 @@ Gradients composed_second_gradients(const Tensor& grad_grad_x, const Tensor& gra
   const std::int64_t length = rows.size(-1);
   const Tensor is_left_out = eye(length, length, 0, {DType::bool_, x.device()});
   const Tensor is_behind = triu(ones({length, length}, {compute, x.device()}));
-  const Tensor factors = where(is_left_out, ones({}, compute), rows);
+  const Tensor factors = where(is_left_out, ones({}, {compute, cpu_device}), rows);
   const Tensor weights = multiply(v, is_behind);
   const Tensor of_factors =
       cumulative_prod_backward(multiply(weights, g), factors, factors.ndim() - 1);
   return {back(sum(multiply(weights, cumulative_prod(factors, factors.ndim() - 1)), -2)),
-          back(sum(where(is_left_out, zeros({}, compute), of_factors), -2))};
+          back(sum(where(is_left_out, zeros({}, {compute, cpu_device}), of_factors), -2))};
 }
 
 Gradients prod_backward_gradient(const GradientCall& call, const ScanAttributes& attributes) {

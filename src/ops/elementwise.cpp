@@ -10,6 +10,7 @@
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
+#include "ops/checked_indices.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
 #include "ops/record_elementwise.h"
@@ -117,31 +118,21 @@ Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DT
 // Conditions on the values of b that only integers have.
 void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor& b, DType dtype) {
   if (is_floating_point(dtype) || b.numel() == 0) return;
+  backend::ValueCheck check{
+      .operation = operation, .argument = "b", .dtype = b.dtype(), .shape = b.shape()};
   if (op == ElementwiseOp::floor_divide || op == ElementwiseOp::modulo) {
-    if (!all(b).item<bool>()) {
-      throw ValueError(message(operation, ": integer division by zero: b, ", b.shape(), " of ",
-                               b.dtype(), ", contains 0"));
-    }
+    check.kind = backend::ValueCheck::Kind::divisor;
   } else if (op == ElementwiseOp::power && is_signed_integer(b.dtype())) {
-    const auto least = min_reduce(b).item<std::int64_t>();
-    if (least < 0) {
-      throw ValueError(message(operation, ": integers to a negative integer power: b contains ",
-                               least, "; convert to a float dtype first"));
-    }
+    check.kind = backend::ValueCheck::Kind::exponent;
+    check.size = std::numeric_limits<std::int64_t>::max();
   } else if (op == ElementwiseOp::bitwise_left_shift || op == ElementwiseOp::bitwise_right_shift) {
-    const auto width = static_cast<std::int64_t>(8 * itemsize(dtype));
-    const bool natural = is_unsigned_integer(b.dtype());
-    const auto least = natural ? 0 : min_reduce(b).item<std::int64_t>();
-    const auto most = max_reduce(b);
-    const bool beyond = natural ? most.item<std::uint64_t>() >= static_cast<std::uint64_t>(width)
-                                : most.item<std::int64_t>() >= width;
-    if (least < 0 || beyond) {
-      throw ValueError(message(
-          operation, ": a shift in b is outside 0 to ", width - 1, " for ", dtype, ": b runs from ",
-          least, " to ",
-          natural ? message(most.item<std::uint64_t>()) : message(most.item<std::int64_t>())));
-    }
+    check.kind = backend::ValueCheck::Kind::shift;
+    check.size = static_cast<std::int64_t>(8 * itemsize(dtype));
+  } else {
+    return;
   }
+  // The kernel that checks does not take bools.
+  ops::check_integers(check, b.dtype() == DType::bool_ ? b.to(DType::uint8) : b);
 }
 
 Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Tensor& a,
@@ -158,7 +149,7 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
 }
 
 // What a number is compared as: beyond every int64 it is ∞, or it might equal one that rounds up;
-// beside a half it is rounded like one, so that full({}, 0.1, float16) == 0.1.
+// beside a half it is rounded like one, so that full({}, 0.1, {float16, cpu_device}) == 0.1.
 Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
   const bool beyond = number.default_dtype() == DType::uint64 && is_signed_integer(tensor);
   if (rule.gives_bool && beyond) return std::numeric_limits<double>::infinity();
@@ -191,7 +182,8 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
               const Scalar& b) {
   const Types types = scalar_types(op, operation, rule, a.dtype(), b);
   if (!is_floating_point(types.compute)) {
-    check_integer_operand(op, operation, scalar(b, rule.gives_bool ? types.compute : types.result),
+    check_integer_operand(op, operation,
+                          scalar(b, {rule.gives_bool ? types.compute : types.result, cpu_device}),
                           types.compute);
   }
   const Source inputs[] = {a, Source(compared_as(rule, a.dtype(), b), types.compute)};
@@ -239,7 +231,7 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   const Types types = scalar_types(op, operation, rule, a.dtype(), b);
   check_in_place(operation, a, types);
   if (!is_floating_point(types.compute)) {
-    check_integer_operand(op, operation, scalar(b, types.result), types.compute);
+    check_integer_operand(op, operation, scalar(b, {types.result, cpu_device}), types.compute);
   }
   const Source inputs[] = {a, Source(b, types.compute)};
   return ops::write_in_place({op, operation, types.compute, a.dtype(), inputs}, a);
@@ -473,7 +465,7 @@ std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor
   }
   check_linear_shapes("where_backward", grad_output, broadcast_shapes(condition.shape(), a_shape),
                       b_shape);
-  const Tensor zero = zeros({}, grad_output.dtype());
+  const Tensor zero = zeros({}, {grad_output.dtype(), cpu_device});
   return {reduce_broadcast_dims(where(condition, grad_output, zero), a_shape),
           reduce_broadcast_dims(where(condition, zero, grad_output), b_shape)};
 }

@@ -107,8 +107,8 @@ Gradients embedding_backward_gradient(const GradientCall& call,
   const Tensor& ids = call.input(1);
   Tensor gathered = embedding(call.grad(), ids);
   if (!attributes.padding_idx) return gathered;
-  return where(equal(ids, attributes.skipped()).unsqueeze(-1), zeros({}, gathered.dtype()),
-               gathered);
+  return where(equal(ids, attributes.skipped()).unsqueeze(-1),
+               zeros({}, {gathered.dtype(), cpu_device}), gathered);
 }
 
 constexpr auto embedding_backward_op =

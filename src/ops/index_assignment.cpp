@@ -116,7 +116,7 @@ std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
   const IndexPlan plan(operation, grad_output, index);
   const Shape& selected = plan.result_shape();
   check_values_shape(operation, values_shape, selected);
-  const Tensor zero = zeros({}, grad_output.dtype());
+  const Tensor zero = zeros({}, {grad_output.dtype(), cpu_device});
   Tensor of_values = grad_output.index(index);
   if (const Tensor survivors = plan.survivors(); survivors.defined()) {
     of_values = where(survivors, of_values, zero);
@@ -170,7 +170,7 @@ void IndexedTensor::write(const Scalar& value) {
     return;
   }
   check_scalar_fits(put_name, value, dtype());
-  write(full({}, value, dtype()));
+  write(full({}, value, {dtype(), cpu_device}));
 }
 
 template <class Other>

@@ -220,7 +220,7 @@ Tensor scaled(const Tensor& positions, const Dims& shape, const Dims& strides) {
 }  // namespace
 
 Tensor IndexPlan::offsets(const Shape& shape, const Strides& strides) const {
-  if (parts_.empty()) return zeros({}, DType::int64);
+  if (parts_.empty()) return zeros({}, {DType::int64, cpu_device});
   Tensor sum;
   for (const Part& part : parts_) {
     Dims sizes, steps;

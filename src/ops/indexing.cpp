@@ -350,7 +350,8 @@ Tensor scatter_gradient_source(const Tensor& g, std::int64_t axis, const Tensor&
   const Tensor numbers = arange(indices.numel(), indices.device()).reshape(indices.shape());
   const Tensor left = scatter(zeros_like(g, DType::int64), axis, indices, numbers);
   const Tensor survived = equal(gather(left, axis, indices), numbers);
-  return extended_to(source_shape, where(survived, gather(g, axis, indices), zeros({}, g.dtype())));
+  return extended_to(source_shape,
+                     where(survived, gather(g, axis, indices), zeros({}, {g.dtype(), cpu_device})));
 }
 
 template <bool adds>

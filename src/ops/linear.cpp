@@ -101,7 +101,6 @@ Tensor linear_forward(const Run& run, const LinearAttributes& attributes, const 
   const Tensor rows = as_rows(x.to(dtype)), w = weight.to(dtype);
   const Tensor b = bias.defined() ? bias.to(dtype).contiguous() : Tensor();
   const std::int64_t transposed[] = {w.strides()[1], w.strides()[0]};
-  const std::int64_t zero = 0;
   backend::MatmulCall call{};
   call.dtype = dtype;
   call.m = rows.size(0);
@@ -111,7 +110,6 @@ Tensor linear_forward(const Run& run, const LinearAttributes& attributes, const 
   call.b = {w.impl().data, dtype, transposed};
   call.c = {result.impl().data, dtype, nullptr};
   call.batch = 1;
-  call.a_offsets = call.b_offsets = call.c_offsets = &zero;
   call.bias = b.defined() ? detail::dense_data(b) : nullptr;
   call.activation = attributes.activation;
   run.kernels().matmul(call);

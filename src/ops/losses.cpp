@@ -3,6 +3,7 @@
 #include "extensor/losses.h"
 
 #include "backend/backend.h"
+#include "backend/checks.h"
 #include "core/check.h"
 #include "extensor/elementwise.h"
 #include "extensor/reduction.h"
@@ -90,8 +91,13 @@ constexpr LossDerivatives loss_derivatives[] = {
 
 namespace {
 
+using backend::check_number;
+using backend::immediate_check;
 using backend::LossCall;
 using backend::LossOp;
+using backend::take_note;
+using backend::throw_not_allowed;
+using backend::ValueCheck;
 using expression::Dual;
 using expression::Value;
 using namespace ops;
@@ -151,24 +157,28 @@ struct Operands {
 
 // Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
 // logits given for probabilities, would be clamped without a word. The kernel checks the range
-// while it reads; ValueError, before anybody sees its results. NaN passes, and gives NaN.
-void run_loss(const Run& run, const LossCall& call, const Operands& operands, bool checked) {
+// while it reads; ValueError, before anybody sees its results, or of a device other than the CPU at
+// the next wait. NaN passes, and gives NaN.
+void run_loss(const Run& run, const LossCall& call, bool checked) {
   if (call.op != LossOp::binary_cross_entropy || checked) return run.kernels().loss(call);
-  std::atomic<bool> outside{false};
+  ValueCheck check{.kind = ValueCheck::Kind::unit_interval,
+                   .operation = run.name(),
+                   .argument = "p",
+                   .dtype = call.dtype};
   LossCall looking = call;
-  looking.outside_unit_interval = &outside;
+  if (run.device == cpu_device) {
+    looking.check_x = immediate_check;
+    looking.check_y = immediate_check + 1;
+    run.kernels().loss(looking);
+    const auto found = take_note();
+    if (!found) return;
+    if (found->check == looking.check_y) check.argument = "y";
+    throw_not_allowed(check, *found);
+  }
+  looking.check_x = check_number(check);
+  check.argument = "y";
+  looking.check_y = check_number(check);
   run.kernels().loss(looking);
-  if (!outside) return;
-  const auto refuse_outside = [&](const char* argument, const Tensor& values) {
-    const Tensor wrong = less(values, 0) | greater(values, 1);
-    const auto first = argmax(wrong).item<std::int64_t>();
-    if (!wrong.flatten()[first].item<bool>()) return;
-    throw ValueError(message(run.name(), ": ", argument, " is ",
-                             values.flatten()[first].item<double>(), " at element ", first,
-                             " (allowed: 0 to 1)"));
-  };
-  refuse_outside("p", operands.x);
-  refuse_outside("y", operands.y);
 }
 
 Tensor loss_forward(const Run& run, const LossAttributes& attributes, const Tensor& x,
@@ -177,7 +187,7 @@ Tensor loss_forward(const Run& run, const LossAttributes& attributes, const Tens
   LossCall call = operands.call(attributes);
   Tensor result = run.empty(loss_shape(x.shape(), attributes.reduction), operands.x.dtype());
   call.out = result.impl().data;
-  run_loss(run, call, operands, false);
+  run_loss(run, call, false);
   return result;
 }
 
@@ -204,7 +214,7 @@ Results loss_backward(const Run& run, const LossBackwardAttributes& attributes,
     call.gradient_y = results[1].impl().data;
   }
   call.g = detail::dense_data(g);
-  if (x.numel() != 0) run_loss(run, call, operands, attributes.checked);
+  if (x.numel() != 0) run_loss(run, call, attributes.checked);
   if (attributes.of_x) results[0] = results[0].to(x.dtype());
   if (results[1].defined()) results[1] = results[1].to(y.dtype());
   return results;

@@ -64,7 +64,6 @@ struct Product {
 
 // One product of matrices, or `call.batch` of them where the offsets are set later.
 backend::MatmulCall matmul_call(const Tensor& a, const Tensor& b, const Tensor& c) {
-  static constexpr std::int64_t zero = 0;
   const std::size_t rank_a = a.shape().size(), rank_b = b.shape().size();
   backend::MatmulCall call{};
   call.dtype = c.dtype();
@@ -75,7 +74,6 @@ backend::MatmulCall matmul_call(const Tensor& a, const Tensor& b, const Tensor& 
   call.b = {b.impl().data, call.dtype, b.strides().data() + rank_b - 2};
   call.c = {c.impl().data, call.dtype, nullptr};
   call.batch = 1;
-  call.a_offsets = call.b_offsets = call.c_offsets = &zero;
   return call;
 }
 
@@ -91,23 +89,13 @@ Tensor matmul_forward(const Run& run, const NoAttributes&, const Tensor& a, cons
   const DType dtype = promote_types(a.dtype(), b.dtype(), run.name());
   Tensor c = run.empty(product.result, dtype);
   if (c.numel() == 0) return c;
-  const Tensor left = product.left_matrices(a).to(dtype),
-               right = product.right_matrices(b).to(dtype);
-  backend::MatmulCall call = matmul_call(left, right, c);
+  const BatchedMatrices left(product.left_matrices(a).to(dtype), product.batch),
+      right(product.right_matrices(b).to(dtype), product.batch);
+  backend::MatmulCall call = matmul_call(left.x, right.x, c);
   for (std::int64_t size : product.batch) call.batch *= size;
-  if (call.batch == 1) {
-    run.kernels().matmul(call);
-    return c;
-  }
-  const auto a_offsets = batch_offsets(left, product.batch, call.batch);
-  const auto b_offsets = batch_offsets(right, product.batch, call.batch);
-  std::vector<std::int64_t> c_offsets(static_cast<std::size_t>(call.batch));
-  for (std::int64_t i = 0; i < call.batch; ++i) {
-    c_offsets[static_cast<std::size_t>(i)] = i * call.m * call.n;
-  }
-  call.a_offsets = a_offsets.data();
-  call.b_offsets = b_offsets.data();
-  call.c_offsets = c_offsets.data();
+  call.a_offsets = left.offsets;
+  call.b_offsets = right.offsets;
+  call.c_offsets = backend::BatchOffsets(call.m * call.n);
   run.kernels().matmul(call);
   return c;
 }

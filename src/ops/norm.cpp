@@ -38,7 +38,7 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
   if (std::isinf(p)) return extreme;
   // 0, ∞ and NaN are no scale; the sum gives the right norm then.
   const Tensor usable = greater(extreme, 0) & isfinite(extreme);
-  const Tensor scale = where(usable, extreme, ones({}, DType::float64));
+  const Tensor scale = where(usable, extreme, ones({}, {DType::float64, cpu_device}));
   const Tensor ratio = divide(magnitude, scale);
   const Tensor total = sum(p == 2 ? square(ratio) : power(ratio, p), axes, true);
   return multiply(scale, p == 2 ? sqrt(total) : power(total, 1 / p));
@@ -58,27 +58,30 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
     const Tensor total = sum(square(wide), axes, true);
     const bool single = wide.dtype() == DType::float32;
     const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
-    if (all(greater_equal(total, lowest) & less_equal(total, highest)).item<bool>()) {
-      return sqrt(total);
-    }
+    const Tensor usual = greater_equal(total, lowest) & less_equal(total, highest);
+    // Reading whether all of them are usual would wait for another device: it computes both.
+    const bool waits = wide.device() != cpu_device;
+    if (!waits && all(usual).item<bool>()) return sqrt(total);
+    const Tensor scaled = scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
+    return waits ? where(all(usual), sqrt(total), scaled) : scaled;
   }
   return scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
 }
 
 // The norm with its floor: eps where it is smaller.
 Tensor at_least(const Tensor& norm, double eps) {
-  return where(less(norm, eps), full({}, eps, norm.dtype()), norm);
+  return where(less(norm, eps), full({}, eps, {norm.dtype(), cpu_device}), norm);
 }
 
 // `values`, but 0 for the elements of x that are 0.
 Tensor zero_where_zero(const Tensor& x, const Tensor& values) {
-  return where(equal(x, 0), zeros({}, values.dtype()), values);
+  return where(equal(x, 0), zeros({}, {values.dtype(), cpu_device}), values);
 }
 
 // (|x| / y)^(p − 2) for p ≠ 2. An element that is 0 has none below p = 2, and counts as 0 there.
 Tensor ratio_to_p_minus_2(const Tensor& x, const Tensor& y, double p) {
   if (std::fmod(p, 2) == 0 && p > 2) return power(square(divide(x, y)), p / 2 - 1);
-  const Tensor nonzero = where(equal(x, 0), ones({}, x.dtype()), abs(x));
+  const Tensor nonzero = where(equal(x, 0), ones({}, {x.dtype(), cpu_device}), abs(x));
   return zero_where_zero(x, power(divide(nonzero, y), p - 2));
 }
 
@@ -129,7 +132,7 @@ Tensor norm_backward_forward(const Run& run, const NormBackwardAttributes& attri
   if (std::isinf(p)) {
     const Tensor hit = equal(magnitude, y) | (isnan(magnitude) & isnan(y));
     const Tensor share = divide(signed_g, count_nonzero(hit, axes, true).to(DType::float64));
-    return where(hit, share, zeros({}, DType::float64)).to(x.dtype());
+    return where(hit, share, zeros({}, {DType::float64, cpu_device})).to(x.dtype());
   }
   const Tensor slope = power(divide(magnitude, at_least(y, eps)), p - 1);
   return zero_where_zero(wide, multiply(signed_g, slope)).to(x.dtype());
@@ -158,7 +161,7 @@ Gradients norm_backward_gradient(const GradientCall& call,
   const Tensor exact = norm(wide, p, axes, true), y = at_least(exact, eps);
   const Tensor own = p == 2 ? v : multiply(v, ratio_to_p_minus_2(wide, y, p));
   const Tensor through_norm =
-      where(less(exact, eps), zeros({}, DType::float64), multiply(unit, along));
+      where(less(exact, eps), zeros({}, {DType::float64, cpu_device}), multiply(unit, along));
   const Tensor change = multiply(divide(subtract(own, through_norm), y), p - 1);
   return {of_grad_output, multiply(change, g)};
 }

@@ -52,7 +52,8 @@ NormGradients as_gradients(const Results& found, const Tensor& weight, const Ten
 NormOperands::NormOperands(const NormView& v, const GradientCall& call, const Tensor& grad_output) {
   const DType wide = compute_dtype(promote_types(grad_output.dtype(), call.input(1).dtype()));
   const auto as = [&](const Tensor& tensor, const Shape& shape, double missing) {
-    return tensor.defined() ? tensor.to(wide).reshape(shape) : full({}, missing, wide);
+    return tensor.defined() ? tensor.to(wide).reshape(shape)
+                            : full({}, missing, {wide, cpu_device});
   };
   g = as(grad_output, v.view, 0);
   x = as(call.input(1), v.view, 0);

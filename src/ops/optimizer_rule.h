@@ -147,6 +147,10 @@ void check_param_and_grad(const char* operation, const Tensor& param, const Tens
 // their values, or float32 beside halves.
 void move_averages(std::span<const Tensor> averages, std::span<const Tensor> values, double rate);
 
+// The norm of all gradients together, of order norm_type > 0 or infinity: float64, without
+// dimensions, on the device of the first one. The host does not wait for it.
+Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, double norm_type);
+
 // The dtype of states beside a parameter: float32 beside halves.
 inline DType state_dtype(DType parameter) {
   return is_half(parameter) ? DType::float32 : parameter;

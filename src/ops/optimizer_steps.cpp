@@ -7,10 +7,14 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/creation.h"
 #include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
+#include "extensor/reduction.h"
 #include "ops/launch.h"
 #include "ops/optimizer_rule.h"
 #include "ops/overlap.h"
+#include "ops/record_elementwise.h"
 
 namespace extensor {
 
@@ -158,6 +162,33 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
   for (const Tensor& average : averages) detail::wrote(average);
 }
 
+Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, double norm_type) {
+  const detail::RecordingScope off(false);
+  const Device device = grads.empty() ? cpu_device : grads[0].device();
+  std::vector<Tensor> dense, parts;
+  for (const Tensor& grad : grads) dense.push_back(grad.contiguous());
+  std::vector<backend::PowerSumItem> items(grads.size());
+  // Runs of tensors of one device and dtype go in one call each.
+  for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
+    const DType dtype = dense[begin].dtype();
+    const Device here = dense[begin].device();
+    while (end < items.size() && dense[end].dtype() == dtype && dense[end].device() == here) ++end;
+    const auto count = static_cast<std::int64_t>(end - begin);
+    parts.push_back(detail::make_empty(operation, {count}, DType::float64, here));
+    auto* out = detail::kernel_pointer<double>(parts.back());
+    for (std::size_t k = begin; k < end; ++k) {
+      items[k] = {dense[k].numel(), dense[k].impl().data, out++};
+    }
+    backend::backend_for(here).power_sum({dtype, norm_type, items.data() + begin, count});
+    parts.back() = parts.back().to(device);
+  }
+  if (parts.empty()) return zeros({}, {DType::float64, device});
+  const Tensor all = parts.size() == 1 ? parts[0] : concatenate(parts, 0);
+  if (std::isinf(norm_type)) return max_reduce(all);
+  const Tensor total = sum(all);
+  return norm_type == 2 ? sqrt(total) : power(total, 1 / norm_type);
+}
+
 }  // namespace ops
 
 using detail::message;
@@ -208,8 +239,8 @@ void check_gradients(const char* operation, std::span<const Tensor> grads) {
 
 }  // namespace
 
-double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type,
-                      StrictBool error_if_nonfinite) {
+GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type,
+                            StrictBool error_if_nonfinite) {
   check_gradients("clip_grad_norm", grads);
   if (!(max_norm >= 0)) {
     throw ValueError(message("clip_grad_norm: max_norm is ", max_norm, ", must be at least 0"));
@@ -217,32 +248,32 @@ double clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDoub
   if (!(norm_type > 0)) {
     throw ValueError(message("clip_grad_norm: norm_type is ", norm_type, ", must be above 0"));
   }
-  const bool largest = std::isinf(norm_type);
-  double total = 0;
-  for (const Tensor& grad : grads) {
-    const Tensor dense = grad.contiguous();
-    double part = 0;
-    backend::backend_for(grad.device())
-        .power_sum({dense.dtype(), dense.numel(), detail::dense_data(dense), norm_type, &part});
-    if (!largest) {
-      total += part;
-    } else if (part > total || std::isnan(part)) {
-      total = part;
+  const Tensor norm = ops::gradient_norm("clip_grad_norm", grads, norm_type);
+  if (error_if_nonfinite) {
+    const auto value = norm.item<double>();
+    if (!std::isfinite(value)) {
+      throw ValueError(message("clip_grad_norm: the norm of the gradients is ", value,
+                               ", and error_if_nonfinite is set"));
     }
-    if (std::isnan(total)) break;
   }
-  const double norm = largest          ? total
-                      : norm_type == 2 ? std::sqrt(total)
-                                       : std::pow(total, 1 / norm_type);
-  if (error_if_nonfinite && !std::isfinite(norm)) {
-    throw ValueError(message("clip_grad_norm: the norm of the gradients is ", norm,
-                             ", and error_if_nonfinite is set"));
+  if (norm.device() == cpu_device) {
+    const double scale = max_norm / (norm.item<double>() + 1e-6);
+    if (!(scale >= 1)) {  // NaN scales too
+      for (Tensor& grad : grads) grad *= scale;
+    }
+    return GradientNorm(norm);
   }
-  const double scale = max_norm / (norm + 1e-6);
-  if (!(scale >= 1)) {  // NaN scales too
-    for (Tensor& grad : grads) grad *= scale;
+  // The host does not know the factor: it is 1 where nothing is to be clipped.
+  const Tensor scale = divide(max_norm, add(norm, 1e-6));
+  const Tensor factor = where(greater_equal(scale, 1), ones({}, {float64, cpu_device}), scale);
+  for (Tensor& grad : grads) {
+    const Tensor here = factor.to(grad.device());
+    const ops::Source inputs[] = {grad, here};
+    ops::write_in_place({ops::ElementwiseOp::multiply, "clip_grad_norm",
+                         ops::compute_dtype(grad.dtype()), grad.dtype(), inputs},
+                        grad);
   }
-  return norm;
+  return GradientNorm(norm);
 }
 
 void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value) {

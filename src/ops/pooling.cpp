@@ -14,8 +14,8 @@ namespace extensor {
 
 namespace {
 
+using backend::PoolingAxis;
 using backend::PoolingOp;
-using backend::PoolingWindow;
 using detail::message;
 using namespace ops;
 
@@ -110,64 +110,39 @@ Shape result_shape(const Options& options, const Shape& x) {
           window_count(options, x, x[3], &Size2d::width)};
 }
 
-using Windows = std::vector<PoolingWindow>;
-
 struct Plan {
-  Windows rows, columns;
+  PoolingAxis rows, columns;
   Size2d step = 1;
   bool pairs = false;
 };
 
-Windows windows_of(const Options& options, std::int64_t count, std::int64_t length,
-                   std::int64_t Size2d::*side) {
-  const std::int64_t kernel = options.kernel.*side, padding = options.padding.*side,
-                     dilation = options.dilation.*side;
-  Windows windows(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t start = i * (options.stride.*side) - padding;
-    const std::int64_t last = start + (kernel - 1) * dilation;
-    PoolingWindow& window = windows[static_cast<std::size_t>(i)];
-    window.begin = start >= 0 ? start : start + ((-start - 1) / dilation + 1) * dilation;
-    window.end = std::max(window.begin, std::min(length, last + 1));
-    window.size = options.count_include_pad ? std::min(start + kernel, length + padding) - start
-                                            : window.end - window.begin;
-  }
-  return windows;
+PoolingAxis axis_of(const Options& options, std::int64_t count, std::int64_t length,
+                    std::int64_t Size2d::*side) {
+  return {.length = length,
+          .count = count,
+          .kernel = options.kernel.*side,
+          .stride = options.stride.*side,
+          .padding = options.padding.*side,
+          .dilation = options.dilation.*side,
+          .count_padding = options.count_include_pad};
 }
 
 Plan plan_of(const Options& options, const Shape& x, const Shape& result) {
   const Size2d pair(2);
-  return {windows_of(options, result[2], x[2], &Size2d::height),
-          windows_of(options, result[3], x[3], &Size2d::width), options.dilation,
+  return {axis_of(options, result[2], x[2], &Size2d::height),
+          axis_of(options, result[3], x[3], &Size2d::width), options.dilation,
           options.kernel == pair && options.stride == pair && options.padding == Size2d(0) &&
               options.dilation == Size2d(1) && 2 * result[2] <= x[2] && 2 * result[3] <= x[3]};
 }
 
-Windows adaptive_windows(std::int64_t count, std::int64_t length) {
-  Windows windows(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    // i · length / count without the product, which may not fit.
-    const std::int64_t whole = length / count, rest = length % count;
-    const auto bound = [&](std::int64_t k, std::int64_t more) {
-      return k * whole +
-             static_cast<std::int64_t>((static_cast<__int128>(k) * rest + more) / count);
-    };
-    PoolingWindow& window = windows[static_cast<std::size_t>(i)];
-    window.begin = bound(i, 0);
-    window.end = bound(i + 1, count - 1);
-    window.size = window.end - window.begin;
-  }
-  return windows;
-}
-
 Plan adaptive_plan(const Shape& x, const Shape& result) {
-  return {adaptive_windows(result[2], x[2]), adaptive_windows(result[3], x[3])};
+  return {{.length = x[2], .count = result[2]}, {.length = x[3], .count = result[3]}};
 }
 
 // ---- kernels
 
 // The result in the dtype and, unless one is asked for, the memory format of x, or of y where only
-// that is given. The plan, which is as long as the result, is made once the result has memory.
+// that is given.
 template <class MakePlan>
 Tensor pooled(const Run& run, PoolingOp op, const Shape& in, const Shape& out,
               const MakePlan& make_plan, const Tensor& x, const Tensor& y = {},
@@ -185,8 +160,8 @@ Tensor pooled(const Run& run, PoolingOp op, const Shape& in, const Shape& out,
   const Tensor dense_x = dense(x), dense_y = dense(y);
   const Plan plan = make_plan();
   run.kernels().pooling({op, compute, in[0] * in[1], in[2], in[3], out[2], out[3],
-                         format == MemoryFormat::channels_last ? in[1] : 1, plan.rows.data(),
-                         plan.columns.data(), plan.step.height, plan.step.width, plan.pairs,
+                         format == MemoryFormat::channels_last ? in[1] : 1, plan.rows, plan.columns,
+                         plan.step.height, plan.step.width, plan.pairs,
                          x.defined() ? dense_x.impl().data : nullptr,
                          y.defined() ? dense_y.impl().data : nullptr, result.impl().data});
   return result.to(dtype);

@@ -138,7 +138,7 @@ Tensor extreme_backward(ReduceOp op, const char* operation, const Tensor& grad_o
   const Tensor hit = equal(x, best) | (isnan(x) & isnan(best));
   const Tensor count = reduce(ReduceOp::sum, operation, hit, reduced, true, DType::int64);
   const Tensor share = divide(g, count.to(compute_dtype(x.dtype())));
-  return where(hit, share, zeros({}, share.dtype())).to(x.dtype());
+  return where(hit, share, zeros({}, {share.dtype(), cpu_device})).to(x.dtype());
 }
 
 Axes one_or_all(std::optional<StrictInt> axis) { return axis ? Axes(*axis) : Axes(); }
@@ -186,10 +186,10 @@ Tensor prod_backward_forward(const Run& run, const ProdBackwardAttributes& attri
   const Tensor wide = x.to(compute);
   const Tensor is_zero = equal(wide, 0);
   const Tensor zero_count = reduce(ReduceOp::sum, run.name(), is_zero, reduced, true, DType::int64);
-  const Tensor nonzero = where(is_zero, ones({}, compute), wide);
+  const Tensor nonzero = where(is_zero, ones({}, {compute, cpu_device}), wide);
   const Tensor rest =
       multiply(reduce(ReduceOp::prod, run.name(), nonzero, reduced, true, compute), g);
-  const Tensor none = zeros({}, compute);
+  const Tensor none = zeros({}, {compute, cpu_device});
   const Tensor without_zero = where(equal(zero_count, 0), divide(rest, nonzero), none);
   const Tensor with_one_zero = where(equal(zero_count, 1) & is_zero, rest, none);
   return add(without_zero, with_one_zero).to(x.dtype());

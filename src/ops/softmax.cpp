@@ -186,10 +186,13 @@ Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Tensor wide = widened(x);
   const Tensor total = logsumexp(wide, axes, true).reshape(reduced.shape(x.shape(), true));
-  const Tensor zero = zeros({}, total.dtype());
+  const Tensor zero = zeros({}, {total.dtype(), cpu_device});
   const Tensor shift = where(isinf(total), zero, total);
   const Tensor has_infinity = equal(total, infinity);
-  if (!any(has_infinity).item<bool>()) return exp(subtract(wide, shift));
+  // The usual case is short where it costs no wait for a device.
+  if (x.device() == cpu_device && !any(has_infinity).item<bool>()) {
+    return exp(subtract(wide, shift));
+  }
   const Tensor is_infinity = equal(wide, infinity);
   const Tensor shares =
       divide(is_infinity.to(total.dtype()),

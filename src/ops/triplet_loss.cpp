@@ -129,7 +129,7 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
   // g where the loss is above 0.
   const auto active = [&](const Tensor& smaller) {
     const Tensor above = greater(near.value - smaller + margin, 0);
-    return where(above, g, zeros({}, g.dtype())).broadcast_to(smaller.shape());
+    return where(above, g, zeros({}, {g.dtype(), cpu_device})).broadcast_to(smaller.shape());
   };
   if (!swap) {
     const Tensor part = active(far.value);

@@ -17,8 +17,8 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-double clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
-                      StrictDouble norm_type, StrictBool error_if_nonfinite) {
+GradientNorm clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
+                            StrictDouble norm_type, StrictBool error_if_nonfinite) {
   const detail::RecordingScope off(false);
   std::vector<Tensor> grads = gradients_of(parameters);
   return extensor::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite);

@@ -1,11 +1,12 @@
 #include "extensor/optim/grad_scaler.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "extensor/autograd.h"
 #include "extensor/elementwise.h"
-#include "extensor/reduction.h"
+#include "ops/optimizer_rule.h"
 #include "optim/state_reader.h"
 
 namespace extensor::optim {
@@ -46,14 +47,15 @@ void GradScaler::unscale(Optimizer& optimizer) {
     throw ValueError("GradScaler: unscale was called twice for an optimizer since the last update");
   }
   const NoGrad off;
-  bool finite = true;
+  std::vector<Tensor> grads;
   for (const Tensor& parameter : optimizer.parameters()) {
     Tensor grad = parameter.grad();
     if (!grad.defined()) continue;
     grad *= 1 / scale_;
-    finite = finite && all(isfinite(grad)).item<bool>();
+    grads.push_back(std::move(grad));
   }
-  unscaled_.push_back({&optimizer, finite});
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  unscaled_.push_back({&optimizer, ops::gradient_norm("GradScaler", grads, infinity)});
 }
 
 bool GradScaler::step(Optimizer& optimizer) {
@@ -62,7 +64,7 @@ bool GradScaler::step(Optimizer& optimizer) {
     return true;
   }
   if (find(optimizer) == nullptr) unscale(optimizer);
-  if (!find(optimizer)->finite) {
+  if (!std::isfinite(find(optimizer)->largest.item<double>())) {
     overflowed_ = true;
     return false;
   }

@@ -40,6 +40,10 @@ void ExponentialMovingAverage::update() {
     throw ValueError(
         "ExponentialMovingAverage.update: the averages are applied; restore() comes first");
   }
+  // The module may have been moved.
+  for (std::size_t k = 0; k < averages_.size(); ++k) {
+    averages_[k] = averages_[k].to(parameters_[k].device());
+  }
   ops::move_averages(averages_, parameters_, 1 - decay_);
   ++updates_;
 }

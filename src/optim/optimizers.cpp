@@ -156,6 +156,10 @@ void OptimizerOf<Options>::collect(std::size_t index) {
             group.parameters[k], uses.states[s].initial,
             {.dtype = state_dtype(parameter.dtype), .memory_format = MemoryFormat::contiguous});
         slot.fresh = true;
+      } else if (!(state.device() == parameter.storage->device) ||
+                 state.dtype() != state_dtype(parameter.dtype)) [[unlikely]] {
+        // The module was moved or converted.
+        state = state.to(parameter.storage->device, state_dtype(parameter.dtype));
       }
       item.states[s] = detail::dense_data(state);
     }

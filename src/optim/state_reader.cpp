@@ -58,12 +58,11 @@ Tensor StateReader::tensor(const std::string& name, const Shape& shape, DType dt
     throw DTypeError(
         message(operation_, ": '", name, "' is ", x.dtype(), ", must be a float dtype"));
   }
-  if (!(x.device() == device)) {
-    throw DeviceError(
-        message(operation_, ": '", name, "' is on ", x.device(), ", its parameter on ", device));
-  }
-  return detail::unrecorded(
-      [&] { return x.dtype() == dtype ? x.contiguous().clone() : x.contiguous().to(dtype); });
+  return detail::unrecorded([&] {
+    const Tensor dense = x.contiguous();
+    const Tensor converted = dense.to(device, dtype);
+    return converted.impl_or_null() == dense.impl_or_null() ? dense.clone() : converted;
+  });
 }
 
 void StateReader::finish() const {

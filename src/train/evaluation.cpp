@@ -19,9 +19,13 @@ bool are_classes(const Tensor& outputs, const Tensor& targets) {
          outputs.ndim() == targets.ndim() + 1;
 }
 
-std::int64_t count_right(const Tensor& outputs, const Tensor& targets) {
+Tensor right_outputs(const Tensor& outputs, const Tensor& targets) {
   const NoGrad off;
-  return sum(equal(argmax(outputs, -1), targets)).item<std::int64_t>();
+  return sum(equal(argmax(outputs, -1), targets));
+}
+
+data::Batch moved_to(const data::Batch& batch, Device device) {
+  return {batch.inputs.to(device), batch.targets.to(device), batch.indices};
 }
 
 namespace {
@@ -66,26 +70,28 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   constexpr std::int64_t most_classes = 1000;
   const NoGrad off;
   const Evaluating evaluating(model);
+  const Device device = model.device();
   Evaluation result;
   double loss = 0;
   std::int64_t right = 0, targets = 0, batches = 0;
   data::DataLoader::Epoch epoch = loader.epoch(0);
   while (options.batches == 0 || batches < options.batches) {
-    const std::optional<data::Batch> batch = epoch.next();
-    if (!batch) break;
+    const std::optional<data::Batch> loaded = epoch.next();
+    if (!loaded) break;
+    const data::Batch batch = moved_to(*loaded, device);
     ++batches;
-    const Tensor outputs = model(batch->inputs);
-    const auto size = static_cast<double>(batch->size());
-    loss += options.loss(outputs, batch->targets).item<double>() * size;
-    result.examples += batch->size();
-    if (!are_classes(outputs, batch->targets)) continue;
-    right += count_right(outputs, batch->targets);
-    targets += batch->targets.numel();
+    const Tensor outputs = model(batch.inputs);
+    const auto size = static_cast<double>(batch.size());
+    loss += options.loss(outputs, batch.targets).item<double>() * size;
+    result.examples += batch.size();
+    if (!are_classes(outputs, batch.targets)) continue;
+    right += right_outputs(outputs, batch.targets).item<std::int64_t>();
+    targets += batch.targets.numel();
     if (outputs.ndim() != 2) continue;
     const std::int64_t classes = outputs.shape()[1];
     if (!result.confusion && classes <= most_classes) result.confusion.emplace(classes);
-    if (result.confusion) result.confusion->add(outputs, batch->targets);
-    if (options.worst > 0) keep_worst(outputs, *batch, options.worst, result.worst);
+    if (result.confusion) result.confusion->add(outputs, batch.targets);
+    if (options.worst > 0) keep_worst(outputs, batch, options.worst, result.worst);
   }
   if (result.examples > 0) result.loss = loss / static_cast<double>(result.examples);
   if (targets > 0) result.accuracy = static_cast<double>(right) / static_cast<double>(targets);

@@ -35,9 +35,9 @@ void check_scores(const char* operation, const Tensor& scores, const Tensor& tar
   }
 }
 
-// The classes as int64, each in 0 … count − 1. DTypeError, IndexError.
+// The classes as int64 on the CPU, each in 0 … count − 1. DTypeError, IndexError.
 Tensor checked_classes(const char* operation, const Tensor& classes, std::int64_t count) {
-  return ops::checked_indices(operation, classes, {.size = count, .axis = 1});
+  return ops::checked_indices(operation, classes.to(cpu_device), {.size = count, .axis = 1});
 }
 
 // How many scores come before that of `target`: higher ones, and equal ones of lower classes.
@@ -87,6 +87,7 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& targets) {
     }
     chosen = argmax(predictions, 1);
   }
+  chosen = chosen.to(cpu_device);
   const Tensor right = checked_classes(operation, targets, classes_);
   const std::int64_t* rows = right.data<std::int64_t>();
   const std::int64_t* columns = chosen.data<std::int64_t>();
@@ -112,7 +113,8 @@ std::int64_t ConfusionMatrix::at(std::int64_t target, std::int64_t prediction) c
 }
 
 Tensor ConfusionMatrix::matrix() const {
-  Tensor result = detail::make_empty("ConfusionMatrix::matrix", {classes_, classes_}, DType::int64);
+  Tensor result =
+      detail::make_empty("ConfusionMatrix::matrix", {classes_, classes_}, DType::int64, cpu_device);
   std::ranges::copy(counts_, result.data<std::int64_t>());
   return result;
 }
@@ -166,7 +168,7 @@ double top_k_accuracy(const Tensor& logits, const Tensor& targets, std::int64_t 
     throw ValueError(message(operation, ": k is ", k, ", must be 1 to ", classes));
   }
   const Tensor right = checked_classes(operation, targets, classes);
-  const Tensor scores = logits.contiguous();
+  const Tensor scores = logits.to(cpu_device).contiguous();
   const std::int64_t* rows = right.data<std::int64_t>();
   std::int64_t among = 0;
   detail::visit_dtype(scores.dtype(), [&]<class Score>() {

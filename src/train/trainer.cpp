@@ -8,6 +8,7 @@
 #include "extensor/autocast.h"
 #include "extensor/elementwise.h"
 #include "extensor/optim/clipping.h"
+#include "extensor/pending_item.h"
 #include "extensor/random.h"
 #include "train/classes.h"
 #include "train/diverged.h"
@@ -42,6 +43,20 @@ void check_options(const TrainerOptions& options) {
   if (!options.loss) throw ValueError("Trainer: there is no loss");
 }
 
+// The loss. DivergedError where it is not finite.
+double check_loss(std::int64_t step, const ModelReference& model, const data::Batch& batch,
+                  PendingItem& loss) {
+  const auto value = loss.item<double>();
+  if (!std::isfinite(value)) throw_diverged(step, model, batch, value);
+  return value;
+}
+
+double check_norm(std::int64_t step, const ModelReference& model, PendingItem& norm) {
+  const auto value = norm.item<double>();
+  if (!std::isfinite(value)) throw_diverged(step, model, value);
+  return value;
+}
+
 }  // namespace
 
 std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate) {
@@ -50,10 +65,16 @@ std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate) {
 
 Callback::~Callback() = default;
 
-// What the batches of one step add up to.
-struct Trainer::Gathered {
-  double loss = 0;
-  std::int64_t parts = 0, examples = 0, right = 0, targets = 0;
+// A step whose results are still on their way from the device.
+struct Trainer::Pending {
+  struct Part {
+    data::Batch batch;
+    PendingItem loss, right;  // of all targets; undefined where they are no classes
+  };
+
+  StepRecord record;
+  std::vector<Part> parts;
+  PendingItem gradient_norm;
 };
 
 Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
@@ -78,52 +99,67 @@ std::int64_t Trainer::last_step(const data::DataLoader& training) const {
   return all;
 }
 
-void Trainer::take(const data::Batch& batch, std::int64_t parts, Gathered& gathered) {
+Device Trainer::device() const {
+  return parameters_.empty() ? cpu_device : parameters_.front().device();
+}
+
+// Whether the results of a step are read when the next one is under way.
+bool Trainer::reads_late() const { return device() != cpu_device; }
+
+void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) {
+  Pending::Part part{moved_to(batch, device()), {}, {}};
   Tensor outputs, loss;
   {
     const Autocast half(options_.autocast.value_or(DType::bfloat16), options_.autocast.has_value());
-    outputs = model_(batch.inputs);
-    loss = options_.loss(outputs, batch.targets);
+    outputs = model_(part.batch.inputs);
+    loss = options_.loss(outputs, part.batch.targets);
   }
-  const double value = loss.item<double>();
-  if (!std::isfinite(value)) throw_diverged(at_.step + 1, model_, batch, value);
+  part.loss = PendingItem(loss);
+  if (!reads_late()) check_loss(at_.step + 1, model_, part.batch, part.loss);
   (parts == 1 ? loss : loss / static_cast<double>(parts)).backward();
-  gathered.loss += value / static_cast<double>(parts);
-  gathered.parts += 1;
-  gathered.examples += batch.size();
-  if (are_classes(outputs, batch.targets)) {
-    gathered.right += count_right(outputs, batch.targets);
-    gathered.targets += batch.targets.numel();
+  if (are_classes(outputs, part.batch.targets)) {
+    part.right = PendingItem(right_outputs(outputs, part.batch.targets));
   }
+  step.parts.push_back(std::move(part));
 }
 
-StepRecord Trainer::finish_step(const Gathered& gathered, const data::DataLoader& training) {
-  StepRecord record;
+// Steps the optimizer.
+void Trainer::finish_step(Pending& step, const data::DataLoader& training) {
+  StepRecord& record = step.record;
   const double limit =
       options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
-  record.gradient_norm = optim::clip_grad_norm(parameters_, limit);
-  if (!std::isfinite(record.gradient_norm)) {
-    throw_diverged(at_.step + 1, model_, record.gradient_norm);
-  }
+  step.gradient_norm = PendingItem(optim::clip_grad_norm(parameters_, limit).tensor());
+  record.step = at_.step + 1;
+  if (!reads_late()) check_norm(record.step, model_, step.gradient_norm);
   record.learning_rate = optimizer_.lr();
   optimizer_.step();
   optimizer_.zero_grad();
   if (options_.schedule != nullptr) options_.schedule->step();
 
-  at_.step += 1;
-  at_.loss_sum += gathered.loss;
-  at_.loss_steps += 1;
-  record.step = at_.step;
+  at_.step = record.step;
   record.epoch = at_.epoch + 1;
   record.batch = at_.batch;
   record.batches = training.batches();
-  record.loss = gathered.loss;
-  if (gathered.targets > 0) {
-    record.accuracy = static_cast<double>(gathered.right) / static_cast<double>(gathered.targets);
-  }
-  record.examples = gathered.examples;
   record.seconds = seconds_now();
-  return record;
+}
+
+// Reads the results of a step and tells the callbacks.
+void Trainer::report(Pending& step) {
+  StepRecord& record = step.record;
+  std::int64_t right = 0, targets = 0;
+  for (Pending::Part& part : step.parts) {
+    record.loss += check_loss(record.step, model_, part.batch, part.loss) /
+                   static_cast<double>(step.parts.size());
+    record.examples += part.batch.size();
+    if (!part.right.defined()) continue;
+    right += part.right.item<std::int64_t>();
+    targets += part.batch.targets.numel();
+  }
+  record.gradient_norm = check_norm(record.step, model_, step.gradient_norm);
+  if (targets > 0) record.accuracy = static_cast<double>(right) / static_cast<double>(targets);
+  at_.loss_sum += record.loss;
+  at_.loss_steps += 1;
+  for (const auto& callback : callbacks_) callback->step(record);
 }
 
 void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
@@ -175,32 +211,40 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
     return std::ranges::any_of(callbacks_, [](const auto& one) { return one->wants_to_stop(); });
   };
   bool early = wants_to_stop(), interrupted = false;
+  std::optional<Pending> previous;  // launched, not read yet
   while (at_.step < last && !early && !interrupted) {
     data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
     while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
       const std::int64_t parts = std::min(options_.accumulate, training.batches() - at_.batch);
-      Gathered gathered;
+      Pending step;
       for (std::int64_t part = 0; part < parts; ++part) {
-        take(*epoch.next(), parts, gathered);
+        take(*epoch.next(), parts, step);
         at_.batch += 1;
       }
-      const StepRecord record = finish_step(gathered, training);
+      finish_step(step, training);
       const bool epoch_ends = at_.batch == training.batches();
       if (epoch_ends) {
         at_.epoch += 1;
         at_.batch = 0;
       }
-      for (const auto& callback : callbacks_) callback->step(record);
-
       const auto due = [&](std::int64_t every) {
         return every == 0 ? epoch_ends : at_.step % every == 0;
       };
+      const auto report_all = [&] {
+        if (previous) report(*previous);
+        previous.reset();
+      };
+      report_all();
+      previous = std::move(step);
+      if (!reads_late()) report_all();
       if (due(options_.evaluate_every) || at_.step == last) {
+        report_all();
         evaluate_now(held_out, outcome);
         early = wants_to_stop();
       }
       interrupted = options_.stop && options_.stop();
       if (due(options_.checkpoint_every) || interrupted || early || at_.step == last) {
+        report_all();
         save_now(outcome);
       }
       if (epoch_ends) break;

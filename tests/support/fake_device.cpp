@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backend/checks.h"
 #include "backend/device.h"
 #include "core/check.h"
 #include "extensor/error.h"
@@ -94,7 +95,7 @@ struct State {
   std::size_t limit[device_count] = {};
   MemoryStats stats[device_count] = {};
   std::int64_t allocations_until_failure = -1;
-  std::string index_error;
+  backend::CheckReport report;  // the first thing that a kernel found not allowed
   std::atomic<std::int64_t> waits{0};
   std::atomic<std::int64_t> launches{0};
 };
@@ -144,14 +145,27 @@ StoragePointer allocate(std::size_t bytes, int index, const char* operation) {
 
 // ---- order
 
-void wait(int) {
-  ++state().waits;
-  std::string error;
+// Throws what kernels reported until now.
+void throw_report() {
+  backend::CheckReport report;
   {
     const std::lock_guard lock(state().mutex);
-    error.swap(state().index_error);
+    std::swap(report, state().report);
   }
-  if (!error.empty()) throw IndexError(error);
+  if (report.check != 0) backend::throw_reported(report);
+}
+
+void wait(int) {
+  ++state().waits;
+  throw_report();
+}
+
+// Called after a kernel of the CPU, which notes what it finds on this thread.
+void keep_note() {
+  const auto found = backend::take_note();
+  if (!found) return;
+  const std::lock_guard lock(state().mutex);
+  if (state().report.check == 0) state().report = *found;
 }
 
 template <class T>
@@ -167,8 +181,17 @@ void copy(const CopyCall& call) {
   if (to_host) wait(call.from_device.index);
 }
 
-void fill(void* data, std::size_t bytes, int value, int) {
-  std::memset(readable_address(data), value, bytes);
+// The bytes are the ticket. Work is done when it is launched, so nothing is left to wait for.
+std::uint64_t begin_read(const void* from, std::size_t bytes, int) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, readable_address(from), bytes);
+  return value;
+}
+
+void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int) {
+  if (to == nullptr) return;
+  std::memcpy(to, &ticket, bytes);
+  throw_report();
 }
 
 // ---- kernels: a call with its addresses replaced, given to the CPU's kernel
@@ -190,8 +213,6 @@ void prepare(backend::MatmulCall& call) {
 void prepare(backend::RandomCall& call) { translate(call.out); }
 void prepare(backend::LossCall& call) {
   translate(call.x, call.y, call.g, call.out, call.gradient_x, call.gradient_y);
-  // The host reads the flag when the call returns.
-  if (call.outside_unit_interval != nullptr) wait(0);
 }
 void prepare(backend::ClassLossCall& call) {
   translate(call.x, call.indices, call.probabilities, call.weight, call.g, call.out,
@@ -199,10 +220,7 @@ void prepare(backend::ClassLossCall& call) {
 }
 void prepare(backend::EmbeddingCall& call) { translate(call.ids, call.values, call.out); }
 void prepare(backend::DropoutCall& call) { translate(call.x, call.out); }
-void prepare(backend::CheckIndicesCall& call) {
-  translate(call.indices, call.out);
-  wait(0);
-}
+void prepare(backend::CheckIntegersCall& call) { translate(call.values, call.out); }
 void prepare(backend::IndexCall& call) { translate(call.indices, call.source, call.out); }
 void prepare(backend::SelectCall& call) { translate(call.offsets, call.strided, call.dense); }
 void prepare(backend::NonzeroCall& call) { translate(call.mask, call.out); }
@@ -226,10 +244,6 @@ void prepare(backend::BatchNormalizationCall& call) {
   translate(call.x, call.mean, call.variance, call.weight, call.bias, call.out, call.grad_output,
             call.grad_weight, call.grad_bias, call.residual, call.result, call.grad_residual);
 }
-void prepare(backend::PowerSumCall& call) {
-  translate(call.x);
-  wait(0);
-}
 void prepare(backend::ConvolutionCall& call) { translate(call.x, call.weight, call.y, call.bias); }
 void prepare(backend::PoolingCall& call) { translate(call.x, call.y, call.out); }
 void prepare(backend::RecurrentCall& call) {
@@ -242,11 +256,21 @@ void prepare(backend::RecurrentBackwardCall& call) {
 }
 
 template <auto kernel, class Call>
-auto run(const Call& given) {
+void run(const Call& given) {
   ++state().launches;
   Call call = given;
   prepare(call);
-  return (backend::cpu_interface.kernels.*kernel)(call);
+  (backend::cpu_interface.kernels.*kernel)(call);
+  keep_note();
+}
+
+void power_sum(const backend::PowerSumCall& given) {
+  ++state().launches;
+  std::vector<backend::PowerSumItem> items(given.items, given.items + given.item_count);
+  for (backend::PowerSumItem& item : items) translate(item.x, item.out);
+  backend::PowerSumCall call = given;
+  call.items = items.data();
+  backend::cpu_interface.kernels.power_sum(call);
 }
 
 void optimizer_step(const backend::OptimizerCall& given) {
@@ -275,7 +299,8 @@ const DeviceInterface fake_interface{
         },
     .allocate = &allocate,
     .copy = &copy,
-    .fill = &fill,
+    .begin_read = &begin_read,
+    .finish_read = &finish_read,
     .synchronize = &wait,
     .memory =
         [](int index) {
@@ -299,7 +324,7 @@ const DeviceInterface fake_interface{
                 .class_loss = &run<&Backend::class_loss>,
                 .embedding = &run<&Backend::embedding>,
                 .dropout = &run<&Backend::dropout>,
-                .check_indices = &run<&Backend::check_indices>,
+                .check_integers = &run<&Backend::check_integers>,
                 .index = &run<&Backend::index>,
                 .select = &run<&Backend::select>,
                 .nonzero = &run<&Backend::nonzero>,
@@ -311,12 +336,11 @@ const DeviceInterface fake_interface{
                 .normalize_rows = &run<&Backend::normalize_rows>,
                 .normalize_batch = &run<&Backend::normalize_batch>,
                 .optimizer_step = &optimizer_step,
-                .power_sum = &run<&Backend::power_sum>,
+                .power_sum = &power_sum,
                 .convolution = &run<&Backend::convolution>,
                 .pooling = &run<&Backend::pooling>,
                 .recurrent = &run<&Backend::recurrent>,
                 .recurrent_backward = &run<&Backend::recurrent_backward>},
-    .can = {},
 };
 
 }  // namespace
@@ -329,11 +353,6 @@ std::int64_t launches() { return state().launches; }
 void fail_allocation_after(std::int64_t count) {
   const std::lock_guard lock(state().mutex);
   state().allocations_until_failure = count;
-}
-
-void report_index_error(const std::string& message) {
-  const std::lock_guard lock(state().mutex);
-  state().index_error = message;
 }
 
 void* readable_address(const void* address) {

@@ -1,10 +1,10 @@
 // A device for tests: its memory has real addresses that the host cannot read, and its kernels are
 // the CPU's. A stray access of device memory on the host crashes, a kernel that is given memory of
-// the host throws DeviceError, and every wait for the device is counted.
+// the host throws DeviceError, and every wait for the device is counted. Values that kernels find
+// not allowed, such as indices out of range, are reported at the next wait, as on a GPU.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "extensor/device.h"
 
@@ -16,17 +16,14 @@ inline constexpr Device second{Device::Type::test, 1};
 // Makes both devices available. Further calls do nothing.
 void install();
 
-// How often the host waited for a device: synchronize(), copies to the host, and kernels that hand
-// a result to the host.
+// How often the host waited for all work of a device: synchronize() and copies to the host. Reading
+// a PendingItem waits for that item alone, and does not count.
 std::int64_t waits();
 // How often a kernel was launched.
 std::int64_t launches();
 
 // Makes the allocation after `count` more fail with OutOfMemoryError, once; −1: none.
 void fail_allocation_after(std::int64_t count);
-
-// The next wait throws IndexError with this message, as kernels report indices out of range.
-void report_index_error(const std::string& message);
 
 // The address that kernels of the device use for one that the library uses. DeviceError unless it
 // is memory of a fake device; null stays null.

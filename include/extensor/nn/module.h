@@ -58,6 +58,7 @@ void load_state_dict(const Walk& walk, const NamedTensors& state, const LoadOpti
 void set_training(const Walk& walk, bool on);
 void convert(const Walk& walk, DType dtype);
 void convert(const Walk& walk, MemoryFormat format);
+void move(const Walk& walk, Device device);
 void require_gradients(const Walk& walk, bool required);
 void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
@@ -137,6 +138,13 @@ struct Module : Base {
   // it; the others stay as they are. ValueError for preserve.
   Derived& to(MemoryFormat format) {
     detail::convert(walk(), format);
+    return self();
+  }
+  // Parameters, buffers and gradients on another device. They stay the tensors that they are, tied
+  // ones stay tied, and optimizers that hold them go on: their states follow with the next step.
+  // DeviceError for a device that is not available.
+  Derived& to(Device device) {
+    detail::move(walk(), device);
     return self();
   }
   Derived& requires_grad_(bool required = true) {

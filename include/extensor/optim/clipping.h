@@ -9,17 +9,18 @@
 #include <vector>
 
 #include "extensor/export.h"
+#include "extensor/optimizer_steps.h"
 #include "extensor/tensor.h"
 
 EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
-// Scales the gradients where their common norm is larger than max_norm, and returns that norm.
-// ValueError for a negative max_norm, for a norm_type that is not above 0, and, on request, for a
-// norm that is not finite.
-double clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
-                      StrictDouble norm_type = 2, StrictBool error_if_nonfinite = false);
+// Scales the gradients where their common norm is larger than max_norm, and returns that norm,
+// which a device has when it is read as a double. ValueError for a negative max_norm, for a
+// norm_type that is not above 0, and, on request, for a norm that is not finite.
+GradientNorm clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
+                            StrictDouble norm_type = 2, StrictBool error_if_nonfinite = false);
 
 // Clips every element of every gradient to [−clip_value, clip_value].
 void clip_grad_value(const std::vector<Tensor>& parameters, StrictDouble clip_value);

@@ -45,7 +45,8 @@ class GradScaler {
   // Divides the gradients of the optimizer's parameters by the scale, once before each step.
   // ValueError the second time.
   void unscale(Optimizer& optimizer);
-  // Steps the optimizer unless one of its gradients is not finite; tells whether it did.
+  // Steps the optimizer unless one of its gradients is not finite; tells whether it did. Waits once
+  // for a device other than the CPU.
   bool step(Optimizer& optimizer);
   // After the steps of all optimizers: moves the scale.
   void update();
@@ -57,7 +58,7 @@ class GradScaler {
  private:
   struct Unscaled {
     const Optimizer* optimizer;
-    bool finite;
+    Tensor largest;  // magnitude of a gradient
   };
   Unscaled* find(const Optimizer& optimizer);
 

@@ -34,6 +34,11 @@ class ModelReference {
     for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
     return list;
   }
+  // Where the first parameter is; the CPU where there is none.
+  Device device() const {
+    const std::vector<Tensor> list = parameters();
+    return list.empty() ? cpu_device : list.front().device();
+  }
   NamedTensors state_dict() const { return nn::detail::state_dict(walk_); }
   void load_state_dict(const NamedTensors& state) const {
     nn::detail::load_state_dict(walk_, state, {});

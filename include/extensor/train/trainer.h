@@ -8,7 +8,11 @@
 //
 // A run that was interrupted and resumed gives the same weights, bit for bit, as one that was not:
 // a checkpoint has the weights, what the optimizer, the schedule and the callbacks remember, the
-// random generator and the place in the data.
+// random generator and the place in the data. It may have been written on another device.
+//
+// Batches go to the device of the model's parameters. On a device other than the CPU the trainer
+// does not wait for a step before it launches the next one: callbacks hear of a step, and a loss
+// that is not finite is found, when the next step is under way or something else needs the results.
 #pragma once
 
 #include <cstdint>
@@ -99,12 +103,15 @@ class Trainer {
     double loss_sum = 0;  // over the steps since the last evaluation
     std::int64_t loss_steps = 0;
   };
-  struct Gathered;
+  struct Pending;
 
+  Device device() const;
+  bool reads_late() const;
   std::int64_t last_step(const data::DataLoader& training) const;
   void check_place(const data::DataLoader& training);
-  void take(const data::Batch& batch, std::int64_t parts, Gathered& gathered);
-  StepRecord finish_step(const Gathered& gathered, const data::DataLoader& training);
+  void take(const data::Batch& batch, std::int64_t parts, Pending& step);
+  void finish_step(Pending& step, const data::DataLoader& training);
+  void report(Pending& step);
   void evaluate_now(const data::DataLoader* held_out, Outcome& outcome);
   Checkpoint state() const;
   void save_now(Outcome& outcome);

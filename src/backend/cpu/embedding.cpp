@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/reduce/kernels.h"
 #include "backend/cpu/reduce/pairwise.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -45,7 +45,7 @@ void gather_rows(const EmbeddingCall& call) {
 // Which positions hold an id: those of id r are order[first[r]] … order[first[r + 1] − 1],
 // ascending.
 struct SortedIds {
-  std::vector<std::int64_t> first, order;
+  detail::Scratch<std::int64_t> first, order;
   std::int64_t most = 0;  // positions of one id
 
   explicit SortedIds(const EmbeddingCall& call)
@@ -59,7 +59,7 @@ struct SortedIds {
       first[row] = before;
       before += count;
     }
-    std::vector<std::int64_t> next(first.begin(), first.end() - 1);
+    detail::Scratch<std::int64_t> next(first.begin(), first.end() - 1);
     for (std::int64_t i = 0; i < call.count; ++i) {
       const auto id = static_cast<std::size_t>(call.ids[i]);
       order[static_cast<std::size_t>(next[id]++)] = i;
@@ -90,7 +90,7 @@ class RowAdder {
     const int threads = detail::threads_for(call_.rows + call_.count, grain);
     // The same work for each: rows to write plus rows to read.
     const std::int64_t work = call_.rows + call_.count;
-    std::vector<std::int64_t> bounds(static_cast<std::size_t>(threads) + 1, call_.rows);
+    detail::Scratch<std::int64_t> bounds(static_cast<std::size_t>(threads) + 1, call_.rows);
     for (std::int64_t t = 0, row = 0; t < threads; ++t) {
       while (row < call_.rows &&
              row + ids_.first[static_cast<std::size_t>(row)] < work * t / threads) {
@@ -100,7 +100,7 @@ class RowAdder {
     }
     // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = (2 + levels_) * width_;
-    std::vector<T> buffers(static_cast<std::size_t>(threads) * room);
+    detail::Scratch<T> buffers(static_cast<std::size_t>(threads) * room);
     detail::parallel_for(threads, threads, 1, [&](std::int64_t begin, std::int64_t end) {
       add_rows(bounds[static_cast<std::size_t>(begin)], bounds[static_cast<std::size_t>(end)],
                buffers.data() + static_cast<std::size_t>(begin) * room);

@@ -99,7 +99,7 @@ class AttentionScratch {
     return begin;
   }
   void allocate(const char* operation, int threads) {
-    memory_ = detail::make_empty(operation, {threads, size_}, dtype_of<T>);
+    memory_ = detail::make_empty(operation, {threads, size_}, dtype_of<T>, cpu_device);
   }
   T* of_thread(int thread) { return reinterpret_cast<T*>(memory_.impl().data) + thread * size_; }
 

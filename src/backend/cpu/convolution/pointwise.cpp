@@ -1,6 +1,5 @@
 // 1 × 1 filters: plain products of matrices, one per image and group.
 #include <memory>
-#include <vector>
 
 #include "backend/cpu/convolution/routes.h"
 #include "backend/cpu/gemm/gemm.h"
@@ -11,12 +10,12 @@ namespace {
 
 constexpr std::int64_t most_partials = 4 * 1024 * 1024;  // elements of the images' own gradients
 
-// Where the operands of each image's and group's product start, `step` elements apart.
-std::vector<std::int64_t> starts(std::int64_t count, std::int64_t step, std::int64_t cycle) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    offsets[static_cast<std::size_t>(i)] = (cycle > 0 ? i % cycle : i) * step;
-  }
+// Operands of `groups` products, `step` elements apart, which are the same for every image.
+backend::BatchOffsets per_group(std::int64_t groups, std::int64_t step) {
+  backend::BatchOffsets offsets(0);
+  offsets.levels = 2;
+  offsets.sizes[1] = groups;
+  offsets.strides[1] = step;
   return offsets;
 }
 
@@ -38,8 +37,8 @@ template <class T>
 void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;
   const std::int64_t pixels = shape.out_pixels(), products = shape.batch * shape.groups;
-  const auto a = starts(products, outs * ins, shape.groups);
-  const auto b = starts(products, ins * pixels, 0), c = starts(products, outs * pixels, 0);
+  const auto a = per_group(shape.groups, outs * ins);
+  const backend::BatchOffsets b(ins * pixels), c(outs * pixels);
   gemm_batched({.dtype = dtype_of<T>,
                 .m = outs,
                 .n = pixels,
@@ -48,7 +47,7 @@ void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T*
                 .b = {x, pixels, 1},
                 .c = y,
                 .c_row_stride = pixels},
-               products, a.data(), b.data(), c.data());
+               products, a, b, c);
   if (bias == nullptr) return;
   const std::int64_t channels = shape.groups * outs;
   detail::parallel_for(shape.batch * channels, divide_up(32 * 1024, pixels),
@@ -67,8 +66,7 @@ void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* we
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;
   const std::int64_t pixels = shape.out_pixels(), products = shape.batch * shape.groups;
   const std::int64_t numel = shape.groups * outs * ins;
-  const auto a = starts(products, outs * pixels, 0), b = starts(products, ins * pixels, 0);
-  const auto c = starts(products, outs * ins, 0);
+  const backend::BatchOffsets a(outs * pixels), b(ins * pixels), c(outs * ins);
   const std::unique_ptr<T[]> partial(new T[static_cast<std::size_t>(shape.batch * numel)]);
   gemm_batched({.dtype = dtype_of<T>,
                 .m = outs,
@@ -78,7 +76,7 @@ void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* we
                 .b = {x, 1, pixels},
                 .c = partial.get(),
                 .c_row_stride = ins},
-               products, a.data(), b.data(), c.data());
+               products, a, b, c);
   detail::parallel_for(numel, 4096, [&](std::int64_t begin, std::int64_t end) {
     std::fill(weight + begin, weight + end, T(0));
     for (std::int64_t n = 0; n < shape.batch; ++n) {

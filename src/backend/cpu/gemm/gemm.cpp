@@ -93,8 +93,8 @@ void gemm(const GemmCall& call) {
   }
 }
 
-void gemm_batched(const GemmCall& call, std::int64_t batch, const std::int64_t* a_offsets,
-                  const std::int64_t* b_offsets, const std::int64_t* c_offsets) {
+void gemm_batched(const GemmCall& call, std::int64_t batch, const backend::BatchOffsets& a_offsets,
+                  const backend::BatchOffsets& b_offsets, const backend::BatchOffsets& c_offsets) {
   const std::int64_t size = static_cast<std::int64_t>(itemsize(call.dtype));
   const auto run_one = [&](std::int64_t i) {
     GemmCall one = call;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backend/batch_offsets.h"
 #include "extensor/activation.h"
 #include "extensor/dtype.h"
 
@@ -35,7 +36,7 @@ void gemm(const GemmCall& call);
 
 // `batch` independent products; product i reads a.data + a_offsets[i] elements, and so on.
 // Small products are spread over the threads whole, large ones run one after another.
-void gemm_batched(const GemmCall& call, std::int64_t batch, const std::int64_t* a_offsets,
-                  const std::int64_t* b_offsets, const std::int64_t* c_offsets);
+void gemm_batched(const GemmCall& call, std::int64_t batch, const backend::BatchOffsets& a_offsets,
+                  const backend::BatchOffsets& b_offsets, const backend::BatchOffsets& c_offsets);
 
 }  // namespace extensor::cpu

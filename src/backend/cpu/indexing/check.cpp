@@ -1,79 +1,98 @@
-// Indices before they are used, and the positions of what is true.
+// Checks of integers, and the positions of elements that are true.
 #include <algorithm>
 #include <atomic>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
+#include "backend/checks.h"
 #include "backend/cpu/indexing/indexing.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
 
 namespace {
 
-using backend::CheckedIndices;
-using backend::CheckIndicesCall;
+using backend::CheckIntegersCall;
 
 constexpr std::int64_t grain = 32768;
 
 template <class T>
-bool in_range(T index, std::int64_t lowest, std::int64_t size) {
+bool in_range(T value, std::int64_t lowest, std::int64_t size) {
   if constexpr (std::is_unsigned_v<T>) {
-    return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(size);
+    return static_cast<std::uint64_t>(value) < static_cast<std::uint64_t>(size);
   } else {
-    return (index >= lowest) & (index < size);
+    return (value >= lowest) & (value < size);
   }
 }
 
 template <class T>
-CheckedIndices check(const CheckIndicesCall& call) {
-  const T* indices = reinterpret_cast<const T*>(call.indices);
-  std::atomic<bool> any_bad{false}, any_negative{false};
-  detail::parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
-    unsigned bad = 0, negative = 0;  // collected without a branch, so that the loop vectorizes
-    for (std::int64_t j = begin; j < end; ++j) {
-      bad |= static_cast<unsigned>(!in_range(indices[j], call.lowest, call.size));
-      negative |= static_cast<unsigned>(indices[j] < T(0));
-    }
-    if (bad != 0) any_bad.store(true, std::memory_order_relaxed);
-    if (negative != 0) any_negative.store(true, std::memory_order_relaxed);
-  });
-  const bool negative = any_negative.load(std::memory_order_relaxed);
-  if (!any_bad.load(std::memory_order_relaxed)) return {-1, negative};
-  const T* found = std::find_if(indices, indices + call.count,
-                                [&](T index) { return !in_range(index, call.lowest, call.size); });
-  return {found - indices, negative};
+bool is_also_allowed(T value, std::optional<std::int64_t> also) {
+  return also && std::cmp_equal(value, *also);
 }
 
 template <class T>
-void count_from_front(const CheckIndicesCall& call) {
-  const T* indices = reinterpret_cast<const T*>(call.indices);
+bool is_allowed(T value, const CheckIntegersCall& call) {
+  if (call.nonzero) return value != T(0);
+  return in_range(value, call.lowest, call.size) || is_also_allowed(value, call.also);
+}
+
+// Whether a value is out of range, `also` aside.
+template <class T>
+bool any_out_of_range(const T* values, const CheckIntegersCall& call) {
+  std::atomic<bool> any{false};
+  detail::parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    unsigned bad = 0;  // collected without a branch, so that the loops vectorize
+    if (call.nonzero) {
+      for (std::int64_t j = begin; j < end; ++j) bad |= static_cast<unsigned>(values[j] == T(0));
+    } else {
+      for (std::int64_t j = begin; j < end; ++j) {
+        bad |= static_cast<unsigned>(!in_range(values[j], call.lowest, call.size));
+      }
+    }
+    if (bad != 0) any.store(true, std::memory_order_relaxed);
+  });
+  return any.load(std::memory_order_relaxed);
+}
+
+template <class T>
+void check(const CheckIntegersCall& call) {
+  const T* values = reinterpret_cast<const T*>(call.values);
+  if (any_out_of_range(values, call)) {
+    const T* found = std::find_if(values, values + call.count,
+                                  [&](T value) { return !is_allowed(value, call); });
+    if (found != values + call.count) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, and may be negative
+      backend::note({call.check, found - values, static_cast<std::uint64_t>(*found)});
+    }
+  }
+  if (call.out == nullptr) return;
   detail::parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t j = begin; j < end; ++j) {
-      // NOLINTNEXTLINE(bugprone-signed-char-misuse): an int8 is a number here, and may be negative
-      const auto index = static_cast<std::int64_t>(indices[j]);
-      call.out[j] = index < 0 ? index + call.size : index;
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): likewise
+      const auto index = static_cast<std::int64_t>(values[j]);
+      if (in_range(values[j], call.lowest, call.size)) {
+        call.out[j] = index < 0 ? index + call.size : index;
+      } else {
+        call.out[j] = is_also_allowed(values[j], call.also) ? index : 0;
+      }
     }
   });
 }
 
 }  // namespace
 
-CheckedIndices check_indices(const CheckIndicesCall& call) {
-  return detail::visit_dtype(call.dtype, [&]<class T>() -> CheckedIndices {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      if (call.out == nullptr) return check<T>(call);
-      count_from_front<T>(call);
-    }
-    return {-1, false};
+void check_integers(const CheckIntegersCall& call) {
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) check<T>(call);
   });
 }
 
 void nonzero(const backend::NonzeroCall& call) {
   constexpr std::int64_t block = 16384;
   const std::int64_t blocks = (call.count + block - 1) / block;
-  std::vector<std::int64_t> first(static_cast<std::size_t>(blocks) + 1);
+  detail::Scratch<std::int64_t> first(static_cast<std::size_t>(blocks) + 1);
   const auto block_end = [&](std::int64_t b) { return std::min(call.count, (b + 1) * block); };
   detail::parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {

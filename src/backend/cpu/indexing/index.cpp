@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/width.h"
 #include "core/convert.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -84,9 +84,9 @@ SumOf<T> widen(T value) {
 
 // Which sources each destination receives, by a counting sort.
 struct Destinations {
-  std::vector<std::int64_t> first;    // of each destination's sources in `sources`
-  std::vector<std::int64_t> sources;  // in ascending order for each destination
-  std::vector<std::int64_t> touched;  // the destinations that receive any
+  detail::Scratch<std::int64_t> first;    // of each destination's sources in `sources`
+  detail::Scratch<std::int64_t> sources;  // in ascending order for each destination
+  detail::Scratch<std::int64_t> touched;  // the destinations that receive any
 
   explicit Destinations(const IndexCall& call)
       : first(static_cast<std::size_t>(call.length) + 1),
@@ -96,7 +96,7 @@ struct Destinations {
       if (first[at(d) + 1] != 0) touched.push_back(d);
       first[at(d) + 1] += first[at(d)];
     }
-    std::vector<std::int64_t> next(first.begin(), first.end() - 1);
+    detail::Scratch<std::int64_t> next(first.begin(), first.end() - 1);
     for (std::int64_t j = 0; j < call.count; ++j) sources[at(next[at(call.indices[j])]++)] = j;
   }
 

@@ -5,7 +5,7 @@
 
 namespace extensor::cpu {
 
-backend::CheckedIndices check_indices(const backend::CheckIndicesCall& call);
+void check_integers(const backend::CheckIntegersCall& call);
 void index(const backend::IndexCall& call);
 void select(const backend::SelectCall& call);
 void nonzero(const backend::NonzeroCall& call);

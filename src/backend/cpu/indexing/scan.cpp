@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
-#include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
 #include "core/convert.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -109,7 +109,7 @@ void run_prod_backward(const ScanCall& call) {
   const std::int64_t grain = block_grain(call);
   const int threads = detail::threads_for(block_count(call), grain);
   const std::int64_t size = call.length * std::min(call.inner, columns_together);
-  std::vector<double> memory(static_cast<std::size_t>(threads * size));
+  detail::Scratch<double> memory(static_cast<std::size_t>(threads * size));
   for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns, int slot) {
     double* before = memory.data() + slot * size;
     double running[columns_together];
@@ -148,7 +148,7 @@ void run_prod_double_backward(const ScanCall& call) {
   struct Pair {
     double product, weight;
   };
-  std::vector<Pair> memory(static_cast<std::size_t>(threads * size));
+  detail::Scratch<Pair> memory(static_cast<std::size_t>(threads * size));
   for_each_block(call, threads, grain, [&](std::int64_t first, std::int64_t columns, int slot) {
     Pair* before = memory.data() + slot * size;
     Pair running[columns_together];

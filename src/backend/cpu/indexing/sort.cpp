@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/width.h"
 #include "core/convert.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -121,7 +121,7 @@ void sort_rows(const SortCall& call) {
   const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
   const int threads = detail::threads_for(call.rows, grain);
   // Allocated here, so that running out of memory leaves the result unwritten.
-  std::vector<Element> memory(2 * static_cast<std::size_t>(threads * n));
+  detail::Scratch<Element> memory(2 * static_cast<std::size_t>(threads * n));
   detail::parallel_for(threads, call.rows, grain,
                        [&](std::int64_t begin, std::int64_t end, int slot) {
                          Element* entries = memory.data() + 2 * slot * n;

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/losses/losses.h"
 #include "backend/cpu/losses/partial_sums.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -40,7 +40,7 @@ class ClassLossRunner {
   }
 
   void forward() const {
-    std::vector<double> losses(static_cast<std::size_t>(call_.rows));
+    detail::Scratch<double> losses(static_cast<std::size_t>(call_.rows));
     for_each_row([&](std::int64_t row, Buffers& buffers) {
       if (call_.statistics != nullptr) std::fill_n(call_.statistics + 2 * row, 2, 0.0);
       losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
@@ -97,7 +97,7 @@ class ClassLossRunner {
     const int threads = detail::threads_for(call_.rows, grain_);
     // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = widen_ == nullptr ? 0 : 3 * n_;
-    std::vector<T> wide(static_cast<std::size_t>(threads) * room);
+    detail::Scratch<T> wide(static_cast<std::size_t>(threads) * room);
     detail::parallel_for(
         threads, call_.rows, grain_, [&](std::int64_t begin, std::int64_t end, int slot) {
           Buffers buffers{*this, wide.data() + static_cast<std::size_t>(slot) * room};

@@ -3,7 +3,10 @@
 #include "backend/cpu/losses/losses.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 
+#include "backend/checks.h"
 #include "backend/cpu/convert.h"
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/losses/partial_sums.h"
@@ -82,7 +85,28 @@ class LossRunner {
     });
   }
 
+  // Looks for the element that a piece has found outside 0 … 1.
+  void note_outside() const {
+    if (!outside_.load(std::memory_order_relaxed)) return;
+    if (!note_first(call_.x, call_.check_x)) note_first(call_.y, call_.check_y);
+  }
+
  private:
+  bool note_first(const std::byte* values, std::uint32_t check) const {
+    for (std::int64_t i = 0; i < call_.numel; ++i) {
+      T value;
+      if (widen_ != nullptr) {
+        widen_(values + i * size_, &value, 1);
+      } else {
+        value = reinterpret_cast<const T*>(values)[i];
+      }
+      if (!(value < 0 || value > 1)) continue;
+      backend::note({check, i, std::bit_cast<std::uint64_t>(static_cast<double>(value))});
+      return true;
+    }
+    return false;
+  }
+
   // x and y of one piece as T, and where its results go.
   struct Piece {
     Piece(const LossRunner& runner_, std::int64_t first, std::int64_t end)
@@ -103,9 +127,9 @@ class LossRunner {
     // After the kernel, when the piece is in the cache: the kernel's work hides the way from
     // memory.
     void look_at_range() const {
-      if (runner.call_.outside_unit_interval == nullptr) return;
+      if (runner.call_.check_x == 0) return;
       if (runner.kernels_.is_outside_unit_interval(x, y, count)) {
-        runner.call_.outside_unit_interval->store(true, std::memory_order_relaxed);
+        runner.outside_.store(true, std::memory_order_relaxed);
       }
     }
 
@@ -144,13 +168,18 @@ class LossRunner {
   const std::int64_t size_;
   ConvertLoop widen_ = nullptr;
   ConvertLoop narrow_ = nullptr;
+  mutable std::atomic<bool> outside_{false};
 };
 
 template <class T>
 void run(const LossCall& call) {
   const LossRunner<T> runner(call);
-  if (call.g == nullptr) return runner.forward();
-  runner.backward();
+  if (call.g == nullptr) {
+    runner.forward();
+  } else {
+    runner.backward();
+  }
+  runner.note_outside();
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "core/convert.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "core/visit.h"
 
 namespace extensor::cpu {
@@ -23,7 +23,7 @@ inline double pairwise_total(const double* parts, std::size_t count) {
 // Σ piece(begin, end) over pieces of `length` that cover [0, count), added two by two.
 template <class Piece>
 double sum_of_pieces(std::int64_t count, std::int64_t length, Piece&& piece) {
-  std::vector<double> parts(static_cast<std::size_t>((count + length - 1) / length));
+  detail::Scratch<double> parts(static_cast<std::size_t>((count + length - 1) / length));
   detail::parallel_for(static_cast<std::int64_t>(parts.size()), 1,
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t part = begin; part < end; ++part) {

@@ -9,6 +9,7 @@
 #include "backend/cpu/normalization/kernels.h"
 #include "backend/cpu/normalization/normalization.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -65,7 +66,7 @@ class RowNormalizer {
     const int threads = detail::threads_for(units, grain);
     // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t room = unsigned_of(buffers * length_);
-    std::vector<T> memory(static_cast<std::size_t>(threads) * room);
+    detail::Scratch<T> memory(static_cast<std::size_t>(threads) * room);
     detail::parallel_for(threads, units, grain,
                          [&](std::int64_t begin, std::int64_t end, int slot) {
                            T* buffer = memory.data() + static_cast<std::size_t>(slot) * room;
@@ -149,7 +150,7 @@ class RowNormalizer {
     const std::int64_t block = std::clamp<std::int64_t>(32768 / length_ / 4 * 4, 4, 64);
     const std::int64_t blocks = (samples + block - 1) / block;
     const bool parameters = call_.grad_weight != nullptr;
-    std::vector<T> partials(parameters ? unsigned_of(2 * blocks * parameters_) : 0);
+    detail::Scratch<T> partials(parameters ? unsigned_of(2 * blocks * parameters_) : 0);
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / (block * length_));
     constexpr auto together = static_cast<std::int64_t>(gradient_rows);
     run_rows(blocks * call_.groups, grain, edge_.writes_buffers() ? 2 * together + 2 : 0,
@@ -209,7 +210,7 @@ class RowNormalizer {
     const std::int64_t samples = call_.rows / call_.groups;
     const bool parameters = call_.grad_weight != nullptr;
     // Weight and bias of each sample, one after the other.
-    std::vector<T> partials(unsigned_of(2 * samples * parameters_));
+    detail::Scratch<T> partials(unsigned_of(2 * samples * parameters_));
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
     run_rows(call_.rows, grain, edge_.writes_buffers() ? 3 : 0, [&](std::int64_t row, T* buffer) {
       backward_row(row, partials.data() + 2 * (row / call_.groups) * parameters_, buffer);
@@ -243,7 +244,7 @@ class RowNormalizer {
   }
 
   // Partial sums of both gradients, two by two.
-  void finish(std::vector<T>& partials, std::int64_t count) {
+  void finish(detail::Scratch<T>& partials, std::int64_t count) {
     const std::int64_t width = 2 * parameters_;
     detail::parallel_for(width, std::max<std::int64_t>(64, 16384 / count / 64 * 64),
                          [&](std::int64_t begin, std::int64_t end) {

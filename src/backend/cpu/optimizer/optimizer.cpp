@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/optimizer/kernels.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -18,6 +18,7 @@ using backend::OptimizerCall;
 using backend::OptimizerCoefficients;
 using backend::OptimizerItem;
 using backend::PowerSumCall;
+using backend::PowerSumItem;
 
 constexpr std::int64_t elements_per_thread = 16384;
 constexpr std::int64_t buffered = 512;      // elements that are converted at once
@@ -132,19 +133,19 @@ double power_of_block(const T* x, std::size_t n, double power) {
 }
 
 template <class T>
-void sum_powers(const PowerSumCall& call) {
+void sum_powers(const PowerSumCall& call, const PowerSumItem& item) {
   const ConvertLoop widen =
       call.dtype == dtype_of<T> ? nullptr : convert_loop(call.dtype, dtype_of<T>);
   const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
-  const std::int64_t blocks = (call.numel + power_block - 1) / power_block;
-  std::vector<double> partials(static_cast<std::size_t>(blocks));
+  const std::int64_t blocks = (item.numel + power_block - 1) / power_block;
+  detail::Scratch<double> partials(static_cast<std::size_t>(blocks));
   detail::parallel_for(
       blocks, elements_per_thread / power_block, [&](std::int64_t begin, std::int64_t end) {
         T buffer[power_block];
         for (std::int64_t block = begin; block < end; ++block) {
           const std::int64_t first = block * power_block;
-          const auto n = static_cast<std::size_t>(std::min(power_block, call.numel - first));
-          const std::byte* from = call.x + first * size;
+          const auto n = static_cast<std::size_t>(std::min(power_block, item.numel - first));
+          const std::byte* from = item.x + first * size;
           if (widen != nullptr) widen(from, buffer, n);
           partials[static_cast<std::size_t>(block)] = power_of_block(
               widen == nullptr ? reinterpret_cast<const T*>(from) : buffer, n, call.power);
@@ -159,7 +160,7 @@ void sum_powers(const PowerSumCall& call) {
     }
     if (std::isnan(total)) break;
   }
-  *call.out = total;
+  *item.out = total;
 }
 
 }  // namespace
@@ -172,8 +173,13 @@ void optimizer_step(const OptimizerCall& call) {
 }
 
 void power_sum(const PowerSumCall& call) {
-  if (call.dtype == DType::float64) return sum_powers<double>(call);
-  sum_powers<float>(call);
+  for (std::int64_t k = 0; k < call.item_count; ++k) {
+    if (call.dtype == DType::float64) {
+      sum_powers<double>(call, call.items[k]);
+    } else {
+      sum_powers<float>(call, call.items[k]);
+    }
+  }
 }
 
 }  // namespace extensor::cpu

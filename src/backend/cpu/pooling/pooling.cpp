@@ -14,6 +14,7 @@ namespace extensor::cpu {
 
 namespace {
 
+using backend::PoolingAxis;
 using backend::PoolingCall;
 using backend::PoolingOp;
 using backend::PoolingWindow;
@@ -21,8 +22,11 @@ using backend::PoolingWindow;
 template <class T>
 class Plane {
  public:
-  Plane(const PoolingCall& call, std::int64_t index, std::byte* line)
+  Plane(const PoolingCall& call, const PoolingWindow* rows, const PoolingWindow* columns,
+        std::int64_t index, std::byte* line)
       : call_(call),
+        rows_(rows),
+        columns_(columns),
         kernels_(pooling_kernels<T>()),
         width_(static_cast<std::size_t>(call.in_width)),
         line_(line) {
@@ -74,13 +78,13 @@ class Plane {
   void largest() {
     T* line = reinterpret_cast<T*>(line_);
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
-      const PoolingWindow& rows = call_.rows[i];
+      const PoolingWindow& rows = rows_[i];
       std::fill(line, line + width_, -std::numeric_limits<T>::infinity());
       for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
         kernels_.take_larger(row(r), line, width_);
       }
       for (std::int64_t j = 0; j < call_.out_width; ++j) {
-        const PoolingWindow& columns = call_.columns[j];
+        const PoolingWindow& columns = columns_[j];
         T best = -std::numeric_limits<T>::infinity();
         for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
           if (is_better(line[c], best)) best = line[c];
@@ -93,9 +97,9 @@ class Plane {
   void spread_to_largest() {
     std::fill(out_, out_ + call_.in_height * call_.in_width, T(0));
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
-      const PoolingWindow& rows = call_.rows[i];
+      const PoolingWindow& rows = rows_[i];
       for (std::int64_t j = 0; j < call_.out_width; ++j, ++y_) {
-        const PoolingWindow& columns = call_.columns[j];
+        const PoolingWindow& columns = columns_[j];
         if (rows.begin >= rows.end || columns.begin >= columns.end) continue;
         std::int64_t at = rows.begin * call_.in_width + columns.begin;
         for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
@@ -112,14 +116,14 @@ class Plane {
   void average() {
     double* line = reinterpret_cast<double*>(line_);
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
-      const PoolingWindow& rows = call_.rows[i];
+      const PoolingWindow& rows = rows_[i];
       std::fill(line, line + width_, 0.0);
       for (std::int64_t r = rows.begin; r < rows.end; ++r) {
         const T* from = row(r);
         for (std::size_t c = 0; c < width_; ++c) line[c] += static_cast<double>(from[c]);
       }
       for (std::int64_t j = 0; j < call_.out_width; ++j) {
-        const PoolingWindow& columns = call_.columns[j];
+        const PoolingWindow& columns = columns_[j];
         double sum = 0;
         for (std::int64_t c = columns.begin; c < columns.end; ++c) sum += line[c];
         *out_++ = static_cast<T>(sum / averaged_count(rows, columns));
@@ -131,10 +135,10 @@ class Plane {
     std::fill(out_, out_ + call_.in_height * call_.in_width, T(0));
     double* line = reinterpret_cast<double*>(line_);
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
-      const PoolingWindow& rows = call_.rows[i];
+      const PoolingWindow& rows = rows_[i];
       std::fill(line, line + width_, 0.0);
       for (std::int64_t j = 0; j < call_.out_width; ++j) {
-        const PoolingWindow& columns = call_.columns[j];
+        const PoolingWindow& columns = columns_[j];
         const double share = static_cast<double>(*y_++) / averaged_count(rows, columns);
         for (std::int64_t c = columns.begin; c < columns.end; ++c) line[c] += share;
       }
@@ -146,6 +150,8 @@ class Plane {
   }
 
   const PoolingCall& call_;
+  const PoolingWindow* rows_;
+  const PoolingWindow* columns_;
   const PoolingKernels<T>& kernels_;
   const std::size_t width_;
   std::byte* line_;  // a row of x, as T or as double
@@ -154,9 +160,17 @@ class Plane {
   T* out_;
 };
 
+// All windows of an axis: every plane has the same ones.
+std::vector<PoolingWindow> windows_of(const PoolingAxis& axis) {
+  std::vector<PoolingWindow> windows(static_cast<std::size_t>(axis.count));
+  for (std::int64_t i = 0; i < axis.count; ++i) windows[static_cast<std::size_t>(i)] = axis[i];
+  return windows;
+}
+
 template <class T>
 void run(const PoolingCall& call) {
   if (call.channels > 1) return pool_channels_last<T>(call);
+  const std::vector<PoolingWindow> rows = windows_of(call.rows), columns = windows_of(call.columns);
   const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
@@ -167,7 +181,7 @@ void run(const PoolingCall& call) {
       threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
         std::byte* line = lines.data() + static_cast<std::size_t>(slot) * width * sizeof(double);
         for (std::int64_t i = begin; i < end; ++i) {
-          Plane<T>(call, i, line).run();
+          Plane<T>(call, rows.data(), columns.data(), i, line).run();
         }
       });
 }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/reduce/kernels.h"
 #include "backend/cpu/reduce/pairwise.h"
 #include "backend/plan/reduce_plan.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -100,7 +100,7 @@ class Reduction {
       });
       return;
     }
-    std::vector<Partial<T>> partials(static_cast<std::size_t>(results_ * chunks));
+    detail::Scratch<Partial<T>> partials(static_cast<std::size_t>(results_ * chunks));
     detail::parallel_for(results_ * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         partials[static_cast<std::size_t>(unit)] = reduce_chunk(unit / chunks, unit % chunks);
@@ -221,8 +221,8 @@ class Reduction {
       return;
     }
     const auto total = static_cast<std::size_t>(outer * chunks * width);
-    std::vector<T> partials(total);
-    std::vector<std::int64_t> places(finds_position(call_.op) ? total : 0);
+    detail::Scratch<T> partials(total);
+    detail::Scratch<std::int64_t> places(finds_position(call_.op) ? total : 0);
     detail::parallel_for(outer * chunks * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t first = unit % tiles * tile, n = std::min(tile, width - first);
@@ -267,7 +267,7 @@ class Reduction {
     while (2 * together * width <= tile && 2 * together <= length_) together *= 2;
     const std::int64_t wide = together * width, wide_rows = length_ / together;
     const std::int64_t chunks = (wide_rows + chunk_rows - 1) / chunk_rows;
-    std::vector<T> partials(static_cast<std::size_t>(outer * chunks * wide));
+    detail::Scratch<T> partials(static_cast<std::size_t>(outer * chunks * wide));
     const std::int64_t grain =
         std::max<std::int64_t>(1, 16384 / (wide * std::min(wide_rows, chunk_rows)));
     detail::parallel_for(outer * chunks, grain, [&](std::int64_t begin, std::int64_t end) {

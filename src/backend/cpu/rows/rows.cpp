@@ -3,11 +3,11 @@
 #include "backend/cpu/rows/rows.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/rows/kernels.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 
 namespace extensor::cpu {
 
@@ -58,8 +58,8 @@ class RowRunner {
     const int threads = detail::threads_for(units, grain);
     // Allocated here, so that running out of memory leaves the result unwritten.
     const std::size_t buffer_elements = direct ? 0 : static_cast<std::size_t>(unit_elements);
-    std::vector<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
-    std::vector<std::byte> raw(
+    detail::Scratch<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
+    detail::Scratch<std::byte> raw(
         call_.inner > 1 ? static_cast<std::size_t>(threads) * buffer_elements * sizeof(T) : 0);
     detail::parallel_for(
         threads, units, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
