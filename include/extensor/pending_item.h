@@ -12,7 +12,10 @@
 
 #include <cstdint>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+EXTENSOR_BEGIN_API
 
 namespace extensor {
 
@@ -47,3 +50,5 @@ class PendingItem {
 };
 
 }  // namespace extensor
+
+EXTENSOR_END_API

@@ -31,9 +31,13 @@ class ChannelRun {
     return channels * std::max<std::int64_t>(2, call.in_width);
   }
 
-  ChannelRun(const PoolingCall& call, std::int64_t image, std::int64_t first, std::int64_t count,
-             double* memory)
-      : call_(call), n_(static_cast<std::size_t>(count)), memory_(memory) {
+  ChannelRun(const PoolingCall& call, const PoolingWindow* rows, const PoolingWindow* columns,
+             std::int64_t image, std::int64_t first, std::int64_t count, double* memory)
+      : call_(call),
+        rows_(rows),
+        columns_(columns),
+        n_(static_cast<std::size_t>(count)),
+        memory_(memory) {
     const std::int64_t in = image * call.in_height * call.in_width * call.channels + first;
     const std::int64_t out = image * call.out_height * call.out_width * call.channels + first;
     const bool gradient =
@@ -74,7 +78,7 @@ class ChannelRun {
     std::int64_t at = 0;
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
       for (std::int64_t j = 0; j < call_.out_width; ++j, at += call_.channels) {
-        body(call_.rows[i], call_.columns[j], at);
+        body(rows_[i], columns_[j], at);
       }
     }
   }
@@ -141,10 +145,10 @@ class ChannelRun {
   void spread_average() {
     const T* g = y_;
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
-      const PoolingWindow& rows = call_.rows[i];
+      const PoolingWindow& rows = rows_[i];
       std::fill_n(memory_, n_ * static_cast<std::size_t>(call_.in_width), 0.0);
       for (std::int64_t j = 0; j < call_.out_width; ++j, g += call_.channels) {
-        const PoolingWindow& columns = call_.columns[j];
+        const PoolingWindow& columns = columns_[j];
         const double count = averaged_count(rows, columns);
         for (std::int64_t c = columns.begin; c < columns.end; ++c) {
           double* line = memory_ + static_cast<std::size_t>(c) * n_;
@@ -162,6 +166,8 @@ class ChannelRun {
   }
 
   const PoolingCall& call_;
+  const PoolingWindow* rows_;
+  const PoolingWindow* columns_;
   const PoolingKernels<T>& kernels_ = pooling_kernels<T>();
   const std::size_t n_;
   double* memory_;
@@ -174,6 +180,7 @@ class ChannelRun {
 
 template <class T>
 void pool_channels_last(const PoolingCall& call) {
+  const std::vector<PoolingWindow> rows = windows_of(call.rows), columns = windows_of(call.columns);
   const std::int64_t images = call.planes / call.channels;
   const std::int64_t pixels = call.in_height * call.in_width + call.out_height * call.out_width;
   const bool few = images < 4 * detail::max_threads();
@@ -188,8 +195,8 @@ void pool_channels_last(const PoolingCall& call) {
       threads, images * runs, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           const std::int64_t first = unit % runs * run;
-          ChannelRun<T>(call, unit / runs, first, std::min(run, call.channels - first),
-                        memory.data() + slot * room)
+          ChannelRun<T>(call, rows.data(), columns.data(), unit / runs, first,
+                        std::min(run, call.channels - first), memory.data() + slot * room)
               .run();
         }
       });

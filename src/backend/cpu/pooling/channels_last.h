@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "backend/pooling_call.h"
 
@@ -19,6 +20,13 @@ bool is_better(T value, T best) {
 inline double averaged_count(const backend::PoolingWindow& rows,
                              const backend::PoolingWindow& columns) {
   return std::max(1.0, static_cast<double>(rows.size) * static_cast<double>(columns.size));
+}
+
+// All windows of an axis: every plane has the same ones.
+inline std::vector<backend::PoolingWindow> windows_of(const backend::PoolingAxis& axis) {
+  std::vector<backend::PoolingWindow> windows(static_cast<std::size_t>(axis.count));
+  for (std::int64_t i = 0; i < axis.count; ++i) windows[static_cast<std::size_t>(i)] = axis[i];
+  return windows;
 }
 
 // The same numbers as for planes, bit by bit.

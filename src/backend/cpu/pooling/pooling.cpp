@@ -160,13 +160,6 @@ class Plane {
   T* out_;
 };
 
-// All windows of an axis: every plane has the same ones.
-std::vector<PoolingWindow> windows_of(const PoolingAxis& axis) {
-  std::vector<PoolingWindow> windows(static_cast<std::size_t>(axis.count));
-  for (std::int64_t i = 0; i < axis.count; ++i) windows[static_cast<std::size_t>(i)] = axis[i];
-  return windows;
-}
-
 template <class T>
 void run(const PoolingCall& call) {
   if (call.channels > 1) return pool_channels_last<T>(call);
