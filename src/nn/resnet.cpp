@@ -1,7 +1,5 @@
 // ResNet-18 and ResNet-50, with torchvision's parameter names.
-#include "core/check.h"
 #include "extensor/autograd.h"
-#include "extensor/elementwise.h"
 #include "extensor/initializers.h"
 #include "extensor/models.h"
 #include "extensor/pooling.h"
@@ -19,8 +17,8 @@ ResidualBlock::ResidualBlock(std::int64_t in_channels, std::int64_t channels, st
 }
 
 Tensor ResidualBlock::forward(const Tensor& x) const {
-  const Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
-  return relu(y + (downsample.size() == 0 ? x : downsample(x)));
+  const Tensor y = conv2(bn1.forward_add_relu(conv1(x)));
+  return bn2.forward_add_relu(y, downsample.size() == 0 ? x : downsample(x));
 }
 
 void ResidualBlock::visit(nn::Walker& walk) {
@@ -42,7 +40,7 @@ ResNet18::ResNet18(const ResNetOptions& options)
       small_images_(options.small_images) {}
 
 Tensor ResNet18::forward(const Tensor& x) const {
-  Tensor y = relu(bn1(conv1(x)));
+  Tensor y = bn1.forward_add_relu(conv1(x));
   if (!small_images_) y = max_pool2d(y, 3, {.stride = 2, .padding = 1});
   for (const auto* stage : {&layer1, &layer2, &layer3, &layer4}) {
     for (const ResidualBlock& block : *stage) y = block(y);
@@ -88,8 +86,8 @@ Bottleneck::Bottleneck(std::int64_t in_channels, std::int64_t width, std::int64_
 }
 
 Tensor Bottleneck::forward(const Tensor& x) const {
-  const Tensor y = bn2.forward_add_relu(conv2(bn1.forward_add_relu(conv1(x))));
-  return bn3.forward_add_relu(conv3(y), downsample.size() == 0 ? x : downsample(x));
+  const Tensor y = conv3(bn2.forward_add_relu(conv2(bn1.forward_add_relu(conv1(x)))));
+  return bn3.forward_add_relu(y, downsample.size() == 0 ? x : downsample(x));
 }
 
 void Bottleneck::visit(nn::Walker& walk) {

@@ -12,6 +12,7 @@ namespace extensor {
 namespace {
 
 using models::Bottleneck;
+using models::ResidualBlock;
 using models::ResNet50;
 
 struct Entry {
@@ -142,37 +143,50 @@ TEST(ResNet50, EvaluatesImagesOneByOne) {
 
 // ---- blocks
 
-// The same block without the fused op.
-Tensor unfused(const Bottleneck& block, const Tensor& x) {
-  Tensor y = relu(block.bn1(block.conv1(x)));
-  y = block.bn3(block.conv3(relu(block.bn2(block.conv2(y)))));
+// The same blocks without the fused op.
+template <class Block>
+Tensor around(const Block& block, const Tensor& x, const Tensor& y) {
   return relu(y + (block.downsample.size() == 0 ? x : block.downsample(x)));
 }
+Tensor unfused(const Bottleneck& block, const Tensor& x) {
+  const Tensor y = relu(block.bn2(block.conv2(relu(block.bn1(block.conv1(x))))));
+  return around(block, x, block.bn3(block.conv3(y)));
+}
+Tensor unfused(const ResidualBlock& block, const Tensor& x) {
+  const Tensor y = relu(block.bn1(block.conv1(x)));
+  return around(block, x, block.bn2(block.conv2(y)));
+}
 
-TEST(Bottleneck, HasTheBitsOfSingleOps) {
-  for (const auto& [in, stride] : {std::pair{16, 1}, {16, 2}, {6, 1}}) {
-    for (bool training : {true, false}) {
+// Results, gradients and states.
+template <class Block>
+void expect_bits_of_single_ops(Block fused, std::int64_t in, bool training) {
+  fused.train(training);
+  const Block single = fused;
+  const Tensor x = normal({3, in, 9, 9}, 0, 1).requires_grad_();
+  const Tensor other = x.detach().clone().requires_grad_();
+  const Tensor y = fused(x), expected = unfused(single, other);
+  EXPECT_TRUE(compare::identical(y, expected));
+  const Tensor g = normal(y.shape(), 0, 1);
+  y.backward(g);
+  expected.backward(g);
+  EXPECT_TRUE(compare::identical(x.grad(), other.grad()));
+  const auto list = fused.named_parameters(), others = single.named_parameters();
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    EXPECT_TRUE(compare::identical(list[k].second.grad(), others[k].second.grad()))
+        << list[k].first << " " << training;
+  }
+  const auto state = fused.state_dict(), other_state = single.state_dict();
+  for (std::size_t k = 0; k < state.size(); ++k) {
+    EXPECT_TRUE(compare::identical(state[k].second, other_state[k].second)) << state[k].first;
+  }
+}
+
+TEST(ResNetBlocks, HaveTheBitsOfSingleOps) {
+  for (bool training : {true, false}) {
+    for (const auto& [in, stride] : {std::pair{16, 1}, {16, 2}, {6, 1}}) {
       manual_seed(4);
-      Bottleneck fused(in, 4, stride);
-      fused.train(training);
-      const Bottleneck single = fused;
-      const Tensor x = normal({3, in, 9, 9}, 0, 1).requires_grad_();
-      const Tensor other = x.detach().clone().requires_grad_();
-      const Tensor y = fused(x), expected = unfused(single, other);
-      EXPECT_TRUE(compare::identical(y, expected));
-      const Tensor g = normal(y.shape(), 0, 1);
-      y.backward(g);
-      expected.backward(g);
-      EXPECT_TRUE(compare::identical(x.grad(), other.grad()));
-      const auto list = fused.named_parameters(), others = single.named_parameters();
-      for (std::size_t k = 0; k < list.size(); ++k) {
-        EXPECT_TRUE(compare::identical(list[k].second.grad(), others[k].second.grad()))
-            << list[k].first << " " << training;
-      }
-      const auto state = fused.state_dict(), other_state = single.state_dict();
-      for (std::size_t k = 0; k < state.size(); ++k) {
-        EXPECT_TRUE(compare::identical(state[k].second, other_state[k].second)) << state[k].first;
-      }
+      expect_bits_of_single_ops(Bottleneck(in, 4, stride), in, training);
+      expect_bits_of_single_ops(ResidualBlock(in, 16, stride), in, training);
     }
   }
 }
