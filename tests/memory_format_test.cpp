@@ -411,6 +411,33 @@ TEST(MemoryFormat, BatchNormKeepsChannelsLast) {
   }
 }
 
+TEST(MemoryFormat, ThreadsDoNotChangeBits) {
+  const int threads = get_num_threads();
+  for (const ConvolutionCase& c : convolutions()) {
+    SCOPED_TRACE(c.name);
+    Shape shape = c.x;
+    shape[0] = 9;  // enough work for several threads
+    const Tensor x = drawn(shape, float32).to(channels_last), w = drawn(c.weight, float32);
+    const auto results = [&](int count) {
+      set_num_threads(count);
+      const Tensor y = conv2d(x, w, {}, c.options);
+      const auto gradients = conv2d_backward(y, x, w, c.options);
+      std::vector<Tensor> all = {y,
+                                 gradients.x,
+                                 gradients.weight,
+                                 max_pool2d(x, 2, {.stride = 1}),
+                                 avg_pool2d(x, 2),
+                                 batch_norm(x, {}, {}, {}, {}, true)};
+      return all;
+    };
+    const auto one = results(1), four = results(4);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      EXPECT_EQ(one[k].to_vector<float>(), four[k].to_vector<float>()) << k;
+    }
+  }
+  set_num_threads(threads);
+}
+
 // ---- models
 
 nn::Sequential network() {
