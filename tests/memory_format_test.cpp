@@ -267,13 +267,13 @@ const std::vector<ConvolutionCase>& convolutions() {
   static const std::vector<ConvolutionCase> cases = {
       {"pointwise", {2, 5, 6, 7}, {9, 5, 1, 1}, {}},
       {"pointwise groups", {2, 64, 3, 4}, {96, 32, 1, 1}, {.groups = 2}},
-      {"pointwise stride", {2, 5, 6, 7}, {9, 5, 1, 1}, {.stride = 2}},
+      {"pointwise stride", {2, 9, 6, 7}, {19, 9, 1, 1}, {.stride = 2}},
       {"winograd", {2, 32, 12, 11}, {40, 32, 3, 3}, {.padding = 1}},
       {"few filters", {2, 3, 9, 8}, {4, 3, 3, 3}, {.padding = 1}},
       {"depthwise", {2, 6, 9, 8}, {6, 1, 3, 3}, {.padding = 1, .groups = 6}},
       {"depthwise stride", {2, 6, 9, 8}, {12, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 6}},
       {"stem", {2, 3, 17, 19}, {20, 3, 7, 7}, {.stride = 2, .padding = 3}},
-      {"dilation", {2, 5, 13, 12}, {18, 5, 3, 2}, {.padding = {2, 1}, .dilation = {2, 3}}},
+      {"dilation", {2, 9, 13, 12}, {18, 9, 3, 2}, {.padding = {2, 1}, .dilation = {2, 3}}},
       {"groups", {2, 20, 9, 8}, {36, 10, 3, 3}, {.stride = {2, 1}, .padding = 1, .groups = 2}},
       {"long patch", {1, 70, 5, 6}, {20, 70, 3, 3}, {.stride = 2}},
       {"one channel", {2, 1, 9, 8}, {20, 1, 5, 5}, {.padding = 2}},
@@ -409,6 +409,33 @@ TEST(MemoryFormat, BatchNormKeepsChannelsLast) {
       expect_near(moved.bias, plain.bias, 1e-12);
     }
   }
+}
+
+TEST(MemoryFormat, ThreadsDoNotChangeBits) {
+  const int threads = get_num_threads();
+  for (const ConvolutionCase& c : convolutions()) {
+    SCOPED_TRACE(c.name);
+    Shape shape = c.x;
+    shape[0] = 9;  // enough work for several threads
+    const Tensor x = drawn(shape, float32).to(channels_last), w = drawn(c.weight, float32);
+    const auto results = [&](int count) {
+      set_num_threads(count);
+      const Tensor y = conv2d(x, w, {}, c.options);
+      const auto gradients = conv2d_backward(y, x, w, c.options);
+      std::vector<Tensor> all = {y,
+                                 gradients.x,
+                                 gradients.weight,
+                                 max_pool2d(x, 2, {.stride = 1}),
+                                 avg_pool2d(x, 2),
+                                 batch_norm(x, {}, {}, {}, {}, true)};
+      return all;
+    };
+    const auto one = results(1), four = results(4);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      EXPECT_EQ(one[k].to_vector<float>(), four[k].to_vector<float>()) << k;
+    }
+  }
+  set_num_threads(threads);
 }
 
 // ---- models

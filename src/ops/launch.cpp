@@ -167,8 +167,12 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
 
 namespace {
 
-// Strides of the tensors among the inputs, broadcast to `shape`, decide.
-Strides layout_of_result(const Shape& shape, std::span<const Source> inputs) {
+// A result whose elements do not lie row-major, or as `layout` says. Out of line: calls on small
+// row-major tensors are to stay short.
+[[gnu::noinline]] Tensor make_laid_out(const char* operation, const Shape& shape, DType dtype,
+                                       Device device, std::span<const Source> inputs,
+                                       const Strides* layout) {
+  if (layout != nullptr) return detail::make_empty(operation, shape, *layout, dtype, device);
   Strides broadcast[backend::max_inputs];
   const std::int64_t* strides[backend::max_inputs];
   std::size_t count = 0;
@@ -180,7 +184,8 @@ Strides layout_of_result(const Shape& shape, std::span<const Source> inputs) {
     strides[count] = broadcast[count].data();
     ++count;
   }
-  return detail::result_strides(shape, count, strides);
+  return detail::make_empty(operation, shape, detail::result_strides(shape, count, strides), dtype,
+                            device);
 }
 
 }  // namespace
@@ -191,10 +196,10 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
   const Device device = common_device(operation, inputs);
   // The usual case costs no copy of a shape: every tensor has the same one.
   const Shape* shape = nullptr;
-  bool same_shape = true, row_major = true;
+  bool same_shape = true, row_major = layout == nullptr;
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
-    row_major = row_major && input.tensor().is_contiguous();
+    row_major &= input.tensor().is_contiguous();
     if (shape == nullptr) {
       shape = &input.tensor().shape();
     } else {
@@ -206,10 +211,8 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
     broadcast = broadcast_inputs(operation, inputs);
     shape = &broadcast;
   }
-  Tensor out = layout != nullptr ? detail::make_empty(operation, *shape, *layout, dtype, device)
-               : row_major       ? detail::make_empty(operation, *shape, dtype, device)
-                           : detail::make_empty(operation, *shape, layout_of_result(*shape, inputs),
-                                                dtype, device);
+  Tensor out = row_major ? detail::make_empty(operation, *shape, dtype, device)
+                         : make_laid_out(operation, *shape, dtype, device, inputs, layout);
   launch(op, compute, inputs, out, first, second);
   record_row({op, operation, compute, dtype, inputs, first, second}, out);
   return out;

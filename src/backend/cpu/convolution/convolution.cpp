@@ -109,16 +109,18 @@ class Planes {
   StoragePointer memory_;
 };
 
-// Few filters, or products that Winograd's transform saves, are worth two copies.
+// Few filters, products that Winograd's transform saves, and pixels of few channels, whose patches
+// are short runs in memory, are worth two copies.
 bool planes_suit(ConvolutionOp op, const Shape& shape) {
+  constexpr std::int64_t few_channels = 8;
+  if (op == ConvolutionOp::input_gradient && can_turn(shape)) {
+    return planes_suit(ConvolutionOp::forward, conv::turned(shape));
+  }
+  if (shape.in_channels < few_channels) return true;
   if (op == ConvolutionOp::weight_gradient) {
     return conv::winograd_suits_weights(shape) || conv::direct_suits_weights(shape);
   }
-  if (op == ConvolutionOp::input_gradient) {
-    return can_turn(shape) ? planes_suit(ConvolutionOp::forward, conv::turned(shape))
-                           : shape.groups > 1 && shape.in_channels < 8;
-  }
-  return conv::winograd_suits(shape) || conv::direct_suits(shape);
+  return op == ConvolutionOp::forward && (conv::winograd_suits(shape) || conv::direct_suits(shape));
 }
 
 template <class T>

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/pooling/kernels.h"
@@ -23,9 +22,6 @@ constexpr std::int64_t run_of_channels = 64;  // where images are fewer than thr
 template <class T>
 class ChannelRun {
  public:
-  // As wide as T, so that both fit one vector.
-  using Number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-
   // Elements of `memory` that a run of `channels` channels needs, in doubles.
   static std::int64_t room(const PoolingCall& call, std::int64_t channels) {
     return channels * std::max<std::int64_t>(2, call.in_width);
@@ -102,24 +98,18 @@ class ChannelRun {
   void spread_to_largest(const PoolingWindow& rows, const PoolingWindow& columns, std::int64_t at) {
     if (rows.begin >= rows.end || columns.begin >= columns.end) return;
     T* best = reinterpret_cast<T*>(memory_);
-    Number* winner = reinterpret_cast<Number*>(memory_ + n_);
+    TapNumber<T>* winner = reinterpret_cast<TapNumber<T>*>(memory_ + n_);
     std::memcpy(best, x_ + in_pixel(rows.begin, columns.begin), n_ * sizeof(T));
-    std::fill_n(winner, n_, Number(0));
-    Number tap = 0;
+    std::fill_n(winner, n_, TapNumber<T>(0));
+    TapNumber<T> tap = 0;
     for_taps(rows, columns, [&](std::int64_t pixel) {
-      const T* x = x_ + pixel;
-      for (std::size_t k = 0; k < n_; ++k) {
-        const bool wins = is_better(x[k], best[k]);
-        best[k] = wins ? x[k] : best[k];
-        winner[k] = wins ? tap : winner[k];
-      }
+      kernels_.track_larger(x_ + pixel, best, winner, tap, n_);
       ++tap;
     });
     const T* g = y_ + at;
     tap = 0;
     for_taps(rows, columns, [&](std::int64_t pixel) {
-      T* out = out_ + pixel;
-      for (std::size_t k = 0; k < n_; ++k) out[k] += winner[k] == tap ? g[k] : T(0);
+      kernels_.add_to_winner(winner, tap, g, out_ + pixel, n_);
       ++tap;
     });
   }

@@ -36,6 +36,42 @@ struct Pooling {
     }
   }
 
+  static void track_larger(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
+                           std::size_t n) {
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+      const auto value = hn::LoadU(d, row + i), best = hn::LoadU(d, line + i);
+      const auto wins = IsBetter(value, best);
+      hn::StoreU(hn::IfThenElse(wins, value, best), d, line + i);
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(numbers, wins), hn::Set(numbers, tap),
+                                hn::LoadU(numbers, winner + i)),
+                 numbers, winner + i);
+    }
+    for (; i < n; ++i) {
+      if (!is_better(row[i], line[i])) continue;
+      line[i] = row[i];
+      winner[i] = tap;
+    }
+  }
+
+  static void add_to_winner(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
+                            std::size_t n) {
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+      const auto wins =
+          hn::RebindMask(d, hn::Eq(hn::LoadU(numbers, winner + i), hn::Set(numbers, tap)));
+      const auto part = hn::IfThenElseZero(wins, hn::LoadU(d, g + i));
+      hn::StoreU(hn::Add(hn::LoadU(d, out + i), part), d, out + i);
+    }
+    for (; i < n; ++i) {
+      if (winner[i] == tap) out[i] += g[i];
+    }
+  }
+
   // Whole vectors, the last one moved back so that it ends with the row; rows shorter than a vector
   // are left to shorter ones. body(d, j) computes windows j … j + lanes.
   template <class D2, class Body>
@@ -92,7 +128,8 @@ struct Pooling {
 template <class T>
 void fill_pooling_kernels(PoolingKernels<T>* kernels) {
   *kernels = {&Pooling<T>::take_larger, &Pooling<T>::largest_of_pairs,
-              &Pooling<T>::spread_over_pairs};
+              &Pooling<T>::spread_over_pairs, &Pooling<T>::track_larger,
+              &Pooling<T>::add_to_winner};
 }
 template void fill_pooling_kernels(PoolingKernels<float>*);
 template void fill_pooling_kernels(PoolingKernels<double>*);

@@ -2,8 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace extensor::cpu {
+
+// The number of a tap, as wide as T, so that both fit one vector.
+template <class T>
+using TapNumber = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
 template <class T>
 struct PoolingKernels {
@@ -14,6 +20,12 @@ struct PoolingKernels {
   // The gradient g of each such window to its first largest element, 0 to the others.
   void (*spread_over_pairs)(const T* top, const T* bottom, const T* g, T* top_gradient,
                             T* bottom_gradient, std::size_t n);
+  // take_larger that writes down which tap each largest element is from.
+  void (*track_larger)(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
+                       std::size_t n);
+  // out[i] += g[i] where the winner is that tap.
+  void (*add_to_winner)(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
+                        std::size_t n);
 };
 
 template <class T>
