@@ -393,8 +393,8 @@ const std::set<std::string> waiting = {
     "modulo", "nonzero", "power", "unique", "unique_all",
     // indices and probabilities that are checked before the kernel runs
     "binary_cross_entropy", "cross_entropy", "embedding", "gather", "index_add", "index_put",
-    "logsumexp", "nll_loss", "one_hot", "pad", "repeat", "scatter", "scatter_add", "slice", "sort",
-    "sort_with_indices", "take", "take_along_axis", "topk",
+    "linear_cross_entropy", "logsumexp", "nll_loss", "one_hot", "pad", "repeat", "scatter",
+    "scatter_add", "slice", "sort", "sort_with_indices", "take", "take_along_axis", "topk",
     // a sum that the host reads to choose what follows
     "clip_grad_norm", "norm", "triplet_margin_loss"};
 

@@ -88,7 +88,7 @@ struct RowCall {
   std::byte* out;                     // as x; logsumexp: [outer, inner]
 };
 
-// c = activation(a · b + bias) for every product of the batch.
+// c = activation(a · b + bias) for every product of the batch, or c += a · b.
 struct MatmulCall {
   DType dtype;
   std::int64_t m, n, k;
@@ -99,6 +99,7 @@ struct MatmulCall {
   const std::int64_t* c_offsets;
   const std::byte* bias = nullptr;  // n elements, or null; floats only, as the activation
   Activation activation = Activation::none;
+  bool accumulate = false;  // only float32 and float64, without bias and activation
 };
 
 enum class RandomOp : std::uint8_t { uniform, normal, truncated_normal, integers, bernoulli };
@@ -123,6 +124,7 @@ struct Backend {
   void (*random)(const RandomCall&);
   void (*loss)(const LossCall&);
   void (*class_loss)(const ClassLossCall&);
+  void (*class_block)(const ClassBlockCall&);
   void (*embedding)(const EmbeddingCall&);
   void (*dropout)(const DropoutCall&);
   CheckedIndices (*check_indices)(const CheckIndicesCall&);
