@@ -26,6 +26,7 @@ struct Case {
   Goal goal = {};
   std::function<Floor(int threads)> floor = {};  // may be empty
   std::optional<Task> reference = {};            // ExTensor itself on other work, e.g. in float32
+  std::string reference_name = "float32";
   int rounds = 25;
   // In place of a task: a figure that is measured once, in seconds or bytes.
   std::function<double()> figure = {};

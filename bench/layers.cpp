@@ -38,6 +38,60 @@ void add_embedding(std::vector<Case>& cases) {
                    {.torch = 1.5}});
 }
 
+// ---- linear + cross-entropy, one op or two: a recorded forward and its backward
+
+// Operands x, weight and bias.
+Work linear_cross_entropy_work(const Task& task) {
+  const auto leaf = [&](std::size_t k) { return task_operand(task, k).requires_grad_(); };
+  const Tensor x = leaf(0), weight = leaf(1), bias = leaf(2);
+  const Tensor target = integers(x.size(0), weight.size(0));
+  if (task.op == "linear_cross_entropy") {
+    return [=] { grad(linear_cross_entropy(x, weight, bias, target), {x, weight, bias}); };
+  }
+  return [=] {
+    const Tensor logits = linear(x, weight, bias);
+    grad(cross_entropy(logits, target), {x, weight, bias});
+  };
+}
+
+// The most that tensors hold beside the operands during a step, by the allocator's count.
+double step_bytes(const Task& task) {
+  const Work work = linear_cross_entropy_work(task);
+  work();
+  const std::size_t before = memory_stats().allocated_bytes;
+  reset_peak_memory_stats();
+  work();
+  return static_cast<double>(memory_stats().peak_allocated_bytes - before);
+}
+
+void add_linear_cross_entropy(std::vector<Case>& cases) {
+  const std::int64_t tokens = 512, width = 256, vocabulary = 50257;
+  const std::string size = "512x256x50257";
+  const auto task = [&](const char* op) {
+    return Task{op, DType::float32, {{{tokens, width}}, {{vocabulary, width}}, {{vocabulary}}}};
+  };
+  Case time;
+  time.name = "linear_cross_entropy forward + backward/" + size;
+  time.task = task("linear_cross_entropy");
+  time.reference = task("linear then cross_entropy");
+  time.reference_name = "linear then cross_entropy";
+  time.goal.reference = 1;
+  time.rounds = 11;
+  cases.push_back(time);
+
+  // The logits, their gradient and the weight's.
+  const double two_ops = 4.0 * (2 * tokens + width) * vocabulary;
+  for (const auto& [op, goal] : {std::pair{"linear_cross_entropy", two_ops / 4},
+                                 std::pair{"linear then cross_entropy", 0.0}}) {
+    Case memory;
+    memory.name = std::string(op) + ", peak memory/" + size;
+    memory.figure = [task = task(op)] { return step_bytes(task); };
+    memory.in_bytes = true;
+    memory.goal.amount = goal;
+    cases.push_back(memory);
+  }
+}
+
 Work cross_entropy_work(const Task& task) {
   const Tensor logits = task_operand(task, 0);
   const Tensor target = integers(logits.size(0), logits.size(1));
@@ -173,6 +227,7 @@ Work batch_norm_add_relu_work(const Task& task) {
 
 void add_layers(std::vector<Case>& cases) {
   add_cross_entropy(cases);
+  add_linear_cross_entropy(cases);
   add_embedding(cases);
   add_layer_norm(cases);
   add_add_norms(cases);
@@ -180,6 +235,7 @@ void add_layers(std::vector<Case>& cases) {
 }
 
 Work layers_work(const Task& task) {
+  if (task.op.starts_with("linear")) return linear_cross_entropy_work(task);
   if (task.op == "cross_entropy") return cross_entropy_work(task);
   if (task.op == "embedding") return embedding_work(task);
   if (task.op.starts_with("add_layer_norm") || task.op.starts_with("add_rms_norm")) {

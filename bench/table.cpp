@@ -97,7 +97,7 @@ void Table::print(const Run& run) {
   ask(goal.floor, floor / own, ">= " + format("%.0f%%", goal.floor * 100) + " of floor");
   const double reference = seconds("reference") / own;
   ask(goal.reference, reference,
-      ">= " + format("%.0f%%", goal.reference * 100) + " of the reference (is " +
+      ">= " + format("%.0f%%", goal.reference * 100) + " of " + c.reference_name + " (is " +
           format("%.0f%%", reference * 100) + ")");
   std::string goals;
   if (!missed.empty()) {

@@ -211,6 +211,77 @@ std::vector<Sample> samples_with_logsumexp() {
           both("no queries", operands({2, 0, 4}, {2, 3, 4}, {2, 3, 5}, 44))};
 }
 
+// ---- packed
+
+// q, k and v of one head after the other, from [batch, time, 3 · heads · d], each into the
+// reference; its rows back to their place.
+Tensor packed_reference(const Tensors& in, std::int64_t heads, const Setting& setting) {
+  const Values all(in[0]);
+  const std::int64_t batch = all.shape[0], time = all.shape[1], width = all.shape[2] / 3;
+  const std::int64_t d = width / heads;
+  Tensors parts;
+  for (std::int64_t part = 0; part < 3; ++part) {
+    std::vector<double> rows;
+    for (std::int64_t i = 0; i < batch * heads * time * d; ++i) {
+      const std::int64_t c = i % d, t = i / d % time, h = i / d / time % heads;
+      const std::int64_t b = i / d / time / heads;
+      rows.push_back(all.at({b, t, part * width + h * d + c}));
+    }
+    parts.push_back(from_data(rows, {batch, heads, time, d}));
+  }
+  if (in.size() > 1) parts.push_back(in[1]);
+  const Values result(reference(parts, setting)[0]);
+  std::vector<double> joined;
+  for (std::int64_t i = 0; i < batch * time * width; ++i) {
+    const std::int64_t c = i % d, h = i / d % heads, t = i / width % time, b = i / width / time;
+    joined.push_back(result.at({b, h, t, c}));
+  }
+  return from_data(joined, {batch, time, width});
+}
+
+Sample packed_sample(std::string label, std::int64_t heads, Tensors inputs, Setting setting = {}) {
+  Sample result;
+  result.label = std::move(label);
+  result.inputs = std::move(inputs);
+  result.cancelling_terms = 1;
+  const auto mask = [](const Tensors& in) { return in.size() > 1 ? in[1] : Tensor(); };
+  result.forward = [=](const Tensors& in) {
+    return Tensors{
+        scaled_dot_product_attention_packed(in[0], heads, mask(in), setting.causal, setting.scale)};
+  };
+  result.reference = [=](const Tensors& in) {
+    return Tensors{packed_reference(in, heads, setting)};
+  };
+  result.backward = [=](const Tensors& g, const Tensors& in) {
+    const bool has_float_mask = in.size() > 1 && in[1].dtype() != DType::bool_;
+    const PackedAttentionGradients found = scaled_dot_product_attention_packed_backward(
+        g[0], in[0], heads, mask(in), setting.causal, setting.scale, has_float_mask);
+    Tensors list{found.qkv};
+    if (in.size() > 1) list.push_back(found.mask);
+    return list;
+  };
+  return result;
+}
+
+std::vector<Sample> packed_samples() {
+  const auto drawn = [](const Shape& shape, std::uint64_t seed) {
+    return Tensors{sample_uniform(shape, -1.5, 1.5, seed)};
+  };
+  std::vector<Sample> list;
+  list.push_back(packed_sample("one head", 1, drawn({2, 5, 12}, 50)));
+  list.push_back(packed_sample("3 heads, causal", 3, drawn({2, 6, 36}, 51), {true, {}}));
+  list.push_back(
+      packed_sample("2 heads of 17, scale 0.3", 2, drawn({1, 3, 102}, 52), {false, 0.3}));
+  list.push_back(packed_sample("bool mask", 2,
+                               with_mask(drawn({2, 4, 12}, 53), drawn_mask({2, 1, 4, 4}, 54, 2))));
+  list.push_back(packed_sample(
+      "float mask of the heads, causal", 2,
+      with_mask(drawn({2, 4, 18}, 55), sample_uniform({2, 1, 4}, -2, 2, 56)), {true, {}}));
+  list.push_back(packed_sample("no time", 2, drawn({2, 0, 12}, 57)));
+  list.push_back(packed_sample("no batch", 2, drawn({0, 3, 12}, 58)));
+  return list;
+}
+
 }  // namespace
 
 void add_attention(std::vector<Op>& ops) {
@@ -231,6 +302,15 @@ void add_attention(std::vector<Op>& ops) {
   with_logsumexp.formula = "softmax(scale · q·kᵀ + mask)·v, and the logsumexp of the scores";
   with_logsumexp.samples = samples_with_logsumexp;
   ops.push_back(std::move(with_logsumexp));
+
+  Op packed;
+  packed.name = "scaled_dot_product_attention_packed";
+  packed.family = "attention";
+  packed.formula = "scaled_dot_product_attention of the q, k and v that qkv holds, head by head";
+  packed.gradient = "those of q, k and v, packed as they are";
+  packed.backward = {"scaled_dot_product_attention_packed_backward"};
+  packed.samples = packed_samples;
+  ops.push_back(std::move(packed));
 }
 
 }  // namespace extensor::op_database

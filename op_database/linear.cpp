@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "op_database/loops.h"
@@ -20,6 +21,8 @@ double activate(Activation activation, double x) {
       return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     case Activation::silu:
       return x / (1 + std::exp(-x));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
   }
   return x;
 }
@@ -56,11 +59,11 @@ std::vector<Sample> linear_samples() {
                           {{0, 4}, {3, 4}},       {{3, 0}, {2, 0}},        {{3, 4}, {0, 4}},
                           {{2, 2, 3, 4}, {17, 4}}};
   for (Activation activation : {Activation::relu, Activation::sigmoid, Activation::tanh,
-                                Activation::gelu, Activation::silu}) {
+                                Activation::gelu, Activation::silu, Activation::gelu_tanh}) {
     cases.push_back({{3, 17}, {9, 17}, true, activation});
     cases.push_back({{2, 3, 4}, {5, 4}, false, activation});
   }
-  const char* names[] = {"", ", relu", ", sigmoid", ", tanh", ", gelu", ", silu"};
+  const char* names[] = {"", ", relu", ", sigmoid", ", tanh", ", gelu", ", silu", ", gelu_tanh"};
   std::vector<Sample> samples;
   for (const Case& c : cases) {
     Tensors inputs{sample_uniform(c.x, -1, 1, 1), sample_uniform(c.weight, -1, 1, 2)};
@@ -114,6 +117,109 @@ std::vector<Sample> glu_samples() {
   return samples;
 }
 
+// ---- linear, then cross-entropy
+
+struct LossCase {
+  Shape x;
+  std::int64_t classes;
+  Reduction reduction = Reduction::mean;
+  bool has_bias = true, weighted = false, some_ignored = false;
+  double label_smoothing = 0;
+
+  // Positions among the inputs.
+  std::size_t target() const { return has_bias ? 3 : 2; }
+};
+
+Tensors loss_inputs(const LossCase& c) {
+  Shape rows = c.x;
+  rows.resize(rows.size() - 1);
+  Tensors inputs{sample_uniform(c.x, -2, 2, 1),
+                 sample_uniform({c.classes, c.x.back()}, -1.5, 1.5, 2)};
+  if (c.has_bias) inputs.push_back(sample_uniform({c.classes}, -1, 1, 3));
+  Tensor target = sample_integers(rows, 0, std::max<std::int64_t>(1, c.classes), 4);
+  if (c.some_ignored) {
+    Tensor flat = target.flatten();
+    for (std::int64_t i = 0; i < flat.numel(); i += 3) flat[i].fill(default_ignore_index);
+    target = flat.reshape(rows);
+  }
+  inputs.push_back(target);
+  if (c.weighted) inputs.push_back(sample_uniform({c.classes}, 0.3, 2, 5));
+  return inputs;
+}
+
+// −Σ target · log softmax(x · weightᵀ + bias), class by class.
+Tensor exact_loss(const LossCase& c, const Tensors& in) {
+  const Tensor layer = exact_linear({c.x, {c.classes, c.x.back()}, c.has_bias}, in);
+  const Doubles logits = doubles(layer), target = doubles(in[c.target()]);
+  const auto classes = static_cast<std::size_t>(c.classes);
+  const Doubles weight = c.weighted ? doubles(in[c.target() + 1]) : Doubles(classes, 1);
+  Doubles losses(target.size());
+  double total = 0, divisor = 0;
+  for (std::size_t row = 0; row < losses.size(); ++row) {
+    if (target[row] == default_ignore_index) continue;
+    const auto index = static_cast<std::size_t>(target[row]);
+    double sum = 0;
+    for (std::size_t k = 0; k < classes; ++k) sum += std::exp(logits[row * classes + k]);
+    for (std::size_t k = 0; k < classes; ++k) {
+      const double part = (k == index ? 1 - c.label_smoothing : 0) +
+                          c.label_smoothing / static_cast<double>(classes);
+      losses[row] -= weight[k] * part * (logits[row * classes + k] - std::log(sum));
+    }
+    total += losses[row];
+    divisor += weight[index];
+  }
+  if (c.reduction == Reduction::none) return from_data(losses, in[c.target()].shape());
+  if (c.reduction == Reduction::mean && divisor != 0) total /= divisor;
+  return from_data(Doubles{total}, Shape{});
+}
+
+Sample loss_sample(const LossCase& c) {
+  constexpr const char* reductions[] = {", mean", ", sum", ", none"};
+  Tensors inputs = loss_inputs(c);
+  const auto bias = [c](const Tensors& in) { return c.has_bias ? in[2] : Tensor(); };
+  const auto weight = [c](const Tensors& in) { return c.weighted ? in.back() : Tensor(); };
+  const std::string label = shapes_of(inputs) + reductions[static_cast<int>(c.reduction)] +
+                            (c.some_ignored ? ", ignore_index" : "") +
+                            (c.label_smoothing > 0 ? ", label_smoothing" : "");
+  Sample sample = sample_of(
+      label, std::move(inputs),
+      [=](const Tensors& in) {
+        return linear_cross_entropy(in[0], in[1], bias(in), in[c.target()], weight(in), c.reduction,
+                                    default_ignore_index, c.label_smoothing);
+      },
+      [=](const Tensors& in) { return exact_loss(c, in); },
+      [=](const Tensor& g, const Tensors& in) {
+        const LinearGradients found =
+            linear_cross_entropy_backward(g, in[0], in[1], bias(in), in[c.target()], weight(in),
+                                          c.reduction, default_ignore_index, c.label_smoothing);
+        Tensors gradients{found.x, found.weight};
+        if (c.has_bias) gradients.push_back(found.bias);
+        gradients.resize(in.size());
+        return gradients;
+      });
+  if (c.weighted) sample.constants = {c.target() + 1};
+  return sample;
+}
+
+std::vector<Sample> loss_samples() {
+  std::vector<Sample> samples;
+  using enum Reduction;
+  for (Reduction reduction : {mean, sum, none}) {
+    for (bool weighted : {false, true}) {
+      for (double smoothing : {0.0, 0.2}) {
+        samples.push_back(loss_sample({{5, 4}, 7, reduction, true, weighted, true, smoothing}));
+      }
+    }
+    samples.push_back(loss_sample({{2, 3, 4}, 5, reduction, false}));
+    samples.push_back(loss_sample({{4}, 3, reduction}));
+  }
+  samples.push_back(loss_sample({{3, 17}, 33, mean, false, true}));
+  samples.push_back(loss_sample({{0, 4}, 3, sum}));
+  samples.push_back(loss_sample({{0, 4}, 3, none}));
+  samples.push_back(loss_sample({{3, 0}, 2, mean}));
+  return samples;
+}
+
 }  // namespace
 
 void add_linear(std::vector<Op>& ops) {
@@ -124,6 +230,13 @@ void add_linear(std::vector<Op>& ops) {
                  {"linear_backward"},
                  DTypes::floats,
                  linear_samples});
+  ops.push_back({"linear_cross_entropy",
+                 "losses",
+                 "cross_entropy(linear(x, weight, bias), target), without the logits in memory",
+                 "those of linear, for the gradient of the logits that cross_entropy has",
+                 {"linear_cross_entropy_backward"},
+                 DTypes::floats,
+                 loss_samples});
   ops.push_back({"glu",
                  "activation",
                  "a · σ(b) for the halves a and b of x along the axis",

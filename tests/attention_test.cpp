@@ -283,5 +283,93 @@ TEST(AttentionGradient, SavedResultsGiveTheSame) {
   }
 }
 
+// ---- packed
+// ----------------------------------------------------------------------------------------
+
+struct Unpacked {
+  Tensor q, k, v;
+};
+Unpacked unpacked(const Tensor& qkv, std::int64_t heads) {
+  const auto part = [&](std::int64_t k) {
+    const std::int64_t width = qkv.size(2) / 3;
+    return qkv.slice(2, k * width, (k + 1) * width)
+        .reshape({qkv.size(0), qkv.size(1), heads, width / heads})
+        .transpose({0, 2, 1, 3})
+        .contiguous();
+  };
+  return {part(0), part(1), part(2)};
+}
+Tensor joined(const Tensor& x) {
+  return x.transpose({0, 2, 1, 3}).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+TEST(PackedAttention, HasTheBitsOfSeparateOperands) {
+  for (DType dtype : float_dtypes) {
+    for (const auto& [time, heads, d] :
+         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 8},
+          {97, 3, 16},
+          {130, 2, 33}}) {
+      for (bool causal : {false, true}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " time " << time << ", " << heads
+                                        << " heads of " << d << (causal ? " causal" : ""));
+        const Tensor qkv = draw::uniform({2, time, 3 * heads * d}, -1.5, 1.5, 3).to(dtype);
+        const Tensor g = draw::uniform({2, time, heads * d}, -1, 1, 4).to(dtype);
+        const Tensor mask = draw::uniform({time, time}, -1, 1, 5).to(dtype);
+        const auto [q, k, v] = unpacked(qkv, heads);
+        EXPECT_TRUE(identical(scaled_dot_product_attention_packed(qkv, heads, mask, causal),
+                              joined(scaled_dot_product_attention(q, k, v, mask, causal))));
+        const auto separate = scaled_dot_product_attention_backward(
+            unpacked(concatenate({g, g, g}, 2), heads).q, q, k, v, mask, causal, {}, {}, true);
+        const Tensor expected =
+            concatenate({joined(separate.q), joined(separate.k), joined(separate.v)}, 2);
+        const auto found =
+            scaled_dot_product_attention_packed_backward(g, qkv, heads, mask, causal, {}, true);
+        EXPECT_TRUE(identical(found.qkv, expected));
+        EXPECT_TRUE(identical(found.mask, separate.mask));
+        Tensor leaf = qkv.clone().requires_grad_();
+        const Tensor y = scaled_dot_product_attention_packed(leaf, heads, mask, causal);
+        const Tensor recorded = grad(y, {leaf}, {.grad_outputs = {g}})[0];
+        expect_near(recorded, expected, 2 * tolerance_of(dtype));
+        // A view: the columns of a wider tensor.
+        const Tensor wide = concatenate({qkv, qkv}, 2);
+        EXPECT_TRUE(identical(
+            scaled_dot_product_attention_packed(wide.slice(2, 0, qkv.size(2)), heads, mask, causal),
+            scaled_dot_product_attention_packed(qkv, heads, mask, causal)));
+      }
+    }
+  }
+}
+
+TEST(PackedAttention, NeedsNoMemoryForCopies) {
+  const Tensor qkv = draw::uniform({2, 256, 3 * 128}, -1, 1, 1).to(DType::float32);
+  const auto peak = [](const auto& call) {
+    const std::size_t before = memory_stats().allocated_bytes;
+    reset_peak_memory_stats();
+    call();
+    return memory_stats().peak_allocated_bytes - before;
+  };
+  const std::size_t packed = peak([&] { scaled_dot_product_attention_packed(qkv, 4); });
+  const auto [q, k, v] = unpacked(qkv, 4);
+  const std::size_t separate =
+      peak([&, q = q, k = k, v = v] { scaled_dot_product_attention(q, k, v); });
+  EXPECT_LE(packed, separate);
+}
+
+TEST(PackedAttention, WrongArgumentsAreRefused) {
+  const Tensor qkv = ones({2, 4, 12});
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv, 3), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(ones({2, 4, 13}), 1), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(ones({4, 12}), 1), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv, 0), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv, -2), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv.to(DType::int32), 2), DTypeError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv, 2, ones({3, 4})), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention_packed(qkv, 2, {}, false, infinity), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention_packed_backward(ones({2, 4, 12}), qkv, 2), ShapeError);
+  EXPECT_THROW(
+      scaled_dot_product_attention_packed_backward(ones({2, 4, 4}), qkv, 2, {}, false, {}, true),
+      ValueError);
+}
+
 }  // namespace
 }  // namespace extensor

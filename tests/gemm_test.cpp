@@ -144,6 +144,9 @@ long double activate(Activation activation, long double x) {
       return x * 0.5L * std::erfc(-x / std::sqrt(2.0L));
     case Activation::silu:
       return x / (1 + std::exp(-x));
+    case Activation::gelu_tanh:
+      return x * 0.5L *
+             (1 + std::tanh(std::sqrt(2 / std::acos(-1.0L)) * (x + 0.044715L * x * x * x)));
   }
   return 0;
 }
@@ -365,8 +368,9 @@ TYPED_TEST(Gemm, OneRowOrColumn) {
 }
 
 TYPED_TEST(Gemm, EveryActivationOnEveryRoute) {
-  for (Activation activation : {Activation::none, Activation::relu, Activation::sigmoid,
-                                Activation::tanh, Activation::gelu, Activation::silu}) {
+  for (Activation activation :
+       {Activation::none, Activation::relu, Activation::sigmoid, Activation::tanh, Activation::gelu,
+        Activation::silu, Activation::gelu_tanh}) {
     for (bool bias : {false, true}) {
       verify<TypeParam>({20, 37, 19, Layout::rows, Layout::rows, bias, activation, 1}, 3);
       verify<TypeParam>({70, 150, 400, Layout::rows, Layout::columns, bias, activation, 1}, 4);

@@ -11,8 +11,9 @@ namespace {
 
 using namespace family_test;
 
-constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::sigmoid,
-                                      Activation::tanh, Activation::gelu, Activation::silu};
+constexpr Activation activations[] = {Activation::none,     Activation::relu, Activation::sigmoid,
+                                      Activation::tanh,     Activation::gelu, Activation::silu,
+                                      Activation::gelu_tanh};
 
 TEST(Linear, NarrowGradientsAgreeWithFloat64) {
   const std::pair<DType, double> narrow[] = {
@@ -47,7 +48,8 @@ TEST(Linear, ActivationsChainWithTheirOwnBackward) {
       {Activation::sigmoid, sigmoid_backward(g, linear(x, w, b, Activation::sigmoid))},
       {Activation::tanh, tanh_backward(g, linear(x, w, b, Activation::tanh))},
       {Activation::gelu, gelu_backward(g, z)},
-      {Activation::silu, silu_backward(g, z)}};
+      {Activation::silu, silu_backward(g, z)},
+      {Activation::gelu_tanh, gelu_tanh_backward(g, z)}};
   for (const auto& [activation, before] : chained) {
     const LinearGradients expected = linear_backward(before, x, w);
     const LinearGradients got = linear_backward(g, x, w, b, activation);

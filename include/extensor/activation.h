@@ -9,8 +9,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// gelu is the exact one.
-enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu };
+// gelu is the exact one, gelu_tanh its approximation.
+enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu, gelu_tanh };
 
 }  // namespace extensor
 

@@ -43,6 +43,24 @@ AttentionGradients scaled_dot_product_attention_backward(
     const Tensor& mask = {}, StrictBool causal = false, std::optional<StrictDouble> scale = {},
     const AttentionResult& saved = {}, StrictBool mask_gradient = false);
 
+// Attention of a sequence to itself on the result of one projection: qkv [batch, time,
+// 3 · heads · d] holds q, k and v of all heads next to each other (GPT-2's order) and is read where
+// it is; → [batch, time, heads · d]. The other arguments are those of scaled_dot_product_attention,
+// for scores [batch, heads, time, time]. ShapeError where 3 · heads does not divide the last axis,
+// ValueError unless heads is at least 1.
+Tensor scaled_dot_product_attention_packed(const Tensor& qkv, StrictInt heads,
+                                           const Tensor& mask = {}, StrictBool causal = false,
+                                           std::optional<StrictDouble> scale = {});
+
+struct PackedAttentionGradients {
+  Tensor qkv;
+  Tensor mask;  // undefined unless it was asked for
+};
+PackedAttentionGradients scaled_dot_product_attention_packed_backward(
+    const Tensor& grad_output, const Tensor& qkv, StrictInt heads, const Tensor& mask = {},
+    StrictBool causal = false, std::optional<StrictDouble> scale = {},
+    StrictBool mask_gradient = false);
+
 }  // namespace extensor
 
 EXTENSOR_END_API

@@ -18,7 +18,8 @@ struct LinearGradients {
   Tensor x, weight, bias;  // bias: undefined where there is none
 };
 // Without an activation, or given the gradient before it. What an activation adds comes from its
-// own backward, of the result for relu, sigmoid and tanh, of the input for gelu and silu:
+// own backward, of the result for relu, sigmoid and tanh, of the input for gelu, silu and
+// gelu_tanh:
 //   z = linear(x, w, b); y = gelu(z);    linear_backward(gelu_backward(g, z), x, w)
 //   y = linear(x, w, b, Activation::relu);   linear_backward(relu_backward(g, y), x, w)
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "extensor/export.h"
+#include "extensor/linear.h"
 #include "extensor/tensor.h"
 
 EXTENSOR_BEGIN_API
@@ -139,6 +140,27 @@ std::pair<Tensor, Tensor> cross_entropy_with_statistics(
     const Tensor& logits, const Tensor& target, const Tensor& weight = {},
     Reduction reduction = Reduction::mean, StrictInt ignore_index = default_ignore_index,
     StrictDouble label_smoothing = 0);
+
+// cross_entropy(linear(x, weight, bias), target) with its options, but without the logits in memory:
+// they exist a block of rows and classes at a time. x [..., in], weight [classes, in], bias
+// [classes] or undefined; the target is class indices of x's shape without its last axis, and
+// class_weight is cross_entropy's weight. Halves are computed in float32. Under Autocast x, weight
+// and bias are rounded to the half dtype and the loss is float32.
+//
+// A recorded call whose loss is a mean or a sum computes the gradients at once, and the walk back
+// scales them; a call that needs no gradient belongs under NoGrad. DTypeError for a target of
+// probabilities. Gradients: of x, weight and bias. Gradients of gradients hold all logits.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& target, const Tensor& class_weight = {},
+                            Reduction reduction = Reduction::mean,
+                            StrictInt ignore_index = default_ignore_index,
+                            StrictDouble label_smoothing = 0);
+LinearGradients linear_cross_entropy_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& weight, const Tensor& bias,
+                                              const Tensor& target, const Tensor& class_weight = {},
+                                              Reduction reduction = Reduction::mean,
+                                              StrictInt ignore_index = default_ignore_index,
+                                              StrictDouble label_smoothing = 0);
 
 // −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
 // class indices.

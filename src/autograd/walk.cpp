@@ -303,8 +303,13 @@ class Walk {
     }
     struct Wanted {
       std::uint64_t before;
-      ~Wanted() { Node::wanted = before; }
-    } restore{std::exchange(Node::wanted, wanted)};
+      bool dropping;
+      ~Wanted() {
+        Node::wanted = before;
+        Node::dropping = dropping;
+      }
+    } restore{std::exchange(Node::wanted, wanted),
+              std::exchange(Node::dropping, !options_.retain_graph)};
     struct Running {
       Walk* before;
       ~Running() { running_ = before; }

@@ -16,6 +16,13 @@ struct AttentionMatrix {
   BatchOffsets offsets;
 };
 
+// A result of that form. The matrices of a batch may interleave, but do not overlap.
+struct AttentionOutput {
+  std::byte* data = nullptr;
+  std::int64_t row_stride = 0;
+  BatchOffsets offsets;
+};
+
 // queries × keys for each element of the batch: bool_, or float32 (float64 for float64 operands)
 // to be added to the scores. Without data there is no mask.
 struct AttentionMask {
@@ -33,19 +40,15 @@ struct AttentionCall {
   bool causal;  // query i sees the keys j ≤ i
   AttentionMatrix q, k, v;
   AttentionMask mask;
-  // Dense: [batch, queries, value_width], and [batch, queries] of float32 (float64 for float64).
-  std::byte* out;
-  std::byte* logsumexp;
+  AttentionOutput out;   // queries × value_width
+  std::byte* logsumexp;  // dense [batch, queries] of float32 (float64 for float64), or null
 };
 
 struct AttentionBackwardCall {
   AttentionCall forward;  // with the results of the forward
   AttentionMatrix grad_output;
-  // Dense, one matrix for each element of the batch.
-  std::byte* grad_q;
-  std::byte* grad_k;
-  std::byte* grad_v;
-  std::byte* grad_mask;  // [batch, queries, keys], or null
+  AttentionOutput grad_q, grad_k, grad_v;
+  std::byte* grad_mask;  // dense [batch, queries, keys], or null
 };
 
 }  // namespace extensor::backend

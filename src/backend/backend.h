@@ -93,7 +93,7 @@ struct RowCall {
   std::byte* out;                     // as x; logsumexp: [outer, inner]
 };
 
-// c = activation(a · b + bias) for every product of the batch.
+// c = activation(a · b + bias) for every product of the batch, or c += a · b.
 struct MatmulCall {
   DType dtype;
   std::int64_t m, n, k;
@@ -102,6 +102,7 @@ struct MatmulCall {
   BatchOffsets a_offsets, b_offsets, c_offsets;  // of the products
   const std::byte* bias = nullptr;  // n elements, or null; floats only, as the activation
   Activation activation = Activation::none;
+  bool accumulate = false;  // only float32 and float64, without bias and activation
 };
 
 enum class RandomOp : std::uint8_t { uniform, normal, truncated_normal, integers, bernoulli };
@@ -126,6 +127,7 @@ struct Backend {
   void (*random)(const RandomCall&);
   void (*loss)(const LossCall&);
   void (*class_loss)(const ClassLossCall&);
+  void (*class_block)(const ClassBlockCall&);
   void (*embedding)(const EmbeddingCall&);
   void (*dropout)(const DropoutCall&);
   void (*check_integers)(const CheckIntegersCall&);

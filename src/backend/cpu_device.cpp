@@ -74,6 +74,7 @@ constinit const DeviceInterface cpu_interface{
                 .random = &cpu::random,
                 .loss = &cpu::loss,
                 .class_loss = &cpu::class_loss,
+                .class_block = &cpu::class_block,
                 .embedding = &cpu::embedding,
                 .dropout = &cpu::dropout,
                 .check_integers = &cpu::check_integers,

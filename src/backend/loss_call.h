@@ -62,4 +62,31 @@ struct ClassLossCall {
   double* statistics;
 };
 
+// The cross-entropy of logits with class indices, a block of rows and classes at a time, so that
+// all logits need not exist at once. `add` is called for each block of a row, the one of class 0
+// first, then `finish` for the loss; `gradient` may follow for each block.
+enum class ClassBlockStep : std::uint8_t { add, finish, gradient };
+
+struct ClassBlockCall {
+  // Of each row, in doubles: the largest logit m of the classes that its index does not name, and
+  // their Σ exp(x − m); the named logit; Σ spread · x and Σ spread, where the target is smoothed.
+  static constexpr std::int64_t statistics_per_row = 5;
+
+  ClassBlockStep step;
+  LossReduction reduction;
+  DType dtype;                        // of x, weight, g and gradients: float32 or float64
+  std::int64_t rows, classes;         // in all
+  std::int64_t first_row, row_count;  // of the block
+  std::int64_t first_class, class_count;
+  const std::byte* x;           // [row_count, class_count]
+  const std::int64_t* indices;  // [rows], each ignore_index or in range
+  const std::byte* weight;      // [classes], or null
+  std::int64_t ignore_index;
+  double label_smoothing;
+  double* statistics;  // [rows, statistics_per_row]
+  const std::byte* g;  // rows elements, or one where the values are reduced; null: 1
+  std::byte* out;      // `finish`: rows elements, or one; `gradient`: as x, and may be x
+  DType out_dtype;     // of `finish`
+};
+
 }  // namespace extensor::backend

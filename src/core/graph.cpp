@@ -6,6 +6,7 @@
 namespace extensor::detail {
 
 constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
+constinit thread_local bool Node::dropping = false;
 constinit thread_local Context context;
 
 // The variables below are read for every recorded op.

@@ -130,6 +130,8 @@ class Node {
 
   // The inputs that the walk on this thread wants gradients of, for the node it runs.
   static constinit thread_local std::uint64_t wanted;
+  // Whether that walk drops the node afterwards, so that its backward may reuse saved memory.
+  static constinit thread_local bool dropping;
 
  private:
   friend void retain(Node*) noexcept;

@@ -110,10 +110,15 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   detail::check_dtype("MultiheadAttention", "value", value, weight);
   const bool itself =
       query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
+  const Tensor mask = joint_mask(masks, key);
+  const bool thins = training && dropout_ > 0;
   Tensor q, k, v;
   if (in_proj_weight.defined() && itself) {
     // One product for all three.
     const Tensor all = linear(query, in_proj_weight, in_proj_bias);
+    if (!thins) {
+      return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, masks.causal));
+    }
     const Tensor parts = all.reshape({query.size(0), query.size(1), 3, heads_, width_ / heads_})
                              .transpose({2, 0, 3, 1, 4});
     const std::vector<Tensor> each = unstack(parts, 0);
@@ -132,10 +137,8 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
     k = projected(key, k_proj_weight, 1);
     v = projected(value, v_proj_weight, 2);
   }
-  const Tensor mask = joint_mask(masks, key);
-  const Tensor seen = training && dropout_ > 0
-                          ? thinned_attention(q, k, v, mask, masks.causal, dropout_)
-                          : scaled_dot_product_attention(q, k, v, mask, masks.causal);
+  const Tensor seen = thins ? thinned_attention(q, k, v, mask, masks.causal, dropout_)
+                            : scaled_dot_product_attention(q, k, v, mask, masks.causal);
   return out_proj(seen.transpose({0, 2, 1, 3}).reshape({query.size(0), query.size(1), width_}));
 }
 
@@ -162,11 +165,23 @@ LayerNormOptions norm_options(const TransformerOptions& options) {
   return {.eps = options.eps, .dtype = options.dtype};
 }
 
+Activation activation_of(const TransformerOptions& options) {
+  switch (options.activation) {
+    case TransformerActivation::relu:
+      return Activation::relu;
+    case TransformerActivation::gelu:
+      return Activation::gelu;
+    case TransformerActivation::gelu_tanh:
+      return Activation::gelu_tanh;
+  }
+  throw ValueError(message("TransformerOptions: activation is ",
+                           static_cast<int>(options.activation),
+                           ", must be relu, gelu or gelu_tanh"));
+}
+
 template <class Layer>
-Tensor feed_forward(const Layer& layer, const Tensor& x, TransformerActivation activation) {
-  const Tensor hidden = layer.linear1(x);
-  return layer.linear2(
-      layer.dropout(activation == TransformerActivation::relu ? relu(hidden) : gelu(hidden)));
+Tensor feed_forward(const Layer& layer, const Tensor& x, const TransformerOptions& options) {
+  return layer.linear2(layer.dropout(layer.linear1(x, activation_of(options))));
 }
 
 }  // namespace
@@ -185,9 +200,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t width, std::int64_
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
   const auto attend = [&](const Tensor& y) { return dropout1(self_attn(y, masks)); };
-  const auto feed = [&](const Tensor& y) {
-    return dropout2(feed_forward(*this, y, options_.activation));
-  };
+  const auto feed = [&](const Tensor& y) { return dropout2(feed_forward(*this, y, options_)); };
   if (options_.norm_first) {
     const auto [y, normalized] = norm2.forward_add(attend(norm1(x)), x);
     return y + feed(normalized);
@@ -223,9 +236,7 @@ Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory,
   const auto look = [&](const Tensor& y) {
     return dropout2(multihead_attn(y, memory, memory, memory_masks));
   };
-  const auto feed = [&](const Tensor& y) {
-    return dropout3(feed_forward(*this, y, options_.activation));
-  };
+  const auto feed = [&](const Tensor& y) { return dropout3(feed_forward(*this, y, options_)); };
   if (options_.norm_first) {
     const auto [y, queries] = norm2.forward_add(attend(norm1(x)), x);
     const auto [z, normalized] = norm3.forward_add(look(queries), y);

@@ -8,10 +8,11 @@
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
-#include "ops/batch_offsets.h"
+#include "ops/attention_support.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
 
@@ -19,175 +20,13 @@ namespace extensor {
 
 namespace {
 
-using backend::AttentionCall;
-using backend::AttentionMatrix;
 using detail::message;
 using namespace ops;
-
-struct Attention {
-  bool causal;
-  std::optional<double> scale;
-};
-
-// Checked arguments with the sizes that the shapes give, and the dtype to compute in.
-struct Arguments {
-  Tensor q, k, v, mask;
-  bool causal;
-  double scale;
-  DType dtype;
-  Shape batch;
-  std::int64_t count = 1, queries, keys, width, value_width;
-
-  Shape shape(std::initializer_list<std::int64_t> last) const {
-    Shape result = batch;
-    for (std::int64_t size : last) result.push_back(size);
-    return result;
-  }
-  bool is_empty() const { return count == 0 || queries == 0; }
-};
-
-void check_matrix(const char* operation, const char* argument, const Tensor& x) {
-  check_float(operation, argument, x);
-  if (x.ndim() >= 2) return;
-  throw ShapeError(message(operation, ": ", argument, " is ", x.shape(),
-                           ", needs two dimensions at least: [..., length, width]"));
-}
-
-void check_mask(const char* operation, const Tensor& mask, const Shape& scores) {
-  if (mask.dtype() != DType::bool_ && !is_floating_point(mask.dtype())) {
-    throw DTypeError(message(operation, ": mask is ", mask.dtype(),
-                             ", must be bool (true takes part) or a float (added)"));
-  }
-  if (are_shapes_broadcastable(mask.shape(), scores) &&
-      broadcast_shapes(mask.shape(), scores) == scores) {
-    return;
-  }
-  throw ShapeError(message(operation, ": mask is ", mask.shape(),
-                           ", does not broadcast to the scores' shape ", scores));
-}
-
-Arguments checked(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const Tensor& mask, const Attention& attention) {
-  check_matrix(operation, "q", q);
-  check_matrix(operation, "k", k);
-  check_matrix(operation, "v", v);
-  const auto refuse = [&](const char* what, const char* a, const Tensor& x, const char* b,
-                          const Tensor& y) {
-    throw ShapeError(
-        message(operation, ": ", what, ": ", a, " is ", x.shape(), ", ", b, " is ", y.shape()));
-  };
-  if (q.size(-1) != k.size(-1)) refuse("head sizes differ", "q", q, "k", k);
-  if (k.size(-2) != v.size(-2)) refuse("key and value lengths differ", "k", k, "v", v);
-  const auto leading = [](const Tensor& x) {
-    Shape shape = x.shape();
-    shape.resize(shape.size() - 2);
-    return shape;
-  };
-  const auto join = [&](const Shape& a, const char* name, const Tensor& x) {
-    const Shape b = leading(x);
-    if (!are_shapes_broadcastable(a, b)) {
-      refuse("batch dimensions do not broadcast", "q", q, name, x);
-    }
-    return broadcast_shapes(a, b);
-  };
-  Arguments result;
-  result.batch = join(join(leading(q), "k", k), "v", v);
-  result.queries = q.size(-2);
-  result.keys = k.size(-2);
-  result.width = q.size(-1);
-  result.value_width = v.size(-1);
-  result.count = detail::checked_numel(operation, result.batch);
-  detail::checked_numel(operation, result.shape({result.queries, result.value_width}));
-  if (mask.defined()) check_mask(operation, mask, result.shape({result.queries, result.keys}));
-  const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, result.width)));
-  result.scale = attention.scale.value_or(1 / root);
-  if (!std::isfinite(result.scale)) {
-    throw ValueError(message(operation, ": scale is ", result.scale, ", must be finite"));
-  }
-  result.causal = attention.causal;
-  result.dtype =
-      promote_types(promote_types(q.dtype(), k.dtype(), operation), v.dtype(), operation);
-  result.q = q;
-  result.k = k;
-  result.v = v;
-  result.mask = mask;
-  return result;
-}
-
-// Converts the operands to what the kernels read.
-void convert(Arguments& arguments, DType dtype) {
-  const auto rows = [](const Tensor& x) {
-    return x.strides()[x.strides().size() - 1] == 1 ? x : x.contiguous();
-  };
-  arguments.dtype = dtype;
-  arguments.q = rows(arguments.q.to(dtype));
-  arguments.k = rows(arguments.k.to(dtype));
-  arguments.v = rows(arguments.v.to(dtype));
-  if (arguments.mask.defined() && arguments.mask.dtype() != DType::bool_) {
-    arguments.mask = arguments.mask.to(compute_dtype(dtype));
-  }
-}
-
-// A call, and the operands that it points to.
-struct Prepared {
-  AttentionCall call{};
-  BatchedMatrices q, k, v, mask;
-
-  explicit Prepared(const Arguments& arguments) {
-    call.dtype = arguments.dtype;
-    call.batch = arguments.count;
-    call.queries = arguments.queries;
-    call.keys = arguments.keys;
-    call.width = arguments.width;
-    call.value_width = arguments.value_width;
-    call.scale = arguments.scale;
-    call.causal = arguments.causal;
-    call.q = matrix(arguments, arguments.q, q);
-    call.k = matrix(arguments, arguments.k, k);
-    call.v = matrix(arguments, arguments.v, v);
-    if (!arguments.mask.defined()) return;
-    const Tensor scores =
-        arguments.mask.broadcast_to(arguments.shape({arguments.queries, arguments.keys}));
-    mask = BatchedMatrices(scores, arguments.batch);
-    const Strides& strides = mask.x.strides();
-    call.mask = {mask.x.impl().data, mask.x.dtype(), strides[strides.size() - 2],
-                 strides[strides.size() - 1], mask.offsets};
-  }
-  Prepared(const Prepared&) = delete;
-  Prepared& operator=(const Prepared&) = delete;
-
-  static AttentionMatrix matrix(const Arguments& arguments, const Tensor& x,
-                                BatchedMatrices& kept) {
-    kept = BatchedMatrices(x, arguments.batch);
-    return {kept.x.impl().data, kept.x.strides()[kept.x.strides().size() - 2], kept.offsets};
-  }
-};
-
-AttentionResult run_forward(const Run& run, const Arguments& arguments, bool with_logsumexp) {
-  AttentionResult result;
-  result.output =
-      run.empty(arguments.shape({arguments.queries, arguments.value_width}), arguments.dtype);
-  if (with_logsumexp) {
-    result.logsumexp =
-        run.empty(arguments.shape({arguments.queries}), compute_dtype(arguments.dtype));
-  }
-  if (arguments.is_empty()) return result;
-  if (arguments.keys == 0) {
-    result.output.fill(0);
-    if (with_logsumexp) result.logsumexp.fill(-std::numeric_limits<double>::infinity());
-    return result;
-  }
-  Prepared prepared(arguments);
-  prepared.call.out = result.output.impl().data;
-  prepared.call.logsumexp = with_logsumexp ? result.logsumexp.impl().data : nullptr;
-  run.kernels().attention(prepared.call);
-  return result;
-}
 
 // ---- backward
 
 struct AttentionBackward {
-  Attention attention;
+  AttentionAttributes attention;
   bool mask_gradient;
 };
 
@@ -199,18 +38,13 @@ void check_saved(const char* operation, const char* argument, const Tensor& x,
       message(operation, ": ", argument, " is ", x.shape(), ", the forward gave ", expected));
 }
 
-// `gradient` of an operand that was broadcast.
-Tensor like(const Tensor& gradient, const Tensor& x) {
-  return reduce_broadcast_dims(gradient, x.shape()).to(x.dtype());
-}
-
-// `output` and `logsumexp` are results of the forward, which runs again without them.
+// `output` and `logsumexp` are results of the forward.
 Results backward_forward(const Run& run, const AttentionBackward& attributes,
                          const Tensor& grad_output, const Tensor& q, const Tensor& k,
                          const Tensor& v, const Tensor& mask, const Tensor& output,
                          const Tensor& logsumexp) {
   const char* operation = run.name();
-  Arguments arguments = checked(operation, q, k, v, mask, attributes.attention);
+  AttentionArguments arguments = checked_attention(operation, q, k, v, mask, attributes.attention);
   const Shape shape = arguments.shape({arguments.queries, arguments.value_width});
   check_grad_output(operation, grad_output, shape);
   const bool has_saved = output.defined() && logsumexp.defined();
@@ -218,56 +52,29 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
     check_saved(operation, "saved.output", output, shape);
     check_saved(operation, "saved.logsumexp", logsumexp, arguments.shape({arguments.queries}));
   }
-  if (attributes.mask_gradient) {
-    if (!mask.defined()) {
-      throw ValueError(message(operation, ": mask_gradient is true, but there is no mask"));
-    }
-    check_float(operation, "mask", mask);
-  }
+  check_mask_gradient(operation, attributes.mask_gradient, mask);
 
   // Halves are computed in float32 throughout and rounded once, at the end.
   const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
-  convert(arguments, dtype);
+  convert_operands(arguments, dtype);
   const auto whole = [&](std::initializer_list<std::int64_t> last) {
     return run.empty(arguments.shape(last), dtype);
   };
-  Tensor grad_q = whole({arguments.queries, arguments.width});
-  Tensor grad_k = whole({arguments.keys, arguments.width});
-  Tensor grad_v = whole({arguments.keys, arguments.value_width});
-  // The kernel skips blocks in which no query sees a key.
-  Tensor grad_mask;
-  if (attributes.mask_gradient) {
-    grad_mask = whole({arguments.queries, arguments.keys});
-    grad_mask.fill(0);
-  }
-  if (arguments.is_empty() || arguments.keys == 0) {
-    grad_q.fill(0);
-    grad_k.fill(0);
-    grad_v.fill(0);
-  } else {
-    const AttentionResult result =
-        has_saved ? AttentionResult{output.to(dtype).contiguous(), logsumexp.to(dtype).contiguous()}
-                  : run_forward(run, arguments, true);
-    const Tensor g = grad_output.to(dtype).contiguous();
-    Prepared prepared(arguments);
-    prepared.call.out = detail::dense_data(result.output);
-    prepared.call.logsumexp = detail::dense_data(result.logsumexp);
-    backend::AttentionBackwardCall call{};
-    call.forward = prepared.call;
-    call.grad_output = {detail::dense_data(g), arguments.value_width,
-                        backend::BatchOffsets(arguments.queries * arguments.value_width)};
-    call.grad_q = grad_q.impl().data;
-    call.grad_k = grad_k.impl().data;
-    call.grad_v = grad_v.impl().data;
-    call.grad_mask = grad_mask.defined() ? grad_mask.impl().data : nullptr;
-    run.kernels().attention_backward(call);
-  }
-  return {like(grad_q, q), like(grad_k, k), like(grad_v, v),
-          grad_mask.defined() ? like(grad_mask, mask) : Tensor()};
+  const Tensor grad_q = whole({arguments.queries, arguments.width});
+  const Tensor grad_k = whole({arguments.keys, arguments.width});
+  const Tensor grad_v = whole({arguments.keys, arguments.value_width});
+  const AttentionResult saved =
+      has_saved ? AttentionResult{with_rows(output.to(dtype)), logsumexp.to(dtype).contiguous()}
+                : AttentionResult{};
+  const Tensor grad_mask =
+      run_attention_backward(run, arguments, with_rows(grad_output.to(dtype)), saved, grad_q,
+                             grad_k, grad_v, attributes.mask_gradient);
+  return {summed_like(grad_q, q), summed_like(grad_k, k), summed_like(grad_v, v),
+          grad_mask.defined() ? summed_like(grad_mask, mask) : Tensor()};
 }
 
 // softmax(scale · q·kᵀ + mask), all of it; 0 where a query sees nothing.
-Tensor probabilities(const Arguments& arguments) {
+Tensor probabilities(const AttentionArguments& arguments) {
   const Tensor hidden =
       full({}, -std::numeric_limits<double>::infinity(), {arguments.dtype, cpu_device});
   Tensor scores = matmul(arguments.q, matrix_transpose(arguments.k)) * arguments.scale;
@@ -289,9 +96,10 @@ Tensor probabilities(const Arguments& arguments) {
 Gradients backward_gradient(const GradientCall& call, const AttentionBackward& attributes) {
   const Tensor &grad_output = call.input(0), &q = call.input(1), &k = call.input(2),
                &v = call.input(3), &mask = call.input(4);
-  Arguments arguments = checked(call.name(), q, k, v, mask, attributes.attention);
+  AttentionArguments arguments =
+      checked_attention(call.name(), q, k, v, mask, attributes.attention);
   const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype()));
-  convert(arguments, dtype);
+  convert_operands(arguments, dtype);
   const auto given = [&](std::size_t result, const Tensor& like) {
     return call.grad(result).defined() ? call.grad(result).to(dtype) : zeros_like(like, dtype);
   };
@@ -315,14 +123,14 @@ Gradients backward_gradient(const GradientCall& call, const AttentionBackward& a
   const Tensor through_p = centred * grad_p - moved * inner + matmul(g, transposed(c));
   const Tensor through_scores = p * (through_p - row_sum(p * through_p));
 
-  return {
-      like(matmul(moved_p, arguments.v) + matmul(p, c), grad_output),
-      like((matmul(through_scores, arguments.k) + matmul(grad_scores, b)) * s, q),
-      like((matmul(transposed(through_scores), arguments.q) + matmul(transposed(grad_scores), a)) *
-               s,
-           k),
-      like(matmul(transposed(moved_p), g), v),
-      call.needs(4) ? like(through_scores, mask) : Tensor()};
+  return {summed_like(matmul(moved_p, arguments.v) + matmul(p, c), grad_output),
+          summed_like((matmul(through_scores, arguments.k) + matmul(grad_scores, b)) * s, q),
+          summed_like((matmul(transposed(through_scores), arguments.q) +
+                       matmul(transposed(grad_scores), a)) *
+                          s,
+                      k),
+          summed_like(matmul(transposed(moved_p), g), v),
+          call.needs(4) ? summed_like(through_scores, mask) : Tensor()};
 }
 
 constexpr Reads operands_read = input(0) | input(1) | input(2) | input(3) | input(4);
@@ -337,15 +145,15 @@ constexpr auto attention_backward_op = define<backward_forward, backward_gradien
 
 // Results: the output, and the logsumexp where the caller or the gradient reads it.
 template <bool with_logsumexp>
-Results attention_forward(const Run& run, const Attention& attention, const Tensor& q,
+Results attention_forward(const Run& run, const AttentionAttributes& attention, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& mask) {
-  Arguments arguments = checked(run.name(), q, k, v, mask, attention);
-  convert(arguments, arguments.dtype);
-  const AttentionResult result = run_forward(run, arguments, with_logsumexp || run.recorded);
+  AttentionArguments arguments = checked_attention(run.name(), q, k, v, mask, attention);
+  convert_operands(arguments, arguments.dtype);
+  const AttentionResult result = run_attention(run, arguments, with_logsumexp || run.recorded);
   return {result.output, result.logsumexp};
 }
 
-Gradients attention_gradient(const GradientCall& call, const Attention& attention) {
+Gradients attention_gradient(const GradientCall& call, const AttentionAttributes& attention) {
   return dispatch(attention_backward_op, {attention, call.needs(3)}, call.grad(), call.input(0),
                   call.input(1), call.input(2), call.input(3), call.result(0), call.result(1));
 }

@@ -172,18 +172,12 @@ struct CrossEntropyBackwardAttributes {
   bool target_gradient;
 };
 
-void check_smoothing(const char* operation, double label_smoothing) {
-  if (label_smoothing >= 0 && label_smoothing <= 1) return;
-  throw ValueError(
-      message(operation, ": label_smoothing is ", label_smoothing, ", must be in [0, 1]"));
-}
-
 // The loss, and the rows' statistics, which save the gradient a pass over the logits.
 template <bool with_statistics>
 Results cross_entropy_forward(const Run& run, const CrossEntropyAttributes& attributes,
                               const Tensor& logits, const Tensor& target, const Tensor& weight) {
   const auto& [reduction, ignore_index, smoothing] = attributes;
-  check_smoothing(run.name(), smoothing);
+  check_label_smoothing(run.name(), smoothing);
   const ClassOperands operands(run.name(), "logits", logits, target, weight, ignore_index, true);
   ClassLossCall call = operands.call(true, reduction, ignore_index, smoothing);
   Results results(2);
@@ -208,7 +202,7 @@ Results cross_entropy_backward_forward(const Run& run,
                                        const Tensor& target, const Tensor& weight,
                                        const Tensor& statistics) {
   const auto& [reduction, ignore_index, smoothing, target_gradient] = attributes;
-  check_smoothing(run.name(), smoothing);
+  check_label_smoothing(run.name(), smoothing);
   check_float(run.name(), "logits", logits);
   const ClassOperands operands(run.name(), "logits", logits, target, weight, ignore_index, true);
   ClassLossCall call = operands.call(true, reduction, ignore_index, smoothing);

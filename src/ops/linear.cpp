@@ -8,20 +8,16 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "ops/launch.h"
+#include "ops/linear_support.h"
 #include "ops/registry.h"
 
 namespace extensor {
 
-namespace {
-
 using detail::message;
 using namespace ops;
 
-Tensor widened(const Tensor& x) { return x.to(compute_dtype(x.dtype())); }
-
-// The result's shape, after every check that concerns x, weight and bias.
-Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias) {
+Shape ops::linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
   check_float(operation, "x", x);
   check_float(operation, "weight", weight);
   if (weight.ndim() != 2) {
@@ -45,23 +41,27 @@ Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
   return shape;
 }
 
-// [..., n] as [rows, n]; the count is given, since −1 is not defined beside a 0.
-Tensor as_rows(const Tensor& x) {
+// The count is given, since −1 is not defined beside a 0.
+Tensor ops::as_matrix(const Tensor& x) {
   if (x.ndim() == 2) return x;
   std::int64_t rows = 1;
   for (std::int64_t d = 0; d + 1 < x.ndim(); ++d) rows *= x.size(d);
   return x.reshape({rows, x.size(-1)});
 }
 
+namespace {
+
+Tensor widened(const Tensor& x) { return x.to(compute_dtype(x.dtype())); }
+
 // The gradients of y = x·wᵀ + bias, each from what it needs.
 Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape) {
-  const Tensor gradient = matmul(as_rows(g), weight);
+  const Tensor gradient = matmul(as_matrix(g), weight);
   return shape.size() == 2 ? gradient : gradient.reshape(shape);
 }
 Tensor gradient_of_weight(const Tensor& g, const Tensor& x) {
-  return matmul(as_rows(g).transpose(), as_rows(x));
+  return matmul(as_matrix(g).transpose(), as_matrix(x));
 }
-Tensor gradient_of_bias(const Tensor& g) { return sum(as_rows(g), 0); }
+Tensor gradient_of_bias(const Tensor& g) { return sum(as_matrix(g), 0); }
 
 bool reads_result(Activation activation) {
   return activation == Activation::relu || activation == Activation::sigmoid ||
@@ -83,6 +83,8 @@ Tensor activation_backward(const Tensor& g, const Tensor& saved, Activation acti
       return gelu_backward(g, saved);
     case Activation::silu:
       return silu_backward(g, saved);
+    case Activation::gelu_tanh:
+      return gelu_tanh_backward(g, saved);
   }
   __builtin_unreachable();
 }
@@ -98,7 +100,7 @@ Tensor linear_forward(const Run& run, const LinearAttributes& attributes, const 
   if (bias.defined()) dtype = promote_types(dtype, bias.dtype());
   Tensor result = run.empty(shape, dtype);
   if (result.numel() == 0) return result;
-  const Tensor rows = as_rows(x.to(dtype)), w = weight.to(dtype);
+  const Tensor rows = as_matrix(x.to(dtype)), w = weight.to(dtype);
   const Tensor b = bias.defined() ? bias.to(dtype).contiguous() : Tensor();
   const std::int64_t transposed[] = {w.strides()[1], w.strides()[0]};
   backend::MatmulCall call{};
@@ -139,12 +141,14 @@ constexpr auto linear_op = define<linear_forward, linear_gradient, linear_reads>
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  detail::check_option("linear", "activation", activation, Activation::silu);
-  // The gradients of these two read z, which the fused kernel does not keep.
+  detail::check_option("linear", "activation", activation, Activation::gelu_tanh);
+  // The gradients of these read z, which the fused kernel does not keep.
   if (!reads_result(activation) && activation != Activation::none &&
       detail::records(x, weight, bias)) {
     const Tensor z = linear(x, weight, bias);
-    return activation == Activation::gelu ? gelu(z) : silu(z);
+    return activation == Activation::gelu   ? gelu(z)
+           : activation == Activation::silu ? silu(z)
+                                            : gelu_tanh(z);
   }
   return dispatch(linear_op, {activation}, x, weight, bias);
 }
@@ -163,7 +167,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation) {
   constexpr const char* operation = "linear_backward";
-  detail::check_option(operation, "activation", activation, Activation::silu);
+  detail::check_option(operation, "activation", activation, Activation::gelu_tanh);
   check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
   // Widened before the activation, so that halves are rounded in the gradients only.
   Tensor g = grad_output;

@@ -21,6 +21,10 @@ double loss_scale(std::int64_t count, Reduction reduction);
 void check_parameter(const char* operation, const char* name, double value, bool allowed,
                      const char* rule);
 
+inline void check_label_smoothing(const char* operation, double value) {
+  check_parameter(operation, "label_smoothing", value, value >= 0 && value <= 1, "in [0, 1]");
+}
+
 // Whether a target has a gradient that is wanted.
 bool wants_gradient(const Tensor& target, bool target_gradient);
 

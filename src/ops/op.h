@@ -113,6 +113,8 @@ class GradientCall {
   const Shape& shape(std::size_t k = 0) const;
   // Whether the gradient of input k is asked for; it may be left undefined otherwise.
   bool needs(std::size_t k) const;
+  // Whether this is the last walk through the call: what it saved may be overwritten.
+  bool is_last() const { return detail::Node::dropping; }
   std::size_t inputs() const;
   const char* name() const;
 

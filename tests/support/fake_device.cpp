@@ -218,6 +218,9 @@ void prepare(backend::ClassLossCall& call) {
   translate(call.x, call.indices, call.probabilities, call.weight, call.g, call.out,
             call.gradient_x, call.gradient_probabilities, call.statistics);
 }
+void prepare(backend::ClassBlockCall& call) {
+  translate(call.x, call.indices, call.weight, call.statistics, call.g, call.out);
+}
 void prepare(backend::EmbeddingCall& call) { translate(call.ids, call.values, call.out); }
 void prepare(backend::DropoutCall& call) { translate(call.x, call.out); }
 void prepare(backend::CheckIntegersCall& call) { translate(call.values, call.out); }
@@ -230,11 +233,13 @@ void prepare(backend::ScanCall& call) {
   translate(call.x, call.grad_output, call.grad_gradient, call.out, call.grad_grad_output);
 }
 void prepare(backend::AttentionCall& call) {
-  translate(call.q.data, call.k.data, call.v.data, call.mask.data, call.out, call.logsumexp);
+  translate(call.q.data, call.k.data, call.v.data, call.mask.data, call.out.data,
+            call.logsumexp);
 }
 void prepare(backend::AttentionBackwardCall& call) {
   prepare(call.forward);
-  translate(call.grad_output.data, call.grad_q, call.grad_k, call.grad_v, call.grad_mask);
+  translate(call.grad_output.data, call.grad_q.data, call.grad_k.data, call.grad_v.data,
+            call.grad_mask);
 }
 void prepare(backend::RowNormalizationCall& call) {
   translate(call.x, call.weight, call.bias, call.out, call.grad_output, call.grad_weight,
@@ -322,6 +327,7 @@ const DeviceInterface fake_interface{
                 .random = &run<&Backend::random>,
                 .loss = &run<&Backend::loss>,
                 .class_loss = &run<&Backend::class_loss>,
+                .class_block = &run<&Backend::class_block>,
                 .embedding = &run<&Backend::embedding>,
                 .dropout = &run<&Backend::dropout>,
                 .check_integers = &run<&Backend::check_integers>,

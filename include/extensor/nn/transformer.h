@@ -48,7 +48,7 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   double dropout_;
 };
 
-enum class TransformerActivation : std::uint8_t { relu, gelu };
+enum class TransformerActivation : std::uint8_t { relu, gelu, gelu_tanh };
 
 struct TransformerOptions {
   std::int64_t feedforward = 2048;

@@ -59,7 +59,8 @@ void matmul(const MatmulCall& call) {
                      .c = call.c.data,
                      .c_row_stride = call.n,
                      .bias = call.bias,
-                     .activation = call.activation};
+                     .activation = call.activation,
+                     .accumulate = call.accumulate};
   if (call.batch == 1) {
     const auto size = static_cast<std::int64_t>(itemsize(call.dtype));
     gemm_call.a.data = call.a.data + call.a_offsets[0] * size;

@@ -13,6 +13,7 @@ namespace {
 using backend::AttentionBackwardCall;
 using backend::AttentionCall;
 using backend::AttentionMatrix;
+using backend::AttentionOutput;
 
 constexpr std::int64_t query_block = 96;
 constexpr std::int64_t key_block = 96;  // divides into whole tiles on every SIMD target
@@ -45,13 +46,16 @@ class Backward {
   static const T* matrix(const AttentionMatrix& of, std::int64_t batch) {
     return reinterpret_cast<const T*>(of.data) + of.offsets[batch];
   }
+  static T* matrix(const AttentionOutput& of, std::int64_t batch) {
+    return reinterpret_cast<T*>(of.data) + of.offsets[batch];
+  }
   static T* dense(std::byte* of, std::int64_t batch, std::int64_t elements) {
     return reinterpret_cast<T*>(of) + batch * elements;
   }
 
   void run_sequence(std::int64_t batch, T* memory) const {
     const std::int64_t queries = forward_.queries, columns = forward_.value_width;
-    const T* out = dense(forward_.out, batch, queries * columns);
+    const T* out = matrix(forward_.out, batch);
     const T* logsumexp = dense(forward_.logsumexp, batch, queries);
     const T* grad_output = matrix(call_.grad_output, batch);
     for (std::int64_t i = 0; i < queries; ++i) {
@@ -60,7 +64,8 @@ class Backward {
                                    ? std::numeric_limits<T>::infinity()
                                    : logsumexp[i];
       memory[inner_ + i] =
-          kernels_.dot(out + i * columns, grad_output + i * call_.grad_output.row_stride, columns);
+          kernels_.dot(out + i * forward_.out.row_stride,
+                       grad_output + i * call_.grad_output.row_stride, columns);
     }
     for (std::int64_t key = 0; key < forward_.keys; key += key_block) {
       run_keys(batch, key, std::min(key_block, forward_.keys - key), memory);
@@ -83,10 +88,13 @@ class Backward {
     gemm.pack(v, forward_.v.row_stride, 1, keys, columns, gemm.tile_columns,
               memory + value_panels_);
 
-    T* const grad_k = dense(call_.grad_k, batch, forward_.keys * width) + key * width;
-    T* const grad_v = dense(call_.grad_v, batch, forward_.keys * columns) + key * columns;
-    std::fill(grad_k, grad_k + keys * width, T(0));
-    std::fill(grad_v, grad_v + keys * columns, T(0));
+    const std::int64_t k_stride = call_.grad_k.row_stride, v_stride = call_.grad_v.row_stride;
+    T* const grad_k = matrix(call_.grad_k, batch) + key * k_stride;
+    T* const grad_v = matrix(call_.grad_v, batch) + key * v_stride;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      std::fill_n(grad_k + j * k_stride, width, T(0));
+      std::fill_n(grad_v + j * v_stride, columns, T(0));
+    }
     // Queries before the first key see none of them.
     const std::int64_t first = forward_.causal ? key : 0;
     for (std::int64_t query = first; query < forward_.queries; query += query_block) {
@@ -94,7 +102,9 @@ class Backward {
       const std::int64_t visible = forward_.causal ? std::min(keys, query + rows - key) : keys;
       run_block(batch, query, rows, key, visible, grad_k, grad_v, memory);
     }
-    for (std::int64_t i = 0; i < keys * width; ++i) grad_k[i] *= scale;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      for (std::int64_t p = 0; p < width; ++p) grad_k[j * k_stride + p] *= scale;
+    }
   }
 
   void run_block(std::int64_t batch, std::int64_t query, std::int64_t rows, std::int64_t key,
@@ -115,12 +125,13 @@ class Backward {
     const LeftOperand<T> probabilities_transposed{scores, 1, key_block};
     const LeftOperand<T> gradients_transposed{gradients, 1, key_block};
     multiply_block(keys, columns, rows, probabilities_transposed, in_place(g, g_stride), grad_v,
-                   columns, true);
-    multiply_block(keys, width, rows, gradients_transposed, in_place(q, q_stride), grad_k, width,
-                   true);
-    T* const grad_q = dense(call_.grad_q, batch, forward_.queries * width) + query * width;
+                   call_.grad_v.row_stride, true);
+    multiply_block(keys, width, rows, gradients_transposed, in_place(q, q_stride), grad_k,
+                   call_.grad_k.row_stride, true);
+    const std::int64_t grad_stride = call_.grad_q.row_stride;
+    T* const grad_q = matrix(call_.grad_q, batch) + query * grad_stride;
     multiply_block(rows, width, keys, LeftOperand<T>{gradients, key_block, 1},
-                   in_place(memory + keys_, width), grad_q, width, key != 0);
+                   in_place(memory + keys_, width), grad_q, grad_stride, key != 0);
   }
 
   void gradient_row(std::int64_t batch, std::int64_t query, std::int64_t row, std::int64_t key,

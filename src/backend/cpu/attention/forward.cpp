@@ -104,8 +104,10 @@ class Forward {
   void run_block(std::int64_t batch, std::int64_t first, T* memory) const {
     const std::int64_t rows = std::min(query_block, call_.queries - first);
     const std::int64_t columns = call_.value_width;
-    std::byte* const result = call_.out + (batch * call_.queries + first) * columns * item_;
+    const backend::AttentionOutput& to = call_.out;
+    std::byte* const result = to.data + (to.offsets[batch] + first * to.row_stride) * item_;
     T* const out = widen_ == nullptr ? reinterpret_cast<T*>(result) : memory + wide_out_;
+    const std::int64_t stride = widen_ == nullptr ? to.row_stride : columns;
     for (std::int64_t i = 0; i < rows; i += width_) {
       pack_queries(batch, first + i, std::min(width_, rows - i), memory + stage_,
                    memory + queries_ + i * call_.width);
@@ -137,17 +139,22 @@ class Forward {
         panel.sum = memory + sum_ + i;
         panel.correction = memory + correction_;
         kernels_.soften(panel);
-        T* const sums = out + i * columns;
-        if (key != 0) kernels_.scale_rows(sums, count, columns, columns, panel.correction);
+        T* const sums = out + i * stride;
+        if (key != 0) kernels_.scale_rows(sums, count, columns, stride, panel.correction);
         multiply_block(count, columns, visible, LeftOperand<T>{scores, 1, width_},
-                       in_place(v.data, v.row_stride), sums, columns, key != 0);
+                       in_place(v.data, v.row_stride), sums, stride, key != 0);
       }
     }
-    finish(batch, first, rows, out, memory);
-    if (narrow_ != nullptr) narrow_(out, result, static_cast<std::size_t>(rows * columns));
+    finish(batch, first, rows, out, stride, memory);
+    if (narrow_ == nullptr) return;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      narrow_(out + i * columns, result + i * to.row_stride * item_,
+              static_cast<std::size_t>(columns));
+    }
   }
 
-  void finish(std::int64_t batch, std::int64_t first, std::int64_t rows, T* out, T* memory) const {
+  void finish(std::int64_t batch, std::int64_t first, std::int64_t rows, T* out,
+              std::int64_t stride, T* memory) const {
     const T* maximum = memory + maximum_;
     const T* sum = memory + sum_;
     T* factors = memory + correction_;
@@ -158,11 +165,11 @@ class Forward {
       factors[i] = 1 / sum[i];
       if (sum[i] == 0) {  // no key was seen
         factors[i] = 1;
-        std::fill(out + i * call_.value_width, out + (i + 1) * call_.value_width, T(0));
+        std::fill(out + i * stride, out + i * stride + call_.value_width, T(0));
       }
       if (logsumexp != nullptr) logsumexp[i] = maximum[i] + std::log(sum[i]);
     }
-    kernels_.scale_rows(out, rows, call_.value_width, call_.value_width, factors);
+    kernels_.scale_rows(out, rows, call_.value_width, stride, factors);
   }
 
   const AttentionCall& call_;

@@ -72,6 +72,9 @@ void FinishRows(const Epilogue<Element>& finish, const ComputeOf<Element>* sums,
     case Activation::silu:
       return FinishWith(finish, sums, sums_row_stride, rows, columns,
                         [d](V x) { return Silu(d, x); });
+    case Activation::gelu_tanh:
+      return FinishWith(finish, sums, sums_row_stride, rows, columns,
+                        [d](V x) { return GeluTanh(d, x); });
   }
 }
 

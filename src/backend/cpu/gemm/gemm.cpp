@@ -40,7 +40,7 @@ bool prefers_dots(const Product<Element>& product) {
 bool is_tiny(const GemmCall& call) {
   // The bounds of each dimension keep the product of all three from overflowing.
   const auto fits = [](std::int64_t size) { return 2 <= size && size <= 4096; };
-  return call.b.column_stride == 1 && fits(call.m) && fits(call.n) && fits(call.k) &&
+  return !call.accumulate && call.b.column_stride == 1 && fits(call.m) && fits(call.n) && fits(call.k) &&
          call.m * call.n * call.k <= kTinyWork && call.activation <= Activation::relu;
 }
 
@@ -56,8 +56,13 @@ __attribute__((noinline)) void run_any(const GemmCall& call) {
                            call.b.row_stride,
                            call.b.column_stride,
                            {static_cast<Element*>(call.c), call.c_row_stride,
-                            static_cast<const Element*>(call.bias), call.activation}};
+                            static_cast<const Element*>(call.bias), call.activation},
+                           call.accumulate};
   if (product.m == 0 || product.n == 0) return;
+  if (product.accumulate) {
+    if (product.k != 0) run_tiled(product);
+    return;
+  }
   if (product.k == 0) return fill_without_terms(product);
   // A stride that is never taken may as well be the one that suits the kernels.
   if (product.k == 1) product.a_k_stride = product.b_k_stride = 1;

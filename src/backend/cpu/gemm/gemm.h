@@ -28,6 +28,7 @@ struct GemmCall {
   std::int64_t c_row_stride;   // in elements, ≥ n
   const void* bias = nullptr;  // n elements of the same dtype added to every row, or null
   Activation activation = Activation::none;
+  bool accumulate = false;  // c += a · b; float32 and float64, without bias and activation
 };
 
 // Halves are widened while packed and accumulated in float32, rounded once at the store.

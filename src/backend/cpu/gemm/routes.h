@@ -16,6 +16,7 @@ struct Product {
   const Element* b;
   std::int64_t b_k_stride, b_column_stride;
   Epilogue<Element> finish;
+  bool accumulate = false;
 };
 
 // Any shape and strides, k > 0.

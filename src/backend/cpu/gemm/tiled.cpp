@@ -39,7 +39,7 @@ struct Plan {
   std::int64_t left_row_stride, left_k_stride;
   const Element* right;
   std::int64_t right_k_stride, right_column_stride;
-  bool swapped, pack_left, pack_right;
+  bool swapped, pack_left, pack_right, accumulate;
   std::int64_t k_block;
   Epilogue<Element> finish;
 };
@@ -68,6 +68,7 @@ Plan<Element> make_plan(const Product<Element>& product) {
   const std::int64_t lanes = kernel.tile_columns / 2;
   Plan<Element> plan;
   plan.k = product.k;
+  plan.accumulate = product.accumulate;
   plan.finish = product.finish;
   plan.swapped = product.b_column_stride != 1 &&
                  overhead(product.n, product.m, product.k, lanes, product.a_row_stride != 1, true) <
@@ -144,7 +145,7 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
       const std::int64_t outer_end = std::min(region.rows, outer + outer_step);
       for (std::int64_t p = 0; p < plan.k; p += plan.k_block) {
         block.k = std::min(plan.k_block, plan.k - p);
-        block.accumulate = p > 0;
+        block.accumulate = p > 0 || plan.accumulate;
         const bool last = p + block.k == plan.k;
         const Element* right =
             plan.right + p * plan.right_k_stride + column * plan.right_column_stride;

@@ -7,5 +7,6 @@ namespace extensor::cpu {
 
 void loss(const backend::LossCall& call);
 void class_loss(const backend::ClassLossCall& call);
+void class_block(const backend::ClassBlockCall& call);
 
 }  // namespace extensor::cpu
