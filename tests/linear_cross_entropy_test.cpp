@@ -45,8 +45,8 @@ std::vector<Tensor> gradients_of(const Tensor& loss, const std::vector<Tensor>& 
 
 // Sizes below, at and above a block, and rows whose logits are kept in extra memory.
 TEST(LinearCrossEntropy, BlocksAgreeWithTheTwoOpsInFloat64) {
-  const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 496},    {100, 497}, {512, 7},
-                                                         {513, 2300}, {700, 992}, {1100, 2100}};
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 1008},   {100, 1009}, {512, 7},
+                                                         {513, 2300}, {700, 2016}, {1100, 2100}};
   for (const auto& [rows, classes] : sizes) {
     for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
       for (double smoothing : {0.0, 0.1}) {
@@ -61,7 +61,7 @@ TEST(LinearCrossEntropy, BlocksAgreeWithTheTwoOpsInFloat64) {
                                                  default_ignore_index, smoothing);
         const Tensor exact = cross_entropy(linear(xd, wd, bd), p.target, weights, reduction,
                                            default_ignore_index, smoothing);
-        EXPECT_LT(distance(loss, exact), 2e-6);
+        EXPECT_LT(distance(loss, exact), 3e-6);
         const Tensor g =
             reduction == Reduction::none ? uniform({rows}, -1, 1) : scalar(0.7, float32);
         const auto found = gradients_of(loss, {x, w, b}, g);
@@ -70,11 +70,11 @@ TEST(LinearCrossEntropy, BlocksAgreeWithTheTwoOpsInFloat64) {
             linear_cross_entropy_backward(g, p.x, p.weight, p.bias, p.target, weights, reduction,
                                           default_ignore_index, smoothing);
         for (std::size_t k = 0; k < 3; ++k) {
-          EXPECT_LT(distance(found[k], expected[k]), 2e-6) << "recorded, input " << k;
+          EXPECT_LT(distance(found[k], expected[k]), 3e-6) << "recorded, input " << k;
         }
-        EXPECT_LT(distance(direct.x, expected[0]), 2e-6);
-        EXPECT_LT(distance(direct.weight, expected[1]), 2e-6);
-        EXPECT_LT(distance(direct.bias, expected[2]), 2e-6);
+        EXPECT_LT(distance(direct.x, expected[0]), 3e-6);
+        EXPECT_LT(distance(direct.weight, expected[1]), 3e-6);
+        EXPECT_LT(distance(direct.bias, expected[2]), 3e-6);
         // Without recording the loss has the same bits.
         EXPECT_TRUE(identical(linear_cross_entropy(p.x, p.weight, p.bias, p.target, weights,
                                                    reduction, default_ignore_index, smoothing),
@@ -244,7 +244,7 @@ TEST(LinearCrossEntropy, MemoryDoesNotHoldTheLogits) {
     gradients_of(linear_cross_entropy(x, w, b, p.target), {x, w, b});
   });
   const double gradients = 4.0 * static_cast<double>((rows + classes) * width + classes);
-  const double block = 4.0 * 512 * 512;
+  const double block = 4.0 * 512 * 1008;
   // Blocks of memory are up to an eighth larger than what is asked for.
   EXPECT_LT(fused, 1.125 * (gradients + block + logits / 10) + 1e5);
   EXPECT_LT(fused, two / 4);

@@ -66,7 +66,8 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
       }
       if (sample.saves_results) inputs.insert(inputs.end(), outputs.begin(), outputs.end());
       sample.backward(grads, inputs);
-      const NoGrad off;  // a backward that is recorded may be made of other ops
+      // Some backwards are made of other ops where they are recorded.
+      const NoGrad off;
       sample.backward(grads, inputs);
     }
   }

@@ -30,7 +30,7 @@ using detail::message;
 using namespace ops;
 
 constexpr std::int64_t rows_per_block = 512;
-constexpr std::int64_t classes_per_block = 496;
+constexpr std::int64_t classes_per_block = 1008;  // rows of a block do not begin on pages
 // Extra memory for logits that are kept is this part of all logits, and none where it would hold
 // fewer rows than a product needs to be fast.
 constexpr std::int64_t kept_part = 10, fewest_kept_rows = 32;
