@@ -242,5 +242,18 @@ TEST(Gpt, BlocksHaveTheBitsOfSingleOps) {
   }
 }
 
+// A branch in bfloat16 is added to what is float32.
+TEST(Gpt, BlocksUnderAutocastHaveTheBitsOfSingleOps) {
+  manual_seed(6);
+  const GptBlock block({.heads = 2, .width = 8});
+  const Tensor x = normal({2, 5, 8}, 0, 1);
+  const Autocast half;
+  const Tensor y = x + block.attn(block.ln_1(x), nn::AttentionMasks{.causal = true});
+  const Tensor expected = y + block.proj(gelu(block.fc(block.ln_2(y))));
+  EXPECT_EQ(block.fc(x).dtype(), DType::bfloat16);
+  EXPECT_EQ(block(x).dtype(), DType::float32);
+  EXPECT_TRUE(identical(block(x), expected));
+}
+
 }  // namespace
 }  // namespace extensor
