@@ -74,8 +74,8 @@ inline std::pair<Tensor, Tensor> inputs_of(const op_registry::BinaryRow& row, co
         extensor::compute_broadcast_strides(a_shape, drawn.first.strides(), shape);
     const auto b_strides =
         extensor::compute_broadcast_strides(b_shape, drawn.second.strides(), shape);
-    double* a = drawn.first.data<double>();
-    double* b = drawn.second.data<double>();
+    std::vector<double> a = drawn.first.to_vector<double>();
+    std::vector<double> b = drawn.second.to_vector<double>();
     std::mt19937_64 engine(seed + 2000);
     std::uniform_real_distribution<double> distribution(row.lo, row.hi);
     // A bad pair gets a new number on one side; rounds until no pair is bad, or another draw.
@@ -88,11 +88,12 @@ inline std::pair<Tensor, Tensor> inputs_of(const op_registry::BinaryRow& row, co
           at_b += rest % shape[d] * b_strides[d];
           rest /= shape[d];
         }
-        if (is_smooth_around(row, a[at_a], b[at_b])) continue;
+        double &x = a[static_cast<std::size_t>(at_a)], &y = b[static_cast<std::size_t>(at_b)];
+        if (is_smooth_around(row, x, y)) continue;
         clean = false;
-        ((round & 1) != 0 ? a[at_a] : b[at_b]) = distribution(engine);
+        ((round & 1) != 0 ? x : y) = distribution(engine);
       }
-      if (clean) return drawn;
+      if (clean) return {extensor::from_data(a, a_shape), extensor::from_data(b, b_shape)};
     }
   }
 }

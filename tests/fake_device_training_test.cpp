@@ -382,6 +382,16 @@ TEST_F(FakeDevice, ATrainerFindsADivergedLossOneStepLater) {
   train::Trainer trainer(net, optimizer, {.epochs = 2});
   expect_words(message_of<train::DivergedError>([&] { trainer.fit(training); }),
                {"Trainer: the ", " of step "});
+
+  // A batch that is not finite is named, although the weights no longer are either.
+  nn::Linear layer(2, 3);
+  layer.to(device);
+  optim::SGD other(layer.parameters());
+  const data::DataLoader bad(data::TensorDataset(full({6, 2}, std::nan("")), zeros({6}, int64)),
+                             {.batch_size = 2});
+  train::Trainer second(layer, other);
+  expect_words(message_of<train::DivergedError>([&] { second.fit(bad); }),
+               {"the loss of step 1", "inputs of the batch"});
 }
 
 }  // namespace

@@ -300,13 +300,14 @@ void expect_gradients(Kind kind, const Setting& s, bool states) {
   for (auto& [name, tensor] : inputs) {
     ASSERT_TRUE(tensor.grad().defined()) << name;
     const Values gradient = tensor.grad().to_vector<double>();
-    double* values = tensor.detach().data<double>();
+    const Tensor values = tensor.detach().flatten();
     for (std::int64_t i = 0; i < tensor.numel(); i += 1 + tensor.numel() / 6) {
-      const double before = values[i], width = 1e-4;
+      Tensor value = values[i];
+      const double before = value.item<double>(), width = 1e-4;
       const auto moved = [&](double by) {
-        values[i] = before + by * width;
+        value.fill(before + by * width);
         const double loss = plain_loss();
-        values[i] = before;
+        value.fill(before);
         return loss;
       };
       const double slope = (8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * width);

@@ -24,11 +24,11 @@ constexpr int steps = 25;
 
 // Numbers in [-1, 1) that differ from place to place and from step to step.
 Tensor numbers(const Shape& shape, int seed, DType dtype = DType::float64) {
-  Tensor x = zeros(shape, DType::float64);
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    x.data<double>()[i] = std::sin(static_cast<double>(i) * 12.9898 + seed * 78.233);
+  Values values(static_cast<std::size_t>(zeros(shape).numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::sin(static_cast<double>(i) * 12.9898 + seed * 78.233);
   }
-  return x.to(dtype);
+  return from_data(values, shape).to(dtype);
 }
 
 std::vector<Tensor> leaves(const std::vector<Shape>& shapes, DType dtype = DType::float64) {

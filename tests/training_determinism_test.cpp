@@ -1,9 +1,8 @@
 // The same seed gives the same weights, bit for bit, whatever the number of threads.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "extensor/extensor.h"
+#include "support/compare.h"
 
 namespace extensor {
 namespace {
@@ -40,10 +39,7 @@ void expect_same_weights(const Make& make, const Loss& loss_of) {
     const std::vector<Tensor> other = trained(threads, make, loss_of);
     ASSERT_EQ(one.size(), other.size());
     for (std::size_t k = 0; k < one.size(); ++k) {
-      const auto bytes = [](const Tensor& x) {
-        return reinterpret_cast<const char*>(x.impl().data);
-      };
-      EXPECT_EQ(std::memcmp(bytes(one[k]), bytes(other[k]), one[k].nbytes()), 0)
+      EXPECT_TRUE(compare::identical(one[k], other[k]))
           << threads << " threads, tensor " << k << " of shape " << one[k].shape();
     }
   }

@@ -53,11 +53,12 @@ void throw_diverged(std::int64_t step, const ModelReference& model, const data::
                     double loss) {
   const NoGrad off;
   std::string reason;
-  if (const std::string weights = weights_not_finite(model); !weights.empty()) {
-    reason = message("not finite are the weights ", weights);
-  } else if (!is_finite(batch.inputs)) {
+  // The inputs first: where the loss is read late, they have spoilt the weights.
+  if (!is_finite(batch.inputs)) {
     reason = message("not finite are the inputs of the batch with example ",
                      batch.indices.empty() ? -1 : batch.indices.front());
+  } else if (const std::string weights = weights_not_finite(model); !weights.empty()) {
+    reason = message("not finite are the weights ", weights);
   } else {
     reason = "weights and inputs are finite, so it overflows between them";
   }

@@ -24,6 +24,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "core/make_tensor.h"
 #include "extensor/extensor.h"
 
 extern "C" char** environ;
@@ -144,8 +145,11 @@ struct Snapshot {
         storage(bytes()) {}
 
   std::vector<unsigned char> bytes() const {
-    const auto* first = static_cast<const unsigned char*>(tensor.impl().storage->data);
-    return {first, first + tensor.impl().storage->bytes};
+    const extensor::StoragePointer& whole = tensor.impl().storage;
+    return extensor::detail::make_on_storage(whole, static_cast<std::byte*>(whole->data),
+                                             extensor::DType::uint8,
+                                             {static_cast<std::int64_t>(whole->bytes)}, {1})
+        .to_vector<unsigned char>();
   }
   bool unchanged() const {
     return tensor.shape() == shape && tensor.strides() == strides &&

@@ -60,7 +60,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view bytes
 
 // The elements as they lie in memory, row-major.
 inline std::string bytes_of(const extensor::Tensor& x) {
-  const extensor::Tensor dense = x.detach().contiguous();
+  const extensor::Tensor dense = x.detach().to(extensor::cpu_device).contiguous();
   return {reinterpret_cast<const char*>(dense.impl().data), dense.nbytes()};
 }
 

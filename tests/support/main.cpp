@@ -1,13 +1,16 @@
 // The main of every test program. Unlike GTest's, it tells skipped tests from passed ones: it
 // prints a line "SKIPPED program Suite.Case: reason" for each, which `./ex test` counts, and
 // returns SKIP_RETURN_CODE of tests/CMakeLists.txt when nothing but skipped tests ran. A program
-// that ran no test at all, because a filter matched none, has failed.
+// that ran no test at all, because a filter matched none, has failed. With
+// EXTENSOR_TEST_DEVICE=fake tensors are created on the fake device unless a test names another.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "support/fake_device.h"
 
 namespace {
 
@@ -42,6 +45,15 @@ int main(int argc, char** argv) {
   std::string program = argc > 0 ? argv[0] : "";
   program = program.substr(program.rfind('/') + 1);
   if (const char* simd = std::getenv("EXTENSOR_SIMD")) program += std::string("_") + simd;
+  if (const char* device = std::getenv("EXTENSOR_TEST_DEVICE")) {
+    program += std::string("_") + device;
+    if (std::string(device) != "fake") {
+      std::fprintf(stderr, "EXTENSOR_TEST_DEVICE is %s (allowed: fake)\n", device);
+      return 1;
+    }
+    extensor::fake_device::install();
+    extensor::set_default_device(extensor::fake_device::first);
+  }
   ::testing::InitGoogleTest(&argc, argv);
   // Owned by GTest.
   ::testing::UnitTest::GetInstance()->listeners().Append(new Skips(program));
