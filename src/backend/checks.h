@@ -7,7 +7,11 @@
 #include <optional>
 
 #include "extensor/dtype.h"
+#include "extensor/export.h"
 #include "extensor/shape.h"
+
+// Libraries of devices use it.
+EXTENSOR_BEGIN_API
 
 namespace extensor::backend {
 
@@ -54,3 +58,5 @@ std::optional<CheckReport> take_note();
 [[noreturn]] void throw_reported(const CheckReport& report);
 
 }  // namespace extensor::backend
+
+EXTENSOR_END_API

@@ -8,8 +8,12 @@
 
 #include "backend/backend.h"
 #include "extensor/device.h"
+#include "extensor/export.h"
 #include "extensor/memory.h"
 #include "extensor/storage.h"
+
+// Libraries of devices use it.
+EXTENSOR_BEGIN_API
 
 namespace extensor::backend {
 
@@ -75,3 +79,5 @@ inline const DeviceInterface& interface_of(Device device, const char* operation 
 }
 
 }  // namespace extensor::backend
+
+EXTENSOR_END_API

@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "extensor/export.h"
 #include "extensor/tensor.h"
+
+// Libraries of devices use it.
+EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
 
@@ -71,3 +75,5 @@ Strides contiguous_strides(const Shape& shape);
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
 }  // namespace extensor::detail
+
+EXTENSOR_END_API
