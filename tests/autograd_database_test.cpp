@@ -63,7 +63,8 @@ double unit_of(DType dtype) {
 // Ops whose recorded form keeps the result, rounded to its dtype, and reads it in the backward,
 // where the explicit backward computes it anew.
 bool reads_rounded_result(const std::string& op) {
-  return op == "linear" || op == "scaled_dot_product_attention";
+  return op == "linear" || op == "scaled_dot_product_attention" ||
+         op == "scaled_dot_product_attention_packed";
 }
 
 class AutogradDatabase : public ::testing::TestWithParam<std::string> {};

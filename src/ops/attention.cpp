@@ -2,13 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "core/check.h"
-#include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
-#include "extensor/manipulation.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
