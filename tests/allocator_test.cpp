@@ -15,8 +15,10 @@
 
 #include "core/make_tensor.h"
 #include "core/size_classes.h"
+#include "extensor/creation.h"
 #include "extensor/error.h"
 #include "extensor/memory.h"
+#include "extensor/sorting.h"
 #include "extensor/storage.h"
 
 namespace {
@@ -148,6 +150,22 @@ TEST_F(AllocatorTest, LimitMessageNamesOperationAndNumbers) {
     EXPECT_NE(text.find("12345 bytes"), std::string::npos) << text;
     EXPECT_NE(text.find("limit is 1 bytes"), std::string::npos) << text;
   }
+}
+
+// A kernel that needs memory while it runs takes it from here: a sort of n elements holds them
+// twice.
+TEST_F(AllocatorTest, ScratchMemoryOfKernelsIsCountedAndLimited) {
+  const Tensor x = arange(1 << 16, float32);
+  const std::size_t base = memory_stats().allocated_bytes, result = x.nbytes();
+  reset_peak_memory_stats();
+  EXPECT_EQ(sort(x).shape(), x.shape());
+  EXPECT_GE(memory_stats().peak_allocated_bytes, base + result + 2 * result);
+  EXPECT_EQ(memory_stats().allocated_bytes, base);
+  set_memory_limit(base + result + result / 2);
+  EXPECT_THROW(sort(x), OutOfMemoryError);
+  EXPECT_EQ(memory_stats().allocated_bytes, base);
+  set_memory_limit(0);
+  EXPECT_EQ(sort(x).numel(), x.numel());
 }
 
 TEST_F(AllocatorTest, Item04BeyondTheMachineIsSurvived) {

@@ -121,6 +121,8 @@ const std::set<std::string> not_ops = {
     "version",
     "devices",
     "synchronize",
+    "default_device",
+    "set_default_device",
     "memory_stats",
     "reset_peak_memory_stats",
     "empty_cache",

@@ -44,7 +44,7 @@ using Key = std::tuple<ValueCheck::Kind, std::string, std::string, std::string, 
 struct Registry {
   std::mutex mutex;
   std::map<Key, std::uint32_t> numbers;
-  std::deque<std::pair<const Key*, ValueCheck>> checks;  // by number − first_number
+  std::deque<ValueCheck> checks;  // by number − first_number; strings are those of the keys
 };
 constexpr std::uint32_t first_number = immediate_check + 1;
 
@@ -70,7 +70,7 @@ std::uint32_t check_number(const ValueCheck& check) {
     kept.operation = std::get<1>(strings).c_str();
     kept.argument = std::get<2>(strings).c_str();
     if (check.counted != nullptr) kept.counted = std::get<3>(strings).c_str();
-    all.checks.emplace_back(&strings, kept);
+    all.checks.push_back(kept);
   }
   return found->second;
 }
@@ -131,7 +131,7 @@ void throw_reported(const CheckReport& report) {
   {
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);
-    check = all.checks.at(report.check - first_number).second;
+    check = all.checks.at(report.check - first_number);
   }
   throw_not_allowed(check, report);
 }
