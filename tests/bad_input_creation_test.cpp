@@ -195,13 +195,13 @@ CHILD_TEST(BadInputCreation, InvalidOptions) {
         pad(x, {{1, 1}}, static_cast<PadMode>(4));
       },
       {"pad", "mode", "4", "0 to 3"}, {x});
-  expect_error<ValueError>([&] { linear(x, x, {}, static_cast<Activation>(6)); },
-                           {"linear", "activation", "6", "0 to 5"}, {x});
+  expect_error<ValueError>([&] { linear(x, x, {}, static_cast<Activation>(7)); },
+                           {"linear", "activation", "7", "0 to 6"}, {x});
   expect_error<ValueError>(
       [&] {
-        linear_backward(ones({2, 2}), x, x, {}, static_cast<Activation>(6));
+        linear_backward(ones({2, 2}), x, x, {}, static_cast<Activation>(7));
       },
-      {"linear_backward", "activation", "6"}, {x});
+      {"linear_backward", "activation", "7"}, {x});
   expect_error<ValueError>(
       [&] {
         rnn_layer(ones({2, 1, 3}), {ones({4, 3}), ones({4, 4})}, {},
