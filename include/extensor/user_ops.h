@@ -146,7 +146,6 @@ ElementwiseFunction<Function> elementwise(std::string name, Function function) {
 }
 
 // ---- with a backward of your own
-// -------------------------------------------------------------------
 
 // A function of several tensors with several results, and its gradient. For autograd it is one
 // function: its forward is not recorded, and its backward is called on the way back, with zeros for

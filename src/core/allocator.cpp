@@ -52,7 +52,6 @@ constinit std::atomic<std::size_t> limit{0};
 constinit thread_local bool thread_ended = false;
 
 // ---- counting
-// --------------------------------------------------------------------------------------
 
 void raise_peak(std::int64_t candidate) {
   std::int64_t peak = shared_peak.load(std::memory_order_relaxed);
@@ -156,7 +155,6 @@ void count_allocation(ThreadCache* cache, bool hit) {
 }
 
 // ---- small blocks
-// ----------------------------------------------------------------------------------
 
 constexpr auto magazine_limits = [] {
   std::array<std::uint32_t, small_class_count> limits{};
@@ -278,7 +276,6 @@ void release_small(Storage* storage) {
 }
 
 // ---- large blocks
-// ----------------------------------------------------------------------------------
 
 void release_large(Storage* storage) {
   const auto capacity = reinterpret_cast<std::uintptr_t>(storage->context);
@@ -349,7 +346,6 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 void empty_magazines(ThreadCache& cache) {
   for (std::size_t i = 0; i < cache.magazines.size(); ++i) {

@@ -169,7 +169,6 @@ const char* special_text(bool nan, bool negative) {
 }
 
 // ---- floats
-// ----------------------------------------------------------------------------------------
 
 // The largest magnitude below which NumPy writes numbers of this type positionally: ten to the
 // number of decimal digits that the type can be trusted with.
@@ -279,7 +278,6 @@ std::string format_one_float(T element) {
 }
 
 // ---- any dtype
-// -------------------------------------------------------------------------------------
 
 template <class T>
 std::vector<std::string> format_values(const std::vector<T>& values) {

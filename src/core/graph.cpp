@@ -95,7 +95,6 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
 }
 
 // ---- views
-// ---------------------------------------------------------------------------------------
 
 bool is_unshared(const Tensor& x) {
   const TensorImpl& impl = x.impl();

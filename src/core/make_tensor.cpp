@@ -13,7 +13,6 @@
 namespace extensor::detail {
 
 // ---- where TensorImpl live
-// -------------------------------------------------------------------------
 
 namespace {
 constexpr std::uint32_t most_free_impls = 256;  // per thread, about 64 KiB
@@ -49,7 +48,6 @@ void retain(TensorImpl* impl) noexcept { impl->references.fetch_add(1, std::memo
 void release(TensorImpl* impl) noexcept { const Tensor last(impl); }
 
 // ---- layouts
-// ---------------------------------------------------------------------------------------
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides(shape.size(), 1);
@@ -74,7 +72,6 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
 }
 
 // ---- tensors
-// ---------------------------------------------------------------------------------------
 
 Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device device) {
   auto* impl = new TensorImpl;

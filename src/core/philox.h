@@ -109,7 +109,6 @@ EXTENSOR_HOST_DEVICE constexpr std::uint64_t join_words(std::uint32_t high, std:
 }
 
 // ---- uniform in [0, 1)
-// -----------------------------------------------------------------------------
 
 // As many leading bits as the type holds exactly, so that no draw rounds up to 1.
 EXTENSOR_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
@@ -126,7 +125,6 @@ constexpr BFloat16 uniform_bfloat16(std::uint32_t word) {
 }
 
 // ---- normal
-// ----------------------------------------------------------------------------------------
 
 // Σ coefficient[k] x^k for the series below, highest power first.
 template <class Real, int Count>
@@ -218,7 +216,6 @@ EXTENSOR_HOST_DEVICE inline CosineSine<Real> normal_pair(Bits radius_bits, Bits 
 }
 
 // ---- integers
-// --------------------------------------------------------------------------------------
 
 // A number in [0, range), range 0 standing for 2⁶⁴, from one draw: the high half of bits · range.
 // Each number's probability is off 1 / range by less than 2⁻⁶⁴.
@@ -236,7 +233,6 @@ EXTENSOR_HOST_DEVICE constexpr std::uint64_t bounded_integer(std::uint64_t bits,
 }
 
 // ---- draw n
-// ----------------------------------------------------------------------------------------
 
 // All draws of one block, in order of n. The functions below and the kernels are made of these.
 struct Uniform32 {

@@ -26,7 +26,6 @@ std::int64_t grain_for(std::int64_t elements) {
 }
 
 // ---- rows
-// ------------------------------------------------------------------------------------------
 
 // A memcpy of a few hundred bytes may start a string instruction, which costs more than the copy.
 void copy_row(const std::byte* from, std::byte* to, std::int64_t bytes) {
@@ -142,7 +141,6 @@ void add_rows(const IndexCall& call) {
 }
 
 // ---- elements
-// --------------------------------------------------------------------------------------
 
 template <class T>
 void take_elements(const IndexCall& call) {

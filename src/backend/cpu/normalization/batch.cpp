@@ -80,7 +80,6 @@ class BatchNormalizer {
   }
 
   // ---- the first pass
-  // ----------------------------------------------------------------------------
 
   void take_moments() {
     const std::size_t size = unsigned_of(blocks_ * call_.channels);
@@ -203,7 +202,6 @@ class BatchNormalizer {
   }
 
   // ---- the statistics of the channels
-  // ------------------------------------------------------------
 
   void combine_moments() {
     if (call_.grad_output != nullptr) {
@@ -281,7 +279,6 @@ class BatchNormalizer {
   }
 
   // ---- the second pass
-  // ---------------------------------------------------------------------------
 
   // What is standardized, and, in the training's backward alone, the gradient beside it.
   const std::byte* first_operand() const {

@@ -66,7 +66,6 @@ struct Normalization {
   }
 
   // ---- moments
-  // -----------------------------------------------------------------------------------
 
   struct AddValue {
     const T* x;
@@ -126,7 +125,6 @@ struct Normalization {
   }
 
   // ---- rows with parameters element by element
-  // ---------------------------------------------------
 
   static HWY_INLINE V standardized(V x, V centre, V scale, V shift) {
     return hn::MulAdd(hn::Sub(x, centre), scale, shift);
@@ -254,7 +252,6 @@ struct Normalization {
   }
 
   // ---- one channel
-  // -------------------------------------------------------------------------------
 
   struct Standardize {
     const T* x;
@@ -337,7 +334,6 @@ struct Normalization {
   }
 
   // ---- columns
-  // -----------------------------------------------------------------------------------
 
   struct ColumnMoments {
     const T* x;

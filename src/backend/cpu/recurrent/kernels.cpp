@@ -34,7 +34,6 @@ struct Recurrent {
   }
 
   // ---- forward
-  // -----------------------------------------------------------------------------------
 
   struct TanhForward {
     const T* gate;
@@ -103,7 +102,6 @@ struct Recurrent {
   }
 
   // ---- backward
-  // ----------------------------------------------------------------------------------
 
   struct TanhBackward {
     const T *h, *grad_output, *grad_h;

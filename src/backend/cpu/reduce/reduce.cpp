@@ -89,7 +89,6 @@ class Reduction {
 
  private:
   // ---- each result gathers its own elements
-  // ------------------------------------------------------
 
   void run_rows() {
     const std::int64_t chunks = (length_ + chunk_size - 1) / chunk_size;
@@ -193,7 +192,6 @@ class Reduction {
   }
 
   // ---- whole rows are accumulated
-  // ----------------------------------------------------------------
 
   static constexpr std::int64_t tile = tile_bytes / sizeof(T);
 
@@ -354,7 +352,6 @@ class Reduction {
   }
 
   // ---- results
-  // -----------------------------------------------------------------------------------
 
   std::int64_t out_offset(std::int64_t result) const {
     return offset_of(plan_.kept_sizes, plan_.kept_out_strides, result);
