@@ -33,7 +33,7 @@ struct SgdState {
 };
 void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, StrictInt step,
               const SgdOptions& options = {});
-// Without momentum there is no state.
+// SGD without momentum has no state.
 inline void sgd_step(Tensor& param, const Tensor& grad, const SgdOptions& options = {}) {
   SgdState none;
   sgd_step(param, grad, none, 1, options);

@@ -1,6 +1,6 @@
 // The longer expressions of losses.def, the same for every value type V. Included inside the
 // namespace of a value type, after its vocabulary, with EXTENSOR_WORD defined as the specifiers of
-// a function there. There is no include guard: each value type includes it once.
+// a function there. The file has no include guard: each value type includes it once.
 //
 // Derivatives are also evaluated on dual numbers, and those are recorded for higher orders. A value
 // that select does not choose should therefore be finite too: its gradient is 0 times its

@@ -10,7 +10,7 @@ namespace extensor::backend {
 enum class OptimizerOp : std::uint8_t {
 #define OPTIMIZER(name, ...) name,
 #include "extensor/tables/optimizers.def"
-  // Not a row: states[0] += coefficient 0 · (grad − states[0]). There is no param.
+  // Not a row: states[0] += coefficient 0 · (grad − states[0]), without a param.
   average,
 };
 

@@ -1,6 +1,6 @@
 // Words of the op tables that are built from other words, the same for every value type V. Included
 // inside the namespace of a value type, after its vocabulary, with EXTENSOR_WORD defined as the
-// specifiers of a function there. There is no include guard: each value type includes it once.
+// specifiers of a function there. The file has no include guard: each value type includes it once.
 
 inline constexpr double selu_scale = 1.0507009873554804934193349852946;
 inline constexpr double selu_scale_alpha = 1.7580993408473768599402175208123;  // scale · alpha

@@ -100,7 +100,7 @@ void run(const ScanCall& call) {
 }
 
 // The product of the elements before k, times Σ over j ≥ k of g[j] · Π over k < i ≤ j of x[i],
-// which is g[k] + x[k + 1] · the same at k + 1. There is no division, so zeros need no special
+// which is g[k] + x[k + 1] · the same at k + 1. It does not divide, so zeros need no special
 // case.
 template <class T>
 void run_prod_backward(const ScanCall& call) {

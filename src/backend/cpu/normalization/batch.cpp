@@ -332,7 +332,7 @@ class BatchNormalizer {
               });
   }
 
-  // n elements after those of x in the buffer; null if there is no residual.
+  // n elements after those of x in the buffer; null without a residual.
   const T* read_residual(std::int64_t offset, std::int64_t n, T* buffer) const {
     return call_.residual == nullptr ? nullptr : edge_.read(call_.residual, offset, n, buffer, n);
   }
