@@ -42,7 +42,7 @@ struct DeviceInterface {
   // `from` on the host may be changed.
   void (*copy)(const CopyCall&);
   // Starts to copy at most 8 bytes to the host, ordered with the kernels. finish_read waits for
-  // that copy, not for work launched later, and writes the bytes; without `to` it only returns the
+  // that copy, not for work launched later, and writes the bytes; without `to` it only releases the
   // ticket.
   std::uint64_t (*begin_read)(const void* from, std::size_t bytes, int index);
   void (*finish_read)(std::uint64_t ticket, void* to, std::size_t bytes, int index);
