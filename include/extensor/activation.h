@@ -9,7 +9,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// gelu is the exact one, gelu_tanh its approximation.
+// gelu is exact; gelu_tanh is its tanh approximation.
 enum class Activation : std::uint8_t { none, relu, sigmoid, tanh, gelu, silu, gelu_tanh };
 
 }  // namespace extensor

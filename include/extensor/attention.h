@@ -1,4 +1,4 @@
-// Scaled dot-product attention in memory that grows with the sequence, not with its square.
+// Scaled dot-product attention whose memory grows linearly with the sequence length.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,17 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// softmax(scale · q·kᵀ + mask)·v for q [..., Lq, d], k [..., Lk, d] and v [..., Lk, dv] →
-// [..., Lq, dv]. Leading dimensions broadcast; dtypes promote. A mask broadcasts to
-// [..., Lq, Lk]: bool, where true takes part, or a float that is added. `causal` lets query i see
-// the keys j ≤ i. `scale` is 1/√d unless given. A query that sees no key gives 0.
-// ShapeError, DTypeError for integers, ValueError for a scale that is not finite.
+// softmax(scale · q·kᵀ + mask)·v for q [..., Lq, d], k [..., Lk, d] and v [..., Lk, dv] → [..., Lq,
+// dv]. Leading dimensions broadcast; dtypes promote. A mask broadcasts to [..., Lq, Lk]: a bool
+// mask selects the positions where it is true, a float mask is added. With `causal`, query i sees
+// the keys j ≤ i. `scale` defaults to 1/√d. A query that sees no key yields 0. ShapeError,
+// DTypeError for integers, ValueError for a scale that is not finite.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& mask = {}, StrictBool causal = false,
                                     std::optional<StrictDouble> scale = {});
 
-// The result, and what spares the backward a second forward; recorded, only the result is.
+// The result and the statistics that spare the backward a second forward. Autograd records only the
+// result.
 struct AttentionResult {
   Tensor output;
   Tensor logsumexp;  // [..., Lq] of the scores, float32 or float64; −∞ where no key is seen
@@ -32,29 +33,29 @@ AttentionResult scaled_dot_product_attention_with_logsumexp(const Tensor& q, con
 
 struct AttentionGradients {
   Tensor q, k, v;
-  Tensor mask;  // undefined unless it was asked for
+  Tensor mask;  // undefined unless requested
 };
 
-// `saved` is what the forward gave for the same arguments; without it the forward runs again.
-// `mask_gradient` asks for the gradient of a float mask: that needs memory for all Lq × Lk scores
+// `saved` is the forward's result for the same arguments; without it the forward runs again.
+// `mask_gradient` requests the gradient of a float mask, which needs memory for all Lq × Lk scores
 // of every batch.
 AttentionGradients scaled_dot_product_attention_backward(
     const Tensor& grad_output, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& mask = {}, StrictBool causal = false, std::optional<StrictDouble> scale = {},
     const AttentionResult& saved = {}, StrictBool mask_gradient = false);
 
-// Attention of a sequence to itself on the result of one projection: qkv [batch, time,
-// 3 · heads · d] holds q, k and v of all heads next to each other (GPT-2's order) and is read where
-// it is; → [batch, time, heads · d]. The other arguments are those of scaled_dot_product_attention,
-// for scores [batch, heads, time, time]. ShapeError where 3 · heads does not divide the last axis,
-// ValueError unless heads is at least 1.
+// Self-attention on the result of one projection. qkv [batch, time, 3 · heads · d] holds q, k and v
+// of all heads next to each other (GPT-2's order) and is read in place; → [batch, time, heads · d].
+// The other arguments are those of scaled_dot_product_attention, for scores [batch, heads, time,
+// time]. ShapeError if 3 · heads does not divide the last axis, ValueError unless heads is at least
+// 1.
 Tensor scaled_dot_product_attention_packed(const Tensor& qkv, StrictInt heads,
                                            const Tensor& mask = {}, StrictBool causal = false,
                                            std::optional<StrictDouble> scale = {});
 
 struct PackedAttentionGradients {
   Tensor qkv;
-  Tensor mask;  // undefined unless it was asked for
+  Tensor mask;  // undefined unless requested
 };
 PackedAttentionGradients scaled_dot_product_attention_packed_backward(
     const Tensor& grad_output, const Tensor& qkv, StrictInt heads, const Tensor& mask = {},

@@ -1,4 +1,4 @@
-// Mixed precision: products in a half, everything else as it is.
+// Mixed precision: matrix products in a 16-bit dtype, everything else unchanged.
 //
 //   {
 //     extensor::Autocast half;                       // bfloat16
@@ -6,11 +6,11 @@
 //   }
 //   loss.backward();                                 // so do their gradients
 //
-// While one lives, on this thread, linear, matmul and what is made of it, convolutions and
-// attention take their float32 operands in the half dtype and give results in it; losses take
-// theirs in float32; recurrent layers compute as without it. The casts are recorded: a float32
-// weight gets a float32 gradient. float64 is left alone. docs/mixed-precision.md tells more, and of
-// float16's loss scaling.
+// While an Autocast object lives, on its thread, linear, convolutions, attention, matmul and the
+// functions built on it cast their float32 operands to the half dtype and return results in it;
+// losses cast theirs to float32; recurrent layers are not affected. The casts are recorded: a
+// float32 weight gets a float32 gradient. float64 is left alone. docs/mixed-precision.md has more,
+// including loss scaling for float16.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ namespace extensor {
 
 class [[nodiscard]] Autocast {
  public:
-  // DTypeError unless it is float16 or bfloat16.
+  // DTypeError unless `dtype` is float16 or bfloat16.
   explicit Autocast(DType dtype = DType::bfloat16, bool enabled = true);
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -34,7 +34,7 @@ class [[nodiscard]] Autocast {
   std::optional<DType> before_;
 };
 
-// The half that products are computed in on this thread, if any.
+// The half dtype that products use on this thread, if any.
 std::optional<DType> autocast_dtype();
 
 }  // namespace extensor

@@ -1,5 +1,5 @@
 // Automatic differentiation: ops on tensors that require a gradient are recorded, and backward()
-// goes back through the record, calling the explicit *_backward functions.
+// walks the record in reverse, calling the explicit *_backward functions.
 //
 //   Tensor w = extensor::randn({3}).requires_grad_();
 //   Tensor loss = extensor::sum(extensor::square(w));
@@ -21,10 +21,10 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// Whether this thread records. Every thread begins with true.
+// Whether this thread records. Every thread starts with true.
 bool is_grad_enabled();
 
-// While it lives, this thread records nothing (or, with EnableGrad, does so again).
+// Disables recording on this thread while it lives (or, with EnableGrad, enables it again).
 class [[nodiscard]] GradMode {
  public:
   explicit GradMode(bool enabled);
@@ -46,17 +46,17 @@ class [[nodiscard]] EnableGrad : public GradMode {
 
 struct GradOptions {
   bool create_graph = false;  // record the gradients too
-  bool retain_graph = false;  // keep what was saved; create_graph does so as well
-  bool allow_unused = false;  // an input that no output depends on: undefined, not an error
-  std::vector<Tensor> grad_outputs{};  // one for each output; where undefined, 1 for an output of
-                                       // one number
+  bool retain_graph = false;  // keep saved tensors; create_graph implies it
+  bool allow_unused = false;  // return an undefined gradient, not an error, for an unused input
+  std::vector<Tensor> grad_outputs{};  // one per output; an undefined one stands for 1
+                                       // if the output has one element
 };
 
-// The gradients of the sum of outputs with respect to the inputs; no grad() is touched. Inputs may
+// The gradients of the sum of outputs with respect to the inputs; no grad() is changed. Inputs may
 // be leaves or computed.
 // Errors: ValueError for an input that requires no gradient or that the outputs do not depend on,
-// for a graph that has been let go; ShapeError for an output that is not one number and has no
-// gradient, or one of another shape.
+// or for a graph that has been released; ShapeError for an output of several elements without a
+// gradient, or a gradient of another shape.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs,
@@ -66,20 +66,20 @@ inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>&
 
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
-// function(inputs) without keeping what its backward needs. On the way back the function is called
-// again, with the random numbers and the Autocast of the first call. Memory for time.
-// Parameters that the function holds get gradients like its inputs, of every order.
-// Errors: ValueError, on the way back, when the second call gives other outputs than the first.
+// Computes function(inputs) without keeping the tensors that its backward needs: backward() calls
+// the function again, with the random numbers and the Autocast of the first call. This trades time
+// for memory. Parameters that the function holds get gradients like its inputs, of every order.
+// Errors: ValueError, from backward(), if the second call returns other outputs than the first.
 std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector<Tensor>& inputs);
 
-// function(inputs) and the derivative of it along `tangents`, one for each input.
+// function(inputs) and its derivative along `tangents`, one for each input.
 struct DirectionalDerivative {
   std::vector<Tensor> outputs, tangents;
 };
 DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& tangents);
 
-// While it lives, on this thread, the first NaN that an op gives, or the gradient of an op, is a
+// While it lives, on this thread, the first NaN in the result or the gradient of an op throws a
 // ValueError that names the op.
 class [[nodiscard]] AnomalyMode {
  public:
@@ -93,8 +93,8 @@ class [[nodiscard]] AnomalyMode {
 };
 
 // While it lives, on this thread, backward() computes singular gradients (of divide, log, sqrt …)
-// with this eps in place of default_eps; 0 is IEEE, also for a later backward() of what is recorded
-// meanwhile.
+// with this eps in place of default_eps. 0 follows IEEE, also in a later backward() of calls that
+// were recorded meanwhile.
 class [[nodiscard]] GradientEps {
  public:
   explicit GradientEps(double eps);

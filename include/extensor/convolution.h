@@ -1,6 +1,6 @@
 // Convolutions over images [batch, channels, height, width] and signals [batch, channels, length],
-// and their gradients. Everywhere: floats only, of one device; halves are computed in float32;
-// ShapeError for shapes that do not fit together, ValueError for an option out of range.
+// and their gradients. All functions take floats on one device and compute halves in float32. They
+// throw ShapeError for shapes that do not fit together and ValueError for an option out of range.
 #pragma once
 
 #include <array>
@@ -40,17 +40,17 @@ struct Conv2dOptions {
 
 struct ConvTranspose2dOptions {
   Size2d stride = 1;
-  Size2d padding = 0;         // takes this much off each side of the result
+  Size2d padding = 0;         // removes this much from each side of the result
   Size2d output_padding = 0;  // adds this much at the end; below stride or dilation
   Size2d dilation = 1;
   std::int64_t groups = 1;
 };
 
-// Undefined where a gradient was not asked for.
+// A gradient is undefined unless it was requested.
 struct ConvolutionGradients {
   Tensor x, weight, bias;
 };
-// Which of them: of x, of the weight, of the bias.
+// The gradients to compute: of x, of the weight, of the bias.
 using WantedGradients = std::array<bool, 3>;
 inline constexpr WantedGradients all_gradients = {true, true, true};
 

@@ -1,4 +1,4 @@
-// New tensors: filled, counted, random, or from existing data.
+// Creation of tensors: filled, counted, random, or from existing data.
 #pragma once
 
 #include <concepts>
@@ -16,16 +16,16 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The dtype, the device and the memory format of a new tensor. A DType or a Device alone can stand
-// for it:
+// The dtype, device and memory format of a new tensor. Also converts from a DType or a Device
+// alone:
 //   zeros({2, 3}, float64)
 //   zeros({2, 3}, {.dtype = float64, .device = device})
 //   empty({8, 3, 32, 32}, {.memory_format = MemoryFormat::channels_last})
 struct TensorOptions {
-  std::optional<DType> dtype = {};    // default: what the function says, mostly float32
-  std::optional<Device> device = {};  // default: default_device(), or where the tensor given is
-  // Default: contiguous, or preserve where a tensor is given. ShapeError for channels_last unless
-  // there are 4 axes.
+  std::optional<DType> dtype = {};    // default: depends on the function, mostly float32
+  std::optional<Device> device = {};  // default: default_device(), or that of a tensor argument
+  // Default: contiguous, or preserve if the function takes a tensor. ShapeError for channels_last
+  // unless there are 4 axes.
   std::optional<MemoryFormat> memory_format = {};
 };
 inline Device::operator TensorOptions() const { return {.device = *this}; }
@@ -33,11 +33,11 @@ inline Device::operator TensorOptions() const { return {.device = *this}; }
 Tensor empty(const Shape& shape, const TensorOptions& options = {});  // contents undefined
 Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 Tensor ones(const Shape& shape, const TensorOptions& options = {});
-// dtype: that of the value (float32, int64, bool) unless given. ValueError when an integer dtype
-// cannot hold it.
+// The dtype defaults to that of the value (float32, int64, bool). ValueError if an integer dtype
+// cannot hold the value.
 Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options = {});
 
-// dtype, device and memory format: those of x unless given.
+// The dtype, device and memory format default to those of x.
 Tensor empty_like(const Tensor& x, const TensorOptions& options = {});
 Tensor zeros_like(const Tensor& x, const TensorOptions& options = {});
 Tensor ones_like(const Tensor& x, const TensorOptions& options = {});
@@ -61,14 +61,14 @@ Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
 Tensor eye(StrictInt rows, std::optional<StrictInt> columns = {}, StrictInt diagonal = 0,
            const TensorOptions& options = {});
 
-// The lower or upper triangle of the last two axes, the rest 0.
+// The lower or upper triangle of the last two axes; the other elements are 0.
 Tensor tril(const Tensor& x, StrictInt diagonal = 0);
 Tensor triu(const Tensor& x, StrictInt diagonal = 0);
-// One tensor per vector; "xy" indexing swaps the first two axes.
+// Returns one tensor per vector; "xy" indexing swaps the first two axes.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, StrictBool xy_indexing = true);
 
-// Copies `values`, in row-major order. ShapeError when their number does not match, ValueError for
-// null. Of bool, any byte but 0 is true.
+// Copies `values`, in row-major order. ShapeError if their number does not match, ValueError for
+// null. For bool, any byte other than 0 is true.
 Tensor from_bytes(const void* values, std::size_t count, DType dtype, const Shape& shape);
 template <class T>
 Tensor from_data(std::span<const T> values, const Shape& shape) {
@@ -93,7 +93,8 @@ template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
                                                const TensorOptions& options = {});
 
-// A tensor on memory of the caller's, not copied; release(context) runs when the last view is gone.
+// A tensor on memory that the caller owns, without a copy; release(context) runs when the last view
+// is gone.
 Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*) = nullptr,
                      void* context = nullptr);
 
@@ -107,7 +108,7 @@ Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high,
                const TensorOptions& options = {}, Generator& generator = default_generator());
 Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
               const TensorOptions& options = {}, Generator& generator = default_generator());
-// int64 unless given.
+// The dtype defaults to int64.
 Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOptions& options = {},
                Generator& generator = default_generator());
 Tensor randperm(StrictInt count, const TensorOptions& options = {},
@@ -185,7 +186,8 @@ inline Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtyp
 // ---- templates
 
 namespace detail {
-// float and double literals make a tensor of the default float, integers of the default integer.
+// float and double literals make a tensor of the default float dtype, integers of the default
+// integer dtype.
 template <class T>
 constexpr DType literal_dtype() {
   if constexpr (std::is_same_v<T, bool>) return DType::bool_;

@@ -1,5 +1,5 @@
-// Running sums and products along one axis, and their gradients. Floats keep their dtype and are
-// accumulated in float64; integers and bool give int64 (uint64 for unsigned).
+// Cumulative sums and products along one axis, and their gradients. Floats keep their dtype and
+// accumulate in float64; integers and bool yield int64 (uint64 for unsigned).
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The axis may be left out up to one dimension; ValueError beyond. A 0-d tensor is a row of one.
+// The axis is optional for tensors of at most one dimension; ValueError otherwise. A 0-d tensor
+// counts as a row of one.
 Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis = {});
 Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis = {});
 
-// Its gradient is exact where elements are 0 too.
+// The gradient is also exact where elements are 0.
 Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis = {});
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<StrictInt> axis = {});

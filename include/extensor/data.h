@@ -1,4 +1,4 @@
-// Data to learn from: datasets, transforms, loading, readers of files, the built-in digits.
+// Training data: datasets, transforms, loading, file readers, the built-in digits.
 #pragma once
 
 #include "extensor/data/dataset.h"  // IWYU pragma: export

@@ -1,4 +1,4 @@
-// Where a tensor's memory lives.
+// Devices: the place of a tensor's memory.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace extensor {
 struct TensorOptions;
 
 struct Device {
-  // `test` is for devices that test programs register; the library has none.
+  // `test` is for devices that test programs register; the library defines none.
   enum class Type : std::uint8_t { cpu, cuda, test };
 
   Type type = Type::cpu;
   std::int16_t index = 0;
 
-  // Lets zeros(shape, device) stand for zeros(shape, {.device = device}); see creation.h.
+  // Lets callers write zeros(shape, device) for zeros(shape, {.device = device}); see creation.h.
   operator TensorOptions() const;  // NOLINT: implicit
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -34,25 +34,25 @@ std::string to_string(const Device& device);
 
 struct DeviceInfo {
   Device device;
-  std::string name;          // of the processor, as it calls itself
+  std::string name;          // the processor's own name
   std::string kernels;       // which kernels run there: "avx512"
-  int threads;               // that kernels use
-  std::size_t memory_bytes;  // its memory, or what this process may have of it
+  int threads;               // the number that kernels use
+  std::size_t memory_bytes;  // total, or the part that this process may use
 };
 
-// Every device this build can use on this machine.
+// All devices that this build can use on this machine.
 std::vector<DeviceInfo> devices();
 
-// The device of tensors that this thread creates without naming one: the CPU unless it is set.
+// The device on which this thread creates tensors by default: the CPU unless set otherwise.
 //   set_default_device(devices().back().device);
 //   Tensor x = zeros({2, 3});   // there
-// It does not move tensors that exist, and results of ops are where their operands are. Memory that
-// is wrapped, files and batches of a data::DataLoader stay on the CPU. DeviceError for a device
-// that is not available.
+// It does not move existing tensors, and results of ops stay on the device of their operands.
+// Wrapped memory, files and batches of a data::DataLoader stay on the CPU. DeviceError if the
+// device is not available.
 Device default_device();
 void set_default_device(Device device);
 
-// The same for as long as the object lives.
+// Sets the default device for as long as the object lives.
 class [[nodiscard]] DefaultDevice {
  public:
   explicit DefaultDevice(Device device);
@@ -64,9 +64,9 @@ class [[nodiscard]] DefaultDevice {
   Device before_;
 };
 
-// Waits until the device has finished all work. Throws the errors of that work that were not
-// reported yet, such as an IndexError for an index that a kernel found out of range. The CPU never
-// has work outstanding. DeviceError for a device that is not available.
+// Waits until the device has finished all work. Throws errors of that work that were not reported
+// yet, such as an IndexError for an index that a kernel found out of range. The CPU never has
+// outstanding work. DeviceError if the device is not available.
 void synchronize(Device device);
 
 }  // namespace extensor

@@ -1,4 +1,4 @@
-// Dropout, whose mask is not stored but drawn again where it is needed.
+// Dropout. The mask is not stored but drawn again when it is needed.
 //
 //   auto [y, mask] = extensor::dropout(x, 0.1);
 //   Tensor grad_x = extensor::dropout_backward(grad_y, mask);
@@ -12,8 +12,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// What it takes to draw a mask again: element i of `shape` is dropped with probability p, by draw
-// i of `draws`. With p = 0 nothing is dropped and nothing was drawn.
+// The parameters of a mask, enough to draw it again: element i of `shape` is dropped with
+// probability p, by draw i of `draws`. With p = 0 nothing is dropped and nothing was drawn.
 struct DropoutMask {
   RandomState draws;
   Shape shape;
@@ -25,9 +25,9 @@ struct DropoutResult {
   DropoutMask mask;
 };
 
-// Each element is 0 with probability p, else x / (1 − p). p = 0, or not training: x itself. p = 1:
-// zeros. The same for any number of threads and any layout of x. Floats; ValueError for p outside
-// [0, 1].
+// Each element is 0 with probability p, else x / (1 − p). Returns x itself for p = 0 or outside
+// training, and zeros for p = 1. The result does not depend on the number of threads or the layout
+// of x. Floats; ValueError for p outside [0, 1].
 DropoutResult dropout(const Tensor& x, StrictDouble p = 0.5, StrictBool training = true,
                       Generator& generator = default_generator());
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask);

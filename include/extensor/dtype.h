@@ -12,7 +12,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The one list of dtypes: X(name, C++ type). Everything per dtype is generated from it.
+// The list of dtypes: X(name, C++ type). All code per dtype is generated from it.
 #define EXTENSOR_DTYPES(X)          \
   X(bool_, bool)                    \
   X(int8, std::int8_t)              \
@@ -34,7 +34,7 @@ enum class DType : std::uint8_t {
 #undef EXTENSOR_ENUMERATE
 };
 
-// So that users write extensor::float32 rather than extensor::DType::float32.
+// Lets users write extensor::float32 rather than extensor::DType::float32.
 #define EXTENSOR_CONSTANT(name, type) inline constexpr DType name = DType::name;
 EXTENSOR_DTYPES(EXTENSOR_CONSTANT)
 #undef EXTENSOR_CONSTANT
@@ -69,10 +69,10 @@ struct DTypeOf<std::conditional_t<std::is_same_v<std::uint64_t, unsigned long>, 
 template <class T>
 inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 
-// Whether the value is one of the list: a DType cast from a number may be anything.
+// Whether the value is in the list: a DType cast from a number may be anything.
 constexpr bool is_valid(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
 
-// The bytes of an element; 1 for a DType that is not valid, so that dividing by it is defined.
+// The bytes of an element; 1 for an invalid DType, so that dividing by it is defined.
 constexpr std::size_t itemsize(DType dtype) {
   constexpr std::size_t sizes[] = {
 #define EXTENSOR_SIZE(name, type) sizeof(type),
@@ -82,7 +82,7 @@ constexpr std::size_t itemsize(DType dtype) {
   return is_valid(dtype) ? sizes[static_cast<int>(dtype)] : 1;
 }
 
-// "float32", "bool", …: the name as NumPy prints it; "invalid" for a DType that is not valid.
+// The name as NumPy prints it: "float32", "bool", …; "invalid" for an invalid DType.
 constexpr const char* name(DType dtype) {
   constexpr const char* names[] = {
 #define EXTENSOR_NAME(name, type) #name,
@@ -107,8 +107,7 @@ constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype ==
 
 // The common dtype of two tensors: same kind → the wider; signed with unsigned → the next wider
 // signed; bool with a number → the number; integer with float → the float's; float16 with bfloat16
-// → float32. uint64 with a signed integer throws DTypeError, which names
-// `operation`.
+// → float32. uint64 with a signed integer throws DTypeError, which names `operation`.
 DType promote_types(DType a, DType b, const char* operation = "promote_types");
 
 }  // namespace extensor

@@ -1,13 +1,12 @@
-// The values that elementwise expressions compute with: elements, and elements with a derivative.
+// The value types of elementwise expressions: elements, and elements with a derivative.
 //
-//   [](auto x) { return x * sigmoid(x); }     // x is a Value, or a Dual where derivatives are
-//   asked
+//   [](auto x) { return x * sigmoid(x); }     // x is a Value, or a Dual for derivatives
 //
-// A function written against `auto` is evaluated on a Value to get its value and on a Dual to get
-// its derivative as well; nobody writes the derivative down, the rows of the op tables know theirs.
-// Numbers mix in as they are, and there are all functions of the tables, the operators
-// + - * / % < <= > >= == != && || !, and max, min, clamp, select(condition, yes, no) and pow.
-// extensor/user_ops.h makes an op of such a function.
+// A function written against `auto` is evaluated on a Value to compute its value and on a Dual to
+// compute its derivative as well; the rows of the op tables supply the derivatives. Numbers mix in
+// as they are. Available are all functions of the tables, the operators + - * / % < <= > >= == !=
+// && || !, and max, min, clamp, select(condition, yes, no) and pow. extensor/user_ops.h makes an op
+// of such a function.
 #pragma once
 
 #include <type_traits>
@@ -20,7 +19,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::expression {
 
-// The elements of one chunk, or one number that stands for all of them.
+// The elements of one chunk, or one number that represents all of them.
 class Value {
  public:
   Value() = default;
@@ -57,13 +56,13 @@ class Dual {
   Value value_, derivative_;
 };
 
-// What a comparison of two V gives, and select asks for.
+// The result of comparing two V, and the condition of select.
 template <class V>
 class Condition {
  public:
   Condition(Value mask, DType dtype) : mask_(std::move(mask)), dtype_(dtype) {}
   const Value& mask() const { return mask_; }  // bool elements, or 0 or 1
-  DType dtype() const { return dtype_; }       // of what was compared
+  DType dtype() const { return dtype_; }       // of the compared values
 
  private:
   Value mask_;

@@ -5,8 +5,8 @@
 //   auto [grad_a, grad_b] = extensor::multiply_backward(g, a, b);   // summed to a's and b's shapes
 //   extensor::exp_(x);                                              // in place
 //
-// Inputs broadcast; dtypes promote; integers become float32 where the function is not defined on
-// integers. A backward wants a grad_output of the shape the forward gave, and floats.
+// Inputs broadcast; dtypes promote; integers become float32 if the function is not defined on
+// integers. A backward takes a grad_output of the shape of the forward's result, and floats.
 // Errors: ShapeError, DTypeError, DeviceError, and ValueError for integer division by 0, shifts
 // outside the width, clip with lo > hi.
 #pragma once
@@ -21,7 +21,7 @@ EXTENSOR_BEGIN_API
 namespace extensor {
 
 // The magnitude below which the argument of a singular gradient (b of divide, x of log …) is
-// replaced, see safe() in the tables and docs/gradient-rules.md; eps = 0 gives IEEE.
+// replaced; see safe() in the tables and docs/gradient-rules.md. eps = 0 follows IEEE.
 inline constexpr double default_eps = 1e-10;
 
 #define UNARY(name, lo, hi, kinks, saved, ...) \
@@ -80,7 +80,7 @@ inline constexpr double default_eps = 1e-10;
 #define BITWISE_UNARY(name, ...) Tensor name(const Tensor& x);
 #include "extensor/tables/logical.def"
 
-// gelu with the tanh approximation where `approximate` is set.
+// gelu, with the tanh approximation if `approximate` is set.
 Tensor gelu(const Tensor& x, StrictBool approximate);
 Tensor gelu_backward(const Tensor& grad_output, const Tensor& x, StrictBool approximate);
 

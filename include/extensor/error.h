@@ -1,5 +1,5 @@
-// The exceptions of ExTensor. Every one derives from Error; the message names the op, the argument,
-// the value that was given and what was allowed.
+// The exceptions of ExTensor. All derive from Error; the message names the op, the argument, the
+// value and the allowed values.
 #pragma once
 
 #include <stdexcept>
@@ -22,7 +22,7 @@ class ShapeError : public Error {
   using Error::Error;
 };
 
-// A dtype the operation is not defined for, or two that have no common dtype.
+// A dtype for which the operation is not defined, or two without a common dtype.
 class DTypeError : public Error {
  public:
   using Error::Error;
@@ -34,19 +34,19 @@ class IndexError : public Error {
   using Error::Error;
 };
 
-// Tensors on different devices, or a device that is not there.
+// Tensors on different devices, or a device that is not available.
 class DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-// An argument whose value is not allowed: step 0, division of integers by 0, lo > hi.
+// An argument whose value is not allowed: step 0, integer division by 0, lo > hi.
 class ValueError : public Error {
  public:
   using Error::Error;
 };
 
-// A file whose contents are not what its format promises.
+// A file whose contents violate its format.
 class FormatError : public Error {
  public:
   using Error::Error;
@@ -58,7 +58,7 @@ class IoError : public Error {
   using Error::Error;
 };
 
-// An allocation beyond the machine's memory or the limit that was set.
+// An allocation beyond the machine's memory or the configured limit.
 class OutOfMemoryError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,5 @@
-// Index expressions: how x[…] names elements, and how assigning to it writes them. tensor.h
-// includes this file.
+// Index expressions: x[…] selects elements, and assigning to it writes them. tensor.h includes this
+// file.
 //
 //   x[0] = y;                          // y, broadcast, into the first row
 //   x[{Slice{0, 2}, -1}] += 1;
@@ -8,16 +8,15 @@
 //   auto row = x[0];                   // a view
 //   row = y;                           // a named tensor is rebound: x keeps its values
 //
-// Integers, slices, ellipsis and newaxis give views. As soon as one tensor takes part, NumPy's
-// rules for advanced indices hold:
-// - Integer tensors, and plain integers beside them, broadcast against each other. They give one
-//   group of dimensions, in their place where they stand next to each other, first otherwise.
+// Integers, slices, ellipsis and newaxis yield views. As soon as an index contains a tensor,
+// NumPy's rules for advanced indices apply:
+// - Integer tensors, and plain integers next to them, broadcast against each other. They yield one
+//   group of dimensions, in their place if they are adjacent, first otherwise.
 // - A bool tensor of k dimensions counts as k integer tensors: the positions where it is true. Its
 //   shape must be that of the k axes (ShapeError).
-// - Reading gives a copy. Writing an element more than once keeps the last value in row-major
-// order.
-//   `x[{rows}] += y` reads, adds and writes back, so an element that occurs twice gets one of the
-//   sums; index_add() sums them.
+// - Reading returns a copy. Writing an element more than once keeps the last value in row-major
+//   order. `x[{rows}] += y` reads, adds and writes back, so an element that occurs twice gets one
+//   of the sums; index_add() sums them.
 // IndexError names an index out of range before anything is written; DTypeError for float indices.
 #pragma once
 
@@ -36,7 +35,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// start:stop:step on one axis. A bound left out is the end of the axis in the step's direction.
+// start:stop:step on one axis. An omitted bound is the end of the axis in the step's direction.
 struct Slice {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> stop;
@@ -45,7 +44,7 @@ struct Slice {
 
 struct EllipsisTag {};
 struct NewAxisTag {};
-inline constexpr EllipsisTag ellipsis{};  // as many whole axes as are needed
+inline constexpr EllipsisTag ellipsis{};  // as many whole axes as needed
 inline constexpr NewAxisTag newaxis{};    // a new axis of length 1
 
 // One position of an index expression.
@@ -59,7 +58,7 @@ class Index {
   Index(EllipsisTag) : kind_(Kind::ellipsis) {}                              // NOLINT
   Index(NewAxisTag) : kind_(Kind::newaxis) {}                                // NOLINT
   Index(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}  // NOLINT
-  // A bool is no position, and a float would be rounded.
+  // A bool is not a position, and a float would be rounded.
   template <class T>
   requires(std::is_same_v<T, bool> || std::is_floating_point_v<T>) Index(T)
   = delete;  // NOLINT
@@ -78,7 +77,7 @@ class Index {
 
 namespace detail {
 
-// The tensor and the index that a selection by tensors was copied from.
+// The tensor and the index from which a selection by tensors was copied.
 struct Selection;
 struct SelectionDeleter {
   void operator()(Selection* selection) const noexcept;
@@ -95,14 +94,14 @@ class IndexedTensor : public Tensor {
   explicit IndexedTensor(Tensor view) noexcept : Tensor(std::move(view)) {}
   IndexedTensor(Tensor copy, detail::Selection* adopted) noexcept
       : Tensor(std::move(copy)), selection_(adopted) {}
-  // A copy no longer knows the tensor that a selection was made from.
+  // A copy does not refer to the tensor from which a selection was made.
   IndexedTensor(const IndexedTensor& other) noexcept : Tensor(other) {
     if (other.selection_ != nullptr) forget_source();
   }
   IndexedTensor(IndexedTensor&& other) noexcept = default;
   ~IndexedTensor() = default;
 
-  // A named one is rebound.
+  // Assigning to a named object rebinds it.
   IndexedTensor& operator=(const Tensor& other) & noexcept {
     Tensor::operator=(other);
     selection_.reset();
@@ -120,9 +119,9 @@ class IndexedTensor : public Tensor {
     return *this = static_cast<Tensor&&>(other);
   }
 
-  // A temporary is written through. The source broadcasts to this shape, and may have further
-  // leading dimensions of length 1. It is converted to this dtype; DTypeError for a float into
-  // integers. Gives the right-hand side, so that x[0] = x[1] = y writes y twice.
+  // Assigning to a temporary writes through. The source broadcasts to this shape, and may have
+  // further leading dimensions of length 1. It is converted to this dtype; DTypeError for a float
+  // into integers. Returns the right-hand side, so that x[0] = x[1] = y writes y twice.
   Tensor operator=(const Tensor& source) && {  // NOLINT: see above
     write(source);
     return source;
@@ -145,7 +144,7 @@ class IndexedTensor : public Tensor {
     return std::move(*this);
   }
 
-  // Compound assignment: in place for a named one, through to x for a temporary.
+  // Compound assignment: in place for a named object, through to x for a temporary.
   template <class Other>
   IndexedTensor& operator+=(const Other& other) & {
     Tensor::operator+=(other);
@@ -205,7 +204,7 @@ class IndexedTensor : public Tensor {
   void write(const Scalar& value);
   void forget_source() noexcept;
   enum class Compound : std::uint8_t { add, subtract, multiply, divide, modulo };
-  // Gives the elements that were written.
+  // Returns the elements that were written.
   Tensor update(Compound operation, const Tensor& other);
   Tensor update(Compound operation, const Scalar& other);
   template <class Other>
@@ -215,7 +214,7 @@ class IndexedTensor : public Tensor {
     return result;
   }
 
-  // Null for a view, which is itself where writes go.
+  // Null for a view, which receives writes itself.
   std::unique_ptr<detail::Selection, detail::SelectionDeleter> selection_;
 };
 

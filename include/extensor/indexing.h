@@ -1,13 +1,13 @@
-// Elements by position: taken, put, added and selected, and the gradients of that.
+// Indexing ops: take, put, add and select elements by position, and their gradients.
 //
 //   Tensor rows = extensor::take(table, ids, 0);             // [ids…, width]
 //   Tensor large = x[x > 0];                                 // boolean mask, as masked_select
 //   Tensor grad = extensor::take_backward(g, table.shape(), ids, 0);
 //
-// Indices are of any integer dtype; those below 0 count from the end. IndexError names the index,
-// its position and the size, before anything is written; DTypeError for indices that are not
-// integers. What is added at one place twice or more is added in the order of the indices, in
-// float64 for floats, and rounded once: the same result for any number of threads.
+// Indices have any integer dtype; negative ones count from the end. IndexError names the index, its
+// position and the size, before anything is written; DTypeError for indices that are not integers.
+// Several values added at one place are added in the order of the indices, in float64 for floats,
+// and rounded once, so the result does not depend on the number of threads.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// NumPy's take: x.shape with `axis` replaced by the shape of `indices`; without an axis, of x
-// flattened.
+// NumPy's take: x.shape with `axis` replaced by the shape of `indices`; without an axis, takes from
+// x flattened.
 Tensor take(const Tensor& x, const Tensor& indices, std::optional<StrictInt> axis = {});
 Tensor take_backward(const Tensor& grad_output, const Shape& input_shape, const Tensor& indices,
                      std::optional<StrictInt> axis = {});
@@ -33,7 +33,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, StrictInt axis = 
 Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_shape,
                                 const Tensor& indices, StrictInt axis = -1);
 
-// PyTorch's gather: as take_along_axis without broadcasting; indices may be shorter than x on the
+// PyTorch's gather: like take_along_axis without broadcasting; indices may be shorter than x on the
 // other axes.
 Tensor gather(const Tensor& x, StrictInt axis, const Tensor& indices);
 Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,
@@ -46,7 +46,7 @@ Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Ten
 std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt axis,
                                            const Tensor& indices, const Shape& source_shape);
 
-// As scatter, adding to what is there.
+// Like scatter, but adds to the elements of x.
 Tensor scatter_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source);
 std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, StrictInt axis,
                                                const Tensor& indices, const Shape& source_shape);
@@ -58,13 +58,13 @@ Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const T
 std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha = 1);
 
-// The elements where mask is true, NumPy's x[mask]: mask has the shape of x's leading axes, which
-// become one. ShapeError where it has not. Also written x[mask].
+// The elements where mask is true, like NumPy's x[mask]; also written x[mask]. mask has the shape
+// of x's leading axes, which become one; ShapeError otherwise.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shape,
                               const Tensor& mask);
 
-// x with `value` where mask, broadcast to x's shape, is true. ValueError when x's dtype cannot hold
+// x with `value` where mask, broadcast to x's shape, is true. ValueError if x's dtype cannot hold
 // the value.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value);
 Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask);
@@ -75,14 +75,15 @@ Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask);
 //
 //   Tensor y = extensor::index_put(x, {rows, columns}, values);
 //
-// Gradients: of x, 0 where it was overwritten; of values, 0 for those that were overwritten.
+// Gradients: of x, 0 for elements that were overwritten; of values, 0 for those that were
+// overwritten by later ones.
 Tensor index_put(const Tensor& x, const std::vector<Index>& index, const Tensor& values);
 std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
                                              const std::vector<Index>& index,
                                              const Shape& values_shape);
 
 // The gradient of x.index(index) and of x.slice(axis, start, stop, step): grad_output at the
-// elements that were read, summed where tensors read one more than once, and 0 elsewhere.
+// elements that were read, summed if tensors read one more than once, and 0 elsewhere.
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,
                       const std::vector<Index>& index);
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,

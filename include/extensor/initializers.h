@@ -1,5 +1,5 @@
-// Starting values of parameters. Every draw is a function of the generator's (seed, stream,
-// offset), so they are the same for any number of threads.
+// Initial values of parameters. Every draw is a function of the generator's (seed, stream, offset),
+// so the values do not depend on the number of threads.
 //
 //   Generator generator(42);
 //   Tensor w = extensor::kaiming_uniform({out, in}, std::sqrt(5.0), FanMode::fan_in,
@@ -15,8 +15,9 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// How many inputs one output sums, and how many outputs one input reaches, of a linear weight
-// [out, in] or a convolution's [out, in / groups, k…]. ShapeError below two dimensions.
+// The number of inputs that one output sums, and the number of outputs that one input reaches, for
+// a linear weight [out, in] or a convolution's [out, in / groups, k…]. ShapeError below two
+// dimensions.
 struct Fans {
   std::int64_t fan_in, fan_out;
 };
@@ -24,7 +25,7 @@ Fans calculate_fans(const Shape& shape);
 
 enum class FanMode : std::uint8_t { fan_in, fan_out };
 enum class Nonlinearity : std::uint8_t { linear, sigmoid, tanh, relu, leaky_relu, selu };
-// The factor that keeps the variance through a nonlinearity, as PyTorch's; `slope` is that of
+// The factor that preserves the variance through a nonlinearity, as in PyTorch; `slope` is that of
 // leaky_relu below 0.
 double calculate_gain(Nonlinearity nonlinearity, StrictDouble slope = 0.01);
 
@@ -36,7 +37,7 @@ Tensor xavier_uniform(const Shape& shape, StrictDouble gain = 1, const TensorOpt
 Tensor xavier_normal(const Shape& shape, StrictDouble gain = 1, const TensorOptions& options = {},
                      Generator& generator = default_generator());
 
-// Variance gain² / fan, the gain of the nonlinearity with the given slope.
+// Variance gain² / fan, with the gain of the nonlinearity with the given slope.
 Tensor kaiming_uniform(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                        Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
                        const TensorOptions& options = {},
@@ -46,8 +47,8 @@ Tensor kaiming_normal(const Shape& shape, StrictDouble slope = 0, FanMode mode =
                       const TensorOptions& options = {},
                       Generator& generator = default_generator());
 
-// The normal distribution of that mean and deviation, given that it falls between `lower` and
-// `upper`. ValueError unless lower < upper and the distribution reaches between them.
+// A normal distribution of that mean and deviation, truncated to the interval from `lower` to
+// `upper`. ValueError unless lower < upper and the distribution reaches the interval.
 Tensor trunc_normal(const Shape& shape, StrictDouble mean = 0, StrictDouble deviation = 1,
                     StrictDouble lower = -2, StrictDouble upper = 2,
                     const TensorOptions& options = {}, Generator& generator = default_generator());

@@ -10,22 +10,22 @@ EXTENSOR_BEGIN_API
 namespace extensor {
 
 // activation(x · weightᵀ + bias): x [..., in], weight [out, in], bias [out] or none → [..., out].
-// Bias and activation cost no pass over memory of their own. Floats; dtypes promote.
+// Bias and activation need no separate pass over memory. Floats; dtypes promote.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
 struct LinearGradients {
-  Tensor x, weight, bias;  // bias: undefined where there is none
+  Tensor x, weight, bias;  // bias: undefined if there is none
 };
-// Without an activation, or given the gradient before it. What an activation adds comes from its
-// own backward, of the result for relu, sigmoid and tanh, of the input for gelu, silu and
-// gelu_tanh:
+// For a call without an activation, or given the gradient before the activation. The gradient of an
+// activation comes from its backward, which takes the result for relu, sigmoid and tanh, and the
+// input for gelu, silu and gelu_tanh:
 //   z = linear(x, w, b); y = gelu(z);    linear_backward(gelu_backward(g, z), x, w)
 //   y = linear(x, w, b, Activation::relu);   linear_backward(relu_backward(g, y), x, w)
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 StrictBool has_bias = true);
-// With any activation, computing what the activation was applied to again: slower by one forward,
-// and nothing but the arguments has to be kept.
+// For any activation. Recomputes the activation's input: slower by one forward, but only the
+// arguments have to be kept.
 LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, Activation activation);
 

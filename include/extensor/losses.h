@@ -7,11 +7,11 @@
 // Every loss takes a `reduction`: the mean of its values (the default), their sum (both 0-d), or
 // the values themselves. Halves are computed in float32; sums do not depend on the number of
 // threads. Input and target have the same shape and do not broadcast: [n] against [n, 1] is a
-// ShapeError. A target of integers or bool is read as numbers. The mean of nothing is NaN.
+// ShapeError. A target of integers or bool is read as numbers. The mean of no elements is NaN.
 //
-// A backward takes the gradient of the forward's result, then the forward's arguments, and gives
-// the gradients of input and target, each in its own dtype. A target that is not a float has none:
-// that Tensor is undefined, and so it is where `target_gradient` is false, which saves its cost.
+// A backward takes the gradient of the forward's result, then the forward's arguments, and returns
+// the gradients of input and target, each in its own dtype. The gradient of the target is undefined
+// if the target is not a float, or if `target_gradient` is false, which saves its cost.
 #pragma once
 
 #include <utility>
@@ -28,9 +28,9 @@ enum class Reduction : std::uint8_t { mean, sum, none };
 
 // ---- element by element
 
-// −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]; the gradient of p is
-// (p − y) / (p (1 − p)) at the clamped p, so it is finite at 0 and 1 too. ValueError, naming the
-// value, for a p or y below 0 or above 1; NaN gives NaN.
+// −(y log p + (1 − y) log(1 − p)) with p clamped to [1e-7, 1 − 1e-7]. The gradient of p is (p − y)
+// / (p (1 − p)) at the clamped p, so it is also finite at 0 and 1. ValueError, naming the value,
+// for a p or y below 0 or above 1; NaN yields NaN.
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& y,
                             Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
@@ -38,7 +38,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                                                         Reduction reduction = Reduction::mean,
                                                         StrictBool target_gradient = true);
 
-// The same of p = sigmoid(x), without overflow and accurate in both tails.
+// The same for p = sigmoid(x), without overflow and accurate in both tails.
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         Reduction reduction = Reduction::mean);
 std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
@@ -58,7 +58,7 @@ std::pair<Tensor, Tensor> l1_loss_backward(const Tensor& grad_output, const Tens
                                            const Tensor& y, Reduction reduction = Reduction::mean,
                                            StrictBool target_gradient = true);
 
-// With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 gives l1_loss.
+// With d = |x − y|: d² / (2 beta) below beta, else d − beta / 2. beta ≥ 0; 0 equals l1_loss.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
                       StrictDouble beta = 1);
 std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
@@ -96,9 +96,9 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  StrictBool log_target = false,
                                                  StrictBool target_gradient = true);
 
-// alpha_t (1 − p_t)^gamma times the binary cross-entropy, of logits x: p_t is the probability of
-// the target, alpha_t is alpha where y is 1 and 1 − alpha where it is 0; a negative alpha weighs
-// nothing. gamma ≥ 0, alpha ≤ 1. Targets between 0 and 1 mix both sides.
+// alpha_t (1 − p_t)^gamma times the binary cross-entropy of logits x. p_t is the probability of the
+// target; alpha_t is alpha where y is 1 and 1 − alpha where y is 0; a negative alpha disables that
+// factor. gamma ≥ 0, alpha ≤ 1. Targets between 0 and 1 mix both sides.
 Tensor focal_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
                   StrictDouble alpha = 0.25, StrictDouble gamma = 2);
 std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
@@ -134,22 +134,22 @@ std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, cons
                                                  StrictDouble label_smoothing = 0,
                                                  StrictBool target_gradient = true,
                                                  const Tensor& statistics = {});
-// The loss, and statistics of the rows that the backward with the same arguments takes: it gives
-// the same bits with them, and reads the logits once rather than twice.
+// The loss, and statistics of the rows for the backward with the same arguments: with them, it
+// computes the same bits and reads the logits once instead of twice.
 std::pair<Tensor, Tensor> cross_entropy_with_statistics(
     const Tensor& logits, const Tensor& target, const Tensor& weight = {},
     Reduction reduction = Reduction::mean, StrictInt ignore_index = default_ignore_index,
     StrictDouble label_smoothing = 0);
 
-// cross_entropy(linear(x, weight, bias), target) with its options, but without the logits in memory:
+// cross_entropy(linear(x, weight, bias), target) with its options, but without storing all logits:
 // they exist a block of rows and classes at a time. x [..., in], weight [classes, in], bias
 // [classes] or undefined; the target is class indices of x's shape without its last axis, and
 // class_weight is cross_entropy's weight. Halves are computed in float32. Under Autocast x, weight
 // and bias are rounded to the half dtype and the loss is float32.
 //
-// A recorded call whose loss is a mean or a sum computes the gradients at once, and the walk back
-// scales them; a call that needs no gradient belongs under NoGrad. DTypeError for a target of
-// probabilities. Gradients: of x, weight and bias. Gradients of gradients hold all logits.
+// A recorded call whose loss is a mean or a sum computes the gradients at once, and the backward
+// scales them; use NoGrad for a call that needs no gradient. DTypeError for a target of
+// probabilities. Gradients: of x, weight and bias. Gradients of gradients store all logits.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Tensor& target, const Tensor& class_weight = {},
                             Reduction reduction = Reduction::mean,
@@ -162,8 +162,8 @@ LinearGradients linear_cross_entropy_backward(const Tensor& grad_output, const T
                                               StrictInt ignore_index = default_ignore_index,
                                               StrictDouble label_smoothing = 0);
 
-// −weight · x at the target's class, of log-probabilities x; shapes and rules as cross_entropy with
-// class indices.
+// −weight · x at the target's class, for log-probabilities x; shapes and rules are those of
+// cross_entropy with class indices.
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {},
                 Reduction reduction = Reduction::mean,
                 StrictInt ignore_index = default_ignore_index);
@@ -174,9 +174,9 @@ Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tenso
 // ---- distances
 
 // max(0, margin + d(anchor, positive) − d(anchor, negative)) with d(a, b) = (Σ |a − b + eps|^p)^1/p
-// over the last axis; `swap` takes the smaller of d(anchor, negative) and d(positive, negative).
-// All three of one shape, floats; margin > 0, p > 0 and finite, eps ≥ 0. Gradient 0 at the hinge
-// and at distance 0.
+// over the last axis; `swap` uses the smaller of d(anchor, negative) and d(positive, negative). All
+// three are floats of one shape; margin > 0, p > 0 and finite, eps ≥ 0. The gradient is 0 at the
+// hinge and at distance 0.
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            StrictDouble margin = 1, StrictDouble p = 2, StrictDouble eps = 1e-6,
                            StrictBool swap = false, Reduction reduction = Reduction::mean);

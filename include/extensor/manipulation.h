@@ -1,4 +1,4 @@
-// The same elements in another shape, and the gradients of that.
+// Functions that rearrange elements into another shape, and their gradients.
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, StrictInt axis = 0);
 inline Tensor concat(const std::vector<Tensor>& tensors, StrictInt axis = 0) {
   return concatenate(tensors, axis);
 }
-// One gradient for each of the shapes that were joined, as views.
+// Returns one gradient for each of the joined shapes, as views.
 std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
                                          const std::vector<Shape>& shapes, StrictInt axis = 0);
 
@@ -37,24 +37,25 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
 Tensor stack(const std::vector<Tensor>& tensors, StrictInt axis = 0);
 std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis = 0);
 
-// Equal parts, as views. ValueError unless they divide the axis.
+// Splits x into equal parts, as views. ValueError unless `parts` divides the axis.
 std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis = 0);
-// A part without a gradient may be left undefined: it counts as 0.
+// The gradient of a part may be undefined, which counts as 0.
 Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
                       StrictInt axis = 0);
 
-// The tensors along an axis, which goes away, as views.
+// The tensors along an axis, without that axis, as views.
 std::vector<Tensor> unstack(const Tensor& x, StrictInt axis = 0);
 Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
                         StrictInt axis = 0);
 
 // x repeated as a whole, repetitions[d] times along axis d; the shorter of shape and repetitions is
-// filled up with 1 in front, as NumPy does.
+// extended by leading ones, as in NumPy.
 Tensor tile(const Tensor& x, const Dims& repetitions);
 Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const Dims& repetitions);
 
-// Each element repeated, along an axis or in x flattened: all as often, or each its own number of
-// times. ValueError for a negative number, ShapeError unless there is one or one for each.
+// Repeats each element along an axis or in x flattened: all equally often, or each its own number
+// of times. ValueError for a negative number, ShapeError unless there is one number or one for each
+// element.
 Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<StrictInt> axis = {});
 Tensor repeat(const Tensor& x, const Dims& repeats, std::optional<StrictInt> axis = {});
 Tensor repeat(const Tensor& x, const Tensor& repeats, std::optional<StrictInt> axis = {});
@@ -71,12 +72,13 @@ Tensor repeat(const Tensor&, T, std::optional<StrictInt> = {}) = delete;
 template <std::same_as<bool> T>
 Tensor repeat_backward(const Tensor&, const Shape&, T, std::optional<StrictInt> = {}) = delete;
 
-// The other way round along the axes, as a view.
+// Reverses the elements along the axes, as a view.
 Tensor flip(const Tensor& x, const Axes& axes = {});
 Tensor flip_backward(const Tensor& grad_output, const Axes& axes = {});
 
-// Shifted along the axes, what falls off one end comes in at the other; without axes x is shifted
-// as if it were flattened. One shift serves all axes, and several serve one axis.
+// Shifts the elements along the axes; those shifted past one end reenter at the other. Without axes
+// x is shifted as if it were flattened. One shift applies to all axes, and several shifts may apply
+// to one axis.
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes = {});
 inline Tensor roll(const Tensor& x, std::int64_t shift, const Axes& axes = {}) {
   return roll(x, Dims{shift}, axes);
@@ -92,7 +94,7 @@ Tensor roll(const Tensor&, T, const Axes& = {}) = delete;
 template <std::same_as<bool> T>
 Tensor roll_backward(const Tensor&, T, const Axes& = {}) = delete;
 
-// Axis source[i] becomes axis destination[i], the others keep their order. A view.
+// Moves axis source[i] to axis destination[i]; the others keep their order. A view.
 Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination);
 inline Tensor moveaxis(const Tensor& x, std::int64_t source, std::int64_t destination) {
   return moveaxis(x, Dims{source}, Dims{destination});
@@ -103,14 +105,14 @@ inline Tensor moveaxis_backward(const Tensor& grad_output, std::int64_t source,
   return moveaxis_backward(grad_output, Dims{source}, Dims{destination});
 }
 
-// What pad puts around x: a number; x mirrored at its edge, which is not doubled; the edge; or x
-// again from its other end.
+// The values around x: a constant; x mirrored at its edge, without repeating the edge; the edge; or
+// x continued from its other end.
 enum class PadMode : std::uint8_t { constant, reflect, edge, wrap };
 
-// How many elements to add before and behind; one pair serves all axes.
+// The number of elements to add before and after each axis; one pair applies to all axes.
 using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-// ValueError for a negative width, and where a mode other than constant has nothing to repeat.
+// ValueError for a negative width, or if a mode other than constant has nothing to repeat.
 Tensor pad(const Tensor& x, const Padding& widths, PadMode mode = PadMode::constant,
            const Scalar& value = 0);
 Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const Padding& widths,

@@ -17,7 +17,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b);
 
-// A view; without axes all of them are reversed.
+// A view; without axes it reverses all of them.
 Tensor transpose(const Tensor& x);
 Tensor transpose(const Tensor& x, const Dims& axes);
 Tensor transpose_backward(const Tensor& grad_output, const Dims& axes = {});
@@ -25,10 +25,10 @@ inline Tensor permute_dims(const Tensor& x, const Dims& axes) { return transpose
 // Swaps the last two axes.
 Tensor matrix_transpose(const Tensor& x);
 
-// Two vectors of one length → 0-d.
+// The 0-d product of two vectors of one length.
 Tensor dot(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> dot_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b);
-// Two vectors → the matrix of all products.
+// The matrix of all products of two vectors.
 Tensor outer(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor& a,
                                          const Tensor& b);
@@ -36,8 +36,8 @@ std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor
 Tensor inner(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> inner_backward(const Tensor& grad_output, const Tensor& a,
                                          const Tensor& b);
-// Sums over the last `axes` axes of a and the first of b, or over the listed ones in pairs; the
-// result has a's other axes, then b's. ShapeError where the pairs differ in length.
+// Sums over the last `axes` axes of a and the first of b, or over the listed pairs of axes; the
+// result has a's other axes, then b's. ShapeError if a pair differs in length.
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t axes = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes);
 std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Tensor& a,

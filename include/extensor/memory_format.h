@@ -1,4 +1,4 @@
-// In which order the elements of a tensor lie in memory.
+// The order of a tensor's elements in memory.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 namespace extensor {
 
 // contiguous: row-major, the last axis is dense. channels_last: a tensor of shape [batch, channels,
-// height, width] whose channels are dense, so that the memory reads [batch, height, width,
-// channels]; shapes and indices stay the same. preserve: that of the tensor a new one is made of.
+// height, width] stored as [batch, height, width, channels]; shapes and indices stay the same.
+// preserve: the format of the tensor that a new one is made from.
 //
-// Results follow their operands: elementwise ops, convolutions, pooling and batch norm of
-// channels_last tensors give channels_last tensors.
+// Results follow their operands: elementwise ops, convolutions, pooling and batch norm return
+// channels_last tensors for channels_last operands.
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last, preserve };
 
 }  // namespace extensor

@@ -1,4 +1,4 @@
-// Networks that many begin with, as modules with PyTorch's parameter names.
+// Common networks, as modules with PyTorch's parameter names.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct LeNetOptions {
   std::int64_t channels = 1;
   std::int64_t height = 28, width = 28;
 };
-// LeNet-5 with ReLU and max pooling. ValueError for images of less than 12 × 12.
+// LeNet-5 with ReLU and max pooling. ValueError for images smaller than 12 × 12.
 class LeNet final : public nn::Module<LeNet> {
  public:
   explicit LeNet(const LeNetOptions& options = {});
@@ -36,7 +36,7 @@ class LeNet final : public nn::Module<LeNet> {
   nn::Linear fc1, fc2, fc3;
 };
 
-// Two convolutions and a way around them.
+// Two convolutions with a skip connection.
 class ResidualBlock final : public nn::Module<ResidualBlock> {
  public:
   ResidualBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride);
@@ -74,10 +74,10 @@ struct ResNet50Options {
   std::int64_t classes = 1000;
   std::int64_t channels = 3;
   bool small_images = false;  // 32 × 32: a 3 × 3 stem without pooling
-  // Every block begins as the identity: the scale of its last norm is 0.
+  // Sets the scale of each block's last norm to 0, so that every block starts as the identity.
   bool zero_init_residual = false;
 };
-// A 1 × 1, a 3 × 3 and a 1 × 1 convolution, which gives 4 · width channels, and a way around them.
+// A 1 × 1, a 3 × 3 and a 1 × 1 convolution with 4 · width output channels, and a skip connection.
 class Bottleneck final : public nn::Module<Bottleneck> {
  public:
   Bottleneck(std::int64_t in_channels, std::int64_t width, std::int64_t stride);
@@ -113,10 +113,10 @@ class ResNet50 final : public nn::Module<ResNet50> {
 struct VggOptions {
   std::int64_t classes = 10;
   std::int64_t channels = 3;
-  bool small_images = true;  // 32 × 32: one linear layer behind the convolutions
+  bool small_images = true;  // 32 × 32: one linear layer after the convolutions
 };
-// VGG-16 with batch norm. Small images have "classifier.weight", others torchvision's three linear
-// layers with dropout, "classifier.0.weight" and so on.
+// VGG-16 with batch norm. The classifier for small images is "classifier.weight"; the other one has
+// torchvision's three linear layers with dropout, "classifier.0.weight" and so on.
 class Vgg16 final : public nn::Module<Vgg16> {
  public:
   explicit Vgg16(const VggOptions& options = {});
@@ -138,7 +138,7 @@ struct GptOptions {
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t width = 128;
-  double dropout = 0;  // wherever the three below do not say otherwise
+  double dropout = 0;  // the default of the three below
   std::optional<double> embedding_dropout = {};
   std::optional<double> attention_dropout = {};  // of the weights of attention
   std::optional<double> residual_dropout = {};   // where residual branches end
@@ -147,10 +147,10 @@ struct GptOptions {
   double eps = 1e-5;
   bool tied = false;  // the output projection is the token embedding's weight
 };
-// GPT-2's 124,439,808 parameters; change what differs for the larger ones.
+// The options of GPT-2 with 124,439,808 parameters; change them for the larger models.
 GptOptions gpt2_options();
 
-// One block of a GPT: attention to what came before, then a perceptron, each around a norm.
+// One block of a GPT: causal attention, then a perceptron, each after a norm.
 class GptBlock final : public nn::Module<GptBlock> {
  public:
   explicit GptBlock(const GptOptions& options);

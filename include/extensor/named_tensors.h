@@ -1,4 +1,4 @@
-// Tensors with names, in an order: what a module's state is, and what a file of tensors holds.
+// Named tensors in a fixed order: the state of a module, or the contents of a tensor file.
 #pragma once
 
 #include <string>

@@ -1,11 +1,11 @@
-// One step of an optimizer on one parameter, in place: everything about an element in one pass.
+// One step of an optimizer on one parameter, in place and in one pass over its elements.
 //
 //   AdamState state{zeros_like(weight), zeros_like(weight)};
 //   for (std::int64_t step = 1; …; ++step) adamw_step(weight, grad, state, step, {.lr = 3e-4});
 //
 // The formulas, names and defaults are PyTorch's. `param` and `grad` share shape and a float dtype;
-// the states have that dtype too, or float32 beside halves, whose arithmetic is float32. Any
-// layout. `step` counts from 1. Fresh states are zeros. Memory is written after every check.
+// the states have that dtype too, or float32 for halves, whose arithmetic is float32. Any layout is
+// allowed. `step` counts from 1. New states are zeros. Memory is written only after all checks.
 // Errors: ShapeError, DTypeError, DeviceError; ValueError for a state that is missing or shares
 // memory, a step below 1, or an option outside its range (a learning rate that is negative or NaN).
 #pragma once
@@ -25,15 +25,15 @@ struct SgdOptions {
   double momentum = 0;
   double dampening = 0;
   double weight_decay = 0;
-  bool nesterov = false;  // needs a momentum, and no dampening
+  bool nesterov = false;  // requires momentum and no dampening
   bool maximize = false;
 };
 struct SgdState {
-  Tensor momentum_buffer = {};  // where there is a momentum
+  Tensor momentum_buffer = {};  // used with momentum
 };
 void sgd_step(Tensor& param, const Tensor& grad, SgdState& state, StrictInt step,
               const SgdOptions& options = {});
-// Without a momentum there is nothing to remember.
+// SGD without momentum has no state.
 inline void sgd_step(Tensor& param, const Tensor& grad, const SgdOptions& options = {}) {
   SgdState none;
   sgd_step(param, grad, none, 1, options);
@@ -59,7 +59,7 @@ struct AdamWOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
-  double weight_decay = 1e-2;  // the parameter shrinks by lr · weight_decay
+  double weight_decay = 1e-2;  // shrinks the parameter by lr · weight_decay
   bool amsgrad = false;
   bool maximize = false;
 };
@@ -77,7 +77,7 @@ struct RmspropOptions {
 };
 struct RmspropState {
   Tensor square_avg = {};
-  Tensor momentum_buffer = {};  // where there is a momentum
+  Tensor momentum_buffer = {};  // used with momentum
   Tensor grad_avg = {};         // centered
 };
 void rmsprop_step(Tensor& param, const Tensor& grad, RmspropState& state, StrictInt step,
@@ -89,7 +89,7 @@ struct AdagradOptions {
   double weight_decay = 0;
   double eps = 1e-10;
   bool maximize = false;
-  double initial_accumulator_value = 0;  // what optim::Adagrad fills a fresh sum with
+  double initial_accumulator_value = 0;  // the initial value of a sum in optim::Adagrad
 };
 struct AdagradState {
   Tensor sum = {};
@@ -114,7 +114,7 @@ void adadelta_step(Tensor& param, const Tensor& grad, AdadeltaState& state, Stri
 struct LionOptions {
   double lr = 1e-4;
   std::pair<double, double> betas = {0.9, 0.99};
-  double weight_decay = 0;  // the parameter shrinks by lr · weight_decay
+  double weight_decay = 0;  // shrinks the parameter by lr · weight_decay
   bool maximize = false;
 };
 struct LionState {
@@ -125,7 +125,7 @@ struct LionState {
 void lion_step(Tensor& param, const Tensor& grad, LionState& state, StrictInt step,
                const LionOptions& options = {});
 
-// The norm that clip_grad_norm found. It stays on the gradients' device until it is read:
+// The norm that clip_grad_norm computed. It stays on the gradients' device until it is read:
 //   double norm = clip_grad_norm(…);        // waits for the device
 //   const auto norm = clip_grad_norm(…);    // does not; read it when the next step is under way
 class GradientNorm {
@@ -138,10 +138,10 @@ class GradientNorm {
   Tensor value_;
 };
 
-// Scales all gradients by max_norm / (norm + 1e-6) where their common norm is larger than max_norm,
-// and returns that norm; of order norm_type > 0, infinity included. A norm that is not finite makes
-// the gradients NaN or 0, or, on request, is a ValueError that leaves them alone: that needs to
-// wait for a device other than the CPU, and nothing else here does.
+// Scales all gradients by max_norm / (norm + 1e-6) if their common norm exceeds max_norm, and
+// returns that norm, of order norm_type > 0, infinity included. A norm that is not finite makes the
+// gradients NaN or 0 or, on request, throws a ValueError and leaves them unchanged. Only that
+// request waits for a device other than the CPU.
 GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm,
                             StrictDouble norm_type = 2, StrictBool error_if_nonfinite = false);
 

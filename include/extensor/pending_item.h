@@ -1,4 +1,4 @@
-// A number on its way from a device to the host: reading a loss late keeps the device busy.
+// A number being copied from a device to the host: reading a loss late keeps the device busy.
 //
 //   PendingItem previous;
 //   for (…) {
@@ -22,7 +22,7 @@ namespace extensor {
 class PendingItem {
  public:
   PendingItem() = default;
-  // Begins to copy the element of a tensor that has exactly one. ValueError for another tensor.
+  // Starts to copy the element of a tensor that has exactly one. ValueError for any other tensor.
   explicit PendingItem(const Tensor& x);
   PendingItem(PendingItem&& other) noexcept;
   PendingItem& operator=(PendingItem&& other) noexcept;
@@ -30,10 +30,10 @@ class PendingItem {
 
   bool defined() const { return tensor_.defined(); }
 
-  // The value that the element had when the copy began, converted as by Tensor::to(). Waits until
-  // the device has made it, but not for work that was given to the device later. Throws the errors
-  // that kernels have reported until then, such as IndexError. It can be read again. ValueError
-  // when undefined.
+  // The value of the element when the copy started, converted like Tensor::to(). Waits until the
+  // device has computed it, but not for work that was launched later. Throws the errors that
+  // kernels have reported until then, such as IndexError. May be called again. ValueError if
+  // undefined.
   template <class T>
   T item() {
     T result;
@@ -44,7 +44,7 @@ class PendingItem {
  private:
   void read(DType dtype, void* result);
 
-  Tensor tensor_;  // keeps the memory; when the copy has arrived, it is on the CPU
+  Tensor tensor_;  // keeps the memory; on the CPU once the copy has arrived
   std::uint64_t ticket_ = 0;
   bool arrived_ = false;
 };

@@ -1,4 +1,4 @@
-// Pooling over images [batch, channels, height, width], and the gradients. Floats only; ShapeError
+// Pooling over images [batch, channels, height, width], and its gradients. Floats only; ShapeError
 // for shapes that do not fit, ValueError for an option out of range.
 #pragma once
 
@@ -13,20 +13,20 @@ EXTENSOR_BEGIN_API
 namespace extensor {
 
 struct MaxPool2dOptions {
-  std::optional<Size2d> stride = {};  // as the kernel where left out
+  std::optional<Size2d> stride = {};  // defaults to the kernel
   Size2d padding = 0;                 // with −∞; at most half the kernel
   Size2d dilation = 1;
-  bool ceil_mode = false;  // a last window may hang over the end
+  bool ceil_mode = false;  // allow a last window that extends past the end
 };
 
 struct AvgPool2dOptions {
   std::optional<Size2d> stride = {};
   Size2d padding = 0;  // with zeros; at most half the kernel
   bool ceil_mode = false;
-  bool count_include_pad = true;  // divide by the padded window, else by what lies inside x
+  bool count_include_pad = true;  // divide by the padded window, else by its part inside x
 };
 
-// The largest element of each window; NaN where the window has one. [N, C, H, W] → [N, C, (H +
+// The largest element of each window; NaN if the window contains one. [N, C, H, W] → [N, C, (H +
 // 2·padding − dilation·(kernel − 1) − 1) / stride + 1, …].
 Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const MaxPool2dOptions& options = {});
 // As in PyTorch, and unlike max_reduce_backward, the first of equal maxima in row-major order gets

@@ -1,5 +1,5 @@
-// Where random numbers come from. Every draw is a function of (seed, stream, offset): the same on
-// every device, for any number of threads, and however the draws are split over calls.
+// Random number generators. Every draw is a function of (seed, stream, offset): the same on every
+// device, for any number of threads, and however the draws are split over calls.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// All there is to know about a generator; enough to continue it elsewhere.
+// The complete state of a generator; enough to continue it elsewhere.
 struct RandomState {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;  // below 2⁵⁶
-  std::uint64_t offset = 0;  // how many draws were taken
+  std::uint64_t offset = 0;  // the number of draws so far
 
   friend bool operator==(const RandomState&, const RandomState&) = default;
 };
 
-// A seed and a position in its sequence. Safe to use from several threads at once: each call gets
-// draws of its own.
+// A seed and a position in its sequence. Safe to use from several threads at once: no two calls
+// share draws.
 class Generator {
  public:
   // Different streams of one seed are independent. ValueError for a stream of 2⁵⁶ or more.
@@ -39,10 +39,10 @@ class Generator {
   RandomState state() const;
   void set_state(const RandomState& state);
 
-  // Starts again at offset 0 with another seed; the stream stays.
+  // Restarts at offset 0 with another seed; the stream stays.
   void manual_seed(std::uint64_t seed);
 
-  // Takes `draws` draws and returns the offset of the first.
+  // Reserves `draws` draws and returns the offset of the first.
   std::uint64_t advance(std::uint64_t draws) { return reserve(draws).offset; }
 
   // The same, together with the seed and stream they belong to.

@@ -1,5 +1,5 @@
-// Recurrent layers in one direction, over all time steps at once. nn::RNN, nn::LSTM and nn::GRU are
-// made of them.
+// Recurrent layers in one direction, over all time steps at once. nn::RNN, nn::LSTM and nn::GRU use
+// them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// Gates one below the other: LSTM input, forget, cell, output; GRU reset, update, new; RNN one.
+// Gates are stacked in this order: LSTM input, forget, cell, output; GRU reset, update, new; RNN
+// one.
 struct RecurrentWeights {
   Tensor weight_ih;     // [gates · hidden, in]
   Tensor weight_hh;     // [gates · hidden, hidden]
@@ -22,8 +23,8 @@ struct RecurrentWeights {
 // Computed by the forward and read by the backward, in float32 or float64.
 struct RecurrentSaved {
   Tensor states;  // [time + 1, batch, hidden]: the first state and those of all steps, in time
-  Tensor gates;   // [time, batch, gates · hidden], none of an RNN
-  Tensor cells;   // LSTM: as the states; GRU: [time, batch, hidden], W_hn·h + b_hn
+  Tensor gates;   // [time, batch, gates · hidden]; undefined for an RNN
+  Tensor cells;   // LSTM: like states; GRU: [time, batch, hidden], W_hn·h + b_hn
 };
 
 struct RecurrentResult {
@@ -40,15 +41,15 @@ struct RecurrentResultGradients {
 
 struct RecurrentGradients {
   Tensor x;
-  RecurrentWeights weights;  // undefined for a bias that is not there
-  Tensor hidden, cell;       // of the first states, whether they were given or not; cell: LSTM
+  RecurrentWeights weights;  // undefined for a missing bias
+  Tensor hidden, cell;       // of the initial states, whether passed or not; cell: LSTM
 };
 
 enum class RecurrentActivation : std::uint8_t { tanh, relu };
 
-// x: [time, batch, in]. First states: [batch, hidden], zeros where left out. `reverse` goes from
-// the last step to the first. Floats; dtypes promote, and halves are computed in float32.
-// Errors: ShapeError, DTypeError for integers.
+// x: [time, batch, in]. Initial states: [batch, hidden], zeros by default. `reverse` runs from the
+// last step to the first. Floats; dtypes promote, and halves are computed in float32. Errors:
+// ShapeError, DTypeError for integers.
 
 // h' = activation(W_ih·x + b_ih + W_hh·h + b_hh)
 RecurrentResult rnn_layer(const Tensor& x, const RecurrentWeights& weights,
@@ -65,7 +66,7 @@ RecurrentResult lstm_layer(const Tensor& x, const RecurrentWeights& weights,
 RecurrentResult gru_layer(const Tensor& x, const RecurrentWeights& weights,
                           const Tensor& hidden = {}, StrictBool reverse = false);
 
-// The arguments of the forward; without what it saved, it runs again.
+// The backward functions take the arguments of the forward; without `saved` the forward runs again.
 RecurrentGradients rnn_layer_backward(const RecurrentResultGradients& gradients, const Tensor& x,
                                       const RecurrentWeights& weights, const Tensor& hidden = {},
                                       RecurrentActivation activation = RecurrentActivation::tanh,

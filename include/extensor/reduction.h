@@ -3,8 +3,8 @@
 //   Tensor s = extensor::sum(x, {0, 2}, true);             // keepdims
 //   Tensor g = extensor::sum_backward(grad, x.shape(), {0, 2}, true);
 //
-// Every backward takes the gradient of the forward's result in the shape that forward gave, with or
-// without keepdims: both are told apart by the shape.
+// Every backward takes the gradient in the shape of the forward's result, with or without keepdims:
+// the shape distinguishes the two.
 #pragma once
 
 #include "extensor/elementwise.h"
@@ -20,21 +20,21 @@ namespace extensor {
 Tensor sum(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
-// Integers give float32. The mean of nothing is NaN.
+// Integers yield float32. The mean of no elements is NaN.
 Tensor mean(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
-// NaN propagates; ValueError for nothing. Ties share the gradient equally.
+// NaN propagates; ValueError for no elements. Ties share the gradient equally.
 Tensor max_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 Tensor min_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 
-// Exact where elements are 0 too.
+// The gradient is also exact where elements are 0.
 Tensor prod(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 
-// The sum of squared deviations over n − correction; NaN where correction ≥ n.
+// The sum of squared deviations over n − correction; NaN if correction ≥ n.
 Tensor var(const Tensor& x, const Axes& axes = {}, StrictDouble correction = 0,
            StrictBool keepdims = false);
 Tensor var_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {},
@@ -50,21 +50,21 @@ Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
 Tensor all(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor any(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 
-// The position (int64) of the first largest or smallest; NaN counts as both. No axis: the position
-// in the flattened tensor. ValueError for nothing.
+// The position (int64) of the first largest or smallest element; NaN counts as both. Without an
+// axis, the position in the flattened tensor. ValueError for no elements.
 Tensor argmax(const Tensor& x, std::optional<StrictInt> axis = {}, StrictBool keepdims = false);
 Tensor argmin(const Tensor& x, std::optional<StrictInt> axis = {}, StrictBool keepdims = false);
 
-// How many elements are not 0 (NaN is not), int64.
+// The number of elements that are not 0, as int64; NaN counts.
 Tensor count_nonzero(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 
 // The vector norm (Σ |x|^p)^(1/p) for any p: 2; 1; ±infinity, the largest or smallest magnitude; 0,
-// the number of elements that are not 0. Neither overflows nor underflows where the norm does not.
-// Integers give float32. Nothing has the norm 0 for a finite p ≥ 0, ValueError for others and for
-// p = NaN.
+// the number of elements that are not 0. Intermediate values do not overflow or underflow unless
+// the norm does. Integers yield float32. The norm of no elements is 0 for a finite p ≥ 0;
+// ValueError for other p, and for p = NaN.
 Tensor norm(const Tensor& x, StrictDouble p = 2, const Axes& axes = {},
             StrictBool keepdims = false);
-// Ties of p = ±infinity share the gradient equally; 0 wherever x is 0.
+// Ties for p = ±infinity share the gradient equally; it is 0 wherever x is 0.
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p = 2,
                      const Axes& axes = {}, StrictDouble eps = default_eps);
 

@@ -1,10 +1,10 @@
-// The data members of an aggregate and their names, found without macros: modules, options and the
-// attributes of ops are plain structs because of this.
+// Finds the data members of an aggregate and their names without macros. Thanks to this, modules,
+// options and the attributes of ops are plain structs.
 //
-// A module is reflected when it has public members, no constructors, no virtual functions and no
-// base but nn::Module<…>; other structs when they have no base at all. C++20 has no reflection, so
-// the number of members is how many initializers the struct takes, members are reached by
-// structured bindings, and names are read from the compiler's spelling of a member's address.
+// A module is reflected if it has public members, no constructors, no virtual functions and no base
+// except nn::Module<…>; other structs if they have no base at all. C++20 has no reflection, so the
+// number of members is the number of initializers that the struct accepts, structured bindings
+// access the members, and names are read from the compiler's spelling of a member's address.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::reflect {
 
-// Converts to any type but T's bases: an initializer of any member of T, and of nothing else. Like
-// the two below, it is never called; it has a body since Clang wants one of what it instantiates.
+// Converts to any type except T's bases: an initializer of any member of T, and of nothing else.
+// Like the two below, it is never called; it has a body because Clang requires one for what it
+// instantiates.
 template <class T>
 struct AnythingFor {
   template <class Member>
@@ -28,8 +29,8 @@ struct AnythingFor {
     __builtin_unreachable();
   }
 };
-// Converts to classes only: {AnyClassFor<T>} initializes a class without help of those of its
-// constructors that take numbers.
+// Converts to classes only: {AnyClassFor<T>} initializes a class without using its constructors
+// from numbers.
 template <class T>
 struct AnyClassFor {
   template <class Member>
@@ -58,7 +59,7 @@ struct IsAnything<AnyClassFor<T>> : std::true_type {};
 inline constexpr std::size_t most_members = 64;
 inline constexpr std::size_t members_unknown = static_cast<std::size_t>(-1);
 
-// The members of T. `has_base` says that T has one base, which is initialized by {}.
+// Counts the members of T. `has_base` means that T has one base, which is initialized by {}.
 template <class T, bool has_base>
 class MemberCounter {
   using Anything = AnythingFor<T>;
@@ -71,7 +72,7 @@ class MemberCounter {
       return requires { T{(static_cast<void>(k), Anything{})...}; };
     }
   }
-  // The member behind `before` is initialized by braces around `Inside`s.
+  // Initializes the member after `before` by braces around `Inside`s.
   template <class... Inside, std::size_t... before, std::size_t... after>
   static constexpr bool takes_braces(std::index_sequence<before...>,
                                      std::index_sequence<after...>) {
@@ -100,8 +101,8 @@ class MemberCounter {
     return nested<before, after, std::conditional_t<inside == 0, Anything, Anything>...>();
   }
 
-  // The greatest number of initializers that T takes. Fewer may be refused, where a member or an
-  // element of an array has no default; more than there are bytes in T cannot be.
+  // The largest number of initializers that T accepts. A smaller number may be rejected, if a
+  // member or an element of an array has no default; a number larger than the bytes of T always is.
   template <std::size_t count = 1, std::size_t last = members_unknown>
   static consteval std::size_t initializers() {
     if constexpr (count > most_members + 1 || count > sizeof(T)) {
@@ -129,13 +130,13 @@ class MemberCounter {
     }
   }
 
-  // How many of `all` initializers the member takes that initializer `at` belongs to: one, or as
-  // many as a C array has elements. An array takes them inside braces, and then fewer come after
-  // it; any other member leaves the number after it alone.
+  // The number of initializers, out of `all`, for the member that initializer `at` belongs to: one,
+  // or as many as a C array has elements. An array takes them inside braces, and fewer can follow
+  // then; any other member does not change the number after it.
   template <std::size_t all, std::size_t at>
   static consteval bool may_be_array() {
-    // Two quick ways to rule it out; where both fail, array_size() tries all sizes. Braces around
-    // nothing come first: they need no code of std::vector and others.
+    // Two quick checks rule out an array; if both fail, array_size() tries all sizes. Empty braces
+    // come first: they do not instantiate code of std::vector and others.
     if constexpr (nested<at, all - at - 1>()) {
       return false;
     } else {
@@ -172,7 +173,7 @@ class MemberCounter {
   }
 
  public:
-  // members_unknown when T takes no number of initializers up to the limit, or has another base.
+  // members_unknown if T accepts no number of initializers up to the limit, or has another base.
   static consteval std::size_t count() {
     constexpr std::size_t all = std::is_empty_v<T> ? 0 : initializers();
     if constexpr (all == members_unknown || all > most_members) {
@@ -188,7 +189,7 @@ class MemberCounter {
 template <class T, bool has_base>
 inline constexpr std::size_t member_count = MemberCounter<T, has_base>::count();
 
-// function(member…) of all members of `object`, whose number is n.
+// Calls function(member…) with all n members of `object`.
 template <std::size_t n, class T, class Function>
 constexpr auto with_members(T& object, const Function& function) {
   static_assert(n != members_unknown,
@@ -271,8 +272,8 @@ constexpr auto with_members(T& object, const Function& function) {
   // clang-format on
 }
 
-// An object that is never made: its members' addresses are known to the compiler, which spells
-// them with their names.
+// An object that is never created: the compiler knows the addresses of its members, and spells them
+// with their names.
 template <class T>
 struct Holder {
   T object;
@@ -327,7 +328,7 @@ consteval std::string_view member_name() {
   return last_word(spelled<Address{pointer}>());
 }
 
-// "Net" of a type's full spelling.
+// "Net" from the full spelling of a type.
 template <class T>
 constexpr std::string_view type_name() {
   std::string_view text = __PRETTY_FUNCTION__;

@@ -1,5 +1,5 @@
-// A number handed to an operation beside tensors. It is weak: it takes the tensor's dtype within
-// its kind, so float16 tensor * 2.0 stays float16.
+// A number passed to an operation together with tensors. It is weak: it takes the tensor's dtype
+// within its kind, so float16 tensor * 2.0 stays float16.
 #pragma once
 
 #include <concepts>
@@ -58,7 +58,7 @@ class Scalar {
   constexpr std::uint64_t as_unsigned() const { return unsigned_; }  // unsigned_integer
   constexpr bool is_floating() const { return kind_ == Kind::floating; }
 
-  // The dtype a tensor made of this number alone has: bool, int64, uint64 or float32.
+  // The dtype of a tensor made from this number alone: bool, int64, uint64 or float32.
   constexpr DType default_dtype() const {
     switch (kind_) {
       case Kind::boolean:

@@ -1,13 +1,13 @@
-// The gradients of the elementwise backwards: what second derivatives are made of. Generated from
-// the op tables, by evaluating a row's backward on dual numbers.
+// The gradients of the elementwise backwards, for second derivatives. Generated from the op tables,
+// by evaluating a row's backward on dual numbers.
 //
 //   Tensor grad_x = extensor::tanh_backward(grad_y, y);
 //   // Given grad_grad_x, the gradient of some loss with respect to grad_x:
 //   auto [grad_grad_y, grad_of_y] = extensor::tanh_double_backward(grad_grad_x, grad_y, y);
 //
-// The pair is the gradient of grad_output and the gradient of what the backward saved, the input x
-// or the result y; each has its tensor's shape and dtype. Parameters and eps are those of the
-// backward. Errors: ShapeError, DTypeError, ValueError, as of the backward.
+// The pair is the gradient of grad_output and the gradient of the tensor that the backward saved,
+// the input x or the result y; each has its tensor's shape and dtype. Parameters and eps are those
+// of the backward. Errors are those of the backward: ShapeError, DTypeError, ValueError.
 #pragma once
 
 #include <utility>
@@ -20,7 +20,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// Of a row of two tensors; a and b are summed to their operand's shape.
+// The gradients of a row of two tensors; a and b are summed to their operand's shape.
 struct DoubleGradients {
   Tensor grad_output, a, b;
 };
@@ -48,8 +48,8 @@ struct DoubleGradients {
                                          const Tensor& b __VA_OPT__(, ) __VA_ARGS__);
 #define BINARY(name, ...) EXTENSOR_DOUBLE_BACKWARD(name)
 #define BINARY_EPS(name, ...) EXTENSOR_DOUBLE_BACKWARD(name, StrictDouble eps = default_eps)
-// The backward is linear in grad_output alone: only that has a gradient. ValueError when both
-// grad_grad_a and grad_grad_b are undefined.
+// The backward is linear in grad_output, which alone has a gradient. ValueError if both grad_grad_a
+// and grad_grad_b are undefined.
 #define BINARY_LINEAR(name, ...)                                                      \
   Tensor name##_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b, \
                                 const Shape& a_shape, const Shape& b_shape);
@@ -59,7 +59,7 @@ struct DoubleGradients {
 std::pair<Tensor, Tensor> gelu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                                const Tensor& x, StrictBool approximate);
 
-// a · b + c; the gradient of c's backward is grad_grad_c itself, within that of grad_output.
+// a · b + c; grad_grad_c adds to the gradient of grad_output, and c has no gradient here.
 DoubleGradients fma_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                     const Tensor& grad_grad_c, const Tensor& grad_output,
                                     const Tensor& a, const Tensor& b);

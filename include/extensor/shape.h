@@ -18,7 +18,7 @@ namespace extensor {
 
 inline constexpr int max_rank = 64;
 
-// A list of int64 with inline room for six.
+// A list of int64 that stores up to six inline.
 class Dims {
  public:
   Dims() = default;
@@ -81,7 +81,7 @@ class Dims {
     for (std::size_t i = size_; i < count; ++i) data()[i] = value;
     size_ = static_cast<std::uint32_t>(count);
   }
-  // New entries hold anything: for callers that write them all at once.
+  // New entries are uninitialised: for callers that write them all at once.
   void resize_for_overwrite(std::size_t count) {
     reserve(count);
     size_ = static_cast<std::uint32_t>(count);
@@ -137,7 +137,7 @@ class Dims {
 using Shape = Dims;
 using Strides = Dims;  // counted in elements, may be 0 or negative
 
-// Which axes an operation works on: nothing given means all, one axis, or a list. Negative counts
+// The axes that an operation works on: all by default, one axis, or a list. Negative axes count
 // from the end.
 class Axes {
  public:

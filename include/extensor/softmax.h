@@ -14,7 +14,7 @@ Tensor softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt ax
 Tensor log_softmax(const Tensor& x, StrictInt axis = -1);
 Tensor log_softmax_backward(const Tensor& grad_output, const Tensor& y, StrictInt axis = -1);
 
-// log Σ exp(x); −∞ for nothing and for a row of −∞.
+// log Σ exp(x); −∞ for no elements and for a row of −∞.
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor logsumexp_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 

@@ -1,4 +1,4 @@
-// The memory behind tensors: reference-counted, shared by all views of it.
+// The memory of tensors: reference-counted and shared by all views.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The CPU allocator puts the data right behind this header, so that a tensor costs one allocation.
-// Memory of another device, or memory that the caller owns, is pointed to. `release` belongs to
-// whoever allocated it and frees both.
+// The CPU allocator places the data right after this header, so that a tensor costs one allocation.
+// Memory of another device, or memory that the caller owns, is pointed to. The allocator sets
+// `release`, which frees both.
 struct alignas(64) Storage {
   std::atomic<std::uint32_t> references{1};
   Device device;
@@ -42,7 +42,7 @@ class StoragePointer {
   }
   ~StoragePointer() {
     if (storage_ == nullptr) return;
-    // A last owner needs no atomic decrement: nobody else can be counting.
+    // The last owner needs no atomic decrement: nobody else can be counting.
     if (storage_->references.load(std::memory_order_acquire) == 1 ||
         storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       storage_->release(storage_);
@@ -61,7 +61,7 @@ class StoragePointer {
 // available; both name `operation`.
 StoragePointer allocate_storage(std::size_t bytes, Device device, const char* operation);
 
-// Somebody else's memory; `release(context)` runs when the last tensor on it is gone.
+// Memory that the caller owns; `release(context)` runs when the last tensor on it is gone.
 StoragePointer wrap_storage(void* data, std::size_t bytes, Device device, void (*release)(void*),
                             void* context);
 

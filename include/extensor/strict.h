@@ -1,7 +1,6 @@
-// Parameter types that take one kind of argument only. C++ converts bool, int and double into each
-// other without a word, so that sum(x, true) would mean axis 1 and sum(x, 0, 1) would mean
-// keepdims. Functions with such parameters take these types instead; inside, they convert back by
-// themselves.
+// Parameter types that accept one kind of argument only. C++ silently converts bool, int and double
+// into each other, so that sum(x, true) would mean axis 1 and sum(x, 0, 1) would mean keepdims.
+// Functions with such parameters take these types instead, which convert back implicitly.
 #pragma once
 
 #include <concepts>
@@ -14,7 +13,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// A bool, and nothing that converts to one: no number, no pointer.
+// A bool, and nothing that converts to one, such as a number or a pointer.
 class StrictBool {
  public:
   template <std::same_as<bool> T>
@@ -25,7 +24,7 @@ class StrictBool {
   bool value_;
 };
 
-// An integer, and neither a bool nor a floating-point number.
+// An integer, but neither a bool nor a floating-point number.
 class StrictInt {
  public:
   template <std::integral T>
@@ -43,7 +42,7 @@ template <class T>
 concept StrictInteger = (std::is_scalar_v<T> ||
                          std::same_as<T, StrictInt>)&&std::convertible_to<T, StrictInt>;
 
-// A number: an integer or a floating-point number, and no bool.
+// A number: an integer or a floating-point number, but not a bool.
 class StrictDouble {
  public:
   template <class T>

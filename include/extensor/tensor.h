@@ -32,7 +32,7 @@ namespace extensor {
 
 namespace detail {
 
-// A recorded function; extensor/autograd.h tells about gradients.
+// A recorded function; extensor/autograd.h describes gradients.
 class Node;
 void retain(Node* node) noexcept;
 void release(Node* node) noexcept;
@@ -98,26 +98,26 @@ struct TensorImpl {
   StoragePointer storage;
   Shape shape;
   Strides strides;
-  // Where its gradient goes: output `output` of the function that made it, or its own leaf.
+  // The destination of its gradient: output `output` of the function that made it, or its own leaf.
   NodePointer node;
   std::uint32_t output = 0;
-  // Of a tensor that is no view: how often `node` was replaced. Of a view: that number of its base
-  // when `node` was made; a view with another number is out of date, and node_of() renews it.
+  // For a tensor that is not a view: how often `node` was replaced. For a view: that number of its
+  // base when `node` was made; a view with another number is out of date, and node_of() renews it.
   std::atomic<std::uint32_t> history{0};
-  // Of a tensor that is no view: the storage's version when `node` was the whole truth.
+  // For a tensor that is not a view: the storage's version when `node` described all of its writes.
   std::uint64_t recorded_version = 0;
-  // Of a view of floats: the tensor whose node tells the history of this memory. It is no view
-  // itself. detach() gives a tensor without a base.
+  // For a view of floats: the tensor whose node has the history of this memory. That tensor is not
+  // a view itself. detach() returns a tensor without a base.
   BasePointer base;
 
   static void* operator new(std::size_t size);
   static void operator delete(void* pointer, std::size_t size) noexcept;
 };
 
-// Gives a view the node that follows from its base's. Several threads may do so at once.
+// Derives a view's node from that of its base. Several threads may do so at once.
 void renew_view(TensorImpl& view);
 
-// The function that made the tensor, null where nothing was recorded.
+// The function that made the tensor, or null if nothing was recorded.
 inline Node* node_of(const TensorImpl& impl) {
   if (impl.base.get() != nullptr && impl.history.load(std::memory_order_acquire) !=
                                         impl.base->history.load(std::memory_order_relaxed))
@@ -137,13 +137,13 @@ class Index;          // one position of an index expression
 class IndexedTensor;  // the value of x[…]; extensor/indexed_tensor.h has both
 
 struct BackwardOptions {
-  bool retain_graph = false;  // keep what was saved, to go back once more
-  bool create_graph = false;  // record the gradients too, so that they have gradients themselves
+  bool retain_graph = false;  // keep saved tensors, to run backward() once more
+  bool create_graph = false;  // record the gradients too, for gradients of higher order
 };
 
 class Tensor {
  public:
-  // No tensor at all; everything but defined(), assignment and destruction throws ValueError.
+  // An undefined tensor; everything except defined(), assignment and destruction throws ValueError.
   Tensor() = default;
   Tensor(const Tensor& other) : impl_(other.impl_) {
     if (impl_ != nullptr) impl_->references.fetch_add(1, std::memory_order_relaxed);
@@ -172,7 +172,7 @@ class Tensor {
   bool defined() const { return impl_ != nullptr; }
   const Shape& shape() const& { return impl().shape; }
   const Strides& strides() const& { return impl().strides; }
-  // By value from a temporary, which for (auto d : (x + y).shape()) does not outlive.
+  // By value for a temporary, which does not outlive the header of for (auto d : (x + y).shape()).
   Shape shape() const&& { return impl().shape; }
   Strides strides() const&& { return impl().strides; }
   std::int64_t ndim() const { return static_cast<std::int64_t>(impl().shape.size()); }
@@ -183,12 +183,12 @@ class Tensor {
   std::size_t itemsize() const { return extensor::itemsize(dtype()); }
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * itemsize(); }
   bool is_contiguous() const { return impl().contiguous; }  // row-major without gaps
-  // Without gaps in that order. Strides of axes of size 1 do not matter, so a tensor may have both
+  // Dense in that format. Strides of axes of size 1 do not matter, so a tensor may have both
   // formats. Only tensors with 4 axes are channels_last. ValueError for preserve.
   bool is_contiguous(MemoryFormat format) const;
 
-  // The first element; others at strides(). DTypeError when T does not store this dtype,
-  // DeviceError when the tensor is not on the CPU.
+  // The first element; others are at strides(). DTypeError if T does not store this dtype,
+  // DeviceError if the tensor is not on the CPU.
   template <class T>
   T* data() {
     return const_cast<T*>(std::as_const(*this).data<T>());
@@ -200,7 +200,7 @@ class Tensor {
     return reinterpret_cast<const T*>(impl().data);
   }
 
-  // The element of a tensor that has exactly one, converted as by to(). Copies it from the device.
+  // The element of a tensor that has exactly one, converted like to(). Copies it from the device.
   template <class T>
   T item() const {
     T result;
@@ -208,7 +208,7 @@ class Tensor {
     return result;
   }
 
-  // Views: O(1), the same memory.
+  // Views: O(1), share this memory.
   Tensor reshape(
       const Shape& shape) const;  // one −1 allowed; copies only where strides forbid a view
   Tensor transpose() const;       // reverses all axes
@@ -219,9 +219,9 @@ class Tensor {
   Tensor broadcast_to(const Shape& shape) const;
   Tensor slice(StrictInt axis, std::optional<StrictInt> start = {},
                std::optional<StrictInt> stop = {}, StrictInt step = 1) const;
-  // Elements by an index expression; extensor/indexed_tensor.h has the rules. Integers, slices,
-  // ellipsis and newaxis give a view, tensors of integers or bool a copy. Assigning to the result
-  // writes into this tensor: x[{1, Slice{0, 4}}] = y, x[mask] = 0, x[{rows, columns}] += y.
+  // Selects elements by an index expression; extensor/indexed_tensor.h has the rules. Integers,
+  // slices, ellipsis and newaxis yield a view, tensors of integers or bool a copy. Assigning to the
+  // result writes into this tensor: x[{1, Slice{0, 4}}] = y, x[mask] = 0, x[{rows, columns}] += y.
   IndexedTensor operator[](std::int64_t index) const;  // along the first axis
   IndexedTensor operator[](std::initializer_list<Index> index) const;
   IndexedTensor operator[](const Tensor& index) const;
@@ -231,30 +231,30 @@ class Tensor {
       delete;
 
   // Copies.
-  Tensor to(DType dtype) const;  // itself when the dtype is the same
-  // A dense copy on the device; itself when it is there. The gradient goes back to this device.
+  Tensor to(DType dtype) const;  // itself if the dtype is the same
+  // A dense copy on the device, or itself if it is there. The gradient returns to this device.
   Tensor to(Device device) const;
   Tensor to(Device device, DType dtype) const;
-  // Itself when its strides say that format already, also those of axes of size 1.
+  // Itself if its strides already match the format, including those of axes of size 1.
   Tensor to(MemoryFormat format) const;
-  // Without gaps; preserve keeps the order in which the elements lie in memory.
+  // A dense copy; preserve keeps the order of the elements in memory.
   Tensor clone(MemoryFormat format = MemoryFormat::preserve) const;
-  Tensor contiguous() const;  // itself when it is contiguous
+  Tensor contiguous() const;  // itself if it is contiguous
   // ShapeError for channels_last unless there are 4 axes, ValueError for preserve.
   Tensor contiguous(MemoryFormat format) const;
 
   // Writes into this memory; `source` broadcasts to this shape, and may be on another device. All
-  // writes in place are recorded, also those into views: the tensor that the view was made of and
-  // all its other views take part. ValueError for a leaf that requires a gradient, or a view of
-  // one, unless within NoGrad. On a temporary, these and the operators below return by value, so
-  // that a reference to the result cannot dangle.
+  // writes in place are recorded, also those into views: they change the history of the view's base
+  // and all its other views. ValueError for a leaf that requires a gradient, or a view of one,
+  // unless under NoGrad. On a temporary, these and the operators below return by value, so that a
+  // reference to the result cannot dangle.
   Tensor& copy_from(const Tensor& source) &;
   Tensor copy_from(const Tensor& source) && { return std::move(copy_from(source)); }
   Tensor& fill(const Scalar& value) &;
   Tensor fill(const Scalar& value) && { return std::move(fill(value)); }
 
-  // In place: the result keeps this shape and dtype. ValueError where this memory is a broadcast
-  // view or overlaps the other operand at other positions.
+  // In place: the result keeps this shape and dtype. ValueError if this memory is a broadcast view
+  // or overlaps the other operand at other positions.
 #define EXTENSOR_IN_PLACE(symbol)                                                         \
   Tensor& operator symbol(const Tensor& other)&;                                          \
   Tensor& operator symbol(const Scalar& other)&;                                          \
@@ -269,28 +269,28 @@ class Tensor {
 
   // Gradients; extensor/autograd.h has the rest.
   bool requires_grad() const { return detail::node_of(impl()) != nullptr; }
-  // Asks for a gradient, or no longer. DTypeError unless it is a float; ValueError when it is to
-  // stop on a tensor that was computed (detach() gives one without).
+  // Requests a gradient, or stops doing so. DTypeError unless the tensor is a float; ValueError to
+  // stop for a computed tensor (use detach() instead).
   Tensor& requires_grad_(StrictBool required = true) &;
   Tensor requires_grad_(StrictBool required = true) && {
     return std::move(requires_grad_(required));
   }
   bool is_leaf() const;  // not computed from tensors that require a gradient
-  Tensor grad() const;   // what backward() gave, undefined before that
+  Tensor grad() const;   // set by backward(), undefined before that
   void set_grad(const Tensor& grad);
-  // Goes back from this tensor through all that was recorded, and adds to the grad() of every leaf.
-  // Without a gradient this must be one number. ShapeError, ValueError.
+  // Walks back from this tensor through all recorded calls, and adds to the grad() of every leaf.
+  // Without a gradient argument this must be one number. ShapeError, ValueError.
   void backward(const BackwardOptions& options = {}) const { run_backward(nullptr, options); }
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const {
     run_backward(&gradient, options);
   }
   Tensor detach() const;  // the same memory without a history
-  void retain_grad();     // keep grad() of a tensor that is not a leaf, too
-  // The function is called with this tensor's gradient, before that goes on, and may give another.
+  void retain_grad();     // keep grad() of a tensor that is not a leaf
+  // Calls the function with this tensor's gradient before it is passed on; it may return another.
   std::size_t register_hook(std::function<Tensor(const Tensor& gradient)> hook);
   void remove_hook(std::size_t id);
 
-  // The values as a C++ vector in row-major order; dtype must match.
+  // The values as a C++ vector in row-major order; T must store this dtype.
   template <class T>
   std::vector<T> to_vector() const {
     if (dtype_of<T> != dtype()) detail::throw_dtype_mismatch("to_vector", dtype(), dtype_of<T>);
@@ -320,7 +320,7 @@ class Tensor {
 
 using ExTensor = Tensor;
 
-// Prints like NumPy: nested brackets, 1000 elements or more summarised by their edges.
+// Prints like NumPy: nested brackets; 1000 elements or more are summarised by their edges.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 std::string to_string(const Tensor& tensor);
 

@@ -1,4 +1,4 @@
-// The number of threads that the library computes with.
+// The number of threads that the library uses.
 #pragma once
 
 #include "extensor/export.h"

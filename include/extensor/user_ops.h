@@ -1,10 +1,10 @@
-// Ops of your own. From a formula, its gradient found by itself:
+// User-defined ops. From a formula, with its gradient derived automatically:
 //
 //   auto swish = extensor::elementwise("swish", [](auto x) { return x * sigmoid(x); });
 //   Tensor y = swish(x);
 //   Tensor grad_x = swish.backward(grad_y, x);
 //
-// or from a forward and a backward that you write: custom_function. docs/user-defined-ops.md tells
+// or from a forward and a backward that you write: custom_function. docs/user-defined-ops.md has
 // more.
 #pragma once
 
@@ -38,8 +38,8 @@ Tensor evaluate_user_op(const char* name, std::span<const Tensor> inputs,
 std::vector<Tensor> differentiate_user_op(const char* name, const Tensor& grad_output,
                                           std::span<const Tensor> inputs,
                                           const DualFunction& function);
-// Whether autograd wants to know of a call with these inputs, and the call then. What the functions
-// refer to must live as long as they do: the record keeps them.
+// Whether autograd must record a call with these inputs, and the function that records it.
+// Everything that the functions refer to must live as long as they do: the record keeps them.
 bool records_user_op(std::span<const Tensor> inputs);
 Tensor record_user_op(const std::string& name, std::span<const Tensor> inputs,
                       const ValueFunction& function, DualFunction dual);
@@ -55,7 +55,7 @@ class ElementwiseFunction {
  public:
   ElementwiseFunction(std::string name, Function function)
       : name_(std::move(name)), function_(std::make_shared<Function>(std::move(function))) {}
-  // Copied, not moved: a copy is cheap, and what is left always works.
+  // Copied, not moved: a copy is cheap, and the source stays usable.
   ElementwiseFunction(const ElementwiseFunction&) = default;
   ElementwiseFunction& operator=(const ElementwiseFunction&) = default;
 
@@ -67,7 +67,7 @@ class ElementwiseFunction {
     check_count<count>();
     const std::array<Tensor, count> all{inputs...};
     const auto value = call<expression::Value, count>(function_.get());
-    // A function of plain values alone is recorded as the operations it is made of.
+    // A function of plain values only is recorded as the operations it consists of.
     if constexpr (takes<expression::Dual, Tensors...>()) {
       if (detail::records_user_op(all)) {
         return detail::record_user_op(name_, all, value, call<expression::Dual, count>(function_));
@@ -121,7 +121,7 @@ class ElementwiseFunction {
     return std::is_invocable_v<const Function&, std::conditional_t<true, const V&, PerInput>...>;
   }
 
-  // `held` is a pointer to the function, one that owns it or not.
+  // `held` is a pointer to the function, owning or not.
   template <class V, std::size_t count, class Pointer>
   static auto call(Pointer held) {
     return [held](const V* inputs) {
@@ -138,40 +138,39 @@ class ElementwiseFunction {
   std::shared_ptr<const Function> function_;  // shared with the records of its calls
 };
 
-// An op of a function of `auto` values, see extensor/dual.h. It is called from several threads at
-// once, on chunks of elements: it must not change what it captures.
+// Makes an op from a function of `auto` values; see extensor/dual.h. The op calls it from several
+// threads at once, on chunks of elements: it must not change what it captures.
 template <class Function>
 ElementwiseFunction<Function> elementwise(std::string name, Function function) {
   return {std::move(name), std::move(function)};
 }
 
-// ---- with a backward of your own
-// -------------------------------------------------------------------
+// ---- custom backward functions
 
-// A function of several tensors with several results, and its gradient. For autograd it is one
-// function: its forward is not recorded, and its backward is called on the way back, with zeros for
-// results that nothing depends on. A backward made of the library's functions has gradients itself.
+// A function of several tensors with several results, and its gradient. Autograd treats it as one
+// function: its forward is not recorded, and its backward is called with zeros for results that
+// nothing depends on. A backward built from the library's functions has gradients itself.
 class CustomFunction {
  public:
   using Tensors = std::vector<Tensor>;
   using Forward = std::function<Tensors(const Tensors& inputs)>;
-  // The gradients of all inputs, in order, undefined where there is none.
+  // The gradients of all inputs, in order, undefined for inputs without one.
   using Backward = std::function<Tensors(const Tensors& grad_outputs, const Tensors& inputs,
                                          const Tensors& outputs)>;
 
-  // ValueError when either function is empty.
+  // ValueError if either function is empty.
   CustomFunction(std::string name, Forward forward, Backward backward);
-  CustomFunction(const CustomFunction&) = default;  // not moved, as above
+  CustomFunction(const CustomFunction&) = default;  // not moved, for the same reason
   CustomFunction& operator=(const CustomFunction&) = default;
 
   const std::string& name() const { return functions_->name; }
 
-  // ValueError, naming the function, when it gives an undefined tensor. Where autograd records, a
-  // result that is an input, or is held elsewhere, comes back as a tensor of its own on the same
+  // ValueError, naming the function, if it returns an undefined tensor. When autograd records, a
+  // result that is an input, or is held elsewhere, is returned as a separate tensor on the same
   // memory.
   Tensors operator()(const Tensors& inputs) const;
 
-  // Checks grad_outputs against the outputs, and what the backward gives against the inputs:
+  // Checks grad_outputs against the outputs, and the result of the backward against the inputs:
   // ShapeError for another number or shape of gradients, DTypeError for another dtype.
   Tensors backward(const Tensors& grad_outputs, const Tensors& inputs,
                    const Tensors& outputs) const;

@@ -1,4 +1,4 @@
-// Which ExTensor this is.
+// The version of ExTensor.
 #pragma once
 
 #include "extensor/export.h"

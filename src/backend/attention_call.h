@@ -9,22 +9,22 @@
 
 namespace extensor::backend {
 
-// One matrix per element of the batch, its columns next to each other. Counted in elements.
+// One matrix per element of the batch, with dense rows. Counted in elements.
 struct AttentionMatrix {
   const std::byte* data = nullptr;
   std::int64_t row_stride = 0;
   BatchOffsets offsets;
 };
 
-// A result of that form. The matrices of a batch may interleave, but do not overlap.
+// A result of the same form. The matrices of a batch may interleave, but do not overlap.
 struct AttentionOutput {
   std::byte* data = nullptr;
   std::int64_t row_stride = 0;
   BatchOffsets offsets;
 };
 
-// queries × keys for each element of the batch: bool_, or float32 (float64 for float64 operands)
-// to be added to the scores. Without data there is no mask.
+// queries × keys for each element of the batch: bool_, or float32 (float64 for float64 operands),
+// which is added to the scores. Null data means no mask.
 struct AttentionMask {
   const std::byte* data = nullptr;
   DType dtype = DType::bool_;

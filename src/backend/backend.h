@@ -1,9 +1,9 @@
 // The kernel families of a device. Ops check their arguments and shapes, then call these; nothing
 // above this interface reads the elements of a tensor.
 //
-// Pointers to elements are memory of the device. Shapes, strides and lists of items are memory of
-// the host that the call may not outlive: a device gives them to its kernels by value. There are no
-// other pointers: no kernel reads the host's memory, and none hands a result to the host.
+// Pointers to elements refer to device memory. Shapes, strides and lists of items are host memory
+// that may be gone after the call: a device passes them to its kernels by value. There are no other
+// pointers: kernels neither read host memory nor return results to the host.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,15 @@ struct Operand {
 };
 
 // out[i] = op(inputs[0][i], …) for every i of `shape`, computed in `compute`: operands of another
-// dtype are converted as they are read, and the result as it is written.
+// dtype are converted when read, and the result when written.
 struct ElementwiseCall {
   ElementwiseOp op;
   DType compute;
   int input_count;
   const Shape* shape;
   std::int64_t numel;
-  // The elements of the whole result where this call makes a part of it: whether it fits a cache.
+  // The size of the whole result if this call computes a part of it; decides whether it fits a
+  // cache.
   std::int64_t whole_numel = 0;
   // Every operand is dense in row-major order over `shape`, or a single element (`repeats`), as all
   // numbers are; strides are not read then.
@@ -90,7 +91,7 @@ struct RowCall {
   std::int64_t outer, length, inner;  // dense operands seen as [outer, length, inner]
   const std::byte* x;                 // the input, or grad_output
   const std::byte* y;                 // the forward's result, for a backward
-  std::byte* out;                     // as x; logsumexp: [outer, inner]
+  std::byte* out;                     // like x; logsumexp: [outer, inner]
 };
 
 // c = activation(a · b + bias) for every product of the batch, or c += a · b.
@@ -100,7 +101,7 @@ struct MatmulCall {
   Operand a, b, c;  // strides: {row, column}; c dense
   std::int64_t batch;
   BatchOffsets a_offsets, b_offsets, c_offsets;  // of the products
-  const std::byte* bias = nullptr;  // n elements, or null; floats only, as the activation
+  const std::byte* bias = nullptr;  // n elements, or null; floats only, like the activation
   Activation activation = Activation::none;
   bool accumulate = false;  // only float32 and float64, without bias and activation
 };
@@ -115,7 +116,7 @@ struct RandomCall {
   std::byte* out;
   std::uint64_t seed, stream, offset;
   double first = 0, second = 1;                        // low, high; mean, deviation; probability
-  double lower = 0, upper = 0;                         // where a truncated normal ends
+  double lower = 0, upper = 0;                         // the bounds of a truncated normal
   std::int64_t integer_first = 0, integer_second = 0;  // low, high
 };
 
@@ -149,7 +150,7 @@ struct Backend {
   void (*recurrent_backward)(const RecurrentBackwardCall&);
 };
 
-// The kernels of interface_of(device); DeviceError when it is not available.
+// The kernels of interface_of(device); DeviceError if it is not available.
 const Backend& backend_for(const Device& device);
 
 }  // namespace extensor::backend

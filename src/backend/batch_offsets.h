@@ -1,12 +1,12 @@
-// Where the matrices of a batch lie.
+// The positions of the matrices of a batch.
 #pragma once
 
 #include <cstdint>
 
 namespace extensor::backend {
 
-// Matrix i begins at [i], in elements behind the first one: the digits of i, counted in row-major
-// order of `sizes`, times `strides`. It is passed to kernels by value.
+// Matrix i begins [i] elements after the first one: the digits of i, counted in row-major order of
+// `sizes`, times `strides`. Passed to kernels by value.
 struct BatchOffsets {
   static constexpr int max_levels = 8;
 

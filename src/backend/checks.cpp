@@ -40,7 +40,7 @@ namespace {
 using Key = std::tuple<ValueCheck::Kind, std::string, std::string, std::string, std::int64_t,
                        std::int64_t, bool, DType, std::vector<std::int64_t>>;
 
-// All checks that were made on a device. A program has few: one for each op and shape.
+// All checks that were made on a device. A program has few: one per op and shape.
 struct Registry {
   std::mutex mutex;
   std::map<Key, std::uint32_t> numbers;

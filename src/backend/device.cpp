@@ -1,4 +1,4 @@
-// The registry of devices, and the public functions that work on any of them.
+// The registry of devices, and the public functions that work on any device.
 #include "backend/device.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Devices. A DeviceInterface holds everything that the library needs of a device type: memory,
+// Devices. A DeviceInterface holds everything that the library needs from a device type: memory,
 // copies, waiting and kernels. The CPU's is static; others are registered when their library is
 // loaded, or by a test.
 #pragma once
@@ -12,16 +12,16 @@
 #include "extensor/memory.h"
 #include "extensor/storage.h"
 
-// Libraries of devices use it.
+// Device libraries use these functions.
 EXTENSOR_BEGIN_API
 
 namespace extensor::backend {
 
-// Counts changes of DeviceInterface, Backend and the calls: a library built against other versions
-// of them is refused.
+// Counts changes of DeviceInterface, Backend and the calls: a library built against another version
+// is rejected.
 inline constexpr std::uint32_t device_interface_version = 2;
 
-// Moves `bytes` bytes. The host is one of both sides, or both are devices of one type.
+// Moves `bytes` bytes. One side is the host, or both are devices of one type.
 struct CopyCall {
   void* to;
   Device to_device;
@@ -30,24 +30,24 @@ struct CopyCall {
   std::size_t bytes;
 };
 
-// `index` is 0 … count() − 1. Functions throw DeviceError where the device fails.
+// `index` is 0 … count() − 1. Functions throw DeviceError if the device fails.
 struct DeviceInterface {
   std::uint32_t version = device_interface_version;  // the first member in every version
   int (*count)();
   DeviceInfo (*info)(int index);
 
-  // The storage's `release` gives the memory back. OutOfMemoryError, naming `operation`.
+  // The storage's `release` frees the memory. OutOfMemoryError, naming `operation`.
   StoragePointer (*allocate)(std::size_t bytes, int index, const char* operation);
-  // Ordered with the kernels of the device. A copy to the host has arrived when it returns, and
-  // `from` on the host may be changed then.
+  // Ordered with the kernels of the device. When it returns, a copy to the host is complete, and
+  // `from` on the host may be changed.
   void (*copy)(const CopyCall&);
-  // Begins to copy at most 8 bytes to the host, ordered with the kernels. finish_read waits for
-  // that copy, not for work that was launched later, and writes the bytes; without `to` it only
-  // gives the ticket back.
+  // Starts to copy at most 8 bytes to the host, ordered with the kernels. finish_read waits for
+  // that copy, not for work launched later, and writes the bytes; without `to` it only releases the
+  // ticket.
   std::uint64_t (*begin_read)(const void* from, std::size_t bytes, int index);
   void (*finish_read)(std::uint64_t ticket, void* to, std::size_t bytes, int index);
-  // Waits for all work, then throws what kernels reported (backend/checks.h). So does every other
-  // function in which the host waits.
+  // Waits for all work, then throws the errors that kernels reported (backend/checks.h). Every
+  // other function in which the host waits throws them, too.
   void (*synchronize)(int index);
 
   MemoryStats (*memory)(int index);
@@ -62,13 +62,13 @@ struct DeviceInterface {
 extern const DeviceInterface cpu_interface;
 
 // Makes the devices of a type available for the rest of the program; `interface` must live as long.
-// DeviceError when its version differs, or when the type has another interface already.
+// DeviceError if its version differs, or if the type already has another interface.
 void register_device(Device::Type type, const DeviceInterface& interface);
 
-// Null where the type has none.
+// Null if the type has none.
 const DeviceInterface* registered_interface(Device::Type type);
 
-// DeviceError, naming `operation`, when the device is not available.
+// DeviceError, naming `operation`, if the device is not available.
 const DeviceInterface& available_interface(Device device, const char* operation);
 
 inline const DeviceInterface& interface_of(Device device, const char* operation = "device") {

@@ -1,4 +1,4 @@
-// Elements dropped at random.
+// The dropout family of a backend.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace extensor::backend {
 
-// Element i is 0 where draw `offset + i` of (seed, stream), a uniform 32-bit word, is below
-// p · 2³², else x · scale; x and out dense.
+// Element i is 0 if draw `offset + i` of (seed, stream), a uniform 32-bit word, is below p · 2³²,
+// else x · scale. x and out are dense.
 struct DropoutCall {
   DType dtype;
   std::int64_t numel;

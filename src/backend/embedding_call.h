@@ -1,4 +1,4 @@
-// Rows of a dense table by their numbers.
+// The embedding family of a backend: rows of a dense table selected by number.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace extensor::backend {
 
-// Forward: out[i] = values[ids[i]], of a table with `rows` rows. Backward: out[r] is the sum, in
-// the order of i, of all values[i] with ids[i] == r, 0 where there is none, and 0 for row `skipped`
+// Forward: out[i] = values[ids[i]], from a table with `rows` rows. Backward: out[r] is the sum, in
+// the order of i, of all values[i] with ids[i] == r, 0 if there is none, and 0 for row `skipped`
 // (−1: no such row). Every id is in range.
 struct EmbeddingCall {
   bool backward;
   DType dtype;
-  std::int64_t rows, width, count;  // of the table; ids
+  std::int64_t rows, width, count;  // of the table; number of ids
   const std::int64_t* ids;
   const std::byte* values;
   std::byte* out;

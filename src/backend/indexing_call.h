@@ -1,5 +1,5 @@
-// The kernel families that move elements by position, order rows and run along them. Every operand
-// is dense.
+// The kernel families that move elements by position, sort rows and scan them. Every operand is
+// dense.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace extensor::backend {
 
-// Looks at `count` integers of any dtype, and notes the first one that is not allowed as `check`;
-// see backend/checks.h. Allowed are lowest … size − 1 and `also`, or, with `nonzero`, all but 0.
-// `out`, where given, receives them as indices: those below 0 count from the end of `size`, except
-// for `also`, and one that is not allowed becomes 0.
+// Checks `count` integers of any dtype, and notes the first invalid one as `check`; see
+// backend/checks.h. Valid are lowest … size − 1 and `also`, or, with `nonzero`, all except 0.
+// `out`, unless null, receives them as indices: negative ones count from the end of `size`, except
+// for `also`, and an invalid one becomes 0.
 struct CheckIntegersCall {
   DType dtype;
   std::int64_t count;
@@ -27,18 +27,18 @@ struct CheckIntegersCall {
   std::int64_t* out = nullptr;
 };
 
-// "rows": one list of `count` indices for all, each moves `inner` neighbouring elements.
+// "rows": one list of `count` indices for all rows; each moves `inner` neighbouring elements.
 // "elements": an index for every element, [outer, count, inner].
 enum class IndexOp : std::uint8_t {
   take_rows,      // out[o, j, i] = source[o, indices[j], i]
   add_rows,       // out[o, indices[j], i] += factor · source[o, j, i], each sum rounded once
   take_elements,  // out[o, j, i] = source[o, indices[o, j, i], i]
-  put_elements,   // out[o, indices[o, j, i], i] = source[o, j, i], the last one stays
-  add_elements,   // as put, adding; float64, int64 or uint64
+  put_elements,   // out[o, indices[o, j, i], i] = source[o, j, i]; the last one wins
+  add_elements,   // like put, but adds; float64, int64 or uint64
 };
 
-// take: source is [outer, length, inner] and out [outer, count, inner]; put and add: the other way
-// round. Indices lie in 0 … length − 1. Sums do not depend on the number of threads.
+// take: source is [outer, length, inner] and out [outer, count, inner]; put and add: the reverse.
+// Indices are in 0 … length − 1. Sums do not depend on the number of threads.
 struct IndexCall {
   IndexOp op;
   DType dtype;
@@ -50,10 +50,10 @@ struct IndexCall {
 };
 
 // Moves elements between strided memory and dense memory [outer, count, inner]. The strided element
-// at (o, j, i) lies at o and i by their shapes and strides, plus offsets[j]; all in elements.
+// at (o, j, i) is found by the shapes and strides of o and i, plus offsets[j]; all in elements.
 struct SelectCall {
-  bool writes;    // into the strided memory; otherwise out of it
-  bool distinct;  // no offset occurs twice. Where one does, the last j that writes it wins.
+  bool writes;    // into the strided memory; otherwise from it
+  bool distinct;  // no offset occurs twice; otherwise the last j that writes one wins
   bool single;    // writes: `dense` is one element, written everywhere
   DType dtype;
   const Shape *outer_shape, *inner_shape;
@@ -71,8 +71,8 @@ struct NonzeroCall {
   std::int64_t* out;
 };
 
-// The first `count` of every row of `length` in ascending or descending order; equal elements keep
-// their order and NaN is last in both. Either result may be null.
+// The first `count` elements of every row of `length` in ascending or descending order; equal
+// elements keep their order and NaN is last in both. Either result may be null.
 struct SortCall {
   DType dtype;
   bool descending;
@@ -82,8 +82,8 @@ struct SortCall {
   std::int64_t* indices;
 };
 
-// Where each of `count` values of a row would be inserted into a sorted row of `length`, before
-// equal elements or behind them; NaN is the largest.
+// The position at which each of `count` values of a row would be inserted into a sorted row of
+// `length`, before or after equal elements; NaN is the largest.
 struct SearchCall {
   DType dtype;
   bool behind_equal;
@@ -98,11 +98,11 @@ enum class ScanOp : std::uint8_t {
   sum,
   prod,
   prod_backward,  // of y = prod: Σ over j ≥ k of g[j] · Π over i ≤ j, i ≠ k of x[i]
-  // The gradients of what prod_backward reads, given the gradient of its result.
+  // The gradients of the inputs of prod_backward, given the gradient of its result.
   prod_double_backward,
 };
 
-// Along the middle of [outer, length, inner]; floats, int64 or uint64.
+// Scans the middle axis of [outer, length, inner]; floats, int64 or uint64.
 struct ScanCall {
   ScanOp op;
   DType dtype;

@@ -1,4 +1,4 @@
-// Losses: one family for those that work element by element, one for those over classes.
+// The loss families: losses computed element by element, and losses over classes.
 #pragma once
 
 #include <cstddef>
@@ -17,35 +17,34 @@ inline constexpr int loss_op_count = static_cast<int>(LossOp::count);
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
-// binary_cross_entropy keeps p and 1 − p this far from 0 and 1.
+// binary_cross_entropy clamps p and 1 − p to at least this.
 inline constexpr double probability_margin = 1e-7;
 
-// Dense operands of `numel` elements. Without `g` the forward, into `out`: all values, or the one
-// they are reduced to. With it the backward, into gradient_x and gradient_y, each unless it is
-// null.
+// Dense operands of `numel` elements. Without `g`, the forward writes `out`: all values, or the one
+// they are reduced to. With it, the backward writes gradient_x and gradient_y, each unless null.
 struct LossCall {
   LossOp op;
   LossReduction reduction;
-  DType dtype;  // of x, y and the results; g is in the dtype that computes: float32 for halves
+  DType dtype;  // of x, y and the results; g has the compute dtype: float32 for halves
   std::int64_t numel;
   const std::byte* x;
   const std::byte* y;
-  const std::byte* g;  // numel elements, or one where the values were reduced
+  const std::byte* g;  // numel elements, or one if the values were reduced
   std::byte* out;
   std::byte* gradient_x;
   std::byte* gradient_y;
   double parameters[2];
-  // The checks that x and y lie in 0 … 1 (backend/checks.h); 0: none. A note does not stop the
-  // kernel: the results are to be dropped.
+  // The checks that x and y are in 0 … 1 (backend/checks.h); 0: none. A note does not stop the
+  // kernel; the caller discards the results.
   std::uint32_t check_x, check_y;
 };
 
 // The cross-entropy of rows of logits (or, without `softmax`, of log-probabilities) with class
-// indices or with probabilities; otherwise as LossCall. An index is ignore_index or in range.
+// indices or with probabilities; otherwise like LossCall. An index is ignore_index or in range.
 struct ClassLossCall {
   bool softmax;
   LossReduction reduction;
-  DType dtype;  // of x, probabilities and the results; weight and g are in the dtype that computes
+  DType dtype;  // of x, probabilities and the results; weight and g have the compute dtype
   std::int64_t rows, classes;
   const std::byte* x;              // [rows, classes]
   const std::int64_t* indices;     // [rows], or null
@@ -53,12 +52,12 @@ struct ClassLossCall {
   const std::byte* weight;         // [classes], or null
   std::int64_t ignore_index;
   double label_smoothing;
-  const std::byte* g;  // rows elements, or one where the values were reduced; null: forward
+  const std::byte* g;  // `rows` elements, or one if the values were reduced; null: forward
   std::byte* out;
   std::byte* gradient_x;
   std::byte* gradient_probabilities;
-  // [rows, 2]: what a row's softmax took to find. The forward leaves it, the backward may read it;
-  // null: neither.
+  // [rows, 2]: the softmax statistics of each row. The forward writes them and the backward may
+  // read them; null: neither.
   double* statistics;
 };
 
@@ -68,14 +67,14 @@ struct ClassLossCall {
 enum class ClassBlockStep : std::uint8_t { add, finish, gradient };
 
 struct ClassBlockCall {
-  // Of each row, in doubles: the largest logit m of the classes that its index does not name, and
-  // their Σ exp(x − m); the named logit; Σ spread · x and Σ spread, where the target is smoothed.
+  // For each row, in doubles: the largest logit m of the classes that its index does not name, and
+  // their Σ exp(x − m); the named logit; Σ spread · x and Σ spread, if the target is smoothed.
   static constexpr std::int64_t statistics_per_row = 5;
 
   ClassBlockStep step;
   LossReduction reduction;
   DType dtype;                        // of x, weight, g and gradients: float32 or float64
-  std::int64_t rows, classes;         // in all
+  std::int64_t rows, classes;         // in total
   std::int64_t first_row, row_count;  // of the block
   std::int64_t first_class, class_count;
   const std::byte* x;           // [row_count, class_count]
@@ -84,8 +83,8 @@ struct ClassBlockCall {
   std::int64_t ignore_index;
   double label_smoothing;
   double* statistics;  // [rows, statistics_per_row]
-  const std::byte* g;  // rows elements, or one where the values are reduced; null: 1
-  std::byte* out;      // `finish`: rows elements, or one; `gradient`: as x, and may be x
+  const std::byte* g;  // `rows` elements, or one if the values are reduced; null: 1
+  std::byte* out;      // `finish`: `rows` elements, or one; `gradient`: like x, and may be x
   DType out_dtype;     // of `finish`
 };
 

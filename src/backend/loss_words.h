@@ -1,11 +1,12 @@
 // The longer expressions of losses.def, the same for every value type V. Included inside the
-// namespace of a value type, behind its vocabulary, with EXTENSOR_WORD defined as what a function
-// there needs: no include guard, it is included once for every value type.
+// namespace of a value type, after its vocabulary, with EXTENSOR_WORD defined as the specifiers of
+// a function there. The file has no include guard: each value type includes it once.
 //
-// Derivatives are also evaluated on dual numbers, and those are recorded for the orders above. So a
-// value that select does not take should be finite too: its gradient is 0 times its derivative.
+// Derivatives are also evaluated on dual numbers, and those are recorded for higher orders. A value
+// that select does not choose should therefore be finite too: its gradient is 0 times its
+// derivative.
 
-// A factor of 0 makes a product 0, whatever stands beside it.
+// A factor of 0 makes a product 0, whatever the other factor is.
 template <class V>
 EXTENSOR_WORD V unless_zero(V factor, V value) {
   return select(factor == 0, 0, value);
@@ -24,7 +25,7 @@ EXTENSOR_WORD V magnitude(V x) {
 
 using backend::probability_margin;
 
-// p and 1 − p, clamped each for itself: in float32 1 − 1e-7 is 20 % off 1.
+// p and 1 − p, clamped separately: in float32, 1 − (1 − 1e-7) is 20 % off 1e-7.
 template <class V>
 EXTENSOR_WORD V probability(V p) {
   return clamp(p, probability_margin, 1 - probability_margin);
@@ -78,7 +79,7 @@ struct Focal {
     weight = select(alpha < 0, 1, alpha * y + (1 - alpha) * (1 - y));
     modulation = select(miss == 0, select(gamma == 0, V(1), V(0)), power(nonzero(miss), gamma));
   }
-  // A quotient whose numerator goes to 0 no slower than miss does.
+  // A quotient whose numerator tends to 0 no slower than miss does.
   EXTENSOR_WORD V over_miss(V numerator) const {
     return unless_zero(miss, numerator / nonzero(miss));
   }

@@ -15,7 +15,7 @@ namespace extensor::backend {
 //   out = the gradient of x, given that of the forward's result backward
 struct RowNormalizationCall {
   DType dtype;          // of x, grad_output and out
-  bool centred = true;  // false: the root mean square alone, no mean is subtracted
+  bool centred = true;  // false: divide by the root mean square, without subtracting a mean
   std::int64_t rows, groups, channels, run;
   double eps;
   const std::byte* x;
@@ -25,7 +25,7 @@ struct RowNormalizationCall {
   const std::byte* grad_output = nullptr;  // null: forward
   std::byte* grad_weight = nullptr;        // in the compute dtype; both or neither
   std::byte* grad_bias = nullptr;
-  // Runs of one element only. Forward: x + residual takes the place of x, and is written to `sum`.
+  // For runs of one element only. Forward: x + residual replaces x, and is written to `sum`.
   // Backward: grad_sum, the gradient of that sum from elsewhere, is added to out.
   const std::byte* residual = nullptr;
   std::byte* sum = nullptr;
@@ -39,7 +39,7 @@ struct BatchNormalizationCall {
   double eps;
   bool
       training;  // statistics of this batch: the forward writes them, the backward finds them again
-  bool statistics_given = false;  // a backward reads them, in training too
+  bool statistics_given = false;  // a backward reads them, also in training
   const std::byte* x;
   double* mean;                       // of every channel
   double* variance;                   // without correction
@@ -50,7 +50,8 @@ struct BatchNormalizationCall {
   std::byte* grad_weight = nullptr;        // in the compute dtype
   std::byte* grad_bias = nullptr;
   // Forward: out = max(normalized + residual, 0); null: + 0. Backward: `result` is that out, and
-  // grad_output counts where it is positive; grad_residual takes what counts, unless it is null.
+  // grad_output counts where it is positive; grad_residual receives the counted part, unless it is
+  // null.
   bool relu = false;
   const std::byte* residual = nullptr;
   const std::byte* result = nullptr;

@@ -1,4 +1,4 @@
-// The optimizer family: one step of a list of parameters in place, moving averages, and the size of
+// The optimizer family: one step of a list of parameters in place, moving averages, and the norm of
 // a gradient.
 #pragma once
 
@@ -23,7 +23,7 @@ struct OptimizerCoefficients {
   double values[max_optimizer_coefficients] = {};
 };
 
-// One parameter, dense. States stand in the order of the row, null where they are not used.
+// One dense parameter. States are in the order of the row, null if unused.
 struct OptimizerItem {
   std::int64_t numel = 0;
   std::byte* param = nullptr;
@@ -31,27 +31,27 @@ struct OptimizerItem {
   std::byte* states[max_optimizer_states] = {};
 };
 
-// The same step for every item, the work split over threads by elements. The result of an element
-// does not depend on the items beside it.
+// Applies one step to every item, with the work split over threads by elements. The result of an
+// element does not depend on the other items.
 struct OptimizerCall {
   OptimizerOp op;
   DType dtype;         // of param and grad
-  DType state_dtype;   // this one, or float32 beside halves
+  DType state_dtype;   // the same, or float32 for halves
   std::int64_t numel;  // of all items together
   const OptimizerItem* items;
   std::int64_t item_count;
   OptimizerCoefficients coefficients;
 };
 
-// One tensor, dense, and where its sum goes.
+// One dense tensor, and the destination of its sum.
 struct PowerSumItem {
   std::int64_t numel = 0;
   const std::byte* x = nullptr;
   double* out = nullptr;
 };
 
-// Σ |x|ᵖ of each item in double, or max |x| for an infinite p; NaN if there is one. In fixed
-// blocks.
+// Σ |x|ᵖ of each item in double, or max |x| for an infinite p; NaN if the item contains one. Summed
+// in fixed blocks.
 struct PowerSumCall {
   DType dtype;
   double power;

@@ -1,4 +1,4 @@
-// The rows of extensor/tables/optimizers.def as kernels see them: an op for each, and its layout.
+// The rows of extensor/tables/optimizers.def for kernels: an op for each, and its layout.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@ namespace extensor::backend {
 enum class OptimizerOp : std::uint8_t {
 #define OPTIMIZER(name, ...) name,
 #include "extensor/tables/optimizers.def"
-  // No row: states[0] += coefficient 0 · (grad − states[0]). There is no param.
+  // Not a row: states[0] += coefficient 0 · (grad − states[0]), without a param.
   average,
 };
 
-// How many bools, states and coefficients a row declares, and the states that some variants use.
+// The number of bools, states and coefficients that a row declares, and the states that some
+// variants use.
 struct OptimizerRow {
   int variants = 0, states = 0, coefficients = 0;
   std::uint32_t used_states = 0;  // bit k: state k

@@ -14,14 +14,14 @@ enum class PoolingOp : std::uint8_t { largest, largest_gradient, average, averag
 // The positions begin, begin + step … below end of one axis, all inside x.
 struct PoolingWindow {
   std::int64_t begin, end;
-  std::int64_t size;  // what an average counts along this axis
+  std::int64_t size;  // the divisor of an average along this axis
 };
 
-// The windows of one axis. Kernels get the rule, and find window i by it.
+// The windows of one axis. Kernels receive this rule and compute window i from it.
 struct PoolingAxis {
   std::int64_t length;      // of x
   std::int64_t count;       // of windows
-  std::int64_t kernel = 0;  // 0: windows that cover the axis evenly
+  std::int64_t kernel = 0;  // 0: windows cover the axis evenly
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool count_padding = false;
 
@@ -43,27 +43,27 @@ struct PoolingAxis {
   }
 
  private:
-  // (k · length + more) / count without the product, which may not fit.
+  // (k · length + more) / count without the product, which may overflow.
   std::int64_t bound(std::int64_t k, std::int64_t more) const {
     const std::int64_t whole = length / count, rest = length % count;
     return k * whole + static_cast<std::int64_t>((static_cast<__int128>(k) * rest + more) / count);
   }
 };
 
-// All operands dense and of one dtype, float32 or float64.
+// All operands are dense and of one dtype, float32 or float64.
 struct PoolingCall {
   PoolingOp op;
   DType dtype;
   std::int64_t planes, in_height, in_width, out_height, out_width;
-  // 1, or the number of channels where those of a pixel lie side by side: x then reads [planes /
-  // channels, in_height, in_width, channels], and so do y and out.
+  // 1, or the number of channels if x is channels_last: x is then [planes / channels, in_height,
+  // in_width, channels], and so are y and out.
   std::int64_t channels;
   PoolingAxis rows, columns;
   std::int64_t row_step, column_step;
-  bool pairs;          // windows of 2 × 2 that neither overlap nor leave gaps, from (0, 0) on
+  bool pairs;          // windows of 2 × 2 without overlap or gaps, from (0, 0) on
   const std::byte* x;  // [planes, in_height, in_width]; not read for average_gradient
   const std::byte* y;  // the gradient of the result, for a gradient
-  std::byte* out;      // as the result, or for a gradient as x
+  std::byte* out;      // like the result or, for a gradient, like x
 };
 
 }  // namespace extensor::backend

@@ -24,15 +24,16 @@ struct RecurrentCall {
   std::int64_t steps, batch, hidden;
   const std::byte* weight;          // [gates · hidden, hidden], of the state
   const std::byte* bias = nullptr;  // GRU: [hidden], added to the state's part of the new gate
-  // [steps, batch, gates · hidden]: what the input and the biases give; becomes the gates. With
-  // tanh and relu, which are their own result, it becomes nothing of use.
+  // [steps, batch, gates · hidden]: on entry the sum of the input's part and the biases, on return
+  // the gates. With tanh and relu, whose derivative follows from the state, the returned contents
+  // are unspecified.
   std::byte* gates;
-  std::byte* states;           // [steps + 1, batch, hidden]; the first slot is given
+  std::byte* states;           // [steps + 1, batch, hidden]; the caller fills the first slot
   std::byte* cells = nullptr;  // LSTM: as states. GRU: [steps, batch, hidden], the state's part of
                                // the new gate
 };
 
-// `forward` as it was left by the forward; its gates are not read with tanh and relu.
+// `forward` as the forward left it; with tanh and relu its gates are not read.
 struct RecurrentBackwardCall {
   RecurrentCall forward;
   const std::byte* grad_output;    // [steps, batch, hidden]

@@ -1,12 +1,12 @@
-// Words of the op tables that are made of other words, the same for every value type V. Included
-// inside the namespace of a value type, behind its vocabulary, with EXTENSOR_WORD defined as what a
-// function there needs: no include guard, it is included once for every value type.
+// Words of the op tables that are built from other words, the same for every value type V. Included
+// inside the namespace of a value type, after its vocabulary, with EXTENSOR_WORD defined as the
+// specifiers of a function there. The file has no include guard: each value type includes it once.
 
 inline constexpr double selu_scale = 1.0507009873554804934193349852946;
 inline constexpr double selu_scale_alpha = 1.7580993408473768599402175208123;  // scale · alpha
 
-// The op's own argument kept away from zero: d itself, or eps with d's sign (+ at 0) where |d| <
-// eps. On dual numbers its derivative is 1 where |d| ≥ eps and 0 below.
+// The op's argument kept away from zero: d itself, or eps with d's sign (+ at 0) where |d| < eps.
+// On dual numbers its derivative is 1 where |d| ≥ eps and 0 below.
 template <class V>
 struct Safe {
   V eps;
@@ -15,11 +15,12 @@ struct Safe {
   }
 };
 
-// Every word below is also evaluated on dual numbers, and those are recorded for the orders above.
-// So a value that select does not take must be finite too: its gradient is 0 times its derivative.
+// Every word below is also evaluated on dual numbers, and those are recorded for higher orders. A
+// value that select does not choose must therefore be finite too: its gradient is 0 times its
+// derivative.
 
-// Derivatives whose parts are shared. The bound on x keeps ∞ · 0 out of the far tails, where the
-// factor beside x is 0 or 1 already.
+// Derivatives whose parts are shared. The bound on x avoids ∞ · 0 in the far tails, where the other
+// factor is already 0 or 1.
 template <class V>
 EXTENSOR_WORD V gelu_derivative(V x) {
   return normal_cdf(x) + clamp(x, -64, 64) * normal_pdf(x);
@@ -58,7 +59,7 @@ EXTENSOR_WORD V power_gradient_base(V a, V b, Safe safe) {
   const V base = select(b < 1, safe(a), a);
   return b * power(select(b == 0 && (base == 0 || isnan(base)), 1, base), b - 1);
 }
-// a^b · ln a. The base is floored where b < 0; where b ≥ 0 a base of 0 gives 0.
+// a^b · ln a. The base is floored where b < 0; where b ≥ 0 a base of 0 yields 0.
 template <class V, class Safe>
 EXTENSOR_WORD V power_gradient_exponent(V a, V b, Safe safe) {
   const V base = select(b >= 0, select(a == 0, 1, a), safe(a));

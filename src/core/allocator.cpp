@@ -1,7 +1,7 @@
-// The caching allocator. A block is a Storage header and its data. Small blocks come from malloc
-// and go into the freeing thread's magazines, surplus magazines into a shared list, from where any
-// thread refills; large blocks are mapped and cached in one place. The shared state is never
-// destroyed, so tensors in static objects may be freed at any time.
+// The caching allocator. A block is a Storage header followed by its data. Small blocks come from
+// malloc and return to the freeing thread's magazines; surplus magazines move to a shared list,
+// from which any thread refills. Large blocks are mapped and kept in one shared cache. The shared
+// state is never destroyed, so tensors in static objects may be freed at any time.
 #include "core/allocator.h"
 
 #include <pthread.h>
@@ -28,8 +28,8 @@ namespace {
 static_assert(sizeof(Storage) == header_bytes && sizeof(FreeBlock) == header_bytes);
 
 constexpr std::uint32_t magazine_blocks = 64;
-constexpr std::size_t magazine_bytes = std::size_t{1} << 20;       // of one size class
-constexpr std::size_t thread_cache_bytes = std::size_t{8} << 20;   // of one thread
+constexpr std::size_t magazine_bytes = std::size_t{1} << 20;       // per size class
+constexpr std::size_t thread_cache_bytes = std::size_t{8} << 20;   // per thread
 constexpr std::size_t shared_small_bytes = std::size_t{64} << 20;  // small blocks of all threads
 constexpr std::int64_t pending_limit = std::int64_t{64} << 10;
 
@@ -39,7 +39,7 @@ struct Shared {
   std::size_t small_bytes = 0;
   LargeCache large;
   ThreadCache* threads = nullptr;
-  // Of threads that ended.
+  // Counters of threads that have ended.
   std::uint64_t allocations = 0;
   std::uint64_t cache_hits = 0;
 };
@@ -52,7 +52,6 @@ constinit std::atomic<std::size_t> limit{0};
 constinit thread_local bool thread_ended = false;
 
 // ---- counting
-// --------------------------------------------------------------------------------------
 
 void raise_peak(std::int64_t candidate) {
   std::int64_t peak = shared_peak.load(std::memory_order_relaxed);
@@ -60,8 +59,8 @@ void raise_peak(std::int64_t candidate) {
   }
 }
 
-// Moves the thread's share to the shared total. Under the lock, because totals_locked() reads both
-// and must not count the share twice.
+// Moves the thread's share to the shared total. Requires the lock, because totals_locked() reads
+// both and must not count the share twice.
 void publish_pending_locked(ThreadCache& cache) {
   const std::int64_t before = shared_allocated.fetch_add(cache.pending.get());
   raise_peak(before + cache.pending_peak.get());
@@ -73,8 +72,8 @@ void publish_pending_locked(ThreadCache& cache) {
   publish_pending_locked(cache);
 }
 
-// Counts a block larger than a thread may keep to itself, in one step: the shared total is right at
-// every moment, up to pending_limit for each thread.
+// Counts a block larger than a thread may keep to itself in one step, so that the shared total is
+// never off by more than pending_limit for each thread.
 [[gnu::noinline]] void count_directly(ThreadCache& cache, std::int64_t bytes) {
   const std::int64_t before = shared_allocated.fetch_add(bytes);
   raise_peak(before + cache.pending_peak.get());
@@ -82,7 +81,7 @@ void publish_pending_locked(ThreadCache& cache) {
   cache.pending_peak.set(cache.pending.get());
 }
 
-// The exact total, and the highest it has been as far as the threads can tell.
+// The exact total, and its highest value as far as the threads have observed it.
 struct Totals {
   std::int64_t allocated;
   std::int64_t peak;
@@ -109,7 +108,7 @@ bool charge_within_limit(std::size_t capacity, std::size_t most) {
   return true;
 }
 
-// False when the limit does not allow it; nothing is counted then.
+// Returns false, and counts nothing, when the limit does not allow the allocation.
 inline bool charge(ThreadCache* cache, std::size_t capacity) {
   const std::size_t most = limit.load(std::memory_order_relaxed);
   if (most != 0) [[unlikely]] {
@@ -156,7 +155,6 @@ void count_allocation(ThreadCache* cache, bool hit) {
 }
 
 // ---- small blocks
-// ----------------------------------------------------------------------------------
 
 constexpr auto magazine_limits = [] {
   std::array<std::uint32_t, small_class_count> limits{};
@@ -195,7 +193,7 @@ void free_blocks(Magazine& magazine, std::size_t capacity) {
   }
 }
 
-// Moves `count` blocks to the shared lists, or back to malloc when those are full.
+// Moves `count` blocks to the shared lists, or returns them to malloc when those are full.
 void give_to_shared(Magazine& magazine, std::size_t size_class, std::uint32_t count) {
   const std::size_t capacity = class_bytes[size_class];
   Magazine surplus;
@@ -219,7 +217,7 @@ void take_from_shared(Magazine& magazine, std::size_t size_class, std::uint32_t 
   }
 }
 
-// The magazine is empty, or there is none because the thread is ending.
+// Called when the magazine is empty, or when there is none because the thread is ending.
 FreeBlock* refill(ThreadCache* cache, std::size_t size_class, bool& hit) {
   Magazine single;
   Magazine& magazine = cache != nullptr ? cache->magazines[size_class] : single;
@@ -241,7 +239,7 @@ FreeBlock* refill(ThreadCache* cache, std::size_t size_class, bool& hit) {
   return static_cast<FreeBlock*>(block);
 }
 
-// The magazine of this class is full, or the thread holds too much, or it is ending.
+// Called when the magazine of this class is full, the thread holds too much, or it is ending.
 [[gnu::noinline]] void release_surplus(ThreadCache* cache, FreeBlock* block,
                                        std::size_t size_class) {
   if (cache == nullptr) {
@@ -254,7 +252,7 @@ FreeBlock* refill(ThreadCache* cache, std::size_t size_class, bool& hit) {
   push(magazine, block);
   const std::uint32_t kept = magazine_limits[size_class] / 2;
   const std::uint32_t given = magazine.count > kept ? magazine.count - kept : magazine.count;
-  // The block itself was not counted as cached yet.
+  // The block itself is not counted as cached yet.
   cache->cached_bytes.set(cache->cached_bytes.get() + class_bytes[size_class] -
                           given * class_bytes[size_class]);
   give_to_shared(magazine, size_class, given);
@@ -278,13 +276,12 @@ void release_small(Storage* storage) {
 }
 
 // ---- large blocks
-// ----------------------------------------------------------------------------------
 
 void release_large(Storage* storage) {
   const auto capacity = reinterpret_cast<std::uintptr_t>(storage->context);
   discharge(thread_cache(), capacity);
   poison(reinterpret_cast<std::byte*>(storage) + header_bytes, capacity);
-  // Beyond a quarter of the machine, what waited longest goes back.
+  // Beyond a quarter of the machine's memory, the block that waited longest is unmapped.
   const std::size_t most = machine_bytes() / 4;
   std::unique_lock lock(shared.mutex);
   shared.large.put(storage, capacity);
@@ -318,7 +315,7 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
     block = shared.large.take(capacity, found);
   }
   if (block != nullptr && !charge(cache, found)) {
-    // Perhaps only the room that it has to spare is beyond the limit.
+    // Perhaps only the spare room of the found block exceeds the limit.
     unmap_large_block(block, found);
     block = nullptr;
   }
@@ -328,9 +325,9 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
     return block;
   }
   if (!charge(cache, capacity)) throw_beyond_limit(operation, bytes);
-  // Linux promises more memory than there is and kills the process that touches it, so compare with
-  // the machine's size rather than rely on mmap. The total includes the share of every thread:
-  // shared_allocated alone is negative where one thread frees what others allocate.
+  // Linux promises more memory than it has and kills the process that touches it, so compare with
+  // the machine's size instead of relying on mmap. The total includes the share of every thread:
+  // shared_allocated alone is negative where one thread frees blocks that others allocated.
   const MemoryStats stats = host_memory_stats();
   if (stats.allocated_bytes <= machine_bytes()) {
     if (stats.cached_bytes > machine_bytes() - stats.allocated_bytes) empty_host_cache();
@@ -349,7 +346,6 @@ void* take_large(ThreadCache* cache, std::size_t bytes, const char* operation,
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 void empty_magazines(ThreadCache& cache) {
   for (std::size_t i = 0; i < cache.magazines.size(); ++i) {
@@ -358,7 +354,7 @@ void empty_magazines(ThreadCache& cache) {
   cache.cached_bytes.set(0);
 }
 
-// Runs at the end of a thread: its blocks go to the others.
+// Runs at the end of a thread and hands its blocks to the shared lists.
 void detach_thread_cache() {
   ThreadCache* cache = current_thread_cache;
   current_thread_cache = nullptr;
@@ -389,7 +385,7 @@ struct ThreadEnd {
   ~ThreadEnd() { detach_thread_cache(); }
 };
 
-// A child process has only the thread that forked: the lock must not be held by another one.
+// A child process has only the thread that forked, so no other thread may hold the lock then.
 void lock_before_fork() { shared.mutex.lock(); }
 void unlock_after_fork() { shared.mutex.unlock(); }
 
@@ -450,7 +446,7 @@ StoragePointer allocate_host(std::size_t bytes, const char* operation) {
   storage->bytes = bytes;
   storage->release = release;
   storage->context = context;
-  // An access behind the end is an error even where the block has room.
+  // An access past the end is an error even if the block has room.
   poison(static_cast<std::byte*>(storage->data) + bytes, capacity - bytes);
   return StoragePointer(storage);
 }

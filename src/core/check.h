@@ -14,7 +14,7 @@
 #include "extensor/scalar.h"
 #include "extensor/shape.h"
 
-// The tool uses it too.
+// The command-line tool uses these, too.
 EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
@@ -24,7 +24,7 @@ void append_part(std::string& text, const Dims& part);  // [2, 3]
 void append_part(std::string& text, DType part);        // float32
 void append_part(std::string& text, const Device& part);
 void append_part(std::string& text, const Scalar& part);
-void append_part(std::string& text, double part);  // the shortest that reads back the same
+void append_part(std::string& text, double part);  // the shortest text that reads back the same
 void append_part(std::string& text, float part);
 void append_signed(std::string& text, std::int64_t part);
 void append_unsigned(std::string& text, std::uint64_t part);
@@ -58,7 +58,7 @@ requires(!std::same_as<Integer, bool> &&
   }
 }
 
-// message("sum: axis ", 3, " of ", shape): the parts one after the other.
+// message("sum: axis ", 3, " of ", shape) concatenates its parts.
 template <class... Parts>
 std::string message(const Parts&... parts) {
   std::string text;
@@ -82,14 +82,14 @@ inline std::int64_t normalize_axis(const char* operation, std::int64_t axis, std
 Dims normalize_axes(const char* operation, const Axes& axes, std::int64_t rank);
 
 // The number of elements. ShapeError for a negative dimension, a rank beyond max_rank, or a count
-// beyond int64; a zero anywhere does not excuse the other dimensions.
+// beyond int64; the other dimensions are checked even if one is 0.
 std::int64_t checked_numel(const char* operation, const Shape& shape);
 
 [[noreturn]] void throw_invalid_option(const char* operation, const char* argument, int value,
                                        int last);
 
-// ValueError for a number that was cast to an enumeration of options and names none of them; `last`
-// is the last option.
+// ValueError for a number that was cast to an enumeration of options but is none of them; `last` is
+// the last option.
 template <class Enum>
 void check_option(const char* operation, const char* argument, Enum value, Enum last) {
   if (value > last) [[unlikely]] {
@@ -100,7 +100,7 @@ void check_option(const char* operation, const char* argument, Enum value, Enum 
 [[noreturn]] void throw_invalid_dtype(const char* operation, DType dtype);
 [[noreturn]] void throw_byte_overflow(const char* operation, std::int64_t numel, DType dtype);
 
-// DTypeError for a number that was cast to DType and names none.
+// DTypeError for a number that was cast to DType but is none of the dtypes.
 inline void check_dtype(const char* operation, DType dtype) {
   if (!is_valid(dtype)) [[unlikely]] {
     throw_invalid_dtype(operation, dtype);

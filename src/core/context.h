@@ -1,6 +1,6 @@
-// The modes of the calling thread that ops consult besides their arguments. They form one struct,
-// so that code which runs a function later or elsewhere (recomputation, the walk back) can take and
-// restore all of them at once.
+// The modes of the calling thread that ops consult in addition to their arguments. They form one
+// struct, so that code which runs a function later or elsewhere (recomputation, the backward walk)
+// can save and restore all of them at once.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,11 @@ namespace extensor::detail {
 
 class Node;
 
-// Called with every recorded result, where there is one: AnomalyMode's.
+// Called with every recorded result, if set. AnomalyMode sets it.
 using ResultCheck = void (*)(const Node& node, const Tensor& result);
 
-// Called after every op that a program calls, where there is one: graph capture and tracing. Ops
-// that are parts of another op are not seen. An input that is a number is undefined here: the
+// Called after every op that a program calls, if set: for graph capture and tracing. Ops that run
+// as parts of another op are not reported. An input that is a number is undefined here: the
 // attributes hold it.
 using CaptureHook = void (*)(const ops::Op& op, const void* attributes, ops::Inputs inputs,
                              std::span<const Tensor> results);
@@ -30,13 +30,13 @@ using CaptureHook = void (*)(const ops::Op& op, const void* attributes, ops::Inp
 struct Context {
   bool recording = true;               // GradMode, NoGrad
   std::optional<DType> autocast = {};  // Autocast: the half dtype of products
-  // GradientEps: the floor that recorded functions give to their backward. A function recorded
-  // under an eps of 0 keeps that: so the parts of a gradient, recorded for the next order, have no
-  // floor besides the one of the gradient itself.
+  // GradientEps: the floor that recorded functions pass to their backward. A function recorded
+  // under an eps of 0 keeps it, so that the parts of a gradient, recorded for the next order, have
+  // no floor besides the one of the gradient itself.
   double gradient_eps = 1e-10;
   ResultCheck result_check = nullptr;  // AnomalyMode
   CaptureHook capture = nullptr;
-  Device default_device = cpu_device;  // DefaultDevice: of tensors that are created without one
+  Device default_device = cpu_device;  // DefaultDevice: for tensors created without a device
 };
 
 // Every op reads it: the access is inline and takes one instruction.

@@ -1,6 +1,6 @@
-// The one rule by which a value of one dtype becomes a value of another. Defined for every value:
-// float → integer truncates and saturates, NaN → 0; integer → integer wraps; anything → bool is
-// "not zero" (so NaN is true); to a narrower float rounds to nearest even, once.
+// The rule by which a value of one dtype converts to another. It is defined for every value: float
+// → integer truncates and saturates, NaN → 0; integer → integer wraps; anything → bool is "not
+// zero" (so NaN is true); to a narrower float rounds to nearest even, once.
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ constexpr To saturate(From value) {
     wide = wide < lowest ? lowest : wide;
     wide = wide > highest ? highest : wide;
     if constexpr (sizeof(To) < sizeof(std::int32_t)) {
-      return static_cast<To>(static_cast<std::int32_t>(wide));  // what vector units convert to
+      return static_cast<To>(static_cast<std::int32_t>(wide));  // as vector units convert
     } else {
       return static_cast<To>(wide);
     }
@@ -44,8 +44,8 @@ constexpr To saturate(From value) {
   }
 }
 
-// A double that rounds to the same BFloat16 or Float16 as the integer does: what a double cannot
-// hold is folded into its last bit, far below the last bit of a half.
+// A double that rounds to the same BFloat16 or Float16 as the integer does: bits that do not fit a
+// double are folded into its last bit, far below the last bit of a half.
 template <std::integral From>
 constexpr double integer_with_sticky_bit(From value) {
   if constexpr (sizeof(From) < sizeof(std::uint64_t)) {

@@ -9,7 +9,7 @@ namespace extensor {
 
 namespace {
 
-// The signed integer that holds every value of `unsigned_dtype`; there is none for uint64.
+// The signed integer that holds every value of `unsigned_dtype`; uint64 has none.
 DType next_wider_signed(DType unsigned_dtype) {
   switch (unsigned_dtype) {
     case DType::uint8:
@@ -29,7 +29,7 @@ DType promote_types(DType a, DType b, const char* operation) {
   detail::check_dtype(operation, b);
   if (a == DType::bool_) return b;
   if (b == DType::bool_) return a;
-  // From here on two different numbers. Within a kind the enumeration runs from narrow to wide.
+  // Both are numbers from here on. Within a kind, the enumeration runs from narrow to wide.
   if (is_floating_point(a) && is_floating_point(b)) {
     if (is_half(a) && is_half(b)) return DType::float32;
     return std::max(a, b);

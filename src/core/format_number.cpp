@@ -10,7 +10,7 @@ namespace extensor::detail {
 
 namespace {
 
-constexpr int precision = 8;  // NumPy's default number of digits behind the point
+constexpr int precision = 8;  // NumPy's default number of digits after the point
 
 // ±0.d₁d₂d₃… × 10^exponent; no digits for zero.
 struct Decimal {
@@ -19,7 +19,7 @@ struct Decimal {
   int exponent = 0;
 };
 
-// The halves in float, everything else as it is.
+// Converts the halves to float; other types stay as they are.
 template <class T>
 auto widen(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -29,7 +29,7 @@ auto widen(T value) {
   }
 }
 
-// Reads what std::to_chars wrote in scientific notation.
+// Parses the scientific notation that std::to_chars writes.
 Decimal parse_scientific(const char* first, const char* last) {
   Decimal result;
   if (*first == '-') {
@@ -64,7 +64,7 @@ double read(const Decimal& number) {
   return value;
 }
 
-// The fewest digits that no other value of the type has as its nearest.
+// The fewest digits that identify the value among all values of its type.
 template <class T>
 Decimal shortest(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -73,11 +73,11 @@ Decimal shortest(T value) {
         std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
     return parse_scientific(buffer, end.ptr);
   } else {
-    // There is no std::to_chars for the halves: try one digit more until it reads back the same.
+    // std::to_chars does not support the halves: add digits until the text reads back the same.
     for (int digits = 0;; ++digits) {
       Decimal nearest = round_to_digits(static_cast<double>(widen(value)), digits);
       if (T(read(nearest)).bits() == value.bits()) return nearest;
-      // At a power of two there is more room above than below: the next one up may do.
+      // At a power of two, the gap above is wider than the gap below: the next decimal up may do.
       Decimal above = nearest;
       above.digits.resize(static_cast<std::size_t>(digits) + 1, '0');
       if (above.digits.back() == '9') continue;
@@ -87,7 +87,7 @@ Decimal shortest(T value) {
   }
 }
 
-// At most `precision` digits behind the point of a positional number.
+// At most `precision` digits after the point of a positional number.
 template <class T>
 Decimal positional_digits(T value) {
   Decimal result = shortest(value);
@@ -109,7 +109,7 @@ Decimal positional_digits(T value) {
   return result;
 }
 
-// At most `precision` digits behind the first of a scientific number.
+// At most `precision` digits after the first one of a scientific number.
 template <class T>
 Decimal scientific_digits(T value) {
   Decimal result = shortest(value);
@@ -145,7 +145,7 @@ bool exponent_negative(const Decimal& number) {
   return !number.digits.empty() && number.exponent < 1;
 }
 
-// d.ddde±dd with `behind` digits behind the point.
+// d.ddde±dd with `behind` digits after the point.
 std::string scientific_text(const Decimal& number, std::size_t behind, std::size_t exponent_width) {
   std::string text = number.negative ? "-" : "";
   text += number.digits.empty() ? '0' : number.digits[0];
@@ -169,10 +169,9 @@ const char* special_text(bool nan, bool negative) {
 }
 
 // ---- floats
-// ----------------------------------------------------------------------------------------
 
-// The largest magnitude below which NumPy writes numbers of this type positionally: ten to the
-// number of decimal digits that the type can be trusted with.
+// The magnitude below which NumPy writes numbers of this type positionally: ten to the number of
+// decimal digits that the type represents reliably.
 template <class T>
 constexpr float positional_limit() {
   if constexpr (std::is_same_v<T, double>) return 1e8f;
@@ -194,7 +193,7 @@ bool needs_exponent(const std::vector<T>& values) {
     found = true;
   }
   if (!found) return false;
-  // The comparisons and the quotient in the type itself, as NumPy has them.
+  // The comparisons and the quotient use the type itself, as NumPy does.
   const Wide ratio = widen(T(largest / smallest));
   return largest >= static_cast<Wide>(positional_limit<T>()) || smallest < widen(T(0.0001)) ||
          ratio > Wide(1000);
@@ -234,7 +233,7 @@ std::vector<std::string> format_floats(const std::vector<T>& values) {
   const std::size_t behind_point =
       scientific && any_finite ? right + exponent_width + 2 : right;  // 2 for the e and its sign
   if (any_special) {
-    // "nan" and "inf" may reach over the point and what is behind it.
+    // "nan" and "inf" may cover the point and the digits after it.
     const std::size_t needed = negative_infinity ? 4 : 3;
     if (needed > behind_point + 1) left = std::max(left, needed - behind_point - 1);
   }
@@ -265,7 +264,7 @@ std::string format_one_float(T element) {
   const auto value = widen(element);
   if (!std::isfinite(value)) return special_text(std::isnan(value), value < 0);
   const Decimal number = shortest(element);
-  // Compared in double whatever the type, as NumPy does: float32's nearest to 1e-4 is below it.
+  // Compare in double for every type, as NumPy does: float32's nearest value to 1e-4 is below it.
   const double magnitude = std::abs(static_cast<double>(value));
   const double most = std::is_same_v<T, double> ? 1e16 : positional_limit<T>();
   if (value == 0 || (magnitude < most && magnitude >= 1e-4)) {
@@ -279,7 +278,6 @@ std::string format_one_float(T element) {
 }
 
 // ---- any dtype
-// -------------------------------------------------------------------------------------
 
 template <class T>
 std::vector<std::string> format_values(const std::vector<T>& values) {

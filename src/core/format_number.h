@@ -1,4 +1,4 @@
-// Numbers as NumPy writes them in an array: one common width and precision for all that are shown.
+// Formats numbers as NumPy does in an array: one common width and precision for all shown elements.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace extensor::detail {
 
-// The elements at these offsets (in elements, from the tensor's first), all equally wide.
+// The elements at these offsets (in elements, from the tensor's first), padded to one width.
 std::vector<std::string> format_elements(const TensorImpl& tensor,
                                          const std::vector<std::int64_t>& offsets);
 
-// The element of a 0-d tensor: as NumPy prints a scalar.
+// The element of a 0-d tensor, as NumPy prints a scalar.
 std::string format_scalar(const TensorImpl& tensor);
 
-// 61,706
+// Example: 61,706
 std::string with_commas(std::int64_t number);
 
 }  // namespace extensor::detail

@@ -9,13 +9,13 @@ constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
 constinit thread_local bool Node::dropping = false;
 constinit thread_local Context context;
 
-// The variables below are read for every recorded op.
+// Every recorded op reads the variables below.
 #define EXTENSOR_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) constinit thread_local
 
 namespace {
 
-// Nodes whose last owner went away while another node was being destroyed: a long graph comes down
-// one node after the other, not one inside the other.
+// Nodes whose last owner went away while another node was being destroyed. The list lets a long
+// graph be freed iteratively instead of recursively.
 EXTENSOR_FAST_THREAD_LOCAL Node* dead = nullptr;
 EXTENSOR_FAST_THREAD_LOCAL bool destroying = false;
 
@@ -86,7 +86,7 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
   impl.node = std::move(node);
   impl.output = output;
   impl.recorded_version = impl.storage->version.load(std::memory_order_relaxed);
-  // The function may have made its result as a view of something that nobody else sees.
+  // The function may have made its result as a view of a tensor that nobody else sees.
   forget_base(impl);
   if (context.result_check != nullptr) [[unlikely]] {
     context.result_check(*impl.node, result);
@@ -95,7 +95,6 @@ Tensor adopt(NodePointer node, Tensor result, std::uint32_t output) {
 }
 
 // ---- views
-// ---------------------------------------------------------------------------------------
 
 bool is_unshared(const Tensor& x) {
   const TensorImpl& impl = x.impl();
@@ -112,7 +111,7 @@ Tensor Saved::without_base(const Tensor& view) {
   if (node_of(from) == nullptr) return result;
   impl.node = from.node;
   impl.output = from.output;
-  // A leaf does not keep count of the writes that came before it asked for a gradient.
+  // A leaf does not count the writes from before requires_grad_().
   const TensorImpl& root = root_of(from);
   const bool computed = root.node.get() != nullptr && !root.node->is_leaf();
   impl.recorded_version =

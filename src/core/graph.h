@@ -1,5 +1,5 @@
-// The graph of recorded calls: which function made a tensor, and how a gradient goes back through
-// it. Ops are recorded by dispatch() in ops/op.h; record() below is for functions that are no ops.
+// The graph of recorded calls: which function made a tensor, and how a gradient flows back through
+// it. dispatch() in ops/op.h records ops; record() below is for functions that are not ops.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace extensor::detail {
 
-// A list of fixed length, inline up to N.
+// A list of fixed length, stored inline up to N elements.
 template <class T, std::size_t N>
 class FixedList {
  public:
@@ -65,16 +65,16 @@ class Gradients : public FixedList<Tensor, 3> {
   }
 };
 
-// Where the gradient of an input goes: output `output` of the node that made it.
+// The destination of an input's gradient: output `output` of the node that made the input.
 struct Edge {
-  NodePointer node;  // null: nobody asks for it
+  NodePointer node;  // null: the gradient is not needed
   std::uint32_t output = 0;
   DType dtype = DType::float32;  // of the input, and so of its gradient
 };
 
 using Hook = std::function<Tensor(const Tensor& gradient)>;
 
-// What hangs on the outputs of a few nodes only.
+// Data that only few nodes have for their outputs.
 struct NodeExtras {
   struct OutputHook {
     std::uint32_t output;
@@ -86,8 +86,8 @@ struct NodeExtras {
   std::vector<std::pair<std::uint32_t, Tensor>> retained;  // gradients that retain_grad asked for
 };
 
-// One recorded call: its inputs' makers, and its gradient. Immutable but for what a walk back does:
-// that holds the lock.
+// One recorded call: the nodes that made its inputs, and its gradient. Immutable except during a
+// backward walk, which holds the lock.
 class Node {
  public:
   Node(const char* name, std::size_t inputs, std::uint32_t outputs)
@@ -104,18 +104,18 @@ class Node {
   // The call as text: "softmax(axis=1)".
   virtual std::string describe() const { return name_; }
 
-  // Whether the backward reaches tensors that are no inputs, so that a walk cannot know from the
+  // Whether the backward reaches tensors other than the inputs, so that a walk cannot see from the
   // edges what depends on them.
   virtual bool has_hidden_inputs() const { return false; }
 
-  // Whether anybody asks for the gradient of input k.
+  // Whether the gradient of input k is needed.
   bool needs(std::size_t k) const {
     return edges_[k].node.get() != nullptr && (k >= 64 || (wanted >> k & 1) != 0);
   }
 
-  // The gradients of the inputs; what is not needed may be left undefined.
+  // Returns the gradients of the inputs; those that are not needed may be undefined.
   virtual Gradients backward(Gradients& grad_outputs) = 0;
-  // Lets go of what was kept for the backward.
+  // Releases everything kept for the backward.
   virtual void drop() {}
 
   NodeExtras& extras() {
@@ -125,10 +125,10 @@ class Node {
   NodeExtras* extras_or_null() { return extras_.get(); }
 
   bool dropped = false;
-  std::atomic<const void*> runner{nullptr};  // the thread that runs this node: one at a time
+  std::atomic<const void*> runner{nullptr};  // the thread that runs this node; one at a time
   Node* next_dead = nullptr;
 
-  // The inputs that the walk on this thread wants gradients of, for the node it runs.
+  // The inputs of the running node whose gradients the walk on this thread needs.
   static constinit thread_local std::uint64_t wanted;
   // Whether that walk drops the node afterwards, so that its backward may reuse saved memory.
   static constinit thread_local bool dropping;
@@ -144,7 +144,7 @@ class Node {
   std::unique_ptr<NodeExtras> extras_;
 };
 
-// A tensor that the user asks a gradient for.
+// A tensor for which the user requested a gradient.
 class LeafNode final : public Node {
  public:
   LeafNode() : Node("leaf", 0, 1) {}
@@ -167,7 +167,7 @@ inline bool tracked(std::span<const Tensor> list) {
   return false;
 }
 
-// Whether a function of these tensors, or lists of tensors, is to be recorded.
+// Whether a function of these tensors, or lists of tensors, must be recorded.
 template <class... Inputs>
 bool records(const Inputs&... inputs) {
   return (tracked(inputs) || ...) && recording_enabled();
@@ -188,7 +188,7 @@ class Saved {
       : tensor_(std::move(tensor)), version_(version_of(tensor_)) {
     if (tensor_.defined() && tensor_.impl().base.get() != nullptr) tensor_ = without_base(tensor_);
   }
-  // As it was. ValueError where it has been written to since.
+  // The saved tensor, unchanged. ValueError if it has been written to since.
   const Tensor& get(const Node& node) const {
     if (version_of(tensor_) != version_) throw_changed(node);
     return tensor_;
@@ -206,7 +206,7 @@ class Saved {
   std::uint64_t version_ = 0;
 };
 
-// A result kept for the backward: without its node, which would then own itself.
+// A result kept for the backward, without its node: the node would own itself otherwise.
 class SavedResult {
  public:
   SavedResult() = default;
@@ -244,15 +244,15 @@ class FunctionNode final : public Node {
 
 using Inputs = std::initializer_list<std::reference_wrapper<const Tensor>>;
 
-// Ties `node`, freshly made, to the makers of its inputs and to its result. A result that is an
-// input itself stays what it is. ValueError, naming the node, for an input whose memory was changed
-// through another tensor.
+// Connects a new `node` to the makers of its inputs and to its result. A result that is also an
+// input stays unchanged. ValueError, naming the node, for an input whose memory was changed through
+// another tensor.
 void link(Node& node, std::size_t input, const Tensor& x);
 Tensor adopt(NodePointer node, Tensor result, std::uint32_t output = 0);
 bool is_one_of(const Tensor& result, Inputs inputs);
 
-// `result` as the recorded result of a function of `inputs`. backward(g), or backward(g, node)
-// where it reads what was saved, gives the inputs' gradients.
+// Records `result` as computed by a function of `inputs`. backward(g), or backward(g, node) if it
+// reads saved tensors, returns the gradients of the inputs.
 template <class Backward>
 Tensor record(const char* name, Inputs inputs, Tensor result, Backward backward) {
   if (is_one_of(result, inputs)) return result;
@@ -261,7 +261,7 @@ Tensor record(const char* name, Inputs inputs, Tensor result, Backward backward)
   for (const Tensor& x : inputs) link(*node, k++, x);
   return adopt(std::move(node), std::move(result));
 }
-// A linear function, run without recording: backward(g).
+// Runs a linear function without recording it; its gradient is backward(g).
 template <class Forward, class Backward, class... X>
 Tensor recorded_linear(const char* name, const Forward& forward, Backward backward,
                        const X&... inputs) {
@@ -270,8 +270,8 @@ Tensor recorded_linear(const char* name, const Forward& forward, Backward backwa
 
 // ---- views and writes in place
 
-// The tensor that `impl` is a view of, or itself. A base whose memory was replaced
-// (replace_elements) has no views any more.
+// The tensor that `impl` is a view of, or `impl` itself. A base whose memory was replaced
+// (replace_elements) no longer has views.
 inline TensorImpl& root_of(TensorImpl& impl) {
   TensorImpl* base = impl.base.get();
   return base != nullptr && base->storage.get() == impl.storage.get() ? *base : impl;
@@ -280,8 +280,8 @@ inline const TensorImpl& root_of(const TensorImpl& impl) {
   return root_of(const_cast<TensorImpl&>(impl));
 }
 
-// `view`, freshly made on the memory of x and recorded where x is, as a view of it: from now on a
-// write into one of the two changes the history of both.
+// Registers `view`, newly made on the memory of x and recorded if x is, as a view of x. From then
+// on, a write into either changes the history of both.
 inline Tensor as_view_of(const Tensor& x, Tensor view) {
   TensorImpl& impl = view.impl();
   if (!is_floating_point(impl.dtype)) return view;
@@ -293,19 +293,19 @@ inline Tensor as_view_of(const Tensor& x, Tensor view) {
   return view;
 }
 
-// Makes the views of `root` out of date: its node was replaced.
+// Marks the views of `root` as out of date after its node was replaced.
 inline void count_change(TensorImpl& root) {
   root.history.store(root.history.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Makes x a tensor of its own, with the history that it has.
+// Detaches x from its base; it keeps its current history.
 inline void forget_base(TensorImpl& x) {
   if (x.base.get() == nullptr) return;
   x.base = {};
   x.made_without_grad = false;
 }
 
-// Whether nobody else can reach the memory of x, so that it may be reused.
+// Whether no other tensor can reach the memory of x, so that it may be reused.
 bool is_unshared(const Tensor& x);
 
 // A write in place has four steps:
@@ -316,14 +316,14 @@ bool is_unshared(const Tensor& x);
 //   wrote(x);
 //   if (rewrites) rewrite_history(x, node);
 
-// Whether a write to x changes a history, also where the write itself is not recorded.
+// Whether a write to x changes a history, even if the write itself is not recorded.
 inline bool has_history(const Tensor& x) {
   return recording_enabled() && root_of(x.impl()).node.get() != nullptr;
 }
-// ValueError where x is a leaf that requires a gradient, or a view of one; where x is a view that
-// was made under NoGrad, or a view of a tensor that overlaps itself.
+// ValueError if x is a leaf that requires a gradient or a view of one, a view made under NoGrad, or
+// a view of a tensor that overlaps itself.
 void check_in_place(const char* operation, Tensor& x);
-// Counts the write.
+// Counts a write.
 inline void wrote(const Tensor& x) {
   auto& impl = const_cast<TensorImpl&>(x.impl());
   const std::uint64_t version = ++impl.storage->version;
@@ -331,7 +331,7 @@ inline void wrote(const Tensor& x) {
   TensorImpl& root = root_of(impl);
   if (root.node.get() != nullptr) root.recorded_version = version;
 }
-// The elements of x are output 0 of `writer` now; constants where that is null.
+// Makes the elements of x output 0 of `writer`, or constants if `writer` is null.
 void rewrite_history(Tensor& x, NodePointer writer);
 
 }  // namespace extensor::detail

@@ -24,7 +24,7 @@ std::size_t mapped_bytes(std::size_t capacity) {
 void* map_large_block(std::size_t capacity) {
   const std::size_t bytes = mapped_bytes(capacity);
   const bool huge = capacity >= huge_page_threshold;
-  // Only whole aligned 2 MiB stretches become huge pages: map more and give both ends back.
+  // Only whole aligned 2 MiB ranges become huge pages: map more than needed and unmap both ends.
   const std::size_t asked = huge ? bytes + huge_page : bytes;
   void* mapped = mmap(nullptr, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -39,7 +39,7 @@ void* map_large_block(std::size_t capacity) {
 }
 
 void unmap_large_block(void* block, std::size_t capacity) {
-  // The address may be mapped again by others, who know nothing of the poison.
+  // Later mappings at this address know nothing of the poison.
   unpoison(block, header_bytes + capacity);
   munmap(block, mapped_bytes(capacity));
 }

@@ -1,5 +1,5 @@
-// Large blocks straight from the system, and those of them that wait for their next use. The caller
-// holds a lock around LargeCache; map and unmap need none.
+// Large blocks mapped directly from the system, and a cache of the free ones. The caller holds a
+// lock around LargeCache; map and unmap need none.
 #pragma once
 
 #include <array>
@@ -9,21 +9,21 @@
 
 namespace extensor::detail {
 
-// The room the Storage header takes in front of the data of every block.
+// The size of the Storage header before the data of every block.
 inline constexpr std::size_t header_bytes = 64;
 
-// A block for `capacity` bytes of data, or nullptr; huge pages from 4 MiB on.
+// A block for `capacity` bytes of data, or nullptr. Uses huge pages from 4 MiB on.
 void* map_large_block(std::size_t capacity);
 void unmap_large_block(void* block, std::size_t capacity);
 
 class LargeCache {
  public:
-  // The smallest cached block with at least `capacity` bytes and not more than a quarter beyond, or
-  // nullptr. Sets `found` to its capacity.
+  // Removes and returns the smallest cached block with at least `capacity` bytes and at most a
+  // quarter more, or nullptr. Sets `found` to its capacity.
   void* take(std::size_t capacity, std::size_t& found);
   void put(void* block, std::size_t capacity);
 
-  // The block that waited longest, removed, or nullptr when there is none.
+  // Removes and returns the block that waited longest, or nullptr if the cache is empty.
   void* take_oldest(std::size_t& found);
 
   std::size_t bytes() const { return bytes_; }

@@ -28,12 +28,12 @@ std::size_t ask_machine_bytes() {
   if (sysinfo(&machine) != 0) return SIZE_MAX / 2;
   const std::size_t swap = static_cast<std::size_t>(machine.totalswap) * machine.mem_unit;
   std::size_t memory = static_cast<std::size_t>(machine.totalram) * machine.mem_unit;
-  // A container may be allowed less than the machine has (control groups, version 2 and 1).
+  // A container may be limited to less than the machine has (control groups, versions 2 and 1).
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
     std::size_t allowed = 0;
-    if (file >> allowed && allowed != 0) memory = std::min(memory, allowed);  // else it says "max"
+    if (file >> allowed && allowed != 0) memory = std::min(memory, allowed);  // else it is "max"
   }
   return memory + swap;
 }
@@ -92,7 +92,8 @@ int choose_threads() {
     throw ValueError(
         message("EXTENSOR_NUM_THREADS is '", asked, "' (allowed: 1 … ", most_threads, ")"));
   }
-  // Set for another library, so an unusable value is not an error here. It may be a list.
+  // The variable is meant for another library, so an unusable value is not an error. It may be a
+  // list.
   if (const char* asked = std::getenv("OMP_NUM_THREADS"); asked != nullptr) {
     const std::string_view list = asked;
     if (const auto count = parse_threads(list.substr(0, list.find(',')))) return *count;

@@ -13,14 +13,13 @@
 namespace extensor::detail {
 
 // ---- where TensorImpl live
-// -------------------------------------------------------------------------
 
 namespace {
 constexpr std::uint32_t most_free_impls = 256;  // per thread, about 64 KiB
 }
 
 void* TensorImpl::operator new(std::size_t size) {
-  // Under AddressSanitizer every impl is fresh, so that use after free is seen.
+  // Under AddressSanitizer every impl is freshly allocated, so that use after free is detected.
   if (!address_sanitizer && size == sizeof(TensorImpl)) {
     ThreadCache* cache = current_thread_cache;
     if (cache != nullptr && cache->free_impls != nullptr) [[likely]] {
@@ -49,7 +48,6 @@ void retain(TensorImpl* impl) noexcept { impl->references.fetch_add(1, std::memo
 void release(TensorImpl* impl) noexcept { const Tensor last(impl); }
 
 // ---- layouts
-// ---------------------------------------------------------------------------------------
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides(shape.size(), 1);
@@ -74,7 +72,6 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
 }
 
 // ---- tensors
-// ---------------------------------------------------------------------------------------
 
 Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device device) {
   auto* impl = new TensorImpl;
@@ -86,7 +83,8 @@ Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device
   impl->dtype = dtype;
   impl->shape.resize_for_overwrite(rank);
   impl->strides.resize_for_overwrite(rank);
-  // One walk for shape, strides, element count and overflow; the message is made by checked_numel.
+  // One loop computes shape, strides and element count and detects overflow; checked_numel builds
+  // the message.
   const std::int64_t* asked = shape.data();
   std::int64_t* sizes = impl->shape.data();
   std::int64_t* strides = impl->strides.data();
@@ -179,7 +177,8 @@ Tensor strided_view(const char* operation, const Tensor& base, const Shape& shap
   const std::int64_t numel = checked_numel(operation, shape);
   const auto item = static_cast<std::int64_t>(itemsize(impl.dtype));
   const auto* first_byte = static_cast<const std::byte*>(impl.storage->data);
-  // Positions in elements, counted from the storage's start; the base may begin between them.
+  // Positions are counted in elements from the start of the storage; the base may begin between
+  // two.
   const std::int64_t base_bytes = impl.data - first_byte;
   const auto storage_bytes = static_cast<std::int64_t>(impl.storage->bytes);
   std::int64_t lowest = offset;
@@ -197,7 +196,8 @@ Tensor strided_view(const char* operation, const Tensor& base, const Shape& shap
   overflow |= __builtin_add_overflow(low_byte, base_bytes, &low_byte);
   overflow |= __builtin_mul_overflow(highest, item, &high_byte);
   overflow |= __builtin_add_overflow(high_byte, base_bytes, &high_byte);
-  // An empty view reads nothing, but its pointer must still be inside or just behind the storage.
+  // An empty view reads nothing, but its pointer must still be inside the storage or one past its
+  // end.
   const std::int64_t last = numel == 0 ? storage_bytes : storage_bytes - item;
   if (overflow || low_byte < 0 || high_byte > last) {
     throw ValueError(message(operation, ": a view of shape ", shape, ", strides ", strides,
@@ -205,7 +205,7 @@ Tensor strided_view(const char* operation, const Tensor& base, const Shape& shap
                              storage_bytes / item, " elements of ", impl.dtype,
                              " (the tensor starts at element ", base_bytes / item, ")"));
   }
-  // Strides that are never walked were not checked above; keep them harmless.
+  // Strides of an empty view were not checked above; replace them with harmless ones.
   return make_view(base, impl.data + offset * item, shape,
                    numel == 0 ? contiguous_strides(shape) : strides);
 }

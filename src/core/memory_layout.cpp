@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t channels_last_order[] = {1, 3, 2, 0};  // innermost first
 
-// Innermost first, without gaps. Products wrap: a shape without room is refused when memory is
-// asked for.
+// Dense strides, innermost dimension first. Products wrap: a shape too large for memory is rejected
+// when memory is allocated.
 Strides strides_in_order(const Shape& shape, const std::size_t* order) {
   Strides strides(shape.size(), 1);
   std::int64_t step = 1;
@@ -26,14 +26,14 @@ Strides strides_in_order(const Shape& shape, const std::size_t* order) {
   return strides;
 }
 
-// 1: dimension a lies outside of b; −1: inside; 0: the operands do not say.
+// 1: dimension a lies outside b; −1: inside; 0: the operands do not decide.
 int compare(const Shape& shape, std::size_t operand_count, const std::int64_t* const* strides,
             std::size_t a, std::size_t b) {
   for (std::size_t k = 0; k < operand_count; ++k) {
     const std::int64_t stride_a = std::llabs(strides[k][a]), stride_b = std::llabs(strides[k][b]);
     if (stride_a == 0 || stride_b == 0) continue;
     if (stride_a != stride_b) return stride_a < stride_b ? -1 : 1;
-    // Of two equal strides, only one walks over elements: that of the longer dimension.
+    // Of two equal strides, only that of the longer dimension is walked.
     if (shape[a] > shape[b]) return 1;
   }
   return 0;
@@ -99,7 +99,7 @@ Strides result_strides(const Shape& shape, std::size_t operand_count,
   const std::size_t rank = shape.size();
   std::size_t order[max_rank];  // innermost first; row-major to begin with
   for (std::size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
-  // An insertion sort that walks past dimensions that cannot be compared.
+  // An insertion sort that skips dimensions that cannot be compared.
   for (std::size_t i = 1; i < rank; ++i) {
     std::size_t moved = i;
     for (std::size_t j = i; j-- > 0;) {

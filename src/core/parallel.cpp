@@ -1,4 +1,4 @@
-// The pool of host threads behind parallel_for.
+// The pool of host threads that runs parallel_for.
 //
 // Each running loop occupies one Slot. Worker threads look for open slots, join them and claim
 // chunks until none is left. Workers and callers spin briefly while they wait and then sleep on a
@@ -296,7 +296,7 @@ class Pool {
   }
 
  private:
-  // The body of a loop that found no other thread is inside a loop all the same.
+  // A loop that found no other thread still counts as a parallel loop for its body.
   static void run_alone(const ParallelLoop& loop) {
     struct Inside {
       Inside() { inside_loop = true; }
@@ -345,9 +345,9 @@ class Pool {
     }
   }
 
-  // The grains of a chunk, in a part of so many. A part of few short grains is one chunk: claiming
-  // takes time that only longer loops earn back, and a thread that is ahead by a chunk would take
-  // the last one from the cache of another. Grains of one iteration may be long.
+  // The number of grains in a chunk, given the grains per part. A part of few short grains is one
+  // chunk: claiming takes time that only longer loops earn back, and a thread that is ahead by a
+  // chunk would take the last one from the cache of another. Grains of one iteration may be long.
   static std::int64_t chunk_length(const ParallelLoop& loop, std::int64_t grains_per_part) {
     if (!loop.contiguous) return 1;
     if (loop.grain > 1 && grains_per_part < 2 * chunks_per_part) return grains_per_part + 1;
@@ -466,7 +466,7 @@ class Pool {
 // Never destroyed: workers use it until the process ends.
 constinit Pool Pool::pool;
 
-std::atomic<int> threads_asked{0};  // 0: none was set
+std::atomic<int> threads_asked{0};  // 0: not set
 
 }  // namespace
 

@@ -16,8 +16,8 @@ namespace extensor::detail {
 // 1 on a thread that called disable_nested_parallelism().
 int max_threads();
 
-// Makes every loop started by the calling thread serial from now on. For threads that are
-// themselves one of several working side by side.
+// Makes every loop that the calling thread starts serial from now on. For threads that already run
+// in parallel with others.
 void disable_nested_parallelism();
 
 // Whether the calling thread runs the body of a parallel loop. Loops started there are serial.

@@ -1,22 +1,22 @@
-// Random numbers by counting: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
-// as easy as 1, 2, 3", 2011), and how draws are made of its words.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", 2011), and the conversion of its words to draws.
 //
 // A block is four 32-bit words, a function of a 64-bit key (the seed) and a 128-bit counter: the
 // number of the block in words 0 and 1, the stream in word 2 and the lower 24 bits of word 3, and
-// above it the kind of draw. So draws of different kinds never share bits, whatever their order,
-// and draw n of a kind depends on nothing but (seed, stream, n):
+// the kind of draw above those. Draws of different kinds therefore never share bits, in any order,
+// and draw n of a kind depends only on (seed, stream, n):
 //
 //   kind        per block  draw n takes
 //   uniform32   4          word n mod 4 of block n / 4
-//   uniform64   2          words 2 (n mod 2) and the next of block n / 2, the first as the high
-//   half normal32    4          words 2 p and 2 p + 1 of block n / 4 for pair p = (n mod 4) / 2, by
+//   uniform64   2          words 2 (n mod 2), the high half, and the next one of block n / 2
+//   normal32    4          words 2 p and 2 p + 1 of block n / 4 for pair p = (n mod 4) / 2, by
 //                          Box–Muller: the cosine for even n, the sine for odd n
-//   normal64    2          words 0, 1 (radius) and 2, 3 (angle) of block n / 2; cosine, sine as
-//   above integer     2          64 bits as uniform64
+//   normal64    2          words 0, 1 (radius) and 2, 3 (angle) of block n / 2; likewise
+//   integer     2          64 bits, as uniform64
 //
-// Everything is plain + − × ÷ and sqrt in one fixed order, without library functions, so that it
-// gives the same bits on every device. Compile with floating-point contraction off (GCC and Clang
-// in ISO mode within one expression; the CPU kernels and the CUDA ones say so explicitly).
+// All arithmetic is plain + − × ÷ and sqrt in one fixed order, without library functions, so that
+// every device computes the same bits. Compile with floating-point contraction off (GCC and Clang
+// in ISO mode within one expression; the CPU and CUDA kernels say so explicitly).
 #pragma once
 
 #include <bit>
@@ -66,8 +66,8 @@ EXTENSOR_HOST_DEVICE constexpr PhiloxBlock draw_block(std::uint64_t seed, std::u
       static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
 }
 
-// Blocks first … first + Count − 1 side by side: word[w][i] is word w of block first + i. The loops
-// over i are what compilers turn into vector code.
+// Computes blocks first … first + Count − 1 together: word[w][i] is word w of block first + i.
+// Compilers vectorize the loops over i.
 template <int Count>
 struct PhiloxBlocks {
   std::uint32_t word[4][Count];
@@ -109,9 +109,8 @@ EXTENSOR_HOST_DEVICE constexpr std::uint64_t join_words(std::uint32_t high, std:
 }
 
 // ---- uniform in [0, 1)
-// -----------------------------------------------------------------------------
 
-// As many leading bits as the type holds exactly, so that no draw rounds up to 1.
+// Uses as many leading bits as the type holds exactly, so that no draw rounds up to 1.
 EXTENSOR_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
@@ -126,7 +125,6 @@ constexpr BFloat16 uniform_bfloat16(std::uint32_t word) {
 }
 
 // ---- normal
-// ----------------------------------------------------------------------------------------
 
 // Σ coefficient[k] x^k for the series below, highest power first.
 template <class Real, int Count>
@@ -173,7 +171,8 @@ struct CosineSine {
   Real sine;
 };
 
-// Of turn / 2³² whole turns. The quarter is taken off in integers, so there is no cancellation.
+// Cosine and sine of turn / 2³² whole turns. The quarter is subtracted in integers, so nothing
+// cancels.
 template <class Real, class Bits>
 EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
   constexpr int bits = static_cast<int>(sizeof(Bits)) * 8;
@@ -218,7 +217,6 @@ EXTENSOR_HOST_DEVICE inline CosineSine<Real> normal_pair(Bits radius_bits, Bits 
 }
 
 // ---- integers
-// --------------------------------------------------------------------------------------
 
 // A number in [0, range), range 0 standing for 2⁶⁴, from one draw: the high half of bits · range.
 // Each number's probability is off 1 / range by less than 2⁻⁶⁴.
@@ -236,9 +234,8 @@ EXTENSOR_HOST_DEVICE constexpr std::uint64_t bounded_integer(std::uint64_t bits,
 }
 
 // ---- draw n
-// ----------------------------------------------------------------------------------------
 
-// All draws of one block, in order of n. The functions below and the kernels are made of these.
+// All draws of one block, in order of n. The functions below and the kernels use these.
 struct Uniform32 {
   static constexpr DrawKind kind = DrawKind::uniform32;
   static constexpr int per_block = 4;
@@ -283,8 +280,8 @@ struct Normal64 {
   }
 };
 
-// Draws first … first + count − 1, each handed to store(i, value) with i from 0. Any chunk of a
-// longer sequence gives the same values.
+// Draws first … first + count − 1, each passed to store(i, value) with i from 0. Any chunk of a
+// longer sequence has the same values.
 template <class Draw, class Store>
 EXTENSOR_HOST_DEVICE void for_each_draw(std::uint64_t seed, std::uint64_t stream,
                                         std::uint64_t first, std::int64_t count, Store&& store) {
@@ -312,7 +309,7 @@ EXTENSOR_HOST_DEVICE void for_each_draw(std::uint64_t seed, std::uint64_t stream
   }
 }
 
-// Draw n alone: four or two times the work, for tests and single values.
+// Draw n alone, for tests and single values: it computes a whole block.
 template <class Draw>
 EXTENSOR_HOST_DEVICE typename Draw::Value draw(std::uint64_t seed, std::uint64_t stream,
                                                std::uint64_t n) {

@@ -1,5 +1,5 @@
-// Tensors as text, laid out like NumPy's str(): brackets, lines of at most 75 characters, and
-// beyond 1000 elements only the edges. Only elements that are shown are read.
+// Prints tensors like NumPy's str(): brackets, lines of at most 75 characters, and only the edges
+// beyond 1000 elements. Only elements that are shown are read.
 #include <ostream>
 
 #include "core/format_number.h"
@@ -29,7 +29,7 @@ class Layout {
  private:
   bool cuts(std::size_t axis) const { return summarised_ && tensor_.shape[axis] > 2 * edge_items; }
 
-  // Calls `each(position)` for the positions of an axis that are shown, `gap()` where some are not.
+  // Calls `each(position)` for the shown positions of an axis, and `gap()` where some are left out.
   template <class Each, class Gap>
   void walk(std::size_t axis, const Each& each, const Gap& gap) {
     const std::int64_t size = tensor_.shape[axis];
@@ -50,7 +50,7 @@ class Layout {
         [] {});
   }
 
-  // The text from `axis` on; lines after the first start with `indent`.
+  // The text from `axis` inwards; lines after the first start with `indent`.
   std::string block(std::size_t axis, const std::string& indent, std::size_t width) {
     const std::size_t axes_left = tensor_.shape.size() - axis;
     return axes_left == 1 ? row(axis, indent, width) : nested(axis, indent, width);

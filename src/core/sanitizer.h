@@ -1,4 +1,4 @@
-// Tells AddressSanitizer which cached memory must not be touched; nothing in other builds.
+// Marks cached memory that must not be touched for AddressSanitizer. A no-op in other builds.
 #pragma once
 
 #include <cstddef>

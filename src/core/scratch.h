@@ -1,5 +1,5 @@
-// Memory that a kernel of the CPU needs while it runs. It comes from the tensors' allocator: it is
-// counted, limited and reused like theirs.
+// Temporary memory of CPU kernels. It comes from the tensors' allocator, so it is counted, limited
+// and reused like theirs.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ class ScratchAllocator {
   template <class Other>
   ScratchAllocator(const ScratchAllocator<Other>&) {}  // NOLINT: implicit, as std::vector wants it
 
-  // OutOfMemoryError when the machine or the limit has no room.
+  // OutOfMemoryError if the machine or the limit does not allow it.
   T* allocate(std::size_t count) {
     const StoragePointer storage = allocate_host(count * sizeof(T), "scratch memory of a kernel");
-    storage->references.fetch_add(1, std::memory_order_relaxed);  // given back by deallocate()
+    storage->references.fetch_add(1, std::memory_order_relaxed);  // released by deallocate()
     return static_cast<T*>(storage->data);
   }
   void deallocate(T* data, std::size_t) {
-    // The CPU's allocator puts the header right before the data.
+    // The CPU's allocator places the header right before the data.
     const StoragePointer last(reinterpret_cast<Storage*>(data) - 1);
   }
 

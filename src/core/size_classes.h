@@ -1,5 +1,5 @@
-// How the allocator rounds sizes: four steps per power of two for small blocks, eight for large
-// ones. Counted in bytes of data, without the header, so that powers of two fit exactly.
+// The allocator's size classes: four steps per power of two for small blocks, eight for large ones.
+// Sizes are bytes of data without the header, so that powers of two fit exactly.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ inline constexpr std::size_t large_threshold = std::size_t{1} << 20;
 inline constexpr int small_class_count = 52;  // 64, 128, 192, 256, 320, 384, 448, 512, 640, … 1 MiB
 inline constexpr int large_class_count = 44 * 8;
 
-// The class of `bytes` < large_threshold.
+// The class of `bytes`, which is below large_threshold.
 constexpr int small_class(std::size_t bytes) {
   if (bytes <= 256) return bytes == 0 ? 0 : static_cast<int>((bytes - 1) / 64);
   const int exponent = std::bit_width(bytes - 1) - 1;
@@ -27,10 +27,10 @@ constexpr std::size_t small_class_bytes(int size_class) {
   return (std::size_t{1} << exponent) + (quarters << (exponent - 2));
 }
 
-// The class of large_threshold ≤ `bytes` ≤ 2⁶².
+// The class of `bytes`, which is from large_threshold to 2⁶².
 constexpr int large_class(std::size_t bytes) {
   const int exponent =
-      std::max(static_cast<int>(std::bit_width(bytes - 1)) - 1, 19);  // the least of large ones
+      std::max(static_cast<int>(std::bit_width(bytes - 1)) - 1, 19);  // the smallest large class
   const int eighth = static_cast<int>(((bytes - 1) >> (exponent - 3)) & 7);
   return (exponent - 19) * 8 + eighth;
 }

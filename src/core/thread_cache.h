@@ -1,5 +1,5 @@
-// What each thread keeps for itself so that a small tensor comes and goes without a lock: magazines
-// of freed blocks, a list of freed TensorImpl, and its share of the statistics.
+// Per-thread caches that let small tensors be allocated and freed without a lock: magazines of
+// freed blocks, a list of freed TensorImpl, and the thread's share of the statistics.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace extensor::detail {
 
-// A freed small block. The link sits behind the fields of the Storage it was, so that
-// AddressSanitizer can guard all of those while LeakSanitizer still follows the list.
+// A freed small block. The link follows the fields of the former Storage, so that AddressSanitizer
+// can guard all of those while LeakSanitizer still follows the list.
 struct FreeBlock {
   std::byte was_storage[56];
   FreeBlock* next;
@@ -28,7 +28,7 @@ struct FreeImpl {
 };
 
 struct ThreadCache {
-  // Only its own thread writes these; atomic because memory_stats reads them from others.
+  // Only the owning thread writes these; they are atomic because memory_stats reads them elsewhere.
   template <class T>
   struct Counter {
     std::atomic<T> value{0};
@@ -45,16 +45,17 @@ struct ThreadCache {
   Counter<std::size_t> cached_bytes;
   Counter<std::uint64_t> allocations;
   Counter<std::uint64_t> cache_hits;
-  ThreadCache* next = nullptr;  // of all threads
+  ThreadCache* next = nullptr;  // in the list of all threads
   ThreadCache* previous = nullptr;
 };
 
-// This thread's, or nullptr before the first allocation and after the thread's end. One pointer of
-// static thread-local storage: no call to find it, and little enough to be loaded by dlopen.
+// This thread's cache, or nullptr before the first allocation and after the thread's end. It is one
+// pointer in static thread-local storage: access needs no call, and it is small enough for a
+// library loaded by dlopen.
 extern constinit thread_local ThreadCache* current_thread_cache
     __attribute__((tls_model("initial-exec")));
 
-// Makes this thread's cache; nullptr when the thread is ending.
+// Creates this thread's cache; nullptr if the thread is ending.
 ThreadCache* attach_thread_cache();
 
 inline ThreadCache* thread_cache() {

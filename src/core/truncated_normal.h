@@ -1,4 +1,5 @@
-// Draws of a normal distribution between two bounds, by inverting its distribution function.
+// Draws from a normal distribution truncated to an interval, by inverting its distribution
+// function.
 #pragma once
 
 #include <cmath>
@@ -10,7 +11,7 @@ namespace extensor::detail {
 
 // The point below which a standard normal falls with the given probability, 0 < p < 1, to about
 // 1e-16 relative: Wichura, "Algorithm AS 241: the percentage points of the normal distribution",
-// Applied Statistics 37, 1988. Of plain operations only, as the other draws.
+// Applied Statistics 37, 1988. Uses plain operations only, like the other draws.
 EXTENSOR_HOST_DEVICE inline double inverse_normal(double p) {
   const double q = p - 0.5;
   if (q >= -0.425 && q <= 0.425) {
@@ -52,7 +53,7 @@ EXTENSOR_HOST_DEVICE inline double inverse_normal(double p) {
 // mean + deviation · z for a standard normal z, given that the sum is in [lower, upper].
 struct TruncatedNormal {
   double mean, deviation, lower, upper;
-  // −1 where the interval lies above the mean: its mirror image is drawn then, since probabilities
+  // −1 if the interval lies above the mean: the mirror image is drawn then, since probabilities
   // close to 0 are finer than those close to 1.
   double sign;
   double first, range;  // the probabilities the interval spans
@@ -66,10 +67,10 @@ struct TruncatedNormal {
     range = probability(from > 0 ? -from : to) - first;
   }
 
-  // Whether the distribution reaches the interval at all; beyond, probabilities lose their digits.
+  // Whether the distribution reaches the interval at all; farther out, probabilities lose digits.
   bool has_mass() const { return range > 1e-290; }
 
-  // The middle of the draw's step: never a probability of 0 or 1.
+  // Uses the middle of the draw's step, so that the probability is never 0 or 1.
   EXTENSOR_HOST_DEVICE double operator()(std::uint64_t bits) const {
     const double p = first + range * (uniform_double(bits) + 0x1p-54);
     const double x = mean + sign * deviation * inverse_normal(p);

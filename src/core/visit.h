@@ -1,4 +1,4 @@
-// From a dtype known at run time to a C++ type known at compile time.
+// Maps a dtype known at run time to a C++ type known at compile time.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Memory that belongs to somebody else, shared by tensors like any other.
+// Memory that the caller owns, wrapped so that tensors share it like any other storage.
 #include "extensor/storage.h"
 
 namespace extensor {

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/convert.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/convert.h"
 #include "backend/cpu/simd/half-inl.h"
 #include "core/convert.h"
@@ -40,8 +40,8 @@ void narrow(const void* from, void* to, std::size_t n) {
   for (; i < n; ++i) target[i] = Half(source[i]);
 }
 
-// Where a float result y may round to another half than the true value it stands for does: kernels
-// are good to 2 units in the last place, and a boundary between two halves is nearer than that.
+// Whether a float result y may round to another half than the exact value would: kernels are
+// accurate to 2 units in the last place, and a boundary between two halves is nearer than that.
 // Halves above the smallest normal one drop a fixed number of bits, and the boundary is their
 // middle.
 template <class D>
@@ -57,7 +57,7 @@ HWY_INLINE hn::Mask<D> Doubtful(D d, hn::Vec<D> y, Float16) {
   const auto near = NearMiddle(d, y, 13, 3);
   const auto subnormal = hn::Lt(hn::Abs(y), hn::Set(d, 0x1p-14f));
   if (HWY_LIKELY(hn::AllFalse(d, hn::Or(near, subnormal)))) return near;
-  // Below it they are the multiples of 2⁻²⁴.
+  // Below the smallest normal half, halves are the multiples of 2⁻²⁴.
   const auto scaled = hn::Mul(hn::Abs(y), hn::Set(d, 0x1p24f));
   const auto from_middle = hn::Abs(hn::Sub(hn::Sub(scaled, hn::Floor(scaled)), hn::Set(d, 0.5f)));
   const auto close = hn::Le(from_middle, hn::Mul(scaled, hn::Set(d, 0x1p-21f)));
@@ -65,7 +65,7 @@ HWY_INLINE hn::Mask<D> Doubtful(D d, hn::Vec<D> y, Float16) {
 }
 template <class D>
 HWY_INLINE hn::Mask<D> Doubtful(D d, hn::Vec<D> y, BFloat16) {
-  return NearMiddle(d, y, 16, 8);  // float subnormals among them, which kernels give less exactly
+  return NearMiddle(d, y, 16, 8);  // includes float subnormals, where kernels are less exact
 }
 
 template <class Half, class D>

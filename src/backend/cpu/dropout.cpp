@@ -1,4 +1,5 @@
-// Dropout: each element's draw is a function of its position, so threads and splits do not matter.
+// Dropout. Each element's draw is a function of its position, so the split over threads does not
+// matter.
 #include "backend/cpu/dropout.h"
 
 #include <algorithm>

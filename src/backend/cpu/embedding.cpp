@@ -1,5 +1,5 @@
-// Rows gathered from a table, and gradients added up to one. The latter sorts the ids by counting,
-// so that each row of the table is written once, by one thread, and summed in a fixed order.
+// Gathers rows from a table, and sums gradients into one. The latter sorts the ids by counting, so
+// that each row of the table is written once, by one thread, and summed in a fixed order.
 #include "backend/cpu/embedding.h"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace {
 
 using backend::EmbeddingCall;
 
-// Beyond the last-level cache writing past it saves reading what is overwritten.
+// Beyond the last-level cache, non-temporal stores avoid reading the lines they overwrite.
 constexpr std::int64_t streaming_bytes = std::int64_t{32} << 20;
-constexpr std::int64_t thread_bytes = std::int64_t{64} << 10;  // worth another thread
-constexpr std::int64_t rows_in_part = 16;  // added one by one before sums are added in pairs
+constexpr std::int64_t thread_bytes = std::int64_t{64} << 10;  // minimum work for another thread
+constexpr std::int64_t rows_in_part = 16;  // added sequentially before sums are added in pairs
 
 void gather_rows(const EmbeddingCall& call) {
   const auto bytes = static_cast<std::size_t>(call.width) * itemsize(call.dtype);
@@ -42,8 +42,7 @@ void gather_rows(const EmbeddingCall& call) {
   });
 }
 
-// Which positions hold an id: those of id r are order[first[r]] … order[first[r + 1] − 1],
-// ascending.
+// The positions of each id: those of id r are order[first[r]] … order[first[r + 1] − 1], ascending.
 struct SortedIds {
   detail::Scratch<std::int64_t> first, order;
   std::int64_t most = 0;  // positions of one id
@@ -88,7 +87,7 @@ class RowAdder {
   void run() {
     const std::int64_t grain = std::max<std::int64_t>(1, thread_bytes / row_bytes_);
     const int threads = detail::threads_for(call_.rows + call_.count, grain);
-    // The same work for each: rows to write plus rows to read.
+    // Each thread gets the same work: rows to write plus rows to read.
     const std::int64_t work = call_.rows + call_.count;
     detail::Scratch<std::int64_t> bounds(static_cast<std::size_t>(threads) + 1, call_.rows);
     for (std::int64_t t = 0, row = 0; t < threads; ++t) {

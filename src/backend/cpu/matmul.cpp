@@ -1,4 +1,4 @@
-// Floats go to the GEMM engine; integers, which nobody trains with, to a plain loop that wraps.
+// Floats use the GEMM engine; integers, which training does not need, a plain loop that wraps.
 #include "backend/cpu/matmul.h"
 
 #include <type_traits>

@@ -1,4 +1,5 @@
-// Random fills: each element computed from its own draw, so that threads and splits do not matter.
+// Random fills. Each element is computed from its own draw, so the split over threads does not
+// matter.
 #include "backend/cpu/random.h"
 
 #include "backend/cpu/convert.h"
@@ -27,7 +28,7 @@ void fill(const RandomCall& call, Make&& make) {
   });
 }
 
-// Uniform draws of a half come with as many bits as it holds, so that none rounds up to `high`.
+// Uniform draws of a half have as many bits as it holds, so that none rounds up to `high`.
 template <class Half>
 Half uniform_half(std::uint32_t word) {
   if constexpr (std::is_same_v<Half, Float16>) {

@@ -1,8 +1,8 @@
-// Moving elements between strided and dense memory, whatever their dtype.
+// Moves elements of any dtype between strided and dense memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/strided.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@
 #ifndef EXTENSOR_STRIDED_LOOPS
 #define EXTENSOR_STRIDED_LOOPS
 namespace extensor::cpu {
-// By the logarithm of the element's size.
+// Indexed by the logarithm of the element's size.
 struct StridedLoops {
   void (*gather[4])(const std::byte* from, std::int64_t stride, std::byte* to, std::size_t n);
   void (*splat[4])(const std::byte* from, std::byte* to, std::size_t n);
@@ -35,7 +35,7 @@ void gather_elements(const std::byte* from, std::int64_t stride, std::byte* to, 
     const hn::ScalableTag<T> d;
     const std::size_t lanes = hn::Lanes(d);
     if (stride == 2) {
-      // Reads the element behind the last it keeps, so one more has to follow.
+      // Reads one element past the last one it keeps, so one more must follow.
       for (; i + lanes < n; i += lanes) {
         const auto low = hn::LoadU(d, source + 2 * i);
         const auto high = hn::LoadU(d, source + 2 * i + lanes);
@@ -108,7 +108,7 @@ void transpose_4x4(const std::uint32_t* from, std::int64_t from_stride, std::uin
 }
 #endif
 
-// A whole tile of 4-byte elements in registers; false where this machine has no way to.
+// Transposes a whole tile of 4-byte elements in registers; false if this machine cannot.
 template <class T, std::size_t tile>
 bool transpose_tile(const T* from, std::int64_t from_stride, T* to, std::size_t to_stride) {
 #if defined(__SSE2__)
@@ -153,7 +153,7 @@ void gather_transposed(const std::byte* from, std::int64_t row_stride, std::int6
                        std::size_t columns, std::size_t size) {
   with_width(size, [&](auto width) {
     using T = decltype(width);
-    // One cache line of the source at a time, so that each is read once however the lines of
+    // Processes one cache line of the source at a time, so that each is read once even if lines of
     // different columns collide in the cache.
     constexpr std::size_t tile = 64 / sizeof(T);
     const T* source = reinterpret_cast<const T*>(from);

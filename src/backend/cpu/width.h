@@ -1,4 +1,4 @@
-// Moving elements needs their width alone.
+// Dispatch on the element width, which is all that moving elements needs.
 #pragma once
 
 #include <cstddef>

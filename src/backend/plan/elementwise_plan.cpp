@@ -15,7 +15,7 @@ void swap_dimensions(ElementwisePlan& plan, int operand_count, std::size_t a, st
   for (int k = 0; k < operand_count; ++k) std::swap(plan.strides[k][a], plan.strides[k][b]);
 }
 
-// Largest stride of the result outermost: the result is then written in memory order.
+// Puts the largest stride of the result outermost: the result is then written in memory order.
 void order_by_result(ElementwisePlan& plan, int operand_count) {
   const Dims& result = plan.strides[0];
   for (std::size_t i = 1; i < plan.sizes.size(); ++i) {
@@ -48,7 +48,7 @@ void merge_dimensions(ElementwisePlan& plan, int operand_count) {
   for (int k = 0; k < operand_count; ++k) plan.strides[k].resize(kept + 1);
 }
 
-// The dimension along which some input is dense although it is not along the innermost one, or −1.
+// The dimension along which some input is dense although the innermost one is not, or −1.
 std::int64_t transposed_dimension(const ElementwisePlan& plan, int operand_count) {
   const std::size_t inner = plan.sizes.size() - 1;
   if (plan.strides[0][inner] != 1 || plan.sizes[inner] < shortest_tile_side) return -1;

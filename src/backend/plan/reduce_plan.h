@@ -1,5 +1,5 @@
-// How to walk a reduction: kept and reduced dimensions apart, merged, and which of the two ways
-// reads memory in order. Device-free: only sizes and strides.
+// Plans a reduction: separates and merges kept and reduced dimensions, and chooses the direction
+// that reads memory in order. Independent of the device: uses only sizes and strides.
 #pragma once
 
 #include <cstdint>

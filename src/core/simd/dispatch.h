@@ -1,11 +1,11 @@
-// Picks one of the functions that hwy/foreach_target.h compiled, without Highway's own run-time
+// Selects one of the functions that hwy/foreach_target.h compiled, without Highway's run-time
 // library. Include it inside #if HWY_ONCE, where HWY_TARGETS is known.
 #pragma once
 
 #include "core/simd/target.h"
 #include "hwy/highway.h"
 
-// The scalar target is there unless the compiler may assume more than it.
+// The scalar target exists unless the compiler may assume a better one.
 #if HWY_TARGETS & (HWY_SCALAR | HWY_EMU128)
 #if HWY_TARGETS & HWY_SCALAR
 #define EXTENSOR_SCALAR_NAMESPACE N_SCALAR

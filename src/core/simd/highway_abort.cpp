@@ -1,5 +1,5 @@
-// Highway is used as headers alone; in sanitizer builds its own assertions want this one function
-// of its library. Weak, so that a program that links Highway too keeps Highway's.
+// ExTensor uses Highway's headers only; in sanitizer builds, its assertions need this one function
+// of its library. The symbol is weak, so that a program that links Highway keeps Highway's.
 #include <cstdio>
 #include <cstdlib>
 

@@ -12,7 +12,7 @@ namespace extensor::detail {
 namespace {
 
 #if defined(__x86_64__)
-// Asked of the processor itself: Clang's __builtin_cpu_supports does not know the name.
+// Uses cpuid: Clang's __builtin_cpu_supports does not know the name.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

@@ -1,6 +1,6 @@
-// The gradients of attention a block of keys at a time: the probabilities of a block come back from
-// the scores and their logsumexp. One thread does a whole sequence, blocks of keys outermost, so
-// that every gradient is added up in one fixed order.
+// The gradients of attention, a block of keys at a time: the probabilities of a block are
+// recomputed from the scores and their logsumexp. One thread processes a whole sequence, with
+// blocks of keys outermost, so that every gradient is summed in one fixed order.
 #include <cmath>
 
 #include "backend/cpu/attention/attention.h"
@@ -59,13 +59,12 @@ class Backward {
     const T* logsumexp = dense(forward_.logsumexp, batch, queries);
     const T* grad_output = matrix(call_.grad_output, batch);
     for (std::int64_t i = 0; i < queries; ++i) {
-      // exp(score − ∞) is 0: a query that saw nothing has no gradient.
+      // exp(score − ∞) is 0: a query that saw no key has no gradient.
       memory[logsumexp_ + i] = logsumexp[i] == -std::numeric_limits<T>::infinity()
                                    ? std::numeric_limits<T>::infinity()
                                    : logsumexp[i];
-      memory[inner_ + i] =
-          kernels_.dot(out + i * forward_.out.row_stride,
-                       grad_output + i * call_.grad_output.row_stride, columns);
+      memory[inner_ + i] = kernels_.dot(out + i * forward_.out.row_stride,
+                                        grad_output + i * call_.grad_output.row_stride, columns);
     }
     for (std::int64_t key = 0; key < forward_.keys; key += key_block) {
       run_keys(batch, key, std::min(key_block, forward_.keys - key), memory);
@@ -95,7 +94,7 @@ class Backward {
       std::fill_n(grad_k + j * k_stride, width, T(0));
       std::fill_n(grad_v + j * v_stride, columns, T(0));
     }
-    // Queries before the first key see none of them.
+    // Queries before the first key of the block see none of its keys.
     const std::int64_t first = forward_.causal ? key : 0;
     for (std::int64_t query = first; query < forward_.queries; query += query_block) {
       const std::int64_t rows = std::min(query_block, forward_.queries - query);
@@ -151,7 +150,7 @@ class Backward {
     std::fill(call.gradients + visible, call.gradients + keys, T(0));
   }
 
-  // The mask is added to the scores, so their gradients are its own.
+  // The mask is added to the scores, so it has their gradients.
   void store_mask_gradient(std::int64_t batch, std::int64_t query, std::int64_t rows,
                            std::int64_t key, std::int64_t keys, const T* memory) const {
     T* const grad_mask = dense(call_.grad_mask, batch, forward_.queries * forward_.keys);
@@ -165,7 +164,7 @@ class Backward {
   const AttentionCall& forward_;
   const AttentionKernels<T>& kernels_ = attention_kernels<T>();
   const int threads_;
-  // Where things lie in a thread's scratch.
+  // Offsets into a thread's scratch.
   std::int64_t keys_ = 0, key_panels_ = 0, value_panels_ = 0, scores_ = 0, gradients_ = 0,
                bias_ = 0, logsumexp_ = 0, inner_ = 0;
   mutable AttentionScratch<T> scratch_;

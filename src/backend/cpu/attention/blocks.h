@@ -1,5 +1,5 @@
-// What the forward and the backward of attention share: products of blocks, masks as numbers to
-// add, scratch memory and the loop over tasks.
+// Code shared by the forward and the backward of attention: products of blocks, masks as addends,
+// scratch memory and the loop over tasks.
 #pragma once
 
 #include <algorithm>
@@ -66,8 +66,8 @@ void multiply_block(std::int64_t m, std::int64_t n, std::int64_t k, LeftOperand<
   gemm.block(block);
 }
 
-// What the mask adds to the scores of one query against `count` keys: in `room`, or in the mask
-// itself where it can be read as it stands.
+// The addend of the mask to the scores of one query against `count` keys: in `room`, or in the mask
+// itself if it is stored that way.
 template <class T>
 const T* mask_row(const backend::AttentionMask& mask, std::int64_t batch, std::int64_t query,
                   std::int64_t first_key, std::int64_t count, T* room) {
@@ -91,7 +91,7 @@ const T* mask_row(const backend::AttentionMask& mask, std::int64_t batch, std::i
 template <class T>
 class AttentionScratch {
  public:
-  // Adds `count` elements to each thread's share and says where they begin.
+  // Adds `count` elements to each thread's share and returns their offset.
   std::int64_t add(std::int64_t count) {
     const std::int64_t begin = size_;
     constexpr std::int64_t line = 64 / sizeof(T);

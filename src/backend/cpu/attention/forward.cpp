@@ -1,8 +1,8 @@
 // Attention a block of keys at a time (flash attention): the scores of a block never leave the
-// cache, and the running maximum and sum of each query correct what was added up before.
+// cache, and the running maximum and sum of each query rescale the earlier sums.
 //
-// The scores are kept transposed, one query per lane: the maximum and the sum need no folding of
-// lanes, only the queries are packed, and keys and values are read where they are.
+// The scores are kept transposed, one query per lane: the maximum and the sum need no reduction
+// across lanes, only the queries are packed, and keys and values are read in place.
 #include <cmath>
 
 #include "backend/cpu/attention/attention.h"
@@ -31,7 +31,7 @@ class Forward {
       widen_ = convert_loop(call.dtype, dtype_of<T>);
       narrow_ = convert_loop(dtype_of<T>, call.dtype);
     }
-    const std::int64_t spill = 2 * width_;  // what packing may write past its end
+    const std::int64_t spill = 2 * width_;  // packing may write past its end
     queries_ = scratch_.add(query_block * call.width + spill);
     stage_ = scratch_.add(width_ * std::max(call.width, key_block));
     scores_ = scratch_.add(width_ * key_block);
@@ -49,7 +49,7 @@ class Forward {
 
   void run() {
     detail::parallel_tasks(threads_, call_.batch * blocks_, [&](std::int64_t task, int thread) {
-      // Causal blocks grow: the largest first.
+      // Causal blocks grow: start with the largest.
       const std::int64_t block = blocks_ - 1 - task % blocks_;
       run_block(task / blocks_, block * query_block, scratch_.of_thread(thread));
     });
@@ -60,7 +60,7 @@ class Forward {
     return matrix.data + (matrix.offsets[batch] + row * matrix.row_stride) * item_;
   }
 
-  // `count` rows as T: where they are, or widened into `room`.
+  // `count` rows as T: in place, or widened into `room`.
   LeftOperand<T> rows_of(const AttentionMatrix& matrix, std::int64_t batch, std::int64_t first,
                          std::int64_t count, std::int64_t columns, T* room) const {
     if (widen_ == nullptr) {
@@ -72,7 +72,7 @@ class Forward {
     return {room, columns, 1};
   }
 
-  // One panel of scaled queries as the right operand of a product; lanes without a query are 0.
+  // Packs scaled queries into a panel, the right operand of a product; lanes without a query are 0.
   void pack_queries(std::int64_t batch, std::int64_t first, std::int64_t count, T* stage,
                     T* panel) const {
     const std::int64_t columns = call_.width;
@@ -87,7 +87,7 @@ class Forward {
     kernels<T>().pack(stage, columns, 1, width_, columns, width_, panel);
   }
 
-  // The mask as numbers to add, transposed as the scores are.
+  // The mask as addends, transposed like the scores.
   const T* bias(std::int64_t batch, std::int64_t query, std::int64_t count, std::int64_t key,
                 std::int64_t keys, T* memory) const {
     if (call_.mask.data == nullptr) return nullptr;
@@ -179,7 +179,7 @@ class Forward {
   const int threads_;
   ConvertLoop widen_ = nullptr;
   ConvertLoop narrow_ = nullptr;
-  // Where things lie in a thread's scratch.
+  // Offsets into a thread's scratch.
   std::int64_t queries_ = 0, stage_ = 0, scores_ = 0, bias_ = 0, maximum_ = 0, sum_ = 0,
                correction_ = 0, wide_keys_ = 0, wide_values_ = 0, wide_out_ = 0;
   mutable AttentionScratch<T> scratch_;

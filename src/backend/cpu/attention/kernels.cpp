@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <limits>
 
@@ -22,7 +22,7 @@ struct Attention {
   static constexpr std::int64_t width = 2 * lanes;
   static constexpr T lowest = -std::numeric_limits<T>::infinity();
 
-  // Adds the bias and hides the keys that come after a query.
+  // Adds the bias and masks the keys that come after a query.
   static void apply_masks(const ScorePanel<T>& panel) {
     const D d;
     if (panel.bias != nullptr) {
@@ -48,7 +48,7 @@ struct Attention {
     T* const scores = panel.scores;
     const std::int64_t pairs = panel.keys / 2 * 2;
     const V before0 = hn::LoadU(d, panel.maximum), before1 = hn::LoadU(d, panel.maximum + lanes);
-    // NaN may be lost here: it comes back through the exponentials.
+    // NaN may be lost here; the exponentials restore it.
     V m0 = before0, m1 = before1, m2 = m0, m3 = m1;
     for (std::int64_t j = 0; j < pairs; j += 2) {
       const T* row = scores + j * width;
@@ -65,7 +65,7 @@ struct Attention {
     m1 = hn::Max(m1, m3);
     hn::StoreU(m0, d, panel.maximum);
     hn::StoreU(m1, d, panel.maximum + lanes);
-    // Where nothing was seen yet, −∞ − −∞ would be NaN.
+    // If no key was seen yet, −∞ − −∞ would be NaN.
     const V none = hn::Set(d, lowest);
     const V shift0 = hn::IfThenZeroElse(hn::Eq(m0, none), m0);
     const V shift1 = hn::IfThenZeroElse(hn::Eq(m1, none), m1);
@@ -119,7 +119,7 @@ struct Attention {
     }
     for (; j + lanes <= row.n; j += lanes) gradient_vector<kBias>(row, j, logsumexp, inner);
     if (j == row.n) return;
-    // The last few in a vector of their own.
+    // The remaining elements use a separate vector.
     HWY_ALIGN T scores[hn::MaxLanes(D())] = {};
     HWY_ALIGN T gradients[hn::MaxLanes(D())] = {};
     HWY_ALIGN T bias[hn::MaxLanes(D())] = {};

@@ -1,4 +1,4 @@
-// What attention needs besides matrix products: the softmax of a block of scores, forward and
+// The kernels of attention besides matrix products: the softmax of a block of scores, forward and
 // backward, for each SIMD target.
 #pragma once
 
@@ -6,24 +6,24 @@
 
 namespace extensor::cpu {
 
-// A block of scores of as many queries as a tile of the matrix product has columns: row j holds
-// the scores of key j. Column i belongs to query i, and its running maximum and sum are lane i.
+// A block of scores for as many queries as a tile of the matrix product has columns. Row j holds
+// the scores of key j; column i belongs to query i, whose running maximum and sum are lane i.
 template <class T>
 struct ScorePanel {
-  T* scores;      // become exp(score − maximum)
+  T* scores;      // replaced by exp(score − maximum)
   const T* bias;  // added to them, or null
   std::int64_t keys;
   std::int64_t first_hidden;  // key first_hidden + i + 1 and those after it are hidden from query i
   T* maximum;
   T* sum;
-  T* correction;  // what the sums over earlier blocks have to be multiplied with
+  T* correction;  // the factor for the sums over earlier blocks
 };
 
-// The row of one query against n keys, in the backward.
+// The row of one query against n keys in the backward.
 template <class T>
 struct GradientRow {
-  T* scores;      // become the probabilities
-  T* gradients;   // of the probabilities; become those of the scores
+  T* scores;      // replaced by the probabilities
+  T* gradients;   // of the probabilities; replaced by those of the scores
   const T* bias;  // added to the scores, or null
   std::int64_t n;
   T logsumexp;
@@ -35,7 +35,7 @@ struct AttentionKernels {
   std::int64_t panel_width;
   void (*soften)(const ScorePanel<T>& panel);
   void (*gradient_row)(const GradientRow<T>& row);
-  // Row i times factors[i].
+  // Multiplies row i by factors[i].
   void (*scale_rows)(T* rows, std::int64_t count, std::int64_t columns, std::int64_t row_stride,
                      const T* factors);
   T (*dot)(const T* a, const T* b, std::int64_t n);

@@ -1,5 +1,5 @@
-// Patches are walked in the order of their memory: rows of taps, taps, channels. Filters, whose
-// channels lie outside of their taps, are put into that order first.
+// Convolutions of channels_last images. Patches are read in memory order: rows of taps, taps,
+// channels. Filters, whose channels are outside their taps, are reordered first.
 #include "backend/cpu/convolution/channels_last.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace extensor::cpu::conv::channels_last {
 
 namespace {
 
-constexpr std::int64_t most_steps = 512;                 // of the patch in one block
+constexpr std::int64_t most_steps = 512;                 // of the patch per block
 constexpr std::int64_t elements_of_block = 64 * 1024;    // patches that stay in cache
-constexpr std::int64_t few_units = 32;                   // as many as keep every thread busy
+constexpr std::int64_t few_units = 32;                   // enough to keep every thread busy
 constexpr std::int64_t most_partials = 4 * 1024 * 1024;  // elements of sums over runs of images
 
 std::size_t unsigned_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-// [filters, channels, taps] as [filters, taps, channels].
+// Reorders [filters, channels, taps] to [filters, taps, channels].
 template <class T>
 std::vector<T> filters_with_channels_last(const Shape& shape, const T* weight) {
   const std::int64_t filters = shape.groups * shape.out_channels, taps = shape.taps(),
@@ -45,8 +45,8 @@ void copy_or_clear(const T* from, std::int64_t count, T* to) {
   }
 }
 
-// Elements `first` … first + count − 1 of the patch that pixel (i, j) of y meets; `image` begins
-// with the first channel of the group.
+// Elements `first` … first + count − 1 of the patch of pixel (i, j) of y; `image` begins with the
+// first channel of the group.
 template <class T>
 void read_patch(const Shape& shape, const T* image, std::int64_t i, std::int64_t j,
                 std::int64_t first, std::int64_t count, T* to) {
@@ -85,7 +85,7 @@ void read_patch(const Shape& shape, const T* image, std::int64_t i, std::int64_t
   }
 }
 
-// The same elements of `pixels` pixels of y, `stride` apart.
+// The same elements for `pixels` pixels of y, `stride` apart.
 template <class T>
 void read_patches(const Shape& shape, const T* image, std::int64_t pixel, std::int64_t pixels,
                   std::int64_t first, std::int64_t count, std::int64_t stride, T* to) {
@@ -188,7 +188,7 @@ void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight)
   const std::int64_t row = shape.groups * filters;  // of y
   const std::int64_t column_step = even_piece(patch, 8 * width, width);
   const std::int64_t column_blocks = divide_up(patch, column_step);
-  // Runs of images with sums of their own, added up in the end.
+  // Each run of images has separate sums, which are added at the end.
   const std::int64_t runs = std::clamp<std::int64_t>(few_units / (column_blocks * shape.groups), 1,
                                                      std::max<std::int64_t>(1, shape.batch));
   const std::int64_t numel = row * patch;
@@ -270,7 +270,7 @@ void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, con
   const std::vector<T> ordered = filters_with_channels_last(shape, weight);
   T* memory = buffers.reserve();
   T* panels = memory + panel_start;
-  // Of one block of channels: [filters, taps, channels of the block].
+  // The gradients of one block of channels: [filters, taps, channels of the block].
   std::vector<T> part(unsigned_of(filters * block_columns));
   for (std::int64_t b = 0; b < shape.groups * channel_blocks; ++b) {
     const std::int64_t group = b / channel_blocks, channel = b % channel_blocks * channel_step;
@@ -336,7 +336,7 @@ void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, con
 
 // ---- 1 × 1 filters
 
-// Groups of few channels are products too small to be worth their calls.
+// Groups of few channels are products too small to justify a call each.
 bool pointwise_suits(const Shape& shape) {
   return conv::pointwise_suits(shape) && (shape.groups == 1 || shape.in_channels >= 32);
 }
@@ -374,7 +374,7 @@ void pointwise_input_gradient(const Shape& shape, const T* weight, const T* y, c
   }
 }
 
-// Every image, or run of images, has sums of its own, added up in the end.
+// Every image, or run of images, has separate sums, which are added at the end.
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;

@@ -1,5 +1,5 @@
-// One filter of one channel for each channel. A pixel of a result is a sum, over the taps that meet
-// an element, of pixels times the taps' weights, channel by channel.
+// One filter of one channel for each channel. A pixel of a result is a sum, over the taps that lie
+// inside the image, of pixels times the taps' weights, channel by channel.
 #include <algorithm>
 #include <vector>
 
@@ -10,9 +10,9 @@ namespace extensor::cpu::conv::channels_last {
 
 namespace {
 
-constexpr std::int64_t weight_units = 64;  // with sums of their own, as many as keep threads busy
+constexpr std::int64_t weight_units = 64;  // units with separate sums, enough to keep threads busy
 
-// [channels, taps] as [taps, channels].
+// Reorders [channels, taps] to [taps, channels].
 template <class T>
 std::vector<T> weights_with_channels_last(const Shape& shape, const T* weight) {
   const std::int64_t taps = shape.taps();
@@ -25,13 +25,13 @@ std::vector<T> weights_with_channels_last(const Shape& shape, const T* weight) {
   return moved;
 }
 
-// Taps of one axis that meet an element, and its position.
+// The taps of one axis that lie inside the image, and their positions.
 struct Meeting {
   std::int64_t tap, position;
 };
 using Meetings = std::vector<Meeting>;
 
-// Of every position of y's axis, or, where `inverse`, of x's.
+// For every position of y's axis or, with `inverse`, of x's.
 std::vector<Meetings> meetings_of(std::int64_t in, std::int64_t out, std::int64_t kernel,
                                   std::int64_t stride, std::int64_t padding, std::int64_t dilation,
                                   bool inverse) {
@@ -54,7 +54,7 @@ std::vector<Meetings> columns_of(const Shape& s, bool inverse) {
                      s.dilation_width, inverse);
 }
 
-// Each pixel of `to` is the sum over what it meets in `from`, whose rows have `from_width` pixels.
+// Each pixel of `to` is the sum over its taps in `from`, whose rows have `from_width` pixels.
 template <class T>
 void sum_meetings(const Shape& shape, const T* weight, const T* bias,
                   const std::vector<Meetings>& rows, const std::vector<Meetings>& columns,
@@ -64,7 +64,7 @@ void sum_meetings(const Shape& shape, const T* weight, const T* bias,
   const std::int64_t n = shape.groups, height = std::ssize(rows), width = std::ssize(columns);
   const int threads = threads_of(shape);
   const auto taps = static_cast<std::size_t>(shape.taps());
-  // Pointers of each thread, made before the threads start.
+  // Pointers for each thread, allocated before the threads start.
   std::vector<const T*> pixels(static_cast<std::size_t>(threads) * taps), weights(pixels.size());
   run_units(threads, shape.batch * height, [&](std::int64_t unit, std::int64_t thread) {
     const T** pixel = pixels.data() + static_cast<std::size_t>(thread) * taps;
@@ -106,7 +106,7 @@ void depthwise_input_gradient(const Shape& shape, const T* weight, const T* y, c
                shape.out_height, shape.out_width, x);
 }
 
-// Sums of a row of y are added to those of some rows, and these to the whole.
+// Sums of a row of y are added to those of a few rows, and these to the total.
 template <class T>
 void depthwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   const DirectKernels<T>& kernels = direct_kernels<T>();

@@ -1,4 +1,4 @@
-// Picks the way a convolution is computed.
+// Chooses the algorithm of a convolution.
 #include "backend/cpu/convolution/convolution.h"
 
 #include <vector>
@@ -26,7 +26,7 @@ void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* 
   conv::gemm_forward(shape, x, weight, bias, y);
 }
 
-// Whether the gradient of x is a convolution of its own.
+// Whether the gradient of x is itself a convolution.
 bool can_turn(const Shape& shape) { return shape.stride_height == 1 && shape.stride_width == 1; }
 
 template <class T>
@@ -69,7 +69,7 @@ void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* b
 
 // ---- images as pixels, [batch, height, width, channels]
 
-// Images in the other layout, for as long as they are computed with.
+// A temporary copy of images in the other layout.
 template <class T>
 class Planes {
  public:
@@ -109,8 +109,8 @@ class Planes {
   StoragePointer memory_;
 };
 
-// Few filters, products that Winograd's transform saves, and pixels of few channels, whose patches
-// are short runs in memory, are worth two copies.
+// Two copies pay off for few filters, for products that Winograd's transform saves, and for pixels
+// of few channels, whose patches are short runs in memory.
 bool planes_suit(ConvolutionOp op, const Shape& shape) {
   constexpr std::int64_t few_channels = 8;
   if (op == ConvolutionOp::input_gradient && can_turn(shape)) {

@@ -1,4 +1,5 @@
-// Few filters: images are copied with their padding, then read in place tap by tap.
+// Convolutions with few filters: images are copied with their padding, then read in place tap by
+// tap.
 #include <algorithm>
 
 #include "backend/cpu/convolution/direct_kernels.h"
@@ -12,15 +13,15 @@ namespace {
 constexpr std::int64_t most_staged = 64 * 1024;  // elements of an image that stay in cache
 constexpr std::int64_t few_filters = 16;
 constexpr std::int64_t most_sums = 4096;   // weights whose gradients are summed in vectors
-constexpr std::int64_t weight_units = 32;  // as many as keep every thread busy
+constexpr std::int64_t weight_units = 32;  // enough to keep every thread busy
 
-// Columns that the last vector of a row of y computes in vain.
+// Unused columns in the last vector of a row of y.
 template <class T>
 std::int64_t idle_lanes(const Shape& shape) {
   return round_up(shape.out_width, direct_kernels<T>().lanes) - shape.out_width;
 }
 
-// Rows of y that are computed from one stage.
+// The rows of y that one stage covers.
 template <class T>
 std::int64_t rows_together(const Shape& shape) {
   const std::int64_t row =
@@ -35,7 +36,7 @@ std::int64_t rows_together(const Shape& shape) {
 
 bool direct_suits(const Shape& shape) {
   if (shape.out_channels > few_filters || shape.patch() == 0 || !is_compact(shape)) return false;
-  // One row of a stage at least has to fit.
+  // At least one row of a stage has to fit.
   const std::int64_t extent = shape.dilation_height * (shape.kernel_height - 1) + 1;
   return shape.in_channels * extent * (2 * shape.in_width + 64) <= 2 * most_staged;
 }
@@ -77,8 +78,8 @@ void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weigh
   const std::int64_t lanes = direct_kernels<T>().lanes;
   const std::int64_t per_group = shape.out_channels * shape.patch();
   const std::int64_t numel = shape.groups * per_group;
-  // Runs of images with sums of their own, added up in the end; neighbouring groups together, for
-  // their planes follow each other in memory.
+  // Each run of images has separate sums, which are added at the end. Neighbouring groups stay
+  // together, because their planes are adjacent in memory.
   const std::int64_t runs = std::clamp<std::int64_t>(weight_units / shape.groups, 1,
                                                      std::max<std::int64_t>(1, shape.batch));
   const std::int64_t group_step = std::clamp<std::int64_t>(

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/convolution/direct_kernels.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.
+// Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 
 #include "backend/cpu/convolution/direct_kernels.h"
@@ -17,7 +17,7 @@ using conv::DirectWeightGradient;
 using conv::Segment;
 using product::Unroll;
 
-// Sums that fit in the registers beside what they are made of.
+// The sums that fit in the registers together with their operands.
 inline constexpr int kSums = HWY_MAX_BYTES == 64 ? 24 : 12;
 
 constexpr int RowsTogether(int channels) {
@@ -119,7 +119,7 @@ void Forward(const DirectForward<T>& call) {
   });
 }
 
-// Elements first … first + kTaps − 1 of the patch; what lies behind its end is computed in vain.
+// Elements first … first + kTaps − 1 of the patch; results past its end are discarded.
 template <class T, int kChannels, int kTaps>
 void WeightTile(const DirectWeightGradient<T>& call, std::int64_t channel, std::int64_t first) {
   const hn::ScalableTag<T> d;
@@ -194,7 +194,7 @@ void CopySegments(const T* image, const std::int64_t* offsets, std::int64_t coun
   }
 }
 
-// body(d, i) for whole vectors of tag d from i on, then for single elements.
+// Calls body(d, i) for whole vectors of tag d starting at i, then for single elements.
 template <class T, class Body>
 HWY_INLINE void ForVectors(std::int64_t n, const Body& body) {
   const hn::ScalableTag<T> d;

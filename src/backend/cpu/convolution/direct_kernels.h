@@ -1,13 +1,14 @@
-// Reading patches of an image whose padding is written out: vectors run along its rows, each tap is
-// a shifted read. Convolves without a matrix product where filters are few, else copies patches.
+// Kernels that read patches of an image with explicit padding: vectors run along its rows, each tap
+// is a shifted read. They convolve without a matrix product if there are few filters, else copy
+// patches.
 #pragma once
 
 #include <cstdint>
 
 namespace extensor::cpu::conv {
 
-// Rows of y from an image with its padding written out. Element (i, j) of y meets
-// image[i · row_step + j + offsets[p]] at element p of the patch; whole vectors are read.
+// Rows of y from an image with explicit padding. Element (i, j) of y uses image[i · row_step + j +
+// offsets[p]] for element p of the patch; whole vectors are read.
 template <class T>
 struct DirectForward {
   const T* image;
@@ -17,11 +18,11 @@ struct DirectForward {
   const T* weight;  // [channels, patch]
   const T* bias;    // [channels], or null
   std::int64_t channels, rows, columns;
-  T* y;  // rows lie `columns` apart
+  T* y;  // rows are `columns` apart
   std::int64_t channel_stride;
 };
 
-// sums[channel][p][lane] += what the pixels in each lane add to the gradient of a weight.
+// sums[channel][p][lane] += the contribution of each lane's pixels to the gradient of a weight.
 template <class T>
 struct DirectWeightGradient {
   const T* image;
@@ -33,7 +34,7 @@ struct DirectWeightGradient {
   T* sums;
 };
 
-// `length` neighbours from `from` on go to `to`.
+// A run of `length` consecutive elements to copy from `from` to `to`.
 struct Segment {
   std::int64_t from, to, length;
 };
@@ -43,12 +44,12 @@ struct DirectKernels {
   std::int64_t lanes;
   void (*forward)(const DirectForward<T>&);
   void (*weight_gradient)(const DirectWeightGradient<T>&);
-  // Row p of `rows` gets the segments, ascending, of the image from offsets[p] on. Whole vectors
-  // are written, also past the end of the last row.
+  // Row p of `rows` receives the segments, ascending, of the image starting at offsets[p]. Writes
+  // whole vectors, also past the end of the last row.
   void (*copy_segments)(const T* image, const std::int64_t* offsets, std::int64_t count,
                         const Segment* first, const Segment* last, std::int64_t row_stride,
                         T* rows);
-  // out[i] = start[i] + Σ_k x[k][i] · weight[k][i], from 0 where start is null.
+  // out[i] = start[i] + Σ_k x[k][i] · weight[k][i]; a null start counts as 0.
   void (*weighted_sum)(const T* const* x, const T* const* weight, std::int64_t count,
                        const T* start, T* out, std::int64_t n);
   // sums[i] += x[i] · y[i]

@@ -1,5 +1,5 @@
-// Convolution as a matrix product whose second operand, the patches, only ever exists block by
-// block, packed the way the tile kernel reads it.
+// Convolution as a matrix product whose second operand, the patches, exists only block by block,
+// packed as the tile kernel reads it.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -12,11 +12,11 @@ namespace extensor::cpu::conv {
 
 namespace {
 
-constexpr std::int64_t most_steps = 512;               // of the patch in one block
+constexpr std::int64_t most_steps = 512;               // of the patch per block
 constexpr std::int64_t elements_of_block = 64 * 1024;  // patches that stay in cache
-constexpr std::int64_t few_units = 32;                 // as many as keep every thread busy
+constexpr std::int64_t few_units = 32;                 // enough to keep every thread busy
 
-// The filters of every group as panels of rows, one block of the patch after the other.
+// The filters of every group as panels of rows, block by block of the patch.
 template <class T>
 struct PackedFilters {
   std::int64_t rows, patch, step, panel_rows, padded_rows, group_size;
@@ -33,7 +33,7 @@ struct PackedFilters {
   std::int64_t size(std::int64_t groups) const {
     return groups * group_size + 2 * kernels<T>().tile_columns;
   }
-  // In order, for what one block spills is the next one's to write.
+  // Packs in order, because each block writes past its end into the next one.
   void pack(const T* weight, std::int64_t groups, T* to) const {
     for (std::int64_t g = 0; g < groups; ++g) {
       for (std::int64_t p = 0; p < patch; p += step) {
@@ -44,7 +44,7 @@ struct PackedFilters {
   }
 };
 
-// What each thread reads patches with, made before the threads start.
+// The patch readers of each thread, allocated before the threads start.
 template <class T>
 struct Readers {
   std::vector<PatchReader<T>> readers;
@@ -148,7 +148,7 @@ void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight)
   const std::int64_t patch = shape.patch(), pixels = shape.out_pixels();
   const std::int64_t column_step = even_piece(patch, 8 * width, width);
   const std::int64_t column_blocks = divide_up(patch, column_step);
-  // Runs of images with sums of their own, added up in the end.
+  // Each run of images has separate sums, which are added at the end.
   const std::int64_t runs = std::clamp<std::int64_t>(few_units / (column_blocks * shape.groups), 1,
                                                      std::max<std::int64_t>(1, shape.batch));
   const std::int64_t numel = shape.groups * rows * patch;

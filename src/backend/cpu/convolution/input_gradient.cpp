@@ -1,4 +1,4 @@
-// The gradient of x: a convolution of its own where the stride is 1, else patches added up.
+// The gradient of x: a convolution if the stride is 1, else a sum of patches.
 #include <algorithm>
 #include <cstdint>
 
@@ -36,7 +36,8 @@ namespace {
 
 constexpr std::int64_t elements_of_block = 64 * 1024;  // columns that stay in cache
 
-// x += the columns [taps of `channels` channels][pixels of rows first …], each where it came from.
+// x += the columns [taps of `channels` channels][pixels of rows first …], each at its source
+// position.
 template <class T>
 void add_patches(const Shape& shape, const T* columns, std::int64_t channels,
                  std::int64_t first_row, std::int64_t row_count, T* x) {
@@ -61,8 +62,8 @@ void add_patches(const Shape& shape, const T* columns, std::int64_t channels,
 
 }  // namespace
 
-// Strides beyond 1: what each pixel of y gives to its patch is computed block by block and added
-// where the patch lies. A unit owns channels of one image, so nobody else adds there.
+// For strides beyond 1: the contribution of each pixel of y to its patch is computed block by block
+// and added in place. A unit owns channels of one image, so no other thread adds there.
 template <class T>
 void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x) {
   const Kernels<T>& kernel = kernels<T>();

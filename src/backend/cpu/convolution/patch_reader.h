@@ -1,4 +1,4 @@
-// Rows of the matrix of patches, a block of pixels at a time.
+// Reads rows of the matrix of patches, a block of pixels at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace extensor::cpu::conv {
 
-// Row p holds what the pixels meet at element p of their patch. Where that pays they are copied
-// from a stage, else one by one.
+// Row p holds element p of the pixels' patches. Rows are copied from a stage if that pays, else
+// element by element.
 template <class T>
 class PatchReader {
  public:
-  // For blocks of up to `pixels` pixels and of up to `channels` whole channels.
+  // For blocks of at most `pixels` pixels and at most `channels` whole channels.
   PatchReader(const Shape& shape, std::int64_t pixels, std::int64_t channels)
       : shape_(shape),
         staged_(is_compact(shape)),
@@ -25,12 +25,12 @@ class PatchReader {
   }
 
   std::int64_t stage_size() const { return staged_ ? stage_.size() : 0; }
-  // Rows of y that `pixels` neighbours may lie in.
+  // The most rows of y that `pixels` consecutive pixels span.
   static std::int64_t most_segments(const Shape& shape, std::int64_t pixels) {
     return pixels / shape.out_width + 2;
   }
 
-  // From here on for the pixels from `first` on and the channels from `channel` on of `image`.
+  // Selects the pixels starting at `first` and the channels starting at `channel` of `image`.
   void open(const T* image, std::int64_t channel, std::int64_t channels, std::int64_t first,
             T* memory) {
     image_ = image;
@@ -41,8 +41,8 @@ class PatchReader {
     stage_.read(image + channel * shape_.in_pixels(), channels, first / shape_.out_width, memory);
   }
 
-  // Elements p … p + count − 1 of the patches of `columns` pixels, `column` behind the first.
-  // Writes up to a vector past the end of each row.
+  // Elements p … p + count − 1 of the patches of `columns` pixels, starting `column` after the
+  // first. Writes up to a vector past the end of each row.
   void read(std::int64_t p, std::int64_t count, std::int64_t column, std::int64_t columns,
             Segment* segments, std::int64_t row_stride, T* rows) const {
     if (!staged_) {

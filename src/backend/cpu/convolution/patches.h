@@ -1,4 +1,4 @@
-// Reading patches of an image: rows of the matrix that a convolution multiplies its filters with.
+// Reads patches of an image: rows of the matrix that a convolution multiplies with its filters.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace extensor::cpu::conv {
 
-// The positions of y's axis, of `count`, whose element of x at tap offset `shift` exists: those
-// with 0 ≤ i · stride + shift < length.
+// The positions, out of `count` along y's axis, whose element of x at tap offset `shift` exists:
+// those with 0 ≤ i · stride + shift < length.
 struct Span {
   std::int64_t begin, end;
 };
@@ -21,7 +21,7 @@ inline Span positions_inside(std::int64_t count, std::int64_t stride, std::int64
   return {begin, std::max(begin, end)};
 }
 
-// One element of a patch: a channel and a tap, counted as the weights are.
+// One element of a patch: a channel and a tap, in the order of the weights.
 struct Tap {
   std::int64_t channel, row, column;
 
@@ -38,7 +38,8 @@ struct Tap {
   }
 };
 
-// out[q] = what pixel first + q of y meets at `tap` of the image x [channels, height, width].
+// out[q] = the element at `tap` for pixel first + q of y, from the image x [channels, height,
+// width].
 template <class T>
 void read_patch_row(const backend::ConvolutionShape& shape, const T* x, const Tap& tap,
                     std::int64_t first, std::int64_t count, T* out) {

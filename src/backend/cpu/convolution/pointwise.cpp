@@ -1,4 +1,4 @@
-// 1 × 1 filters: plain products of matrices, one per image and group.
+// 1 × 1 filters: plain matrix products, one per image and group.
 #include <memory>
 
 #include "backend/cpu/convolution/routes.h"
@@ -8,9 +8,9 @@ namespace extensor::cpu::conv {
 
 namespace {
 
-constexpr std::int64_t most_partials = 4 * 1024 * 1024;  // elements of the images' own gradients
+constexpr std::int64_t most_partials = 4 * 1024 * 1024;  // elements of the gradients per image
 
-// Operands of `groups` products, `step` elements apart, which are the same for every image.
+// Offsets of operands of `groups` products, `step` elements apart, the same for every image.
 backend::BatchOffsets per_group(std::int64_t groups, std::int64_t step) {
   backend::BatchOffsets offsets(0);
   offsets.levels = 2;
@@ -21,7 +21,7 @@ backend::BatchOffsets per_group(std::int64_t groups, std::int64_t step) {
 
 }  // namespace
 
-// One channel alone is a scaled copy, which the direct way does better.
+// A single channel is a scaled copy, for which the direct algorithm is faster.
 bool pointwise_suits(const Shape& shape) {
   return shape.taps() == 1 && shape.in_channels > 1 && shape.stride_height == 1 &&
          shape.stride_width == 1 && shape.padding_height == 0 && shape.padding_width == 0 &&

@@ -1,4 +1,4 @@
-// The ways a convolution can be computed; convolution.cpp chooses among them. All write their whole
+// The algorithms for a convolution; convolution.cpp chooses among them. All write their whole
 // result, and its bits do not depend on the number of threads.
 #pragma once
 
@@ -17,7 +17,7 @@ inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (val
 inline std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return divide_up(value, step) * step;
 }
-// Even pieces of at most `most` (a multiple of `step`), each a multiple of `step`.
+// The size of equal pieces of at most `most` (a multiple of `step`), itself a multiple of `step`.
 inline std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step) {
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
@@ -28,12 +28,12 @@ inline double work_of(const Shape& shape) {
          static_cast<double>(shape.out_channels) * static_cast<double>(shape.patch()) *
          static_cast<double>(shape.out_pixels());
 }
-constexpr double small_work = 64.0 * 1024;  // below which one thread is faster
+constexpr double small_work = 64.0 * 1024;  // below this, one thread is faster
 
 inline int threads_of(const Shape& shape) { return gemm_threads(work_of(shape), small_work); }
 
-// Calls body(unit, slot) for every unit; calls that run at the same time have different slots below
-// `threads`. Each thread starts with neighbouring units.
+// Calls body(unit, slot) for every unit; concurrent calls have different slots below `threads`.
+// Each thread starts with adjacent units.
 template <class Body>
 void run_units(int threads, std::int64_t units, const Body& body) {
   detail::parallel_for(threads, units, 1, [&](std::int64_t begin, std::int64_t end, int slot) {
@@ -41,11 +41,11 @@ void run_units(int threads, std::int64_t units, const Body& body) {
   });
 }
 
-// Pieces of one reservation, each aligned to a cache line. Take them all, then reserve.
+// Pieces of one allocation, each aligned to a cache line. Add all of them, then reserve.
 template <class T>
 class Buffers {
  public:
-  // `count` pieces of `elements`; returns where they start.
+  // Adds `count` pieces of `elements` and returns where they start.
   std::int64_t add(std::int64_t elements, std::int64_t count = 1) {
     const std::int64_t start = total_;
     total_ += round_up(elements, piece_alignment) * count;
@@ -62,13 +62,13 @@ class Buffers {
   std::int64_t total_ = 0;
 };
 
-// The same convolution read backwards: x's gradient is the convolution of y's with the filters
-// turned round, in and out channels exchanged. For strides of 1.
+// The transposed convolution: x's gradient is the convolution of y's with the filters rotated by
+// 180° and input and output channels exchanged. For strides of 1.
 Shape turned(const Shape& shape);
 template <class T>
 void turn_filters(const Shape& shape, const T* weight, T* to);
 
-// Any stride: patches of the gradient of x are computed block by block and added where they lie.
+// Any stride: patches of the gradient of x are computed block by block and added in place.
 template <class T>
 void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
 
@@ -78,7 +78,7 @@ void gemm_forward(const Shape& shape, const T* x, const T* weight, const T* bias
 template <class T>
 void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
-// One tap, stride 1, no padding: the image is the matrix of patches already.
+// One tap, stride 1, no padding: the image already is the matrix of patches.
 bool pointwise_suits(const Shape& shape);
 bool pointwise_suits_weights(const Shape& shape);
 template <class T>
@@ -95,8 +95,8 @@ template <class T>
 void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
 // 3 × 3 filters at stride 1 and many channels, with fewer products. A NaN or an infinity would
-// reach a neighbour of what it belongs to: false when there is one, and the result is to be
-// computed another way.
+// spread to neighbouring elements: the functions return false if there is one, and the result must
+// be computed by another algorithm.
 bool winograd_suits(const Shape& shape);
 bool winograd_suits_weights(const Shape& shape);
 template <class T>

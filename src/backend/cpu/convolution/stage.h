@@ -1,4 +1,4 @@
-// Part of an image copied with its padding written out, so that every tap is a shifted read of it.
+// A part of an image copied with explicit padding, so that every tap is a shifted read.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace extensor::cpu::conv {
 
-// Neither padding nor dilation nor stride make the copy much larger than the image.
+// Whether padding, dilation and stride do not make the copy much larger than the image.
 inline bool is_compact(const Shape& shape) {
   const auto compact = [](std::int64_t out, std::int64_t stride, std::int64_t kernel,
                           std::int64_t dilation, std::int64_t in) {
@@ -24,9 +24,10 @@ inline bool is_compact(const Shape& shape) {
                  shape.in_width);
 }
 
-// What `rows` rows of y read of up to `channels` channels. Columns are dealt out by the stride, so
-// that neighbours in y read neighbours here: element (i, j) of y, counted from the first row, meets
-// stage[i · row_step() + j + offsets[p]] at element p of a patch. Zeros follow each row, `slack`.
+// The input of `rows` rows of y, for up to `channels` channels. Columns are grouped by their
+// remainder modulo the stride, so that adjacent elements of y read adjacent elements here: element
+// (i, j) of y, counted from the first row, uses stage[i · row_step() + j + offsets[p]] for element
+// p of a patch. `slack` zeros follow each row.
 template <class T>
 class Stage {
  public:
@@ -48,12 +49,12 @@ class Stage {
     }
   }
 
-  // Reading may run past the end by a vector.
+  // Reads may pass the end by a vector.
   std::int64_t size() const { return channels_ * height_ * row_size_ + 64; }
   std::int64_t row_step() const { return shape_.stride_height * row_size_; }
   const std::int64_t* offsets() const { return offsets_.data(); }
 
-  // The `channels` planes from x on, for the rows of y from first_row on.
+  // Copies the `channels` planes starting at x, for the rows of y starting at first_row.
   void read(const T* x, std::int64_t channels, std::int64_t first_row, T* to) const {
     const std::int64_t top = first_row * shape_.stride_height - shape_.padding_height;
     for (std::int64_t c = 0; c < channels; ++c) {

@@ -1,5 +1,6 @@
 // 3 × 3 filters at stride 1: tiles of x and filters are transformed, multiplied point by point as
-// 16 matrix products over the channels, and transformed back, a cacheful of tiles at a time.
+// 16 matrix products over the channels, and transformed back, in chunks of tiles that fit the
+// cache.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -18,8 +19,8 @@ constexpr std::int64_t most_columns = 1024;        // of y: a row of tiles is ne
 constexpr std::int64_t channels_together = 48;     // of y, so that their points stay in cache
 constexpr std::int64_t most_points = 1024 * 1024;  // of filters whose gradients are summed here
 
-// How the tiles of a batch are cut: chunks of rows of tiles, whose count is rounded up to whole
-// vectors; several small images make a unit together.
+// The partition of a batch's tiles: chunks of rows of tiles, whose count is rounded up to whole
+// vectors; several small images form a unit together.
 struct Tiling {
   std::int64_t rows, columns;  // of tiles, in an image
   std::int64_t chunk_rows, chunks, chunk_tiles;
@@ -38,7 +39,7 @@ struct Tiling {
     const std::int64_t first = index * chunk_rows;
     return {first, std::min(chunk_rows, rows - first), columns};
   }
-  double use() const {  // tiles that are not padding
+  double use() const {  // fraction of tiles that are not padding
     return static_cast<double>(rows * columns) / static_cast<double>(chunks * chunk_tiles);
   }
 };
@@ -52,8 +53,8 @@ bool all_finite(const T* values, std::int64_t count) {
   return doubt == 0;
 }
 
-// From one point's matrix to the next: a little more than it takes, or all 16 would share the sets
-// of the first-level cache.
+// The distance between the matrices of two points: slightly more than their size, because otherwise
+// all 16 would share the same sets of the first-level cache.
 template <class T>
 std::int64_t spread(std::int64_t elements) {
   return elements + 128 / static_cast<std::int64_t>(sizeof(T));
@@ -62,7 +63,7 @@ std::int64_t spread(std::int64_t elements) {
 // G w Gᵀ of filters [outs, ins, 3, 3] of one group, as rows [point][out][in].
 template <class T>
 void transform_filters(const T* weight, std::int64_t outs, std::int64_t ins, int threads, T* to) {
-  constexpr std::int64_t step = 64;  // channels at a time, so that rows are written in pieces
+  constexpr std::int64_t step = 64;  // channels at a time, so that rows are written in runs
   const std::int64_t point_stride = spread<T>(outs * ins);
   run_units(threads, outs, [&](std::int64_t o, std::int64_t) {
     for (std::int64_t first = 0; first < ins; first += step) {
@@ -160,7 +161,7 @@ bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* 
           const T* image = x + ((first + n) * shape.groups + group) * ins * shape.in_pixels();
           const std::int64_t tile = n * tiling.chunk_tiles;
           for (std::int64_t c = 0; c < ins; ++c) {
-            // A chunk may begin in the middle of a panel: a whole number of vectors into it.
+            // A chunk may begin inside a panel, at a whole number of vectors.
             kernel.transform_input(image + c * shape.in_pixels(), shape.in_height, shape.in_width,
                                    shape.padding_height, shape.padding_width, run,
                                    {input + c * width, input_stride, width, ins * width, tile},
@@ -218,7 +219,7 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   const std::int64_t padded_ins = round_up(ins, width);
   const std::int64_t numel = shape.groups * points * outs * ins;
   const std::int64_t image_runs = divide_up(shape.batch, tiling.images);
-  // Runs of units with sums of their own, added up in the end.
+  // Each run of units has separate sums, which are added at the end.
   const std::int64_t units = image_runs * tiling.chunks;
   const std::int64_t runs =
       std::min(units, std::clamp<std::int64_t>(2 * most_points / numel, 4, 16));

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/convolution/winograd_kernels.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.
+// Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <cstring>
 
@@ -24,8 +24,8 @@ struct Transforms {
   using V = hn::Vec<D>;
   static constexpr std::int64_t kLanes = hn::MaxLanes(D());
 
-  // Both transforms go along the rows first, each row of the plane once, and keep the even and the
-  // odd rows apart: then the tiles of all rows lie next to each other along the other way.
+  // Both transforms process the rows first, each row of the plane once, and keep the even and the
+  // odd rows apart: the tiles of all rows are then adjacent for the second direction.
   struct Halves {
     T* line;      // a row with its padding
     T* at[2][4];  // by the parity of the row and by point
@@ -41,7 +41,7 @@ struct Transforms {
     }
   };
 
-  // Columns first … of a row, `count` of them, zeros outside of it; one vector more may be read.
+  // Reads `count` columns of a row starting at `first`, zeros outside it; may read one vector more.
   static void ReadLine(const T* row, std::int64_t width, std::int64_t first, std::int64_t count,
                        T* line) {
     const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, count);
@@ -52,7 +52,7 @@ struct Transforms {
     std::fill(line + end, line + count, T(0));
   }
 
-  // Stores point (i, j) for i = 0 … 3 of the tiles from t on.
+  // Stores point (i, j) for i = 0 … 3 of the tiles starting at t.
   template <class Values>
   static HWY_INLINE void StorePoints(const TilePoints<T>& points, std::int64_t t, int j,
                                      const Values& values) {
@@ -89,7 +89,7 @@ struct Transforms {
         hn::StoreU(hn::Sub(d1, d3), d, to[3] + at + t);
       }
     }
-    // What lies behind the last tile is multiplied with zeros: it must not be a NaN.
+    // Lanes past the last tile are multiplied with zeros: they must not be NaN.
     for (std::int64_t t = 0; t < tiles.count(); t += kLanes) {
       const auto inside =
           hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tiles.count() - t)));
@@ -105,7 +105,7 @@ struct Transforms {
     }
   }
 
-  // (g0, g1) → (g0, g0 + g1, g0 − g1, −g1); tiles behind the last one are 0, for they are summed.
+  // (g0, g1) → (g0, g0 + g1, g0 − g1, −g1); tiles past the last one are 0, because they are summed.
   static void Gradient(const T* y, std::int64_t height, std::int64_t width, const TileRun& tiles,
                        const TilePoints<T>& points, T* scratch) {
     const D d;
@@ -147,7 +147,7 @@ struct Transforms {
     const V offset = hn::Set(d, bias);
     const std::int64_t columns = tiles.columns, size = 2 * (tiles.count() + kLanes);
     T* rows[2] = {scratch, scratch + size};
-    V doubt = hn::Zero(d);  // NaN once a result is not finite
+    V doubt = hn::Zero(d);  // becomes NaN if a result is not finite
     for (std::int64_t t = 0; t < tiles.count(); t += kLanes) {
       V upper[4], lower[4];
       Unroll<4>([&](auto j) EXTENSOR_INLINED {

@@ -1,5 +1,6 @@
 // The transforms of Winograd's F(2×2, 3×3): 2 × 2 results from 4 × 4 elements of x by 16 products
-// in place of 36. Small integers and halves only, so nearly as accurate as the plain sum.
+// instead of 36. The coefficients are small integers and halves, so the result is nearly as
+// accurate as the plain sum.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,16 @@ namespace extensor::cpu::conv {
 
 inline constexpr std::int64_t winograd_points = 16;  // products per tile and channel
 
-// A run of rows of tiles of one plane; tile (i, j) makes rows 2i, 2i + 1 and columns 2j, 2j + 1 of
-// y.
+// Consecutive rows of tiles of one plane; tile (i, j) computes rows 2i, 2i + 1 and columns 2j, 2j +
+// 1 of y.
 struct TileRun {
   std::int64_t first_row, rows, columns;
   std::int64_t count() const { return rows * columns; }
 };
 
-// Where the points of the tiles go: point p of tile t, counted from `first`, to to[p · point_stride
-// + t / width · panel_stride + t % width]. `width` and `first` are multiples of the lanes; whole
-// vectors are written.
+// The destination of the tiles' points: point p of tile t, counted from `first`, is written to to[p
+// · point_stride + t / width · panel_stride + t % width]. `width` and `first` are multiples of the
+// lanes; whole vectors are written.
 template <class T>
 struct TilePoints {
   T* to;
@@ -34,13 +35,13 @@ struct WinogradKernels {
   // A g Aᵀ of the 2 × 2 elements of y's gradient.
   void (*transform_gradient)(const T* y, std::int64_t height, std::int64_t width,
                              const TileRun& tiles, const TilePoints<T>& points, T* scratch);
-  // y = Aᵀ m A + bias, where point p of tile t is m[p · point_stride + t]. False when some result
-  // is not finite.
+  // y = Aᵀ m A + bias, where point p of tile t is m[p · point_stride + t]. Returns false if a
+  // result is not finite.
   bool (*transform_output)(const T* m, std::int64_t point_stride, const TileRun& tiles, T bias,
                            std::int64_t height, std::int64_t width, T* y, T* scratch);
 };
 
-// Elements of scratch that each of them needs.
+// The elements of scratch that each transform needs.
 inline std::int64_t winograd_scratch(const TileRun& tiles, std::int64_t lanes) {
   return 8 * ((tiles.rows + 1) * tiles.columns + 2 * lanes) + 2 * tiles.columns + 6 * lanes;
 }

@@ -14,7 +14,7 @@ using backend::ElementwiseOp;
 
 constexpr std::size_t widest_lanes = 16;
 
-// What an input is read as and what the result is written as by the loop of (op, compute).
+// The dtypes that the loop of (op, compute) reads an input as and writes the result as.
 DType loop_input_dtype(ElementwiseOp op, int input, DType compute) {
   return op == ElementwiseOp::where && input == 0 ? DType::uint8 : compute;
 }
@@ -40,7 +40,7 @@ bool is_unary_forward(ElementwiseOp op) {
   }
 }
 
-// A function of one tensor and nothing else.
+// Whether the op is a function of one tensor without parameters.
 bool has_no_parameters(ElementwiseOp op) {
   switch (op) {
 #define UNARY(name, ...) case ElementwiseOp::name:
@@ -54,7 +54,7 @@ bool has_no_parameters(ElementwiseOp op) {
   }
 }
 
-// Loops over plain elements, which take any length and no steps.
+// Whether the loop works on plain elements: it takes any length and no steps.
 bool is_plain(ElementwiseOp op) { return gives_bool(op) || op == ElementwiseOp::where; }
 
 bool same_representation(DType stored, DType read) {
@@ -66,7 +66,7 @@ void copy_loop(const void* const* inputs, const std::size_t*, void* out, std::si
   std::memcpy(out, inputs[0], n * static_cast<std::size_t>(bytes_per_element->integer));
 }
 
-// The job of a call whose every element is computed.
+// The job of a call that computes every element.
 Job make_computing_job(const ElementwiseCall& call) {
   Job job;
   job.inputs = call.input_count;
@@ -111,7 +111,7 @@ Job make_computing_job(const ElementwiseCall& call) {
   return job;
 }
 
-// The job of a call whose results are known.
+// The job of a call that looks up its results.
 Job make_looking_up_job(const HalfTable& table, DType half) {
   Job job;
   job.loop = &look_up_loop;
@@ -132,7 +132,7 @@ struct Staged {
   unsigned padded = 0;  // a bit per input that may be read a vector past its end
 };
 
-// A vector's worth of the element at `from`, converted where the loop reads another type.
+// Fills a vector with the element at `from`, converted if the loop reads another type.
 void repeat(const std::byte* from, ConvertLoop convert, std::size_t read_size, std::byte* to,
             std::size_t n) {
   alignas(8) std::byte converted[widest_item];
@@ -143,8 +143,8 @@ void repeat(const std::byte* from, ConvertLoop convert, std::size_t read_size, s
   splat(from, to, n, read_size);
 }
 
-// Runs a loop on n elements. The last, incomplete vector goes through small buffers, whose lanes
-// beyond it are 0.
+// Runs a loop on n elements. The last, incomplete vector uses small buffers, whose other lanes are
+// 0.
 void run_loop(ElementwiseLoop loop, const backend::Parameter* parameters, int input_count,
               std::size_t lanes, const std::size_t* input_sizes, const Staged& staged,
               std::byte* out, std::size_t out_size, bool out_padded, std::size_t n) {
@@ -176,7 +176,7 @@ void run_loop(const Job& job, const Staged& staged, std::byte* out, bool out_pad
            job.out_written_size, out_padded, n);
 }
 
-// Makes n elements of input k readable by the loop; direct memory where that is possible.
+// Makes n elements of input k readable by the loop, in place if possible.
 void stage_input(const Job& job, int k, Span span, std::size_t n, Scratch& scratch,
                  Staged& staged) {
   staged.data[k] = span.data;
@@ -200,12 +200,12 @@ void stage_input(const Job& job, int k, Span span, std::size_t n, Scratch& scrat
     dense = gathered;
   }
   if (job.input_convert[k] != nullptr) job.input_convert[k](dense, block, n);
-  // The last vector is run whole: lanes beyond n hold numbers too.
+  // The last vector is processed whole: lanes past n hold numbers too.
   const std::size_t pad = (job.lanes - n % job.lanes) % job.lanes;
   std::memset(block + n * job.input_read_size[k], 0, pad * job.input_read_size[k]);
 }
 
-// Results in float32 that sit on a rounding boundary of the half are computed again in float64.
+// Recomputes float32 results near a rounding boundary of the half in float64.
 void narrow_exactly(const Job& job, const Staged& staged, const std::byte* results,
                     std::byte* narrowed, std::size_t n) {
   std::uint16_t doubtful[block_size];
@@ -219,7 +219,7 @@ void narrow_exactly(const Job& job, const Staged& staged, const std::byte* resul
     wide[i] = static_cast<double>(x[doubtful[i < count ? i : 0] * staged.steps[0]]);
   }
   const void* pointers[max_inputs] = {wide, nullptr, nullptr};
-  // The parameters as float32 took them: one function for all elements, and products exact in
+  // Uses the parameters as rounded to float32: one function for all elements, and products exact in
   // double.
   backend::Parameter parameters[] = {job.parameters[0], job.parameters[1]};
   for (auto& parameter : parameters) parameter.real = static_cast<float>(parameter.real);
@@ -232,7 +232,7 @@ void narrow_exactly(const Job& job, const Staged& staged, const std::byte* resul
   }
 }
 
-// n elements, at most a block, of one row.
+// Processes n elements, at most a block, of one row.
 void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
   Staged staged;
   for (int k = 0; k < job.inputs; ++k) stage_input(job, k, inputs[k], n, scratch, staged);
@@ -261,9 +261,9 @@ void run_block(const Job& job, const Span* inputs, Span out, std::size_t n, Scra
   }
 }
 
-// Asks for the inputs most of a block ahead, so that reading does not wait while a block is worked
-// on; whole pages ahead the lines of two inputs would push each other out of the L1 cache. What
-// lies beyond the row is the next one's, or harmless to ask for.
+// Prefetches the inputs most of a block ahead, so that reads do not wait while a block is
+// processed; whole pages ahead, the lines of two inputs would evict each other from the L1 cache.
+// An address past the row belongs to the next one, or is harmless to prefetch.
 void prefetch_block(const Job& job, const Span* inputs) {
   constexpr std::size_t ahead = 1536;
   for (int k = 0; k < job.inputs; ++k) {
@@ -310,7 +310,7 @@ bool run_small(const ElementwiseCall& call) {
   }
   const ElementwiseTable& table = elementwise_table(dtype);
   const ElementwiseLoop loop = table.loops[static_cast<int>(call.op)];
-  if (loop == nullptr) return false;  // a copy, which is no row of the tables
+  if (loop == nullptr) return false;  // a copy, which is not a row of the tables
   const std::size_t size = itemsize(dtype);
   const std::size_t sizes[max_inputs] = {size, size, size};
   alignas(64) std::byte vectors[max_inputs][widest_lanes * widest_item];

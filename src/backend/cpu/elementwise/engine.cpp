@@ -1,4 +1,4 @@
-// Walks an elementwise call over its layout: which rows there are, and which thread works on them.
+// Iterates an elementwise call over its layout, and distributes its rows among the threads.
 #include <algorithm>
 
 #include "backend/cpu/elementwise/block.h"
@@ -17,11 +17,11 @@ using plan::Layout;
 constexpr std::size_t tile_rows = 16;
 constexpr std::size_t tile_columns = 256;
 
-// Results larger than this would push everything else out of the last cache level anyway. A fixed
-// figure: what the system reports may be the sum over caches this core never uses.
+// Results larger than this would evict everything else from the last cache level anyway. The figure
+// is fixed: the system may report the sum over caches that this core never uses.
 constexpr std::size_t streaming_bytes = std::size_t{32} << 20;
 
-// Walks the outer dimensions; `operands` hold the operands' positions, the result's first.
+// Iterates over the outer dimensions; `operands` hold the operands' positions, the result's first.
 class Odometer {
  public:
   Odometer(const ElementwisePlan& plan, const ElementwiseCall& call, std::size_t outer_dimensions)
@@ -75,14 +75,14 @@ std::int64_t product(const Dims& sizes, std::size_t count) {
   return result;
 }
 
-// Elements a thread should get at least: enough to be worth waking it up.
+// The least number of elements that pays for waking up a thread.
 constexpr std::int64_t grain = 8192;
 
 void run_rows(const Job& job, const ElementwiseCall& call, const ElementwisePlan& plan) {
   const std::size_t outer = plan.sizes.size() - 1;
   const std::int64_t length = plan.sizes[outer];
   const std::int64_t rows = product(plan.sizes, outer);
-  // Long rows are cut, so that one row is work for several threads too.
+  // Long rows are split, so that several threads can share one row.
   const std::int64_t piece = std::min<std::int64_t>(length, 4 * grain);
   const std::int64_t pieces = (length + piece - 1) / piece;
   detail::parallel_for(rows * pieces, std::max<std::int64_t>(1, grain / piece),
@@ -109,8 +109,8 @@ void run_rows(const Job& job, const ElementwiseCall& call, const ElementwisePlan
                        });
 }
 
-// Blocks of consecutive elements that span several short rows: inputs are gathered row by row into
-// a block, then the loop runs once.
+// Processes blocks of consecutive elements that span several short rows: inputs are gathered row by
+// row into a block, then the loop runs once.
 void run_gathered(const Job& job, const ElementwiseCall& call, const ElementwisePlan& plan) {
   const std::size_t outer = plan.sizes.size() - 1;
   const std::int64_t length = plan.sizes[outer];
@@ -151,8 +151,8 @@ void run_gathered(const Job& job, const ElementwiseCall& call, const Elementwise
       });
 }
 
-// Tiles of the two innermost dimensions: transposed inputs are read along their dense direction
-// into a tile, whose rows then feed the loop.
+// Processes tiles of the two innermost dimensions: transposed inputs are read along their dense
+// direction into a tile, whose rows are then passed to the loop.
 void run_tiled(const Job& job, const ElementwiseCall& call, const ElementwisePlan& plan) {
   const std::size_t inner = plan.sizes.size() - 1;
   const std::size_t dense = inner - 1;
@@ -210,7 +210,7 @@ void run_tiled(const Job& job, const ElementwiseCall& call, const ElementwisePla
       });
 }
 
-// Dense operands, or scalars, over one long dimension.
+// Processes dense operands, or scalars, over one long dimension.
 void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int64_t* strides) {
   const auto run = [&](std::int64_t begin, std::int64_t end) {
     Span inputs[max_inputs];
@@ -229,8 +229,8 @@ void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int6
   detail::parallel_for(call.numel, grain, run);
 }
 
-// Whether to write past the caches: a result beyond the last of them, in whole cache lines, that is
-// not read here.
+// Whether to write past the caches: pays for a result larger than the last one, in whole cache
+// lines, that is not also an input.
 bool pays_to_stream(const Job& job, const ElementwiseCall& call, const ElementwisePlan* plan) {
   const auto numel = static_cast<std::size_t>(std::max(call.numel, call.whole_numel));
   if (numel * job.out_stored_size < streaming_bytes) return false;

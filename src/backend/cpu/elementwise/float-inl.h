@@ -1,4 +1,4 @@
-// The op tables compiled to SIMD loops over float or double.
+// Compiles the op tables to SIMD loops over float or double.
 #if defined(EXTENSOR_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_FLOAT_INL_H_
 #undef EXTENSOR_FLOAT_INL_H_
@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// An expression of a row as a function of vectors; PARAMETERS declares what else it names.
+// An expression of a row as a function of vectors; PARAMETERS declares the other names in it.
 #define EXTENSOR_EXPRESSION(row, ARGUMENTS, PARAMETERS, expression)                      \
   template <class V>                                                                     \
   struct row {                                                                           \
@@ -61,7 +61,7 @@ namespace extensor::cpu::HWY_NAMESPACE {
   EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, EXTENSOR_SAFE)
 #include "extensor/tables/binary.def"
 
-// Rounded once on targets without the instruction too.
+// Rounded once, also on targets without the instruction.
 EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , FusedMulAdd(typename V::D(), a.v, b.v, c.v))
 
 template <template <class> class Row, class T, std::size_t... Input>
@@ -69,7 +69,7 @@ HWY_INLINE void run_loop(const void* const* inputs, const std::size_t* steps, vo
                          std::size_t n, const Parameter* parameters,
                          std::index_sequence<Input...>) {
   const hn::ScalableTag<T> d;
-  // Copies that no store can alias, so that what is made of them stays in registers.
+  // Local copies that no store can alias, so that values derived from them stay in registers.
   const Parameter own[] = {parameters[0], parameters[1]};
   const T* pointers[] = {static_cast<const T*>(inputs[Input])...};
   const std::size_t strides[] = {steps[Input] * hn::Lanes(d)...};

@@ -1,8 +1,8 @@
-// The elementwise kernels that compute in float32.
+// The elementwise kernels in float32.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/elementwise/float32.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/elementwise/float-inl.h"
 
 HWY_BEFORE_NAMESPACE();

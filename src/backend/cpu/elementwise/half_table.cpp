@@ -10,7 +10,7 @@ namespace extensor::cpu {
 
 namespace {
 
-constexpr std::int64_t worth_a_table = 65536;  // elements; as many as filling it computes
+constexpr std::int64_t worth_a_table = 65536;  // elements; filling the table computes as many
 
 struct Slot {
   std::atomic<std::int64_t> asked{0};
@@ -44,8 +44,8 @@ const HalfTable* half_table(backend::ElementwiseOp op, DType half, std::int64_t 
   return table;
 }
 
-// Eight at a time, each put into its lane of a vector: single 16-bit stores are what a plain loop
-// waits for.
+// Processes eight at a time, each inserted into its lane of a vector: a plain loop is limited by
+// its 16-bit stores.
 void look_up_loop(const void* const* inputs, const std::size_t*, void* out, std::size_t n,
                   const backend::Parameter* table) {
   const auto* results = reinterpret_cast<const std::uint16_t*>(table->integer);

@@ -1,4 +1,4 @@
-// Functions of one half: 65,536 results, which are looked up once they have been worth computing.
+// Tables of the 65,536 results of a function of one half, used once they pay for their computation.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace extensor::cpu {
 // All results of a function of one half, by the bits of its argument.
 struct HalfTable {
   std::uint16_t results[65536];
-  backend::Parameter parameter;  // how look_up_loop is told of the results
+  backend::Parameter parameter;  // passes the results to look_up_loop
 };
 
 // Fills `results` by computing each of them.
 using FillHalfTable = void (*)(backend::ElementwiseOp op, DType half, std::uint16_t* results);
 
-// The table of (op, half), or null while so few elements have been asked for (counting these
+// The table of (op, half), or null while so few elements have been requested (including these
 // `numel`) that computing them costs less than a table.
 const HalfTable* half_table(backend::ElementwiseOp op, DType half, std::int64_t numel,
                             FillHalfTable fill);

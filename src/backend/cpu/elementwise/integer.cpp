@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/elementwise/integer.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <concepts>
 #include <type_traits>
 
@@ -75,7 +75,7 @@ template <class T>
 HWY_INLINE Integer<T> clamp(Integer<T> x, Integer<T> lo, Integer<T> hi) {
   return x < lo ? lo : (hi < x ? hi : x);
 }
-// A divisor of 0 was refused before the loop; the guard keeps a racing writer from trapping.
+// A divisor of 0 is rejected before the loop; the guard keeps a racing writer from trapping.
 template <class T>
 HWY_INLINE Integer<T> floor_divide(Integer<T> a, Integer<T> b) {
   if (b.v == 0) return 0;
@@ -99,7 +99,7 @@ HWY_INLINE Integer<T> floor_modulo(Integer<T> a, Integer<T> b) {
     return static_cast<T>(a.v % b.v);
   }
 }
-// Square and multiply, wrapping; a negative exponent was refused before the loop.
+// Square and multiply, wrapping; a negative exponent is rejected before the loop.
 template <class T>
 HWY_INLINE Integer<T> power(Integer<T> base, Integer<T> exponent) {
   Integer<T> result = 1;

@@ -1,6 +1,6 @@
-// The elementwise kernels of one compute type: a loop per op over dense operands. Strides, other
-// dtypes, broadcasting, tails and threads are the engine's business (engine.cpp), so that a row of
-// the op table compiles to a single loop per type and SIMD target.
+// The elementwise kernels of one compute type: a loop per op over dense operands. The engine
+// (engine.cpp) handles strides, other dtypes, broadcasting, tails and threads, so that a row of the
+// op table compiles to a single loop per type and SIMD target.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace extensor::cpu {
 
 // Reads `n` elements from each input and writes `n`; `n` is a multiple of the table's lanes. An
-// input with step 0 is one vector of a repeated element, read again and again; only loops of more
-// than one lane are given such. `out` may be one of the inputs.
+// input with step 0 is one vector of a repeated element, read repeatedly; only loops of more than
+// one lane receive such inputs. `out` may be one of the inputs.
 using ElementwiseLoop = void (*)(const void* const* inputs, const std::size_t* steps, void* out,
                                  std::size_t n, const backend::Parameter* parameters);
 
@@ -24,7 +24,7 @@ struct ElementwiseTable {
 // The kernels for a compute type: float32, float64, or an integer type; bool computes as uint8.
 const ElementwiseTable& elementwise_table(DType compute);
 
-// One per compute type, each in a translation unit of its own.
+// One per compute type, each in a separate translation unit.
 const ElementwiseTable& elementwise_table_float32();
 const ElementwiseTable& elementwise_table_float64();
 const ElementwiseTable& elementwise_table_integer(DType compute);

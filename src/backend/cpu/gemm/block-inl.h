@@ -18,7 +18,7 @@ namespace extensor::cpu::HWY_NAMESPACE::product {
 
 inline constexpr std::int64_t kFewSteps = 32;
 
-// Where the tiles of a block lie; see Block.
+// The positions of the tiles of a block; see Block.
 template <class T>
 struct Tiling {
   std::int64_t m, n;
@@ -44,8 +44,8 @@ HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
   };
   tile.a = tiling.a;
   tile.b = tiling.b;
-  // Steps so few that storing c is much of the work: write it row by row, as caches like it. Else
-  // stream the smaller panels, those of a, past one of b.
+  // With few steps, storing c is much of the work: write it row by row, which caches prefer.
+  // Otherwise stream the smaller panels, those of a, past one of b.
   if (tile.k <= kFewSteps) {
     for (std::int64_t i = 0; i < tiling.m; i += tiling.panel_rows) {
       tile.b = tiling.b;
@@ -67,8 +67,8 @@ HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
   }
 }
 
-// Bias and relu at most, in the tile's own store. Stores little besides c: when the store queue
-// fills up, the next tile cannot start before this one ends.
+// At most bias and relu, applied by the tile's own store. Stores little besides c: when the store
+// queue fills up, the next tile cannot start before this one ends.
 template <class T>
 HWY_INLINE void RunPlainTiles(const Tiling<T>& tiling, Tile<T>& tile) {
   T* c = tile.c;
@@ -92,7 +92,7 @@ HWY_NOINLINE void RunTinyTiles(const GemmCall& call, Tile<T>& tile, std::uint32_
       tile);
 }
 
-// A small product with both operands read in place, none or relu for an activation.
+// A small product with both operands read in place, with no activation or relu.
 template <class T>
 void RunTiny(const GemmCall& call) {
   constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
@@ -120,7 +120,7 @@ void RunTiny(const GemmCall& call) {
 template <class Element>
 void RunBlock(const Block<Element>& block) {
   using T = ComputeOf<Element>;
-  // What the tile's own store can do: bias and relu, when c holds computed values.
+  // The tile's own store can apply bias and relu if c holds computed values.
   const Epilogue<Element>* finish = block.finish;
   const T* bias = nullptr;
   bool relu = false;

@@ -25,8 +25,8 @@ inline constexpr int kDotColumns = 4;
 #endif
 inline constexpr int kDotColumnsOfOneRow = 8;
 
-// to[i] = sum of the lanes of v[i]; writes up to three values more. Every sum is formed in the same
-// order, so a result does not depend on the tile it was computed in.
+// to[i] = sum of the lanes of v[i]; writes up to three more values. Every sum has the same order,
+// so a result does not depend on the tile that computed it.
 template <class D, int kCount, class V = hn::Vec<D>>
 HWY_INLINE void SumLanes(D d, const V (&v)[kCount], hn::TFromD<D>* to) {
 #if HWY_TARGET == HWY_SCALAR

@@ -1,4 +1,4 @@
-// Vectors of computed values loaded from and stored to elements of any float dtype.
+// Loads and stores vectors of computed values from and to elements of any float dtype.
 
 #if defined(EXTENSOR_GEMM_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_GEMM_ELEMENTS_INL_H_
@@ -16,7 +16,7 @@
 
 #include "backend/cpu/simd/half-inl.h"
 
-// On a lambda: GCC then sees its body before it decides which arrays to keep in registers.
+// Applied to lambdas: GCC then sees the body before it decides which arrays to keep in registers.
 #ifndef EXTENSOR_INLINED
 #define EXTENSOR_INLINED __attribute__((always_inline))
 #endif
@@ -25,7 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::product {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// f(0), f(1), …, each with a constant argument: arrays of vectors stay in registers.
+// Calls f(0), f(1), …, each with a constant argument: arrays of vectors stay in registers.
 template <int kCount, class F>
 HWY_INLINE constexpr void Unroll(F f) {
   [&]<int... i>(std::integer_sequence<int, i...>) EXTENSOR_INLINED {
@@ -77,8 +77,7 @@ HWY_INLINE void StoreSomeElements(D d, hn::Vec<D> v, Element* to, std::size_t co
   }
 }
 
-// Four vectors (two of double) as columns of 4×4 (2×2) matrices, one per 128-bit block: transposes
-// each of them.
+// Transposes 4×4 (2×2 for double) matrices, one per 128-bit block, whose columns are the vectors.
 #if HWY_TARGET != HWY_SCALAR
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void TransposeBlocks(D d, V* HWY_RESTRICT v) {
@@ -99,7 +98,7 @@ HWY_INLINE void TransposeBlocks(D d, V* HWY_RESTRICT v) {
   }
 }
 
-// One 128-bit block from each of block[0] + offset, block[1] + offset, …
+// Loads one 128-bit block from each of block[0] + offset, block[1] + offset, …
 template <class D>
 HWY_INLINE hn::Vec<D> LoadBlocks(D d, const hn::TFromD<D>* const* block, std::int64_t offset) {
   constexpr std::size_t kBlocks = hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) / 16;

@@ -1,4 +1,4 @@
-// Entry points: checks nothing (callers have), normalises strides and picks the route.
+// Entry points: rely on checked arguments, normalise strides and choose the algorithm.
 #include "backend/cpu/gemm/gemm.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace extensor::cpu {
 namespace {
 
-// A product this small is not worth a second thread.
+// A smaller product does not justify a second thread.
 constexpr double kSmallWork = 64.0 * 64 * 64;
 constexpr std::int64_t kTinyWork = 48 * 48 * 48;
 
@@ -36,12 +36,13 @@ bool prefers_dots(const Product<Element>& product) {
          std::min(product.m, product.n) <= 12 && product.k >= 32;
 }
 
-// Over before a plan is made: read in place on the calling thread.
+// Products that finish sooner than a plan would: read in place on the calling thread.
 bool is_tiny(const GemmCall& call) {
-  // The bounds of each dimension keep the product of all three from overflowing.
+  // The bound on each dimension keeps the product of all three from overflowing.
   const auto fits = [](std::int64_t size) { return 2 <= size && size <= 4096; };
-  return !call.accumulate && call.b.column_stride == 1 && fits(call.m) && fits(call.n) && fits(call.k) &&
-         call.m * call.n * call.k <= kTinyWork && call.activation <= Activation::relu;
+  return !call.accumulate && call.b.column_stride == 1 && fits(call.m) && fits(call.n) &&
+         fits(call.k) && call.m * call.n * call.k <= kTinyWork &&
+         call.activation <= Activation::relu;
 }
 
 template <class Element>
@@ -64,7 +65,7 @@ __attribute__((noinline)) void run_any(const GemmCall& call) {
     return;
   }
   if (product.k == 0) return fill_without_terms(product);
-  // A stride that is never taken may as well be the one that suits the kernels.
+  // A stride that is never used may have the value that suits the kernels.
   if (product.k == 1) product.a_k_stride = product.b_k_stride = 1;
   if (product.m == 1) product.a_row_stride = product.k;
   if (product.n == 1) product.b_column_stride = product.k;

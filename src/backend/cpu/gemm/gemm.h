@@ -21,7 +21,7 @@ struct MatrixView {
 
 struct GemmCall {
   DType dtype;                 // float16, bfloat16, float32 or float64, for every operand
-  std::int64_t m, n, k;        // any may be 0; k = 0 gives activation(bias)
+  std::int64_t m, n, k;        // any may be 0; for k = 0 the result is activation(bias)
   MatrixView a;                // m × k
   MatrixView b;                // k × n
   void* c;                     // m × n, unit column stride, overlaps neither a nor b
@@ -35,8 +35,8 @@ struct GemmCall {
 // The bits of c do not depend on the number of threads.
 void gemm(const GemmCall& call);
 
-// `batch` independent products; product i reads a.data + a_offsets[i] elements, and so on.
-// Small products are spread over the threads whole, large ones run one after another.
+// `batch` independent products; product i reads a.data + a_offsets[i] elements, and so on. Small
+// products are distributed over the threads whole; large ones run in sequence.
 void gemm_batched(const GemmCall& call, std::int64_t batch, const backend::BatchOffsets& a_offsets,
                   const backend::BatchOffsets& b_offsets, const backend::BatchOffsets& c_offsets);
 

@@ -1,4 +1,4 @@
-// Gathers one target's functions into a table, and picks a table at run time.
+// Gathers one target's functions into a table, and selects a table at run time.
 
 #if defined(EXTENSOR_GEMM_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_GEMM_KERNELS_INL_H_

@@ -14,7 +14,7 @@ namespace extensor::cpu {
 template <class Element>
 using ComputeOf = std::conditional_t<std::is_same_v<Element, double>, double, float>;
 
-// How finished sums become elements of c: the rest of the work after the last step of k.
+// Converts finished sums to elements of c: the work after the last step of k.
 template <class Element>
 struct Epilogue {
   Element* c;
@@ -23,10 +23,9 @@ struct Epilogue {
   Activation activation;
 };
 
-// One block of the product with all of its operands where the tile kernel wants them. Element (i,
-// p) of a lies at a[i / panel_rows * a_panel_stride + i % panel_rows * a_row_stride + p *
-// a_k_stride], element (p, j) of b at b[j / tile_columns * b_panel_stride + p * b_k_stride + j %
-// tile_columns].
+// One block of the product with all of its operands laid out for the tile kernel. Element (i, p) of
+// a is at a[i / panel_rows * a_panel_stride + i % panel_rows * a_row_stride + p * a_k_stride],
+// element (p, j) of b at b[j / tile_columns * b_panel_stride + p * b_k_stride + j % tile_columns].
 template <class Element>
 struct Block {
   using Compute = ComputeOf<Element>;
@@ -35,14 +34,14 @@ struct Block {
   std::int64_t a_row_stride, a_k_stride, a_panel_stride, panel_rows;
   const Compute* b;
   std::int64_t b_k_stride, b_panel_stride;
-  Compute* sums;  // where the sums over k are kept; c itself if Element is Compute
+  Compute* sums;  // the sums over k; c itself if Element is Compute
   std::int64_t sums_row_stride;
   bool transposed;                  // the block computes cᵀ: m counts columns of c, n its rows
   bool accumulate;                  // add to the sums of earlier steps of k
   const Epilogue<Element>* finish;  // at the last step of k, else null
 };
 
-// c = a · b where both operands are contiguous along k; no packing, SIMD lanes run along k.
+// c = a · b for operands that are both contiguous along k; no packing, SIMD lanes run along k.
 template <class Element>
 struct DotBlock {
   std::int64_t m, n, k;
@@ -61,9 +60,9 @@ struct Kernels {
   std::int64_t tile_rows;     // the most rows of a that one tile holds in registers
   std::int64_t tile_columns;  // the columns of b that one tile holds
 
-  // Copies `count` rows of k elements into panels of `width` rows: element (i, p) goes to
-  // panels[(i / width * k + p) * width + i % width]. Lanes past the last row hold anything.
-  // Writes up to 2 · tile_columns elements past the end.
+  // Copies `count` rows of k elements into panels of `width` rows: element (i, p) goes to panels[(i
+  // / width * k + p) * width + i % width]. Lanes past the last row have unspecified values. Writes
+  // up to 2 · tile_columns elements past the end.
   void (*pack)(const Element* rows, std::int64_t row_stride, std::int64_t k_stride,
                std::int64_t count, std::int64_t k, std::int64_t width, Compute* panels);
 

@@ -2,7 +2,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gemm/kernels_f32.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/gemm/kernels-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,4 +1,4 @@
-// Products with one row or one column, and skinny ones along k: bound by memory, nothing is packed.
+// Products with one row or one column, and narrow ones along k: bound by memory, without packing.
 #include <algorithm>
 #include <cstdint>
 
@@ -14,7 +14,7 @@ constexpr double kSmallWork = 32.0 * 1024;
 // Outputs are computed this many at a time, in a buffer on the stack.
 constexpr std::int64_t kChunk = 1024;
 
-// A few long sums are cut into pieces of k, so that all threads get work and errors stay small.
+// A few long sums are split along k, so that all threads get work and errors stay small.
 constexpr std::int64_t kFewOutputs = 32;
 constexpr std::int64_t kShortestPiece = 16384;
 constexpr std::int64_t kMostPieces = 64;
@@ -40,7 +40,7 @@ struct MatrixVector {
   }
 };
 
-// Bias and activation of outputs first … first + count - 1, which lie along a row or a column of c.
+// Bias and activation of outputs first … first + count - 1, along a row or a column of c.
 template <class Element>
 void finish_outputs(const Product<Element>& product, std::int64_t first, std::int64_t count,
                     ComputeOf<Element>* sums) {

@@ -21,8 +21,8 @@ namespace extensor::cpu::HWY_NAMESPACE::product {
 template <class T>
 inline constexpr std::int64_t kPanelWidth = 2 * hn::MaxLanes(hn::ScalableTag<T>());
 
-// Rows lie next to each other: each step of k is one contiguous copy. Whole vectors are stored; the
-// next step overwrites what spills past `width`.
+// Rows are adjacent: each step of k is one contiguous copy. Whole vectors are stored; the next step
+// overwrites the elements past `width`.
 template <class Element, class T = ComputeOf<Element>>
 void PackAdjacentRows(const Element* rows, std::int64_t k_stride, std::int64_t count,
                       std::int64_t k, std::int64_t width, T* panel) {
@@ -54,7 +54,7 @@ void PackAdjacentRows(const Element* rows, std::int64_t k_stride, std::int64_t c
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// One vector of rows, `groups` groups of which exist; the lanes of the others hold anything.
+// One vector of rows, of which `groups` groups exist; the other lanes have unspecified values.
 template <class T>
 void PackTransposedVector(const T* rows, std::int64_t row_stride, std::int64_t groups,
                           std::int64_t k, std::int64_t width, T* panel) {
@@ -85,7 +85,8 @@ void PackTransposed(const T* rows, std::int64_t row_stride, std::int64_t count, 
   constexpr std::int64_t kSteps = 16 / sizeof(T);
   packed_rows = count / kSteps * kSteps;
   packed_steps = k / kSteps * kSteps;
-  // The upper half first: what it spills into the next step lies under the lower half.
+  // The upper half first: the elements that it writes into the next step are overwritten by the
+  // lower half.
   if (packed_rows > kLanes) {
     PackTransposedVector(rows + kLanes * row_stride, row_stride, (packed_rows - kLanes) / kSteps, k,
                          width, panel + kLanes);
@@ -102,8 +103,8 @@ void PackTransposed(const T* rows, std::int64_t row_stride, std::int64_t count, 
   }
 }
 
-// Halves contiguous along k, or any element at general strides: a piece of k at a time becomes
-// contiguous computed values, which are then transposed.
+// Halves contiguous along k, or any element at general strides: a piece of k at a time is converted
+// to contiguous computed values, which are then transposed.
 template <class Element, class T = ComputeOf<Element>>
 void PackThroughStage(const Element* rows, std::int64_t row_stride, std::int64_t k_stride,
                       std::int64_t count, std::int64_t k, std::int64_t width, T* panel) {

@@ -16,7 +16,7 @@ inline int gemm_threads(double work, double work_that_pays) {
   return detail::max_threads();
 }
 
-// Runs task(0) … task(count - 1). Each thread starts with neighbouring tasks.
+// Runs task(0) … task(count - 1). Each thread starts with adjacent tasks.
 template <class Task>
 void run_tasks(int threads, std::int64_t count, const Task& task) {
   detail::parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {

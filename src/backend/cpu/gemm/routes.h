@@ -1,4 +1,4 @@
-// The ways a product can be computed; gemm.cpp chooses among them.
+// The algorithms for a product; gemm.cpp chooses among them.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct Product {
 template <class Element>
 void run_tiled(const Product<Element>& product);
 
-// Operands contiguous along k, one of them small: lanes along k, nothing packed.
+// Operands contiguous along k, one of them small: lanes run along k, without packing.
 template <class Element>
 void run_dots(const Product<Element>& product);
 
-// m or n is 1. False, and nothing done, when the matrix is contiguous in neither direction.
+// m or n is 1. Returns false, and does nothing, if the matrix is contiguous in neither direction.
 template <class Element>
 bool run_matrix_vector(const Product<Element>& product);
 

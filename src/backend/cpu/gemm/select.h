@@ -1,5 +1,5 @@
-// Picks among the kernel tables of the targets that were compiled; included once per translation
-// unit, after its kernels.
+// Selects among the kernel tables of the compiled targets; included once per translation unit,
+// after its kernels.
 #pragma once
 
 #include <hwy/highway.h>

@@ -29,8 +29,8 @@ inline constexpr int kTileRows = 2;
 inline constexpr int kTallRows = 2;
 #endif
 
-// No two neighbours here are neighbours in GemmCall: GCC would copy such a pair through a vector
-// register, where the copy queues behind the arithmetic of the tile before.
+// No two adjacent members are adjacent in GemmCall: GCC would copy such a pair through a vector
+// register, where the copy waits for the arithmetic of the previous tile.
 template <class T>
 struct Tile {
   std::int64_t k;
@@ -91,7 +91,7 @@ void RunTile(const Tile<T>& tile) {
     Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] += a_k_stride; });
   }
 
-  // Only now: before the loop these would take registers from it.
+  // Read only now: before the loop these would take registers from it.
   T* const c = tile.c;
   const std::int64_t c_row_stride = tile.c_row_stride;
   if (tile.accumulate) {
@@ -117,7 +117,7 @@ void RunTile(const Tile<T>& tile) {
 template <class T>
 using TileFunction = void (*)(const Tile<T>&);
 
-// By rows - 1 and by whether the last vector is partial.
+// Indexed by rows - 1 and by whether the last vector is partial.
 template <class T>
 struct TileFunctions {
   TileFunction<T> one_vector[kTallRows][2];
@@ -148,7 +148,7 @@ const TileFunctions<float> TileTable<float>::functions;
 template <>
 const TileFunctions<double> TileTable<double>::functions;
 
-// A tile that was computed as part of cᵀ, with all the rows of its last vector.
+// A tile computed as part of cᵀ, with all the rows of its last vector.
 template <class T>
 struct TransposedTile {
   static constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());

@@ -1,4 +1,4 @@
-// The general product: cut into blocks that fit the caches, packed where that pays, tile by tile.
+// The general product: split into blocks that fit the caches, packed if that pays, tile by tile.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -14,17 +14,17 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return divide_up(value, step) * step;
 }
 
-// Even pieces of at most `most` (a multiple of `step`), each a multiple of `step`.
+// The size of equal pieces of at most `most` (a multiple of `step`), itself a multiple of `step`.
 std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step) {
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
 
-constexpr std::int64_t kStepsPerBlock = 1024;    // of k; long, for every block rereads its sums
+constexpr std::int64_t kStepsPerBlock = 1024;    // of k; long, because every block rereads its sums
 constexpr std::int64_t kRowsPerBlock = 112;      // a block of a stays in the second-level cache
 constexpr std::int64_t kColumnsPerBlock = 1024;  // a block of b in the third
 constexpr double kSmallWork = 80.0 * 1024;       // multiply-adds below which one thread is faster
 
-// One panel of a and a large b read in place: few steps at a time, so that b is read along its
+// For one panel of a and a large b read in place: few steps at a time, so that b is read along its
 // rows.
 constexpr std::int64_t kStepsOfThinProduct = 32;
 constexpr std::int64_t kStepsOfThinnestProduct = 8;
@@ -44,7 +44,7 @@ struct Plan {
   Epilogue<Element> finish;
 };
 
-// Cycles that an arrangement spends on anything but full tiles: idle lanes, transposes.
+// The cycles that an arrangement spends outside full tiles: idle lanes, transposes.
 double overhead(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lanes,
                 bool right_transposed, bool swapped) {
   constexpr double kTranspose = 0.35;  // cycles per element
@@ -95,7 +95,7 @@ Plan<Element> make_plan(const Product<Element>& product) {
   plan.pack_left = plan.pack_right = true;
   if (kInPlace) {
     // Reading in place beats packing until an operand is reread so often that its misses add up,
-    // soonest where its rows fall on the same cache sets.
+    // which happens soonest if its rows share cache sets.
     const std::int64_t few_columns = 4 * kernel.tile_columns;
     plan.pack_left = plan.n > 4 * few_columns ||
                      (plan.n > few_columns &&
@@ -131,7 +131,7 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
   const std::int64_t panel_rows = divide_up(region.rows, row_tiles);
   const std::int64_t row_step = even_piece(
       region.rows, std::max(panel_rows, kRowsPerBlock / panel_rows * panel_rows), panel_rows);
-  // Sums kept apart from c stay a block long; sums in c itself may run over all the rows.
+  // Sums kept apart from c are one block long; sums in c itself may span all rows.
   const std::int64_t outer_step = kInPlace ? region.rows : row_step;
 
   Block<Element> block;
@@ -196,7 +196,7 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
   }
 }
 
-// How the threads share c: a grid of equal regions, chosen to pack as little as possible.
+// The split of c among the threads: a grid of equal regions, chosen to pack as little as possible.
 struct Grid {
   std::int64_t row_parts, column_parts;
 };
@@ -212,7 +212,7 @@ Grid make_grid(const Plan<Element>& plan, int threads) {
     const double rows = static_cast<double>(divide_up(plan.m, row_parts));
     const double columns =
         static_cast<double>(round_up(divide_up(plan.n, column_parts), kernel.tile_columns / 2));
-    // Where parts meet inside a row of c, prefetching takes lines from the neighbour's cache.
+    // Where parts meet inside a row of c, prefetching takes lines from the cache of another core.
     const double seams = plan.swapped ? columns * static_cast<double>(row_parts - 1)
                                       : rows * static_cast<double>(column_parts - 1);
     const double cost = rows * columns / 16 + (plan.pack_left ? rows * 0.35 : rows * 0.05) +

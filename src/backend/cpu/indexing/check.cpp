@@ -1,4 +1,4 @@
-// Checks of integers, and the positions of elements that are true.
+// Checks of integers, and the positions of true elements.
 #include <algorithm>
 #include <atomic>
 #include <type_traits>
@@ -38,7 +38,7 @@ bool is_allowed(T value, const CheckIntegersCall& call) {
   return in_range(value, call.lowest, call.size) || is_also_allowed(value, call.also);
 }
 
-// Whether a value is out of range, `also` aside.
+// Whether a value other than `also` is out of range.
 template <class T>
 bool any_out_of_range(const T* values, const CheckIntegersCall& call) {
   std::atomic<bool> any{false};
@@ -103,7 +103,7 @@ void nonzero(const backend::NonzeroCall& call) {
   for (std::size_t b = 1; b < first.size(); ++b) first[b] += first[b - 1];
   detail::parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
-      // Without a branch on the mask, which a random one would mispredict half of the time.
+      // Has no branch on the mask, which a random one would mispredict half of the time.
       std::int64_t* next = call.out + first[static_cast<std::size_t>(b)];
       const std::int64_t* end = call.out + first[static_cast<std::size_t>(b) + 1];
       for (std::int64_t i = b * block; next != end; ++i) {

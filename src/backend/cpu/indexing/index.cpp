@@ -1,5 +1,5 @@
-// Reading and writing elements by position. Sums go destination by destination in the order of
-// their sources, so that no thread count changes them.
+// Reads and writes elements by position. Sums are computed for each destination in the order of its
+// sources, so that they do not depend on the number of threads.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -20,15 +20,14 @@ using backend::IndexOp;
 
 constexpr std::int64_t elements_per_thread = 16384;
 
-// How many units of `elements` elements are worth a thread.
+// The number of units of `elements` elements that pay for a thread.
 std::int64_t grain_for(std::int64_t elements) {
   return std::max<std::int64_t>(1, elements_per_thread / std::max<std::int64_t>(1, elements));
 }
 
 // ---- rows
-// ------------------------------------------------------------------------------------------
 
-// A memcpy of a few hundred bytes may start a string instruction, which costs more than the copy.
+// A memcpy of a few hundred bytes may use a string instruction, which costs more than the copy.
 void copy_row(const std::byte* from, std::byte* to, std::int64_t bytes) {
   if (bytes > 4096) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -73,7 +72,7 @@ void take_single(const IndexCall& call) {
       });
 }
 
-// What sums are kept in: double for floats, 64 bits that wrap for integers.
+// The type of sums: double for floats, 64 bits that wrap for integers.
 template <class T>
 using SumOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
@@ -82,11 +81,11 @@ SumOf<T> widen(T value) {
   return detail::convert<SumOf<T>>(value);
 }
 
-// Which sources each destination receives, by a counting sort.
+// The sources of each destination, by a counting sort.
 struct Destinations {
   detail::Scratch<std::int64_t> first;    // of each destination's sources in `sources`
   detail::Scratch<std::int64_t> sources;  // in ascending order for each destination
-  detail::Scratch<std::int64_t> touched;  // the destinations that receive any
+  detail::Scratch<std::int64_t> touched;  // the destinations with any source
 
   explicit Destinations(const IndexCall& call)
       : first(static_cast<std::size_t>(call.length) + 1),
@@ -142,7 +141,6 @@ void add_rows(const IndexCall& call) {
 }
 
 // ---- elements
-// --------------------------------------------------------------------------------------
 
 template <class T>
 void take_elements(const IndexCall& call) {
@@ -162,8 +160,8 @@ void take_elements(const IndexCall& call) {
 }
 
 // Calls store(destination, source) for every index, sources of one destination in ascending order.
-// Columns [o, :, i] are independent of each other; where there are few, threads share one by
-// its destinations.
+// Columns [o, :, i] are independent of each other; if there are few, threads share one by its
+// destinations.
 template <class Store>
 void scatter_elements(const IndexCall& call, Store&& store) {
   constexpr std::int64_t columns_together = 256;

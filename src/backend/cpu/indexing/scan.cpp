@@ -1,5 +1,5 @@
-// Running sums and products along an axis: float32 and halves in float64, float64 sums with what
-// rounding lost carried along, each result rounded once.
+// Cumulative sums and products along an axis: float32 and halves in float64, float64 sums with a
+// compensation for rounding errors, each result rounded once.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -19,7 +19,7 @@ using backend::ScanOp;
 
 constexpr std::int64_t columns_together = 32;
 
-// The sum so far and, beside it, what its roundings dropped.
+// The sum so far and the accumulated rounding errors.
 struct ExactSum {
   double sum = 0, lost = 0;
   void add(double value) {
@@ -99,8 +99,9 @@ void run(const ScanCall& call) {
                  });
 }
 
-// The product of those before k, times Σ over j ≥ k of g[j] · Π over k < i ≤ j of x[i], which is
-// g[k] + x[k + 1] · the same at k + 1: no division, so zeros are like any number.
+// The product of the elements before k, times Σ over j ≥ k of g[j] · Π over k < i ≤ j of x[i],
+// which is g[k] + x[k + 1] · the same at k + 1. It does not divide, so zeros need no special
+// case.
 template <class T>
 void run_prod_backward(const ScanCall& call) {
   const T* x = reinterpret_cast<const T*>(call.x);
@@ -133,8 +134,8 @@ void run_prod_backward(const ScanCall& call) {
 }
 
 // prod_backward is linear in g with the weights t[j] = Σ over k ≤ j of v[k] · Π over i ≤ j, i ≠ k
-// of x[i] for the gradient v of its result; t[j] = t[j − 1] · x[j] + p[j − 1] · v[j] beside the
-// product p[j] = p[j − 1] · x[j]. The gradient of x runs back through these two.
+// of x[i] for the gradient v of its result. t[j] = t[j − 1] · x[j] + p[j − 1] · v[j], together with
+// the product p[j] = p[j − 1] · x[j]. The gradient of x runs back through these two.
 template <class T>
 void run_prod_double_backward(const ScanCall& call) {
   const T* x = reinterpret_cast<const T*>(call.x);

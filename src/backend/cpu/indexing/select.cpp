@@ -1,4 +1,4 @@
-// Reading and writing strided memory at offsets: the kernel of index expressions with tensors.
+// Reads and writes strided memory at offsets: the kernel of index expressions with tensors.
 #include <algorithm>
 #include <vector>
 
@@ -18,8 +18,8 @@ struct Axis {
   std::int64_t size, stride;
 };
 
-// The axes of a walk: those of size 1 are left out, and neighbours that one stride walks are
-// merged.
+// The axes to iterate over: without those of size 1, and with adjacent ones merged if one stride
+// covers them.
 std::vector<Axis> walked_axes(const Shape& shape, const Strides& strides) {
   std::vector<Axis> axes;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -48,7 +48,7 @@ std::int64_t offset_at(const std::vector<Axis>& axes, std::int64_t position) {
   return offset;
 }
 
-// `step` is 0 where one dense element is written everywhere, 1 otherwise.
+// `step` is 0 if one dense element is written everywhere, 1 otherwise.
 template <bool writes, class T>
 void move_row(T* strided, std::int64_t stride, T* dense, std::int64_t step, std::int64_t n) {
   if constexpr (writes) {
@@ -66,7 +66,7 @@ void move_row(T* strided, std::int64_t stride, T* dense, std::int64_t step, std:
   }
 }
 
-// Moves one block of the inner axes and gives the dense position behind it.
+// Moves one block of the inner axes and returns the dense position after it.
 template <bool writes, class T>
 T* move_block(const Axis* axes, std::size_t rank, T* strided, T* dense, std::int64_t step) {
   if (rank == 1) {

@@ -1,5 +1,5 @@
-// Sorting rows: elements become unsigned keys that order as they do, NaN the largest in either
-// direction, and keys with their positions are sorted by radix, or by comparison where rows are
+// Sorts rows. Elements are mapped to unsigned keys of the same order, with NaN as the largest in
+// either direction, and keys with their positions are sorted by radix, or by comparison if rows are
 // short.
 #include <algorithm>
 #include <bit>
@@ -53,7 +53,7 @@ bool is_nan(T value) {
 bool is_nan(Float16 value) { return std::isnan(static_cast<float>(value)); }
 bool is_nan(BFloat16 value) { return std::isnan(static_cast<float>(value)); }
 
-// Keys compare as the elements do, the other way round where descending.
+// Keys compare like the elements, or in reverse if descending.
 template <class T>
 KeyOf<T> key_of(T value, bool descending) {
   using Key = KeyOf<T>;
@@ -78,7 +78,8 @@ struct Entry {
   }
 };
 
-// Byte by byte from the lowest, skipping those that all keys share. The result is in `entries`.
+// Sorts byte by byte from the lowest, skipping bytes that all keys share. The result is in
+// `entries`.
 template <class Entry>
 void radix_sort(Entry* entries, Entry* other, std::int64_t n) {
   constexpr int digits = static_cast<int>(sizeof(entries->key));
@@ -103,10 +104,10 @@ void radix_sort(Entry* entries, Entry* other, std::int64_t n) {
   if (from != entries) std::copy(from, from + n, entries);
 }
 
-// The first `count` in order, the rest anywhere.
+// Sorts the first `count`; the rest is in any order.
 template <class Entry>
 void sort_entries(Entry* entries, Entry* other, std::int64_t n, std::int64_t count) {
-  // Selecting leaves equal keys in any order, so that radix, which keeps it, would not do.
+  // Selection reorders equal keys, and a radix sort, which is stable, would keep that order.
   const bool select = count < n / 8;
   if (select) std::nth_element(entries, entries + count, entries + n);
   constexpr auto long_row = static_cast<std::int64_t>(64 * sizeof(entries->key));
@@ -120,7 +121,7 @@ void sort_rows(const SortCall& call) {
   const std::int64_t n = call.length;
   const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
   const int threads = detail::threads_for(call.rows, grain);
-  // Allocated here, so that running out of memory leaves the result unwritten.
+  // Allocated here, so that the result stays unwritten if memory runs out.
   detail::Scratch<Element> memory(2 * static_cast<std::size_t>(threads * n));
   detail::parallel_for(threads, call.rows, grain,
                        [&](std::int64_t begin, std::int64_t end, int slot) {

@@ -1,5 +1,5 @@
 // The cross-entropy of rows of logits that exist a block of classes at a time: the sums of a row
-// are carried from block to block, and the gradient of a block needs nothing but them.
+// are carried from block to block, and the gradient of a block needs only them.
 //
 // With m the largest logit, S = Σ exp(x − m) and a target t (weights included) of total T, a row's
 // loss is Σ t · ((m − x) + log S), and the gradient of x is T · softmax(x) − t.
@@ -27,7 +27,8 @@ struct RowStatistics {
 };
 static_assert(sizeof(RowStatistics) == ClassBlockCall::statistics_per_row * sizeof(double));
 
-// The softmax of a whole row, the named class's term apart: its row may hold almost nothing else.
+// The softmax of a whole row, with the named class's term apart: its row may hold almost nothing
+// else.
 struct RowSoftmax {
   double m, named, others;
 
@@ -162,7 +163,8 @@ class ClassBlockRunner {
                                        block_length());
     }
     if (at < 0 || at >= call_.class_count) return;
-    // T · softmax − t of the named class, as what the others have: it may be almost 1 − 1.
+    // T · softmax − t of the named class, computed from the other classes: directly it may be
+    // almost 1 − 1.
     const double own =
         smoothing_ == 0 ? 0 : weight_of(index) * smoothing_ / static_cast<double>(call_.classes);
     const double rest = total - named - own;

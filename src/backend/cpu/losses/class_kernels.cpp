@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/losses/class_kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/losses/kernels.h"
 #include "backend/cpu/rows/row-inl.h"
 
@@ -15,7 +15,7 @@ struct ClassRow : RowBase<T> {
   using RowBase<T>::load;
   using RowBase<T>::store;
 
-  // A ClassSpread's vectors; 0 beyond the row's end.
+  // A ClassSpread's vectors; 0 past the row's end.
   struct Spread {
     const ClassSpread<T>& spread;
     HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
@@ -29,7 +29,7 @@ struct ClassRow : RowBase<T> {
       return count >= hn::Lanes(d) ? part : hn::IfThenElseZero(hn::FirstN(d, count), part);
     }
   };
-  // Spread · (m − x); a class that takes no part adds nothing, though its logit be −∞.
+  // Spread · (m − x); a class with a spread of 0 adds nothing, even if its logit is −∞.
   struct Gap {
     Spread spread;
     const T* x;
@@ -45,8 +45,9 @@ struct ClassRow : RowBase<T> {
             RowBase<T>::sum(n, Spread{spread})};
   }
 
-  // e^x for x ≤ 0. In float by 2^n 2^f with a polynomial good to 1.5 ULP: the rows are as fast as
-  // this is, and a sum of many or a difference of two makes nothing of more.
+  // e^x for x ≤ 0. For float it is 2^n 2^f with a polynomial accurate to 1.5 ULP: this function
+  // determines the speed of a row, and sums of many terms or differences of two gain nothing from
+  // more.
   static HWY_INLINE V exp_of_negative(V x) {
     const D d;
     if constexpr (kIsFloat<D> && kHasFma) {
@@ -76,7 +77,7 @@ struct ClassRow : RowBase<T> {
     }
   };
 
-  // Reads each element once: what came before is scaled down where a block has a new largest.
+  // Reads each element once: earlier sums are scaled down if a block has a new maximum.
   static void add_exponentials(const T* x, std::size_t n, SumOfExp<T>& sum) {
     constexpr T lowest = -std::numeric_limits<T>::infinity();
     SumOfExp<T> result = sum;
@@ -89,7 +90,7 @@ struct ClassRow : RowBase<T> {
         }
         result.m = largest;
       }
-      // Nothing but −∞ so far, or NaN, which shows in the sum.
+      // Only −∞ so far, or NaN, which shows in the sum.
       const V m = hn::Set(D(), result.m == lowest ? T(0) : result.m);
       result.sum += RowBase<T>::sum(count, Exponential{x + begin, m});
     }

@@ -1,5 +1,6 @@
-// The cross-entropy of dense rows of logits, a row at a time: forward one pass for the largest and
-// the sum of exponentials, backward that pass and, while the row is in the cache, the gradient.
+// The cross-entropy of dense rows of logits, a row at a time. The forward is one pass for the
+// maximum and the sum of exponentials; the backward adds the gradient while the row is in the
+// cache.
 //
 // With m the largest logit, L = log Σ exp(x − m) and a target t (weights included) of total T, a
 // row's loss is Σ t · ((m − x) + L), and the gradient of x is T · softmax(x) − t.
@@ -95,7 +96,7 @@ class ClassLossRunner {
   template <class Body>
   void for_each_row(Body&& body) const {
     const int threads = detail::threads_for(call_.rows, grain_);
-    // Allocated here, so that running out of memory leaves the result unwritten.
+    // Allocated here, so that the result stays unwritten if memory runs out.
     const std::size_t room = widen_ == nullptr ? 0 : 3 * n_;
     detail::Scratch<T> wide(static_cast<std::size_t>(threads) * room);
     detail::parallel_for(
@@ -111,7 +112,7 @@ class ClassLossRunner {
   double weight_of(std::int64_t index) const {
     return weight_ == nullptr ? 1 : static_cast<double>(weight_[index]);
   }
-  // What the mean divides by: the rows, or the weights of the kept rows' targets.
+  // The divisor of the mean: the rows, or the weights of the kept rows' targets.
   double scale() const {
     if (call_.reduction != LossReduction::mean) return 1;
     double total = static_cast<double>(call_.rows);
@@ -127,14 +128,15 @@ class ClassLossRunner {
     return total == 0 ? 0 : 1 / total;
   }
 
-  // The part of the target that an index does not name: nothing, or spread over the classes.
+  // Whether part of the target is spread over the classes, in addition to the one that an index
+  // names.
   bool has_spread() const { return call_.indices == nullptr || smoothing_ > 0; }
   ClassSpread<T> spread(const T* probabilities) const {
     return {probabilities, weight_, static_cast<T>(1 - smoothing_),
             static_cast<T>(smoothing_ / static_cast<double>(n_))};
   }
 
-  // m and Σ exp(x − m), the named class's term apart: its row may hold almost nothing else.
+  // m and Σ exp(x − m), with the named class's term apart: its row may hold almost nothing else.
   struct Softmax {
     T m = 0;
     double named = 0, others = 0;
@@ -197,7 +199,7 @@ class ClassLossRunner {
     if (!has_spread()) {
       const double scale = factor * named / softmax.sum();
       kernels_.scaled_exp(x, softmax.m, static_cast<T>(scale), gradient, n_);
-      // softmax − 1, as what the others have.
+      // softmax − 1, computed from the other classes.
       gradient[index] = static_cast<T>(-scale * softmax.others);
       return;
     }
@@ -215,7 +217,7 @@ class ClassLossRunner {
           factor * (rest * softmax.named - (named + spread_part) * softmax.others) / softmax.sum());
     }
     if (call_.gradient_probabilities == nullptr) return;
-    // `gradient` holds the third buffer, so this one may take the second.
+    // `gradient` uses the third buffer, so this one may use the second.
     T* of_target = buffers.row_of(call_.gradient_probabilities, row, 1);
     kernels_.gradient_of_target(x, softmax.m, static_cast<T>(softmax.log_sum()), weight_,
                                 static_cast<T>(factor * (1 - smoothing_)), of_target, n_);

@@ -1,8 +1,8 @@
-// The elementwise losses that compute in float64.
+// The elementwise losses in float64.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/losses/float64.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/losses/loss_kernels-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,12 +8,12 @@
 
 namespace extensor::cpu {
 
-// A loss that works element by element.
+// An elementwise loss.
 template <class T>
 struct LossKernels {
   void (*values)(const T* x, const T* y, T* out, std::size_t n, const double* parameters);
   double (*sum)(const T* x, const T* y, std::size_t n, const double* parameters);
-  // out = g · derivative; g is one element where g_step is 0. out may be x, y or g.
+  // out = g · derivative; g is a single element if g_step is 0. out may be x, y or g.
   void (*gradient_x)(const T* x, const T* y, const T* g, std::size_t g_step, T* out, std::size_t n,
                      const double* parameters);
   void (*gradient_y)(const T* x, const T* y, const T* g, std::size_t g_step, T* out, std::size_t n,
@@ -24,13 +24,13 @@ struct LossKernels {
 
 template <class T>
 const LossKernels<T>& loss_kernels(backend::LossOp op);
-// One per type, each in a translation unit of its own.
+// One per type, each in a separate translation unit.
 const LossKernels<float>* loss_kernels_float32();
 const LossKernels<double>* loss_kernels_float64();
 
-// How a row's target is spread over its classes beside the one that an index names: class c takes
-// weight[c] · (probabilities[c] · kept + share), with 1 for a weight and 0 for probabilities that
-// are null.
+// The part of a row's target that is spread over its classes, in addition to the one that an index
+// names: class c gets weight[c] · (probabilities[c] · kept + share). A null weight counts as 1,
+// null probabilities as 0.
 template <class T>
 struct ClassSpread {
   const T* probabilities;
@@ -43,14 +43,14 @@ struct SpreadSums {
   double total;  // Σ spread
 };
 
-// Σ exp(x − m) of what was added so far, m being the largest of it; −∞ and 0 to begin with.
+// Σ exp(x − m) of the elements so far, where m is the largest of them; initially −∞ and 0.
 template <class T>
 struct SumOfExp {
   T m;
   double sum;
 };
 
-// Parts of the cross-entropy of one row of n logits, m being at least the largest of them.
+// Parts of the cross-entropy of one row of n logits, where m is at least the largest of them.
 template <class T>
 struct ClassKernels {
   void (*add_exponentials)(const T* x, std::size_t n, SumOfExp<T>& sum);

@@ -1,4 +1,4 @@
-// losses.def compiled to SIMD loops over float or double.
+// Compiles losses.def to SIMD loops over float or double.
 #if defined(EXTENSOR_LOSS_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_LOSS_KERNELS_INL_H_
 #undef EXTENSOR_LOSS_KERNELS_INL_H_

@@ -1,5 +1,5 @@
-// Feeds dense operands to the elementwise losses, piece by piece; halves are widened on the way in
-// and rounded once on the way out.
+// Passes dense operands to the elementwise losses, piece by piece; halves are widened when read and
+// rounded once when written.
 #include "backend/cpu/losses/losses.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ class LossRunner {
     });
   }
 
-  // Looks for the element that a piece has found outside 0 … 1.
+  // Searches for the element that a piece has found outside 0 … 1.
   void note_outside() const {
     if (!outside_.load(std::memory_order_relaxed)) return;
     if (!note_first(call_.x, call_.check_x)) note_first(call_.y, call_.check_y);
@@ -107,7 +107,7 @@ class LossRunner {
     return false;
   }
 
-  // x and y of one piece as T, and where its results go.
+  // x and y of one piece as T, and the destination of its results.
   struct Piece {
     Piece(const LossRunner& runner_, std::int64_t first, std::int64_t end)
         : runner(runner_), begin(first), count(static_cast<std::size_t>(end - first)) {
@@ -124,7 +124,7 @@ class LossRunner {
       }
     }
 
-    // After the kernel, when the piece is in the cache: the kernel's work hides the way from
+    // Runs after the kernel, when the piece is in the cache: the kernel's work hides the latency of
     // memory.
     void look_at_range() const {
       if (runner.call_.check_x == 0) return;

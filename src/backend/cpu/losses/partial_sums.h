@@ -1,4 +1,4 @@
-// Sums over pieces of fixed size, so that they do not depend on who computed which piece.
+// Sums over pieces of fixed size, so that they do not depend on the threads that computed them.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline double pairwise_total(const double* parts, std::size_t count) {
   return pairwise_total(parts, count / 2) + pairwise_total(parts + count / 2, count - count / 2);
 }
 
-// Σ piece(begin, end) over pieces of `length` that cover [0, count), added two by two.
+// Σ piece(begin, end) over pieces of `length` that cover [0, count), added in pairs.
 template <class Piece>
 double sum_of_pieces(std::int64_t count, std::int64_t length, Piece&& piece) {
   detail::Scratch<double> parts(static_cast<std::size_t>((count + length - 1) / length));
@@ -34,7 +34,7 @@ double sum_of_pieces(std::int64_t count, std::int64_t length, Piece&& piece) {
   return pairwise_total(parts.data(), parts.size());
 }
 
-// One number, rounded once to `dtype`.
+// Writes one number, rounded once to `dtype`.
 inline void write_number(double value, DType dtype, std::byte* out, std::int64_t at = 0) {
   detail::visit_dtype(
       dtype, [&]<class T>() { reinterpret_cast<T*>(out)[at] = detail::convert<T>(value); });

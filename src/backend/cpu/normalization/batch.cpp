@@ -1,5 +1,6 @@
-// Batch norm: every channel of [outer, channels, inner] has one mean and one variance. A first pass
-// takes moments of fixed blocks, whoever computes them, and a second one applies what they give.
+// Batch norm: every channel of [outer, channels, inner] has one mean and one variance. The first
+// pass computes moments of fixed blocks, independent of the threads, and the second one applies
+// them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,26 +51,26 @@ class BatchNormalizer {
   }
 
  private:
-  // Tensors as long as x that the call reads and writes.
+  // The number of tensors as long as x that the call reads and writes.
   static std::int64_t tensors_of(const BatchNormalizationCall& call) {
     if (call.grad_output == nullptr) return call.residual == nullptr ? 2 : 3;
     return 3 + (call.result == nullptr ? 0 : 1) + (call.grad_residual == nullptr ? 0 : 1);
   }
 
-  // A pass over x then takes the gradients' sums alone.
+  // If so, a pass over x computes only the sums of the gradients.
   bool knows_statistics() const { return !call_.training || call_.statistics_given; }
 
-  // Of every block and channel, [blocks, channels].
+  // For every block and channel, [blocks, channels].
   struct Records {
     std::vector<T> centre, sum, squares, gradient, product;
   };
 
-  // body(begin, end, buffer) over ranges of units, with `room` elements for each thread.
+  // Calls body(begin, end, buffer) for ranges of units, with `room` elements for each thread.
   template <class Body>
   void run_units(std::int64_t units, std::int64_t unit_elements, std::int64_t room, Body&& body) {
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / unit_elements);
     const int threads = detail::threads_for(units, grain);
-    // Allocated here, so that running out of memory leaves the result unwritten.
+    // Allocated here, so that the result stays unwritten if memory runs out.
     std::vector<T> memory(static_cast<std::size_t>(threads) * unsigned_of(room));
     detail::parallel_for(threads, units, grain,
                          [&](std::int64_t begin, std::int64_t end, int slot) {
@@ -80,7 +81,6 @@ class BatchNormalizer {
   }
 
   // ---- the first pass
-  // ----------------------------------------------------------------------------
 
   void take_moments() {
     const std::size_t size = unsigned_of(blocks_ * call_.channels);
@@ -105,7 +105,7 @@ class BatchNormalizer {
     }
   }
 
-  // The gradient of the normalized values: grad_output, or with a relu the part of it that passes,
+  // The gradient of the normalized values: grad_output or, with a relu, the part of it that passes,
   // which the first pass leaves in grad_residual, or in the result that the second one overwrites.
   std::byte* passed() const {
     return call_.grad_residual != nullptr ? call_.grad_residual : call_.out;
@@ -113,8 +113,8 @@ class BatchNormalizer {
   const std::byte* gradient() const {
     return call_.result == nullptr ? call_.grad_output : passed();
   }
-  // n elements of it in the first pass, in the buffer from `at` on if they do not stay in memory,
-  // with room for n more behind `spare`.
+  // n elements of that gradient in the first pass. If they do not stay in memory, they are in the
+  // buffer starting at `at`, with room for n more after `spare`.
   const T* find_gradient(std::int64_t offset, std::int64_t n, T* buffer, std::int64_t at,
                          std::int64_t spare) const {
     const T* g = edge_.read(call_.grad_output, offset, n, buffer, at);
@@ -125,12 +125,12 @@ class BatchNormalizer {
     edge_.write(out, passed(), offset, n);
     return out;
   }
-  // Whether it is in the buffer then.
+  // Whether find_gradient() puts the gradient into the buffer.
   bool buffers_gradient() const {
     return call_.result == nullptr ? edge_.converts() : edge_.writes_buffers();
   }
 
-  // The rows of a block where channels lie side by side.
+  // The rows of a block of channels_last elements.
   void moments_of_rows(std::int64_t block, std::int64_t first, T* buffer) {
     const std::int64_t begin = block * block_rows, rows = rows_of(block);
     const std::int64_t columns = std::min(block_columns, call_.channels - first);
@@ -203,7 +203,6 @@ class BatchNormalizer {
   }
 
   // ---- the statistics of the channels
-  // ------------------------------------------------------------
 
   void combine_moments() {
     if (call_.grad_output != nullptr) {
@@ -250,9 +249,9 @@ class BatchNormalizer {
     return values == nullptr ? missing : static_cast<double>(reinterpret_cast<const T*>(values)[c]);
   }
 
-  // What the second pass needs of each channel:
-  //   out = (x − centre) · scale + shift               forward; of grad_output where the statistics
-  //                                                    do not depend on x
+  // The coefficients of the second pass for each channel:
+  //   out = (x − centre) · scale + shift               forward; applied to grad_output if the
+  //                                                    statistics do not depend on x
   //   out = g · scale + (x − centre) · slope + shift   backward in training
   void prepare() {
     const std::size_t channels = unsigned_of(call_.channels);
@@ -281,9 +280,8 @@ class BatchNormalizer {
   }
 
   // ---- the second pass
-  // ---------------------------------------------------------------------------
 
-  // What is standardized, and, in the training's backward alone, the gradient beside it.
+  // The tensor that is standardized and, only in the backward of training, the gradient.
   const std::byte* first_operand() const {
     return call_.grad_output != nullptr && !call_.training ? gradient() : call_.x;
   }
@@ -334,7 +332,7 @@ class BatchNormalizer {
               });
   }
 
-  // n elements behind those of x in the buffer; null where there is no residual.
+  // n elements after those of x in the buffer; null without a residual.
   const T* read_residual(std::int64_t offset, std::int64_t n, T* buffer) const {
     return call_.residual == nullptr ? nullptr : edge_.read(call_.residual, offset, n, buffer, n);
   }

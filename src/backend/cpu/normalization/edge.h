@@ -1,5 +1,5 @@
-// Elements of a tensor's dtype read and written as float or double: in place where that is what
-// they are, through a buffer where they are halves.
+// Reads and writes elements of a tensor's dtype as float or double: in place if they have that
+// type, through a buffer if they are halves.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace extensor::cpu {
 template <class T>
 class Edge {
  public:
-  // `moved`: elements that a call reads and writes in all. Results of calls beyond the caches pass
-  // them by.
+  // `moved` is the number of elements that a call reads and writes. Results of calls beyond the
+  // caches bypass them.
   Edge(DType dtype, std::int64_t moved)
       : size_(static_cast<std::int64_t>(itemsize(dtype))),
         streams_(dtype == dtype_of<T> && moved * size_ >= streaming_bytes) {
@@ -26,8 +26,8 @@ class Edge {
   bool converts() const { return widen_ != nullptr; }
   bool writes_buffers() const { return converts() || streams_; }
 
-  // n elements from `offset` on, in `buffer`, `at` elements behind its start, if they have to be
-  // converted; otherwise the buffer may be null.
+  // n elements starting at `offset`. If they have to be converted, they are in `buffer`, `at`
+  // elements after its start; otherwise the buffer may be null.
   const T* read(const std::byte* base, std::int64_t offset, std::int64_t n, T* buffer,
                 std::int64_t at = 0) const {
     const std::byte* from = base + offset * size_;
@@ -35,7 +35,7 @@ class Edge {
     widen_(from, buffer + at, static_cast<std::size_t>(n));
     return buffer + at;
   }
-  // Where to write n elements, and, once they are written, their way to `offset`.
+  // target() returns where to write elements; write() then moves them to `offset` if needed.
   T* target(std::byte* base, std::int64_t offset, T* buffer, std::int64_t at = 0) const {
     return writes_buffers() ? buffer + at : reinterpret_cast<T*>(base + offset * size_);
   }
@@ -49,7 +49,7 @@ class Edge {
       narrow_(buffer, to, static_cast<std::size_t>(n));
     }
   }
-  // Once in every thread, after its last write.
+  // Call it once in every thread, after its last write.
   void finish() const {
     if (streams_) stream_fence();
   }

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/normalization/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Normalization {
   static HWY_INLINE V set(T value) { return hn::Set(D(), value); }
   static HWY_INLINE V load(const T* from, std::size_t count) { return LoadFirst(D(), from, count); }
   static HWY_INLINE void store(V v, T* to, std::size_t count) { StoreFirst(v, D(), to, count); }
-  // Into the second cache, for the first one is full of what is read now. Reaching beyond the end
-  // does no harm, but may not be said with a pointer.
+  // Prefetches into the second-level cache, because the first is full of current data. An address
+  // past the end does no harm, but must not be formed as a pointer.
   static HWY_INLINE void prefetch(const T* from, std::size_t elements) {
     __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) +
                                                      elements * sizeof(T)),
@@ -36,8 +36,8 @@ struct Normalization {
     return static_cast<double>(hn::GetLane(hn::SumOfLanes(D(), v)));
   }
 
-  // Calls body(i, count) for every vector of n elements; `count` lanes of it are elements. Whole
-  // vectors apart from the rest, so that they cost no test.
+  // Calls body(i, count) for every vector of n elements, of which `count` lanes are valid. Whole
+  // vectors are processed separately, so that they need no test.
   template <class Body>
   static HWY_INLINE void for_vectors(std::size_t n, const Body& body) {
     const std::size_t lanes = hn::Lanes(D());
@@ -66,7 +66,6 @@ struct Normalization {
   }
 
   // ---- moments
-  // -----------------------------------------------------------------------------------
 
   struct AddValue {
     const T* x;
@@ -84,7 +83,7 @@ struct Normalization {
     }
   };
 
-  // For numbers whose sums leave the range of T.
+  // For numbers whose sums exceed the range of T.
   static Moments<T> wide_moments(const T* x, std::size_t n, bool centred) {
     Moments<T> result;
     double total = 0;
@@ -98,7 +97,7 @@ struct Normalization {
     return result;
   }
 
-  // The second pass finds what the first one lost in rounding the mean.
+  // The second pass recovers what the first one lost when it rounded the mean.
   static Moments<T> moments(const T* x, std::size_t n, bool centred) {
     Moments<T> result;
     if (centred) {
@@ -126,7 +125,6 @@ struct Normalization {
   }
 
   // ---- rows with parameters element by element
-  // ---------------------------------------------------
 
   static HWY_INLINE V standardized(V x, V centre, V scale, V shift) {
     return hn::MulAdd(hn::Sub(x, centre), scale, shift);
@@ -148,7 +146,8 @@ struct Normalization {
     for_vectors(n, RowForward{x, weight, bias, out, n, set(s.centre), set(s.scale), set(s.shift)});
   }
 
-  // Rows at once, so that the gradients of the parameters are read and written once for them all.
+  // Processes several rows at once, so that the gradients of the parameters are read and written
+  // once for all of them.
   template <std::size_t rows, bool parameters>
   struct AddRows {
     const T *g, *x;
@@ -156,7 +155,7 @@ struct Normalization {
     const T* weight;
     T *grad_weight, *grad_bias;
     V centre[rows], scale[rows], shift[rows];
-    // Lanes beyond the end are 0 through g.
+    // Lanes past the end are 0, because g is.
     HWY_INLINE void operator()(std::size_t i, std::size_t count, V* gradient, V* product) const {
       const V w = load(weight + i, count);
       V each_g[rows], each_product[rows];
@@ -254,7 +253,6 @@ struct Normalization {
   }
 
   // ---- one channel
-  // -------------------------------------------------------------------------------
 
   struct Standardize {
     const T* x;
@@ -268,7 +266,7 @@ struct Normalization {
     for_vectors(n, Standardize{x, out, set(s.centre), set(s.scale), set(s.shift)});
   }
 
-  // max(y + residual, 0) with the NaN that max lets through.
+  // max(y + residual, 0); propagates NaN, which max alone would not.
   template <bool adds>
   static HWY_INLINE V rectified(V y, const T* residual, std::size_t count) {
     if constexpr (adds) y = hn::Add(y, load(residual, count));
@@ -312,7 +310,7 @@ struct Normalization {
     const T* x;
     V centre;
     HWY_INLINE void operator()(std::size_t i, std::size_t count, V* sums) const {
-      const V gradient = load(g + i, count);  // 0 beyond the end, and so is the product
+      const V gradient = load(g + i, count);  // 0 past the end, and so is the product
       sums[0] = hn::Add(sums[0], gradient);
       sums[1] = hn::MulAdd(gradient, hn::Sub(load(x + i, count), centre), sums[1]);
     }
@@ -337,7 +335,6 @@ struct Normalization {
   }
 
   // ---- columns
-  // -----------------------------------------------------------------------------------
 
   struct ColumnMoments {
     const T* x;

@@ -1,7 +1,8 @@
-// What normalization does to dense float or double: moments, and the passes that apply them.
+// Kernels of normalization on dense float or double: moments, and the passes that apply them.
 //
-// A mean is kept as a centre, a number of the element type near it, and the small rest. x − centre
-// is exact for the elements near it, so a large offset common to all elements costs no accuracy.
+// A mean is kept as a centre, which is a nearby number of the element type, and a small remainder.
+// x − centre is exact for the elements near it, so a large offset common to all elements costs no
+// accuracy.
 #pragma once
 
 #include <cstddef>
@@ -33,25 +34,23 @@ struct NormalizationKernels {
   // `centred` false: the centre is 0.
   Moments<T> (*moments)(const T* x, std::size_t n, bool centred);
 
-  // out = a + b, which may be a.
+  // out = a + b; out may be a.
   void (*add)(const T* a, const T* b, T* out, std::size_t n);
 
-  // One row with parameters element by element.
-  // out = x̂ · weight + bias
+  // One row with one parameter per element. out = x̂ · weight + bias
   void (*row_forward)(const T* x, const T* weight, const T* bias, const Standardizer<T>& s, T* out,
                       std::size_t n);
-  // Of `rows` ≤ gradient_rows rows, `stride` elements apart: Σ g · weight and Σ g · weight · x̂ of
-  // each; grad_weight += Σ g · x̂ and grad_bias += Σ g over the rows, unless they are null.
+  // For `rows` ≤ gradient_rows rows, `stride` elements apart: Σ g · weight and Σ g · weight · x̂ of
+  // each; grad_weight += Σ g · x̂ and grad_bias += Σ g over the rows, unless null.
   void (*row_gradient_sums)(const T* g, const T* x, std::size_t stride, const T* weight,
                             std::size_t rows, const Standardizer<T>* s, T* grad_weight,
                             T* grad_bias, GradientSums* sums, std::size_t n);
-  // out = g · weight · p + (x − centre) · q + r + added, which may be null; what lies `ahead` of g
-  // and x is read soon.
+  // out = g · weight · p + (x − centre) · q + r + added, which may be null. Prefetches the elements
+  // `ahead` of g and x.
   void (*row_backward)(const T* g, const T* x, std::size_t ahead, const T* weight, T centre, T p,
                        T q, T r, const T* added, T* out, std::size_t n);
 
-  // One channel's elements.
-  // out = (x − centre) · scale + shift
+  // The elements of one channel. out = (x − centre) · scale + shift
   void (*standardize)(const T* x, const Standardizer<T>& s, T* out, std::size_t n);
   // out = max((x − centre) · scale + shift + residual, 0); the residual may be null.
   void (*standardize_relu)(const T* x, const Standardizer<T>& s, const T* residual, T* out,
@@ -62,7 +61,7 @@ struct NormalizationKernels {
   // out = g · p + (x − centre) · q + r
   void (*backward)(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n);
 
-  // Columns: every element of a row belongs to a channel of its own. The rows are `stride` apart.
+  // Columns: every element of a row belongs to a different channel. The rows are `stride` apart.
   void (*column_moments)(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
                          T* centre, T* sum, T* squares);
   void (*column_gradient_sums)(const T* g, std::size_t g_stride, const T* x, std::size_t stride,

@@ -47,24 +47,24 @@ class RowNormalizer {
   }
 
  private:
-  // Tensors as long as x that the call reads and writes.
+  // The number of tensors as long as x that the call reads and writes.
   static std::int64_t tensors_of(const RowNormalizationCall& call) {
     if (call.grad_output == nullptr) return call.residual == nullptr ? 2 : 4;
     return call.grad_sum == nullptr ? 3 : 4;
   }
 
-  // The parameters as they are, or as many times the number they stand for.
+  // The parameters or, if null, a row filled with the number they default to.
   const T* parameter(const std::byte* given, T missing) {
     if (given != nullptr) return reinterpret_cast<const T*>(given);
     defaults_.emplace_back(unsigned_of(parameters_), missing);
     return defaults_.back().data();
   }
 
-  // body(unit, buffer) for every unit, with room for `buffers` rows for each thread.
+  // Calls body(unit, buffer) for every unit, with room for `buffers` rows for each thread.
   template <class Body>
   void run_rows(std::int64_t units, std::int64_t grain, std::int64_t buffers, Body&& body) {
     const int threads = detail::threads_for(units, grain);
-    // Allocated here, so that running out of memory leaves the result unwritten.
+    // Allocated here, so that the result stays unwritten if memory runs out.
     const std::size_t room = unsigned_of(buffers * length_);
     detail::Scratch<T> memory(static_cast<std::size_t>(threads) * room);
     detail::parallel_for(threads, units, grain,
@@ -90,7 +90,7 @@ class RowNormalizer {
     const auto n = static_cast<double>(length_);
     const double offset = call_.centred ? moments.sum / n : 0;
     double variance = moments.squares / n - offset * offset;
-    if (variance < 0) variance = 0;  // NaN stays
+    if (variance < 0) variance = 0;  // NaN stays NaN
     return {moments.centre, offset, 1 / std::sqrt(variance + call_.eps)};
   }
 
@@ -98,8 +98,8 @@ class RowNormalizer {
     return row % call_.groups * call_.channels;
   }
 
-  // x + residual in the first row of the buffer or where it belongs, as the caller sees it: rounded
-  // to halves where it is of halves.
+  // x + residual, in the first row of the buffer or in its final place, with the caller's
+  // precision: halves are rounded.
   const T* add_residual(std::int64_t row, const T* x, T* buffer) const {
     const std::int64_t offset = row * length_;
     const T* residual = edge_.read(call_.residual, offset, length_, buffer, 2 * length_);
@@ -143,8 +143,8 @@ class RowNormalizer {
             static_cast<T>(-s.scale * mean - slope * s.offset)};
   }
 
-  // Parameters element by element. A unit is a fixed number of rows of one group: it gives one
-  // partial sum of the parameters' gradients, whoever computes it.
+  // One parameter per element. A unit is a fixed number of rows of one group: it computes one
+  // partial sum of the parameters' gradients, on any thread.
   void backward_in_blocks() {
     const std::int64_t samples = call_.rows / call_.groups;
     const std::int64_t block = std::clamp<std::int64_t>(32768 / length_ / 4 * 4, 4, 64);
@@ -209,7 +209,7 @@ class RowNormalizer {
   void backward_by_channels() {
     const std::int64_t samples = call_.rows / call_.groups;
     const bool parameters = call_.grad_weight != nullptr;
-    // Weight and bias of each sample, one after the other.
+    // Weight and bias of each sample in turn.
     detail::Scratch<T> partials(unsigned_of(2 * samples * parameters_));
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
     run_rows(call_.rows, grain, edge_.writes_buffers() ? 3 : 0, [&](std::int64_t row, T* buffer) {
@@ -243,7 +243,7 @@ class RowNormalizer {
     edge_.write(out, call_.out, row * length_, length_);
   }
 
-  // Partial sums of both gradients, two by two.
+  // Adds the partial sums of both gradients in pairs.
   void finish(detail::Scratch<T>& partials, std::int64_t count) {
     const std::int64_t width = 2 * parameters_;
     detail::parallel_for(width, std::max<std::int64_t>(64, 16384 / count / 64 * 64),

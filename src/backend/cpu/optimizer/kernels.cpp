@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/optimizer/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <cmath>
 #include <utility>
 
@@ -26,8 +26,8 @@ HWY_INLINE bool take_bit(std::uint32_t& bits) {
   return bit;
 }
 
-// Row<op>::update changes one vector of a parameter and of its states, which are all there: those
-// that the variants do not use are zeros.
+// Row<op>::update changes one vector of a parameter and of all its states; those that the variants
+// do not use are zeros.
 template <OptimizerOp op>
 struct Row;
 #define RANGE(...)
@@ -61,7 +61,7 @@ void step(T* param, const T* grad, T* const* states, std::size_t n,
   const V sign(c.maximize ? -1 : 1);
   V coefficients[row.coefficients];
   for (int k = 0; k < row.coefficients; ++k) coefficients[k] = V(c.values[k]);
-  T* own[row.states + 1];  // copies that no store can change
+  T* own[row.states + 1];  // local copies, which no store can change
   for (int k = 0; k < row.states; ++k) own[k] = states[k];
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
     V p = hn::LoadU(d, param + i);
@@ -97,7 +97,7 @@ void average(T*, const T* x, T* const* states, std::size_t n, const OptimizerCoe
 
 // ---- the size of a gradient
 
-// In double, where no square of a float overflows; eight chains, folded by pairs.
+// Sums in double, in which no square of a float overflows, with eight chains combined in pairs.
 template <class T, class Term>
 HWY_INLINE double sum_in_double(const T* x, std::size_t n, const Term& term) {
   double chains[8] = {};

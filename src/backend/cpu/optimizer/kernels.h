@@ -17,7 +17,7 @@ inline constexpr int max_optimizer_variants = 16;  // combinations of a row's VA
 template <class T>
 struct OptimizerKernels {
   std::size_t lanes;  // a power of two, at most 64 bytes
-  // By op and by the bits of its variants.
+  // Indexed by op and by the bits of its variants.
   StepKernel<T> steps[static_cast<int>(backend::OptimizerOp::average) + 1][max_optimizer_variants];
   // Over the elements of one block.
   double (*sum_of_magnitudes)(const T* x, std::size_t n);

@@ -1,4 +1,4 @@
-// Feeds the optimizer kernels: memory as it is, or halves through small buffers.
+// Passes operands to the optimizer kernels: directly, or halves through small buffers.
 #include "backend/cpu/optimizer/optimizer.h"
 
 #include <algorithm>
@@ -21,10 +21,10 @@ using backend::PowerSumCall;
 using backend::PowerSumItem;
 
 constexpr std::int64_t elements_per_thread = 16384;
-constexpr std::int64_t buffered = 512;      // elements that are converted at once
-constexpr std::int64_t power_block = 4096;  // elements whose powers are one partial sum
+constexpr std::int64_t buffered = 512;      // elements converted at once
+constexpr std::int64_t power_block = 4096;  // elements per partial sum of powers
 
-// The kernel of a call for any number of elements: the last of them go through buffers.
+// The kernel of a call for any number of elements: the last ones use buffers.
 template <class T>
 class Stepper {
  public:
@@ -65,7 +65,7 @@ class Stepper {
 template <class Piece>
 void for_each_piece(const OptimizerCall& call, const Piece& piece) {
   detail::parallel_for(call.numel, elements_per_thread, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t first = 0;  // of the item's elements, among all
+    std::int64_t first = 0;  // of the item's elements, among those of all items
     for (std::int64_t k = 0; k < call.item_count && first < end; ++k) {
       const OptimizerItem& item = call.items[k];
       const std::int64_t from = std::max(begin - first, std::int64_t{0});
@@ -91,7 +91,7 @@ void step_in_place(const OptimizerCall& call) {
   });
 }
 
-// Halves: widened, stepped in float32, and each result rounded once.
+// Halves are widened, updated in float32, and each result is rounded once.
 void step_halves(const OptimizerCall& call) {
   const Stepper<float> step(call);
   const ConvertLoop widen = convert_loop(call.dtype, DType::float32);

@@ -1,5 +1,6 @@
-// Every loop over channels is dense, so windows are walked tap by tap for many channels at once. A
-// unit of work is a run of channels of one image: nobody else writes there.
+// Pooling of channels_last images. Every loop over channels is dense, so windows are processed tap
+// by tap for many channels at once. A unit of work is a run of channels of one image, which no
+// other unit writes.
 #include "backend/cpu/pooling/channels_last.h"
 
 #include <cstring>
@@ -17,12 +18,12 @@ using backend::PoolingCall;
 using backend::PoolingOp;
 using backend::PoolingWindow;
 
-constexpr std::int64_t run_of_channels = 64;  // where images are fewer than threads
+constexpr std::int64_t run_of_channels = 64;  // if there are fewer images than threads
 
 template <class T>
 class ChannelRun {
  public:
-  // Elements of `memory` that a run of `channels` channels needs, in doubles.
+  // The size of `memory`, in doubles, for a run of `channels` channels.
   static std::int64_t room(const PoolingCall& call, std::int64_t channels) {
     return channels * std::max<std::int64_t>(2, call.in_width);
   }
@@ -68,7 +69,7 @@ class ChannelRun {
     for (std::int64_t p = 0; p < pixels; ++p) std::fill_n(out_ + p * call_.channels, n_, T(0));
   }
 
-  // body(rows, columns, offset of the window's pixel in y or the result)
+  // Calls body(rows, columns, offset of the window's pixel in y or the result).
   template <class Body>
   void for_windows(const Body& body) {
     std::int64_t at = 0;
@@ -78,7 +79,7 @@ class ChannelRun {
       }
     }
   }
-  // body(offset of the tap's pixel in x)
+  // Calls body(offset of the tap's pixel in x).
   template <class Body>
   void for_taps(const PoolingWindow& rows, const PoolingWindow& columns, const Body& body) const {
     for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
@@ -114,7 +115,7 @@ class ChannelRun {
     });
   }
 
-  // Along the height first, as planes are summed.
+  // Sums along the height first, like pooling of planes.
   void average(const PoolingWindow& rows, const PoolingWindow& columns, std::int64_t at) {
     double* sum = memory_;
     double* column = memory_ + n_;

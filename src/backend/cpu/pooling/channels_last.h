@@ -1,5 +1,4 @@
-// Pooling of images whose pixels hold their channels side by side, and the rules that it shares
-// with pooling of planes.
+// Pooling of channels_last images, and the rules that it shares with pooling of planes.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +14,8 @@ bool is_better(T value, T best) {
   return value > best || value != value;
 }
 
-// What an average divides by. A window that lies in the padding alone has no elements, and its mean
-// is 0.
+// The divisor of an average. A window entirely inside the padding has no elements, and its mean is
+// 0.
 inline double averaged_count(const backend::PoolingWindow& rows,
                              const backend::PoolingWindow& columns) {
   return std::max(1.0, static_cast<double>(rows.size) * static_cast<double>(columns.size));
@@ -29,7 +28,7 @@ inline std::vector<backend::PoolingWindow> windows_of(const backend::PoolingAxis
   return windows;
 }
 
-// The same numbers as for planes, bit by bit.
+// Computes the same bits as pooling of planes.
 template <class T>
 void pool_channels_last(const backend::PoolingCall& call);
 

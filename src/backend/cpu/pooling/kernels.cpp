@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/pooling/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/pooling/kernels.h"
 #include "backend/cpu/simd/pairs-inl.h"
 #include "hwy/highway.h"
@@ -72,8 +72,8 @@ struct Pooling {
     }
   }
 
-  // Whole vectors, the last one moved back so that it ends with the row; rows shorter than a vector
-  // are left to shorter ones. body(d, j) computes windows j … j + lanes.
+  // Processes whole vectors; the last one is moved back so that it ends with the row. Rows shorter
+  // than a vector use shorter vectors. body(d, j) computes windows j … j + lanes.
   template <class D2, class Body>
   static HWY_INLINE void ForWindows([[maybe_unused]] D2 d, std::size_t n, Body body) {
     constexpr std::size_t kLanes = hn::MaxLanes(D2());
@@ -111,7 +111,7 @@ struct Pooling {
       const auto take_third = IsBetter(third, of_two);
       const V2 of_three = hn::IfThenElse(take_third, third, of_two);
       const auto take_fourth = IsBetter(fourth, of_three);
-      // Each later choice takes the gradient from the earlier ones.
+      // Each later candidate takes the gradient from the earlier ones.
       V2 rest = hn::LoadU(d, g + j);
       const V2 fourth_gradient = hn::IfThenElseZero(take_fourth, rest);
       rest = hn::IfThenZeroElse(take_fourth, rest);

@@ -1,4 +1,4 @@
-// Rows of pooled planes, of float or double.
+// Kernels for rows of pooled planes, in float or double.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ template <class T>
 struct PoolingKernels {
   // line[i] = the larger of line[i] and row[i]; NaN is larger than everything.
   void (*take_larger)(const T* row, T* line, std::size_t n);
-  // n windows of 2 × 2 side by side, from two rows of 2n.
+  // n adjacent windows of 2 × 2, from two rows of 2n.
   void (*largest_of_pairs)(const T* top, const T* bottom, T* out, std::size_t n);
-  // The gradient g of each such window to its first largest element, 0 to the others.
+  // Assigns the gradient g of each such window to its first largest element, 0 to the others.
   void (*spread_over_pairs)(const T* top, const T* bottom, const T* g, T* top_gradient,
                             T* bottom_gradient, std::size_t n);
-  // take_larger that writes down which tap each largest element is from.
+  // Like take_larger, and records the tap of each largest element.
   void (*track_larger)(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
                        std::size_t n);
   // out[i] += g[i] where the winner is that tap.

@@ -1,5 +1,5 @@
-// Planes are independent, so threads share them; within one, rows of windows are pooled along the
-// height first, whole rows of x at a time, then along the width.
+// Pooling of planes. Planes are independent, so threads share them; within one, rows of windows are
+// pooled along the height first, whole rows of x at a time, then along the width.
 #include "backend/cpu/pooling/pooling.h"
 
 #include <algorithm>

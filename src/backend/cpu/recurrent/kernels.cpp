@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/recurrent/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include "backend/cpu/recurrent/kernels.h"
 #include "backend/cpu/simd/math_activation-inl.h"
 #include "backend/cpu/simd/math_hyperbolic-inl.h"
@@ -21,7 +21,7 @@ struct Recurrent {
   static HWY_INLINE V load(const T* from, std::size_t count) { return LoadFirst(D(), from, count); }
   static HWY_INLINE void store(V v, T* to, std::size_t count) { StoreFirst(v, D(), to, count); }
   static HWY_INLINE V one() { return hn::Set(D(), T(1)); }
-  // The derivatives of the activations, from their results.
+  // The derivatives of the activations, computed from their results.
   static HWY_INLINE V sigmoid_slope(V y) { return hn::NegMulAdd(y, y, y); }
   static HWY_INLINE V tanh_slope(V y) { return hn::NegMulAdd(y, y, one()); }
 
@@ -34,7 +34,6 @@ struct Recurrent {
   }
 
   // ---- forward
-  // -----------------------------------------------------------------------------------
 
   struct TanhForward {
     const T* gate;
@@ -103,7 +102,6 @@ struct Recurrent {
   }
 
   // ---- backward
-  // ----------------------------------------------------------------------------------
 
   struct TanhBackward {
     const T *h, *grad_output, *grad_h;

@@ -1,4 +1,4 @@
-// Time steps one after the other: the state's product on weights that are packed once, then the
+// Runs the time steps in order: the state's product with weights that are packed once, then the
 // cell. A part of the work is some samples and some hidden units. Parts wait for each other after
 // every step only if the units of one sample belong to different parts.
 #include "backend/cpu/recurrent/recurrent.h"
@@ -17,10 +17,10 @@ using backend::RecurrentBackwardCall;
 using backend::RecurrentCall;
 using backend::RecurrentCell;
 
-constexpr double work_that_pays = 256.0 * 1024;  // multiply-adds for a second thread
-constexpr double work_that_waits = 64.0 * 1024;  // of a part, for threads to meet after every step
-constexpr std::int64_t rows_of_a_part = 8;       // with fewer, weights are read more than they pay
-constexpr std::int64_t longest_sum = 1024;       // terms of a product that are summed at once
+constexpr double work_that_pays = 256.0 * 1024;  // multiply-adds that pay for a second thread
+constexpr double work_that_waits = 64.0 * 1024;  // of a part, to pay for waiting after every step
+constexpr std::int64_t rows_of_a_part = 8;       // with fewer, reading the weights dominates
+constexpr std::int64_t longest_sum = 1024;       // terms of a product summed at once
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
@@ -61,7 +61,7 @@ Grid make_grid(const RecurrentCall& call, int threads, std::int64_t tile_columns
 }
 
 // Calls before(step, part) for all parts and, once they are done, after(step, part). The next step
-// of a part may follow at once: it reads only what its own `after` wrote.
+// of a part may follow at once: it reads only data written by its own `after`.
 template <class Before, class After>
 void for_each_step(int threads, const Grid& grid, std::int64_t steps, const Before& before,
                    const After& after) {
@@ -95,7 +95,7 @@ class Layer {
   }
 
   void forward() {
-    // The gates apart, so that every gate's units begin with a panel.
+    // Packs the gates separately, so that every gate's units begin with a panel.
     reserve(gates_, call_.hidden, call_.hidden);
     run_tasks(threads_, gates_, [&](std::int64_t gate) {
       gemm_.pack(weight() + gate * call_.hidden * call_.hidden, call_.hidden, 1, call_.hidden,
@@ -138,7 +138,7 @@ class Layer {
   }
   std::int64_t slot_before(std::int64_t t) const { return call_.reverse ? t + 1 : t; }
   std::int64_t slot_after(std::int64_t t) const { return call_.reverse ? t : t + 1; }
-  // Where the units of a sample begin, in a slot of [slots, batch, hidden].
+  // The offset of the units of a sample in a slot of [slots, batch, hidden].
   std::int64_t unit_offset(std::int64_t slot, std::int64_t row, std::int64_t unit) const {
     return (slot * call_.batch + row) * call_.hidden + unit;
   }
@@ -146,8 +146,8 @@ class Layer {
     return (t * call_.batch + row) * gates_ * call_.hidden + unit;
   }
 
-  // All memory, before anything is written: `count` panels of weights, each of `units` columns and
-  // `terms` rows, and the rows of every part.
+  // Allocates all memory before anything is written: `count` panels of weights, each of `units`
+  // columns and `terms` rows, and the rows of every part.
   void reserve(std::int64_t count, std::int64_t units, std::int64_t terms) {
     const std::int64_t slack = 2 * gemm_.tile_columns;
     const std::int64_t rows = divide_up(grid_.rows, gemm_.tile_rows) * gemm_.tile_rows;
@@ -179,7 +179,7 @@ class Layer {
     block.a_panel_stride = block.panel_rows * terms;
   }
 
-  // The gates get the state's part.
+  // Adds the state's part to the gates.
   void forward_product(std::int64_t t, std::int64_t index) const {
     const Part part = grid_.part(index);
     const std::int64_t hidden = call_.hidden, tile = gemm_.tile_columns;
@@ -191,7 +191,7 @@ class Layer {
                 terms);
       for (std::int64_t gate = 0; gate < gates_; ++gate) {
         block.b = panels_ + gate * panel_size_ + part.unit * hidden + p * tile;
-        // A GRU's reset gate multiplies the state's part of the new gate alone.
+        // A GRU's reset gate multiplies only the state's part of the new gate.
         const bool apart = call_.cell == RecurrentCell::gru && gate == 2;
         const std::int64_t offset = apart ? unit_offset(t, part.row, part.unit)
                                           : gate_offset(t, part.row, part.unit) + gate * hidden;
@@ -268,7 +268,7 @@ class Layer {
     }
   }
 
-  // What the gates of a step hand back to the state before it.
+  // The gradient that the gates of a step contribute to the state before it.
   void backward_product(std::int64_t t, std::int64_t index) const {
     const Part part = grid_.part(index);
     const std::int64_t all = gates_ * call_.hidden, tile = gemm_.tile_columns;
@@ -297,7 +297,7 @@ class Layer {
   const RecurrentBackwardCall* gradients_ = nullptr;
   T* panels_ = nullptr;  // packed weights
   std::int64_t panel_size_ = 0;
-  T* rows_ = nullptr;  // of each part, packed anew for each step
+  T* rows_ = nullptr;  // of each part, packed for each step
   std::int64_t rows_size_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/reduce/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <limits>
 #include <type_traits>
 
@@ -13,9 +13,9 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Each operation on plain elements and on vectors. NaN wins over everything in max and min.
+// Each operation on plain elements and on vectors. max and min propagate NaN.
 struct Sum {
-  // −0 leaves every number what it is; 0 would turn a sum of −0 into 0.
+  // Adding −0 changes no number; 0 would turn a sum of −0 into 0.
   template <class T>
   static constexpr T identity = std::is_floating_point_v<T> ? T(-0.0) : T(0);
   template <class T>
@@ -94,7 +94,7 @@ struct Minimum {
   }
 };
 
-// Pairs of lanes, then pairs of those: the order depends on the vector's width alone.
+// Combines pairs of lanes, then pairs of those: the order depends only on the vector's width.
 template <class Op, class T>
 HWY_INLINE T fold(T* lanes, std::size_t count) {
   for (std::size_t width = count / 2; width >= 1; width /= 2) {
@@ -108,7 +108,7 @@ T block(const T* values, std::size_t n) {
   if constexpr (std::is_floating_point_v<T>) {
     const hn::ScalableTag<T> d;
     const std::size_t lanes = hn::Lanes(d);
-    if (n > 128 * lanes) {  // narrow vectors: at most 32 terms one after another
+    if (n > 128 * lanes) {  // narrow vectors: at most 32 terms in sequence
       return Op::scalar(block<Op>(values, n / 2), block<Op>(values + n / 2, n - n / 2));
     }
     auto a0 = hn::Set(d, Op::template identity<T>), a1 = a0, a2 = a0, a3 = a0;

@@ -14,17 +14,17 @@ struct ReduceKernels {
   T (*block)(const T* values, std::size_t n);
   // accumulator[j] = op(accumulator[j], values[j])
   void (*accumulate)(T* accumulator, const T* values, std::size_t n);
-  // accumulator[j] = op(op(a[j], b[j]), op(c[j], d[j])) of four rows, combined with what the
-  // accumulator holds unless `fresh`: a quarter of the accumulator's traffic, four streams to read.
+  // accumulator[j] = op(op(a[j], b[j]), op(c[j], d[j])) for four rows, combined with the old
+  // accumulator unless `fresh`: a quarter of the accumulator's traffic, four streams to read.
   void (*accumulate_four)(T* accumulator, const T* const* rows, bool fresh, std::size_t n);
-  // As accumulate, and where values[j] wins, positions[j] = position.
+  // Like accumulate; where values[j] wins, also sets positions[j] = position.
   void (*accumulate_position)(T* accumulator, std::int64_t* positions, const T* values,
                               std::int64_t position, std::size_t n);
   T identity;
 };
 
-// T: float, double, std::int64_t, std::uint64_t, std::uint8_t. argmax and argmin give the kernels
-// of max and min.
+// T: float, double, std::int64_t, std::uint64_t, std::uint8_t. argmax and argmin use the kernels of
+// max and min.
 template <class T>
 const ReduceKernels<T>& reduce_kernels(backend::ReduceOp op);
 

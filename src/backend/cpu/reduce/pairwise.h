@@ -1,4 +1,4 @@
-// Combining partial results two by two, as they come, without keeping them all.
+// Combines partial results in pairs, as they arrive, without keeping them all.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace extensor::cpu {
 
-// A binary counter: level k holds the combination of 2ᵏ parts. The parts themselves, numbers or
-// whole arrays, are the caller's.
+// A binary counter: level k holds the combination of 2ᵏ parts. The caller keeps the parts
+// themselves, which are numbers or whole arrays.
 class PairwiseCounter {
  public:
-  // A new part travels up through the levels that are full: merge(level) combines it with what
-  // rests there. Returns the level where it comes to rest itself.
+  // Moves a new part up through the full levels: merge(level) combines it with the part there.
+  // Returns the level at which it stays.
   template <class Merge>
   int add(Merge&& merge) {
     int level = 0;
@@ -19,7 +19,7 @@ class PairwiseCounter {
     ++parts_;
     return level;
   }
-  // Calls visit(level) for every full level from the lowest up.
+  // Calls visit(level) for every full level in ascending order.
   template <class Visit>
   void finish(Visit&& visit) const {
     for (int level = 0; level < 64; ++level) {

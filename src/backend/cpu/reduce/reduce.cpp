@@ -19,14 +19,13 @@ using backend::ReduceCall;
 using backend::ReduceOp;
 using plan::ReducePlan;
 
-constexpr std::int64_t block_size = 1024;             // elements reduced in one go
+constexpr std::int64_t block_size = 1024;             // elements reduced at once
 constexpr std::int64_t chunk_size = 64 * block_size;  // elements of one result per unit of work
-constexpr std::int64_t group_rows = 16;               // rows accumulated one after another
+constexpr std::int64_t group_rows = 16;               // rows accumulated in sequence
 constexpr std::int64_t chunk_rows = 512;              // rows of a tile per unit of work
 constexpr std::size_t tile_bytes = 16384;             // of a row at a time: long runs prefetch well
 constexpr int max_levels = 48;
-// Levels for the groups of one unit of rows: a chunk, or what is left of a tile's worth of narrow
-// rows.
+// Levels for the groups of one unit of rows: a chunk, or the remainder of a tile of narrow rows.
 constexpr int row_levels = 12;
 static_assert((std::int64_t{1} << (row_levels - 1)) * group_rows >
               std::max<std::int64_t>(chunk_rows, tile_bytes));
@@ -55,7 +54,7 @@ struct Partial {
   std::int64_t position;
 };
 
-// One reduction, all of it computed in T.
+// One reduction, computed entirely in T.
 template <class T>
 class Reduction {
  public:
@@ -74,7 +73,7 @@ class Reduction {
       convert_ = truth ? convert_loop(call.input.dtype, DType::bool_)
                        : convert_loop(call.input.dtype, dtype_of<T>);
     } else if (truth && call.input.dtype != DType::bool_) {
-      convert_ = convert_loop(call.input.dtype, DType::bool_);  // 2 is true as 1 is
+      convert_ = convert_loop(call.input.dtype, DType::bool_);  // 2 is as true as 1
     }
     if (call.out.dtype != dtype_of<T>) store_ = convert_loop(dtype_of<T>, call.out.dtype);
   }
@@ -89,7 +88,6 @@ class Reduction {
 
  private:
   // ---- each result gathers its own elements
-  // ------------------------------------------------------
 
   void run_rows() {
     const std::int64_t chunks = (length_ + chunk_size - 1) / chunk_size;
@@ -164,7 +162,8 @@ class Reduction {
     return 0;
   }
 
-  // Two by two. A position moves only when the later part wins, so the first of equals stays.
+  // Combines in pairs. A position changes only if the later part wins, so the first of equals
+  // stays.
   Partial<T> combine(Partial<T> older, Partial<T> newer) const {
     if (finds_position(call_.op)) {
       std::int64_t position = older.position;
@@ -193,7 +192,6 @@ class Reduction {
   }
 
   // ---- whole rows are accumulated
-  // ----------------------------------------------------------------
 
   static constexpr std::int64_t tile = tile_bytes / sizeof(T);
 
@@ -241,7 +239,7 @@ class Reduction {
     }
   }
 
-  // Rows of partial results two by two, into the first.
+  // Combines rows of partial results in pairs, into the first.
   void combine_chunks(T* values, std::int64_t* positions, std::int64_t width,
                       std::int64_t chunks) const {
     for (std::int64_t step = 1; step < chunks; step *= 2) {
@@ -260,8 +258,8 @@ class Reduction {
     }
   }
 
-  // Rows much shorter than a tile, one behind another: several of them make one wide row, whose
-  // parts are folded at the end.
+  // For rows much shorter than a tile, stored consecutively: several of them form one wide row,
+  // whose parts are combined at the end.
   void run_narrow_columns(std::int64_t width, std::int64_t outer) {
     std::int64_t together = 1;
     while (2 * together * width <= tile && 2 * together <= length_) together *= 2;
@@ -285,7 +283,7 @@ class Reduction {
       for (std::int64_t half = together / 2; half >= 1; half /= 2) {
         kernels_.accumulate(total, total + half * width, static_cast<std::size_t>(half * width));
       }
-      if (wide_rows * together < length_) {  // among themselves first: the total is large already
+      if (wide_rows * together < length_) {  // combined first: the total is already large
         accumulate_rows(input_row(at, 0), width, wide_rows * together, length_, row, nullptr);
         kernels_.accumulate(total, row, static_cast<std::size_t>(width));
       }
@@ -305,8 +303,8 @@ class Reduction {
     return converted;
   }
 
-  // n ≤ tile columns over rows [from, to): groups of rows one after another, groups two by two.
-  // `row_stride` stands in for the reduced dimension's when several rows are taken as one.
+  // Accumulates n ≤ tile columns over rows [from, to): the rows of a group in sequence, groups in
+  // pairs. `row_stride` replaces the reduced dimension's if several rows are taken as one.
   void accumulate_rows(const std::byte* base, std::int64_t n, std::int64_t from, std::int64_t to,
                        T* values, std::int64_t* positions, std::int64_t row_stride = 0) const {
     alignas(64) T levels[row_levels][tile];
@@ -354,7 +352,6 @@ class Reduction {
   }
 
   // ---- results
-  // -----------------------------------------------------------------------------------
 
   std::int64_t out_offset(std::int64_t result) const {
     return offset_of(plan_.kept_sizes, plan_.kept_out_strides, result);
@@ -410,7 +407,7 @@ class Reduction {
 void fill_with_identity(const ReduceCall& call, std::int64_t results) {
   double identity = 0;
   if (call.op == ReduceOp::prod || call.op == ReduceOp::all) identity = 1;
-  if (call.op == ReduceOp::sum && call.divisor == 0) identity = 0.0 / 0.0;  // mean of nothing
+  if (call.op == ReduceOp::sum && call.divisor == 0) identity = 0.0 / 0.0;  // mean of no elements
   std::byte value[8];
   convert_loop(DType::float64, call.out.dtype)(&identity, value, 1);
   splat(value, call.out.data, static_cast<std::size_t>(results), itemsize(call.out.dtype));

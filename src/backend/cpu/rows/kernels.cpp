@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/rows/kernels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Must follow foreach_target.h, as Highway requires.
 #include <cmath>
 
 #include "backend/cpu/rows/kernels.h"
@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// Rows from here on leave the first-level cache before they are written.
+// Rows of at least this length leave the first-level cache before they are written.
 constexpr std::size_t shortest_long_row = std::size_t{16} << 10;
 
 template <class T>
@@ -44,7 +44,7 @@ struct Row : RowBase<T> {
 
   static T logsumexp(const T* x, std::size_t n) {
     const T m = maximum(x, n);
-    if (std::isinf(m)) {  // ∞ − ∞ would be NaN; a NaN in the row still is
+    if (std::isinf(m)) {  // ∞ − ∞ would be NaN; a NaN in the row stays NaN
       for (std::size_t i = 0; i < n; ++i) {
         if (x[i] != x[i]) return x[i];
       }
@@ -56,7 +56,7 @@ struct Row : RowBase<T> {
   struct Product {
     const T* a;
     const T* b;
-    const T* out;  // where the result will go, fetched meanwhile; or null
+    const T* out;  // the destination, prefetched meanwhile; or null
     HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
       if (out != nullptr) RowBase<T>::template prefetch<1>(out, i);
       return hn::Mul(load(a + i, count, T(0)), load(b + i, count, T(0)));
@@ -71,7 +71,7 @@ struct Row : RowBase<T> {
 
   static void softmax_backward(const T* g, const T* y, T* out, std::size_t n) {
     const bool is_long = n * sizeof(T) >= shortest_long_row;
-    // In two parts: g − Σ g·y cancels, and would magnify what rounding the sum loses.
+    // In two parts: g − Σ g·y cancels, and would magnify the rounding error of the sum.
     const double total = sum(n, Product{g, y, is_long ? out : nullptr});
     const V inner = hn::Set(D(), static_cast<T>(total));
     const V rest = hn::Set(D(), static_cast<T>(total - static_cast<double>(static_cast<T>(total))));

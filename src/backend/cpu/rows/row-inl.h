@@ -1,4 +1,4 @@
-// What kernels on one dense row of float or double are made of: loads and stores with a partial
+// Building blocks of kernels on one dense row of float or double: loads and stores with a partial
 // last vector, the maximum, sums, and sums of exponentials.
 #if defined(EXTENSOR_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_ROW_INL_H_
@@ -25,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Elements summed in lanes before the sum is widened.
 inline constexpr std::size_t sum_block = 1024;
 
-// A row of this many bytes and what belongs to it stay in the second-level cache while the next
-// row is fetched.
+// A row of this many bytes and its other operands stay in the second-level cache while the next row
+// is fetched.
 inline constexpr std::size_t longest_prefetched_row = std::size_t{256} << 10;
 
 template <class T>
@@ -76,7 +76,7 @@ struct RowBase {
 #endif
   }
 
-  // NaN may be lost here: it comes back through the exponentials.
+  // NaN may be lost here; the exponentials restore it.
   static T maximum(const T* x, std::size_t n) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
@@ -93,13 +93,13 @@ struct RowBase {
     return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
   }
 
-  // Σ term(i) with the lanes widened to double once per block; `term` gets (position, valid lanes)
-  // and gives a vector whose lanes beyond the valid ones are 0.
+  // Σ term(i), with the lanes widened to double once per block. `term` takes (position, valid
+  // lanes) and returns a vector whose lanes past the valid ones are 0.
   template <class Term>
   static HWY_INLINE double sum(std::size_t n, Term term) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
-    // Narrow vectors widen more often, so that no lane adds more than 16 terms one after another.
+    // Narrow vectors widen more often, so that no lane adds more than 16 terms in sequence.
     const std::size_t block = std::min(sum_block, 64 * lanes);
     double total = 0;
     for (std::size_t begin = 0; begin < n; begin += block) {
@@ -118,7 +118,7 @@ struct RowBase {
     return total;
   }
 
-  // element(i, valid lanes) for every vector of a row, the last one perhaps partial.
+  // Calls element(i, valid lanes) for every vector of a row; the last one may be partial.
   template <class Element>
   static HWY_INLINE void for_each_vector(std::size_t n, Element element) {
     const std::size_t lanes = hn::Lanes(D());
@@ -130,13 +130,13 @@ struct RowBase {
     for (; i < n; i += lanes) element(i, std::min(lanes, n - i));
   }
 
-  // exp(x − m), 0 beyond the row's end, so that it can be summed. Fetches what lies `ahead`
-  // elements further meanwhile: the next row, which is about to be searched for its maximum.
+  // exp(x − m), 0 past the row's end, so that it can be summed. Also prefetches the elements
+  // `ahead` further: the next row, whose maximum is searched next.
   struct ShiftedExp {
     const T* x;
     V m;
     T* out;             // null: not stored
-    std::size_t ahead;  // 0: nothing is fetched
+    std::size_t ahead;  // 0: no prefetch
     HWY_INLINE V operator()(std::size_t i, std::size_t count) const {
       const D d;
       if (ahead != 0) {
@@ -151,7 +151,7 @@ struct RowBase {
     }
   };
 
-  // May point past the end of the memory, so the address is not computed as a pointer.
+  // The address may be past the end of the memory, so it is not computed as a pointer.
   template <int kWrite>
   static HWY_INLINE void prefetch(const T* base, std::size_t offset) {
     if constexpr (hn::MaxLanes(D()) * sizeof(T) >= 32) {

@@ -1,5 +1,5 @@
-// Feeds dense rows to the row kernels: directly where the axis is the last one, otherwise through a
-// transposed group of rows; halves widened on the way in and rounded once on the way out.
+// Passes dense rows to the row kernels: directly if the axis is the last one, otherwise through a
+// transposed group of rows; halves are widened when read and rounded once when written.
 #include "backend/cpu/rows/rows.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class RowRunner {
     const std::int64_t unit_elements = group_elements();
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / unit_elements);
     const int threads = detail::threads_for(units, grain);
-    // Allocated here, so that running out of memory leaves the result unwritten.
+    // Allocated here, so that the result stays unwritten if memory runs out.
     const std::size_t buffer_elements = direct ? 0 : static_cast<std::size_t>(unit_elements);
     detail::Scratch<T> buffers(static_cast<std::size_t>(threads) * 3 * buffer_elements);
     detail::Scratch<std::byte> raw(
@@ -88,7 +88,7 @@ class RowRunner {
                static_cast<std::size_t>(call_.length));
   }
 
-  // Of the largest group: long rows are few where they stand beside few others.
+  // The elements of the largest group: long rows form small groups if they have few neighbours.
   std::int64_t group_elements() const {
     return std::min(rows_together, call_.inner) * call_.length;
   }

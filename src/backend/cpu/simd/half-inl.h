@@ -1,5 +1,5 @@
-// float16 and bfloat16 to and from float lanes: round to nearest even, NaN kept, the same bits on
-// every target.
+// Converts float16 and bfloat16 to and from float lanes: round to nearest even, NaN kept, the same
+// bits on every target.
 #if defined(EXTENSOR_HALF_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_HALF_INL_H_
 #undef EXTENSOR_HALF_INL_H_
@@ -17,7 +17,7 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes(d) halves from memory, widened.
+// Loads Lanes(d) halves and widens them.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadHalf([[maybe_unused]] D d, const Float16* from) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128

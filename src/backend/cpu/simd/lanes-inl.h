@@ -1,5 +1,5 @@
-// The abstract value the op tables are written against, as a SIMD vector: operators, literals and
-// the vocabulary of the rows.
+// The abstract value of the op tables as a SIMD vector: operators, literals and the vocabulary of
+// the rows.
 #if defined(EXTENSOR_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_LANES_INL_H_
 #undef EXTENSOR_LANES_INL_H_
@@ -116,7 +116,7 @@ template <class T>
 HWY_INLINE Lanes<T> sqrt(Lanes<T> x) {
   return hn::Sqrt(x.v);
 }
-// a · b + c, rounded once where the target has the instruction.
+// a · b + c, rounded once if the target has the instruction.
 template <class T>
 HWY_INLINE Lanes<T> multiply_add(Lanes<T> a, std::type_identity_t<Lanes<T>> b,
                                  std::type_identity_t<Lanes<T>> c) {
@@ -145,7 +145,7 @@ HWY_INLINE Lanes<T> sign(Lanes<T> x) {  // NaN stays NaN
   const Lanes<T> one = hn::CopySign(hn::Set(hn::ScalableTag<T>(), T(1)), x.v);
   return select(x < 0 || x > 0, one, select(isnan(x), x, 0));
 }
-// NaN in either operand gives NaN.
+// NaN in either operand yields NaN.
 template <class T>
 HWY_INLINE Lanes<T> max(Lanes<T> a, std::type_identity_t<Lanes<T>> b) {
   return select(a > b || isnan(a), a, b);
@@ -160,8 +160,9 @@ HWY_INLINE Lanes<T> clamp(Lanes<T> x, std::type_identity_t<Lanes<T>> lo,
   return select(x < lo, lo, select(x > hi, hi, x));
 }
 
-// softplus(beta · x) / beta. What rounding the product and the quotient lost is put back in the
-// end: the lower tail magnifies the former. The derivative, for that, is softplus itself or 1.
+// softplus(beta · x) / beta. The rounding errors of the product and the quotient are added back at
+// the end, because the lower tail magnifies the former. The derivative for that is softplus itself
+// or 1.
 template <class T>
 HWY_INLINE Lanes<T> softplus_of_product(Lanes<T> beta, Lanes<T> x) {
   const hn::ScalableTag<T> d;
@@ -172,8 +173,8 @@ HWY_INLINE Lanes<T> softplus_of_product(Lanes<T> beta, Lanes<T> x) {
   return quotient + select(abs(product) < 1e4, correction, 0);
 }
 
-// Words whose formula for values has no accurate derivative: row_gradients.cpp writes these for
-// dual numbers in another way.
+// Words whose formula for values has no accurate derivative: row_gradients.cpp defines them
+// differently for dual numbers.
 
 // sigmoid(x)
 template <class T>
@@ -181,12 +182,12 @@ HWY_INLINE Lanes<T> logistic(Lanes<T> x) {
   return sigmoid(x);
 }
 // sigmoid(twice_z), which is gelu_tanh(x) / x. The tail of sigmoid magnifies the rounding of
-// twice_z; gelu_tanh sees to that.
+// twice_z; gelu_tanh corrects for that.
 template <class T>
 HWY_INLINE Lanes<T> gelu_tanh_gate(Lanes<T> x, Lanes<T>) {
   return select(abs(x) < 1e-20, 0.5, gelu_tanh(x) / x);
 }
-// e^a / (e^a + e^b). Equal infinities have half each.
+// e^a / (e^a + e^b). Equal infinities yield one half each.
 template <class T>
 HWY_INLINE Lanes<T> logaddexp_share(Lanes<T> a, Lanes<T> b) {
   return select(a == b, 0.5, sigmoid(a - b));

@@ -21,14 +21,14 @@ struct ReducedSigmoid {
   Sum<V> denominator;
 };
 
-// x_error is what rounding x lost, for arguments that were computed.
+// x_error is the rounding error of x, for computed arguments.
 template <bool kWithError, class D, class V>
 HWY_INLINE ReducedSigmoid<V> ReduceSigmoid(D d, V x, V x_error) {
   using T = hn::TFromD<D>;
   const V one = hn::Set(d, T(1));
   const V bounded =
       kIsFloat<D> ? ClampKeepingNaN(d, x, T(-120), T(30)) : ClampKeepingNaN(d, x, T(-760), T(60));
-  // As ReduceExp, of -x.
+  // Like ReduceExp, for -x.
   const V n = hn::Round(hn::Mul(bounded, Pick(d, 1.44269502f, 1.4426950408889634)));
   const V high = ProductError(d, n, Pick(d, 0.693147182f, 0.69314718055994529), bounded);
   const V low = Pick(d, -1.90465421e-09f, 2.3190468138462996e-17);
@@ -70,7 +70,7 @@ HWY_INLINE V Silu(D d, V x) {
     return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return Silu(dd, v); });
   } else {
     const ReducedSigmoid<V> s = ReduceSigmoid<false>(d, x, x);
-    // Far left the result is zero; -infinity times zero must not arise.
+    // Far left the result is zero; avoid -infinity times zero.
     const V bounded = MaxKeepingNaN(d, x, hn::TFromD<D>(kIsFloat<D> ? -120 : -760));
     return ScaleByPowerOfTwo(d, hn::Mul(bounded, SigmoidMantissa(d, s)), s.n);
   }
@@ -92,8 +92,8 @@ HWY_INLINE V LogSigmoid(D d, V x) {
   return hn::Neg(Softplus(d, hn::Neg(x)));
 }
 
-// log(e^a + e^b) = max + log(1 + e^(min - max)), good to an eighth of an ULP or so of the larger of
-// its terms before the last rounding.
+// log(e^a + e^b) = max + log(1 + e^(min - max)), accurate to about an eighth of an ULP of the
+// larger of its terms before the last rounding.
 template <class D, class V>
 HWY_INLINE V LogAddExpTerms(D d, V a, V b) {
   const V zero = hn::Zero(d);
@@ -122,8 +122,7 @@ HWY_INLINE V LogAddExp(D d, V a, V b) {
     return InDouble(d, a, b, terms);
   } else {
     const V result = LogAddExpTerms(d, a, b);
-    // Terms of opposite sign may cancel: rarely, and then the wider type has the bits that are
-    // left.
+    // Terms of opposite sign may cancel; in that rare case the wider type has the remaining bits.
     const auto cancelled =
         hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.125))));
     return SlowWhereNot(d, hn::Not(cancelled), result, [&]() HWY_ATTR {
@@ -139,7 +138,7 @@ HWY_INLINE V LogAddExp(D d, V a, V b) {
 }
 
 // 0.5 x (1 + tanh(u)) = x sigmoid(2u), 2u = sqrt(8/pi) (x + 0.044715 x^3), which the left tail
-// needs to twice the precision.
+// needs in twice the precision.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluTanh(D d, V x) {
   using T = hn::TFromD<D>;

@@ -62,8 +62,8 @@ HWY_NOINLINE V PerLane(D d, V a, V b, Function function) {
   return hn::Load(d, first);
 }
 
-// The fast result in ordinary lanes, slow() in the others: a lane's bits depend on its own value
-// alone, whatever its neighbours are.
+// The fast result in ordinary lanes, slow() in the others: the bits of a lane depend only on its
+// own value.
 template <class D, class M, class V, class Slow>
 HWY_INLINE V SlowWhereNot(D d, M ordinary, V fast, Slow slow) {
   if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return fast;
@@ -85,7 +85,7 @@ HWY_INLINE hn::Vec<D> NarrowTo(D d, V x) {
 #endif
 }
 
-// Computes a function of float lanes in double lanes: half a vector at a time, or at once where the
+// Computes a function of float lanes in double lanes: half a vector at a time, or at once if the
 // doubles fit.
 template <class D, class V, class Function>
 HWY_INLINE V InDouble(D d, V x, Function function) {
@@ -125,7 +125,7 @@ HWY_INLINE V InDouble(D d, V a, V b, Function function) {
   }
 }
 
-// a * b + c with one rounding on every target; MulAdd may round twice where there is no FMA.
+// a * b + c with one rounding on every target; MulAdd may round twice without FMA.
 template <class D, class V>
 HWY_INLINE V FusedMulAdd(D d, V a, V b, V c) {
   if constexpr (kHasFma) {
@@ -148,7 +148,7 @@ HWY_INLINE V FusedNegMulAdd(D d, V a, V b, V c) {
     return FusedMulAdd(d, hn::Neg(a), b, c);
 }
 
-// What rounding lost in product = a * b.
+// The rounding error of product = a * b.
 template <class D, class V>
 HWY_INLINE V ProductError(D d, V a, V b, V product) {
   if constexpr (kHasFma)
@@ -163,7 +163,7 @@ struct Sum {
   V sum, error;
 };
 
-// Needs |a| >= |b|, or a == 0.
+// Requires |a| >= |b|, or a == 0.
 template <class V>
 HWY_INLINE Sum<V> FastTwoSum(V a, V b) {
   const V sum = hn::Add(a, b);
@@ -233,7 +233,7 @@ HWY_INLINE V NearReciprocal(D d, V x) {
   return hn::MulAdd(hn::NegMulAdd(x, rough, hn::Set(d, hn::TFromD<D>(1))), rough, rough);
 }
 
-// a / b of two sums, to half an ULP and a little more. The quotient must be a normal number.
+// a / b of two sums, to slightly more than half an ULP. The quotient must be a normal number.
 template <class D, class V>
 HWY_INLINE V Quotient(D d, Sum<V> a, Sum<V> b) {
   const V reciprocal = kIsFloat<D> ? NearReciprocal(d, b.sum) : RoughReciprocal(d, b.sum);
@@ -243,7 +243,7 @@ HWY_INLINE V Quotient(D d, Sum<V> a, Sum<V> b) {
   return hn::MulAdd(rest, reciprocal, quotient);
 }
 
-// c0 + x (c1 + x (c2 + ...)): coefficients from the lowest.
+// c0 + x (c1 + x (c2 + ...)): coefficients in ascending order.
 template <class D, class V, class T>
 HWY_INLINE V Polynomial(D d, V /*x*/, T c0) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(c0));
@@ -253,7 +253,7 @@ HWY_INLINE V Polynomial(D d, V x, T c0, Rest... rest) {
   return hn::MulAdd(x, Polynomial(d, x, rest...), hn::Set(d, static_cast<hn::TFromD<D>>(c0)));
 }
 
-// The same where the square of x is known anyway: even and odd powers apart, half the latency.
+// The same if the square of x is already known: even and odd powers apart, half the latency.
 template <size_t kFirst, class D, class V, class T, size_t kCount>
 HWY_INLINE V EverySecond(D d, V square, const T (&c)[kCount]) {
   constexpr size_t kLast = kFirst + (kCount - 1 - kFirst) / 2 * 2;
@@ -274,7 +274,7 @@ template <class D, class V>
 HWY_INLINE V PowerOfTwo(D d, V n) {
   using T = hn::TFromD<D>;
   constexpr int kMantissaBits = std::numeric_limits<T>::digits - 1;
-  // Adding this leaves n plus the exponent bias in the low bits.
+  // After adding this, the low bits hold n plus the exponent bias.
   constexpr T kMagic =
       T(3) * (uint64_t{1} << (kMantissaBits - 1)) + T(std::numeric_limits<T>::max_exponent - 1);
   const hn::RebindToUnsigned<D> du;
@@ -283,7 +283,7 @@ HWY_INLINE V PowerOfTwo(D d, V n) {
 }
 
 // x * 2^n for an integral n, rounded once: overflows, and underflows through the subnormals. x must
-// be of ordinary size, |n| below four times the exponent range.
+// be of moderate size, |n| below four times the exponent range.
 template <class D, class V>
 HWY_INLINE V ScaleByPowerOfTwo(D d, V x, V n) {
 #if EXTENSOR_AVX512
@@ -310,7 +310,7 @@ HWY_INLINE V ScaleByPowerOfTwo(D d, V x, V n) {
 #endif
 }
 
-// 2^n, or zero where that is not normal; n must be below the exponent range's end.
+// 2^n, or zero if that is not normal; n must be below the end of the exponent range.
 template <class D, class V>
 HWY_INLINE V PowerOfTwoOrZero(D d, V n) {
 #if EXTENSOR_AVX512
@@ -320,7 +320,7 @@ HWY_INLINE V PowerOfTwoOrZero(D d, V n) {
 #endif
 }
 
-// value 2^n, where value is a sum not yet rounded: the last scaling may end in the subnormals.
+// value 2^n, where value is an unrounded sum: the last scaling may end in the subnormals.
 template <class V>
 struct Scaled {
   Sum<V> value;
@@ -332,14 +332,14 @@ HWY_INLINE V Finish(D d, const Scaled<V>& scaled) {
   return ScaleByPowerOfTwo(d, hn::Add(scaled.value.sum, scaled.value.error), scaled.n);
 }
 
-// a (b.sum + b.error), a being exact.
+// a (b.sum + b.error), where a is exact.
 template <class D, class V>
 HWY_INLINE Sum<V> Product(D d, V a, Sum<V> b) {
   const V product = hn::Mul(a, b.sum);
   return {product, hn::MulAdd(a, b.error, ProductError(d, a, b.sum, product))};
 }
 
-// Min and Max that keep a NaN in x: x86 returns the second operand then.
+// Min and Max that keep a NaN in x: x86 returns the second operand in that case.
 template <class D, class V>
 HWY_INLINE V MinKeepingNaN(D d, V x, hn::TFromD<D> high) {
 #if EXTENSOR_EMULATED

@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// exp(-x^2 / 2), or exp(-x^2) where kHalf is false; the square's rounding would cost many ULP in
-// the tail, so it is kept.
+// exp(-x^2 / 2), or exp(-x^2) if kHalf is false. The rounding error of the square is kept, because
+// it would cost many ULP in the tail.
 template <bool kHalf, class D, class V>
 HWY_INLINE Scaled<V> ExpOfMinusSquare(D d, V x) {
   const V factor = hn::Set(d, hn::TFromD<D>(kHalf ? -0.5 : -1));
@@ -53,7 +53,7 @@ HWY_INLINE Sum<V> NormalTailRatio(D d, V t, V t_error) {
         9.6742165265533454e-09, 9.2098572310215353e-10, -1.2234420469038604e-09,
         -3.4653821223166749e-10);
   }
-  // The first terms nearly cancel in the far tail: their rounding is kept.
+  // The first terms nearly cancel in the far tail, so their rounding error is kept.
   const Sum<V> first = FastTwoSum(Pick(d, -0.303948343f, -0.30394832098594604), hn::Mul(u, p));
   const V product = hn::Mul(u, first.sum);
   const V constant_rest = Pick(d, -6.52762022e-09f, -1.1365858410856507e-17);
@@ -79,7 +79,7 @@ HWY_INLINE Sum<V> TailProduct(D d, Sum<V> ratio, Sum<V> exponential) {
   return {product, hn::MulAdd(ratio.sum, exponential.error, rest)};
 }
 
-// Without FMA the tails would lose too much: one lane at a time, in a wider type.
+// Without FMA the tails would lose too much: computed one lane at a time, in a wider type.
 template <class W>
 HWY_INLINE W ErfcLane(W x) {
   return std::erfc(x);
@@ -100,8 +100,8 @@ HWY_INLINE V BoundNormal(D d, V t) {
 }
 
 #if EXTENSOR_AVX512
-// ExpOfMinusSquare for float with what the square lost added to the reduced argument, whose own
-// rounding, at most a quarter of an ULP, is left out.
+// ExpOfMinusSquare for float, with the rounding error of the square added to the reduced argument,
+// whose own rounding error, at most a quarter of an ULP, is omitted.
 template <class D, class V>
 HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
   const V half = hn::Mul(t, hn::Set(d, -0.5f));
@@ -116,8 +116,8 @@ HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
   return {Sum<V>{head.sum, rest}, n};
 }
 
-// For float, where a table of 16 entries is one instruction: Phi(-t) exp(t^2 / 2) as a polynomial
-// on each interval of t + 1, four to the octave, around a point at which it is a float to 36 bits.
+// For float, if a table of 16 entries is one instruction: Phi(-t) exp(t^2 / 2) as a polynomial on
+// each interval of t + 1, four to the octave, around a point at which it is a float to 36 bits.
 // Rows: that point, then the coefficients. Columns: the low bits of the exponent and the high ones
 // of the mantissa of t + 1, so that t = 0 is column 12. t < 15.
 alignas(64) inline constexpr float kNormalTailTable[8][16] = {
@@ -169,8 +169,8 @@ HWY_INLINE Scaled<V> NormalTailByTable(D d, V t) {
 }
 #endif
 
-// exp(-t^2 / 2), the same computation as the tail's, so that a gradient that needs both does it
-// once.
+// exp(-t^2 / 2), by the same computation as the tail's, so that a gradient that needs both computes
+// it once.
 template <class D, class V>
 HWY_INLINE Scaled<V> ExpOfHalfSquare(D d, V t) {
 #if EXTENSOR_AVX512
@@ -214,7 +214,7 @@ HWY_INLINE V NormalPdf(D d, V x) {
   }
 }
 
-// x Phi(x): in the center directly; outside for a negative x its tail, otherwise x less that.
+// x Phi(x): directly in the center; outside, the tail for a negative x, otherwise x minus the tail.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Gelu(D d, V x) {
   if constexpr (!kHasFma) {
@@ -282,7 +282,8 @@ HWY_INLINE V Erf(D d, V x) {
     const V magnitude = hn::Abs(x);
     const Sum<V> center = ErfCenter(d, magnitude);
     const V small = hn::Add(center.sum, center.error);
-    // Outside, erfc is small and needs no more than a few ULP: the exponential of a polynomial.
+    // Outside, erfc is small and needs an accuracy of only a few ULP: the exponential of a
+    // polynomial.
     const V bounded = MinKeepingNaN(d, magnitude, hn::TFromD<D>(kIsFloat<D> ? 4.1 : 6));
     V q;
     if constexpr (kIsFloat<D>) {

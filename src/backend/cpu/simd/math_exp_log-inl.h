@@ -18,7 +18,7 @@ struct ReducedExp {
   V n, r, r_error, square, q;
 };
 
-// kExact: to the last bit of r^2 q itself, for e^x - 1; otherwise of e^x.
+// kExact: accurate to the last bit of r^2 q itself, for e^x - 1; otherwise to that of e^x.
 template <bool kExact, class D, class V>
 HWY_INLINE V ExpPolynomial(D d, V r, V square) {
   if constexpr (kIsFloat<D> && kExact) {
@@ -36,7 +36,7 @@ HWY_INLINE V ExpPolynomial(D d, V r, V square) {
   }
 }
 
-// x must be finite and of a size whose power of two n can be represented.
+// x must be finite, and its power of two n representable.
 template <bool kExact, class D, class V>
 HWY_INLINE ReducedExp<V> ReduceExp(D d, V x) {
   ReducedExp<V> e;
@@ -73,7 +73,7 @@ HWY_INLINE Sum<V> ReducedExpm1(const ReducedExp<V>& e) {
   return {y.sum, hn::Add(y.error, e.r_error)};
 }
 
-// 2^-n e^x; r_error, at most a quarter of an ULP, is left out where `kExact` is false.
+// 2^-n e^x; omits r_error, at most a quarter of an ULP, if `kExact` is false.
 template <bool kExact, class D, class V>
 HWY_INLINE Sum<V> ReducedExpSum(D d, const ReducedExp<V>& e) {
   const Sum<V> head = FastTwoSum(hn::Set(d, hn::TFromD<D>(1)), e.r);
@@ -82,7 +82,7 @@ HWY_INLINE Sum<V> ReducedExpSum(D d, const ReducedExp<V>& e) {
   return {head.sum, tail};
 }
 
-// Beyond these e^x is 0 or infinity.
+// Beyond these bounds e^x is 0 or infinity.
 template <class D, class V>
 HWY_INLINE V ClampExponent(D d, V x) {
   if constexpr (kIsFloat<D>)
@@ -102,8 +102,8 @@ HWY_INLINE V Exp(D d, V x) {
   }
 }
 
-// e^x for x <= 0 or NaN, to 1.5 ULP with a fifth less work: for softmax, which has roundings of its
-// own beside it.
+// e^x for x <= 0 or NaN, to 1.5 ULP with a fifth less work: for softmax, which rounds elsewhere,
+// too.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpOfNegative(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
@@ -242,7 +242,7 @@ HWY_INLINE V LogTail(D d, V f) {
   }
 }
 
-// Replaces what a logarithm of x <= 0, infinity or NaN computed.
+// Replaces the result of a logarithm for x <= 0, infinity or NaN.
 template <class D, class V>
 HWY_INLINE V LogSpecial(D d, V x, V result) {
   const V zero = hn::Zero(d);
@@ -276,7 +276,7 @@ HWY_INLINE V Log(D d, V x) {
   }
 }
 
-// log(x) times a constant given as head + rest, plus n times another whose head is short.
+// log(x) times a constant stored as head + rest, plus n times another whose head is short.
 template <class D, class V>
 HWY_INLINE V ScaledLog(D d, V x, V scale, V scale_rest, V step, V step_rest) {
   const SplitFloat<V> split = SplitExponent(d, x);
@@ -317,7 +317,7 @@ HWY_INLINE V Log1pFinite(D d, V x, V x_error) {
   const V one = hn::Set(d, hn::TFromD<D>(1));
   const Sum<V> u = TwoSum(one, x);
   const SplitFloat<V> split = SplitExponent(d, u.sum);
-  // What the sum lost, scaled as the mantissa was; nothing by the time that scale is not normal.
+  // The rounding error of the sum, scaled like the mantissa; 0 once that scale is not normal.
   const V lost = hn::Mul(hn::Add(u.error, x_error),
                          PowerOfTwo(d, hn::Neg(hn::Min(split.n, Pick(d, 126, 1022)))));
   const Sum<V> f = TwoSum(split.f, lost);
@@ -344,7 +344,7 @@ HWY_INLINE Sum<V> Log1pOfUnit(D d, Sum<V> e) {
   // (1 + e) / 2 - 1 = e/2 - 1/2, exactly.
   const V f = hn::IfThenElse(large, hn::MulSub(e.sum, half, half), e.sum);
   const V n = hn::IfThenElseZero(large, one);
-  // The error's weight is 1 / (1 + e), and a line is near enough.
+  // The error's weight is 1 / (1 + e), for which a line is accurate enough.
   const V slope = hn::NegMulAdd(e.sum, half, one);
   return LogParts(d, n, f, hn::MulAdd(e.error, slope, LogTail(d, f)));
 }

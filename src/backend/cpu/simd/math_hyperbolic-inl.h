@@ -22,7 +22,7 @@ HWY_INLINE V SumOfExponentials(D d, V magnitude) {
   const ReducedExp<V> e = ReduceExp<true>(d, bounded);
   const Sum<V> value = ReducedExpSum<true>(d, e);
   const Sum<V> p = FastTwoSum(value.sum, value.error);
-  // From n = 40 on the second term is below the last bit.
+  // For n >= 40 the second term is below the last bit.
   const V power = PowerOfTwo(d, hn::Mul(hn::Set(d, T(-2)), hn::Min(e.n, hn::Set(d, T(40)))));
   const V reciprocal = NearReciprocal(d, p.sum);
   const V defect = hn::NegMulAdd(p.error, reciprocal, FusedNegMulAdd(d, p.sum, reciprocal, one));
@@ -62,8 +62,8 @@ HWY_INLINE V Cosh(D d, V x) {
   }
 }
 
-// tanh(x) = (e - 1) / (e + 1) for e = exp(2|x|) = 2^n (1 + y): divided by 2^n, both are sums of a
-// number that is exact, and y.
+// tanh(x) = (e - 1) / (e + 1) for e = exp(2|x|) = 2^n (1 + y): divided by 2^n, both are sums of an
+// exact number and y.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Tanh(D d, V x) {
   if constexpr (kIsFloat<D> && !kHasFma) {
@@ -97,7 +97,7 @@ HWY_INLINE Sum<V> SqrtSum(D d, Sum<V> x) {
   return {root, hn::IfThenElseZero(hn::Gt(root, hn::Zero(d)), correction)};
 }
 
-// log(1 + q), or log(2x) where x is so large that q, computed from its square, could overflow.
+// log(1 + q), or log(2x) if x is so large that q, computed from its square, could overflow.
 template <class D, class V>
 HWY_INLINE V Log1pOrLogOfTwice(D d, Sum<V> q, V x) {
   const auto large = hn::Gt(x, hn::Set(d, 1e150));
@@ -127,7 +127,7 @@ HWY_INLINE V Asinh(D d, V x) {
     const Sum<V> q = TwoSum(magnitude, quotient);
     const V result =
         Log1pOrLogOfTwice(d, Sum<V>{q.sum, hn::Add(q.error, quotient_error)}, magnitude);
-    // So small that the square's error is no longer a number of its own; infinity; NaN.
+    // So small that the square's error is not representable; infinity; NaN.
     const auto itself = hn::Or(hn::Lt(magnitude, hn::Set(d, 1e-10)), hn::Not(hn::IsFinite(x)));
     return hn::CopySign(hn::IfThenElse(itself, magnitude, result), x);
   }

@@ -15,7 +15,7 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Cbrt(D d, V x) {
-  // In a wider type: glibc's double cbrt is off by up to 3 ULP.
+  // Uses a wider type: glibc's double cbrt is off by up to 3 ULP.
   return PerLane(
       d, x, [](hn::TFromD<D> lane) { return std::cbrt(static_cast<Wide<hn::TFromD<D>>>(lane)); });
 }
@@ -33,7 +33,7 @@ HWY_INLINE V Rsqrt(D d, V x) {
       y = V{_mm256_rsqrt14_pd(x.raw)};
     else
       y = V{_mm_rsqrt14_pd(x.raw)};
-    // A first step to 28 bits; at 0 and infinity it is NaN and not taken.
+    // A first step to 28 bits; at 0 and infinity it is NaN and discarded.
     const V step = hn::Mul(hn::Mul(y, hn::Set(d, T(0.5))), hn::NegMulAdd(hn::Mul(x, y), y, one));
     y = hn::IfThenElse(hn::IsNaN(step), y, hn::Add(y, step));
   } else if constexpr (sizeof(V) == 64)
@@ -68,7 +68,7 @@ HWY_INLINE V Hypot(D d, V a, V b) {
     const V larger = hn::Max(hn::Abs(a), hn::Abs(b));
     const V smaller = hn::Min(hn::Abs(a), hn::Abs(b));
     const hn::RebindToUnsigned<D> du;
-    // Both ends of the range, infinity and NaN go slow.
+    // Both ends of the range, infinity and NaN use the slow path.
     const V limit = hn::Set(d, T(1e300));
     const auto bounded = hn::And(hn::Le(hn::Abs(a), limit), hn::Le(hn::Abs(b), limit));
     const auto normal = hn::And(bounded, hn::Ge(larger, hn::Set(d, T(1e-290))));
@@ -77,7 +77,7 @@ HWY_INLINE V Hypot(D d, V a, V b) {
     const V unscale = hn::BitCast(d, exponent);
     const V x = hn::Mul(larger, scale);
     const V y = hn::Mul(smaller, scale);
-    // sqrt of x^2 + y^2 with the squares' rounding, by one correction of the root.
+    // sqrt of x^2 + y^2 including the squares' rounding errors, by one correction of the root.
     const V square = hn::Mul(x, x);
     const V other = hn::Mul(y, y);
     const Sum<V> sum = FastTwoSum(square, other);

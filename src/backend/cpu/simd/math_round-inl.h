@@ -1,4 +1,4 @@
-// Rounding to integers and the remainders that go with it.
+// Rounding to integers and the corresponding remainders.
 
 #if defined(EXTENSOR_SIMD_MATH_ROUND_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_SIMD_MATH_ROUND_INL_H_
@@ -37,7 +37,7 @@ HWY_INLINE V CopySign(D /*d*/, V magnitude, V sign) {
   return hn::CopySign(magnitude, sign);
 }
 
-// The remainder with the sign of the divisor, as in Python and NumPy; a remainder of zero too.
+// The remainder with the sign of the divisor, as in Python and NumPy, also for a remainder of zero.
 template <class T>
 HWY_INLINE T FloorModLane(T a, T b) {
   T remainder = std::fmod(a, b);
@@ -46,7 +46,7 @@ HWY_INLINE T FloorModLane(T a, T b) {
   return remainder;
 }
 
-// floor(a / b) of the exact quotient, consistent with FloorMod; NumPy's own is off by one where its
+// floor(a / b) of the exact quotient, consistent with FloorMod; NumPy's is off by one where its
 // subtraction rounds.
 template <class T>
 HWY_INLINE T FloorDivideLane(T a, T b) {

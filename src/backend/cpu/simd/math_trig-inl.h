@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// x = quadrant pi/2 + r + r_error, |r| <= pi/4; the quadrant stands in the low bits.
+// x = quadrant pi/2 + r + r_error, |r| <= pi/4; the low bits hold the quadrant.
 template <class V, class VU>
 struct ReducedAngle {
   V r, r_error;
@@ -37,7 +37,7 @@ HWY_INLINE ReducedAngle<V, VU> ReduceAngle(D d, V x) {
   return {r, r_error, hn::BitCast(hn::RebindToUnsigned<D>(), shifted)};
 }
 
-// Up to here n pi/2 keeps enough bits.
+// Up to this bound n pi/2 keeps enough bits.
 template <class D, class V>
 HWY_INLINE auto WithinTrigLimit(D d, V x) {
   return hn::Le(hn::Abs(x), Pick(d, 1e5f, 1e6));
@@ -222,8 +222,8 @@ HWY_INLINE V Acos(D d, V x) {
   }
 }
 
-// atan(smaller / larger) for 0 <= smaller <= larger, 0 < larger, taken from offset (a multiple of
-// pi/2 as a sum) with the sign given: offset +- atan.
+// offset +- atan(smaller / larger) for 0 <= smaller <= larger, 0 < larger, with the given sign;
+// offset is a multiple of pi/2 as a sum.
 template <class D, class V>
 HWY_INLINE V AtanOfQuotient(D d, V smaller, V larger, Sum<V> offset, V sign) {
   const V reciprocal = NearReciprocal(d, larger);

@@ -1,4 +1,4 @@
-// Rows of pairs: the even elements in one vector, the odd ones in another.
+// Loads rows of pairs: the even elements in one vector, the odd ones in another.
 #if defined(EXTENSOR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_PAIRS_INL_H_
 #undef EXTENSOR_PAIRS_INL_H_

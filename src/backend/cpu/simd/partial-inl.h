@@ -1,4 +1,4 @@
-// Vectors of which only the first lanes are in memory.
+// Loads and stores of vectors of which only the first lanes are in memory.
 #if defined(EXTENSOR_PARTIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_PARTIAL_INL_H_
 #undef EXTENSOR_PARTIAL_INL_H_
