@@ -142,7 +142,7 @@ struct Contraction {
   Labels output;
 };
 
-// Checks that all dimensions of a label have the same length or length 1.
+// Checks that all dimensions of a label have the same length; between operands, 1 broadcasts.
 void check_sizes(const Parser& parser, const std::vector<Term>& terms) {
   struct Seen {
     std::int64_t size;

@@ -83,8 +83,8 @@ IndexPlan::IndexPlan(const char* operation, const Tensor& x, std::span<const Ind
   }
   check_index_counts(operation, shape, consumed, ellipses);
   basic_.reserve(index.size());
-  // The axes of the points replace the first index of their group, unless another index splits the
-  // group: then they come first.
+  // The axes of the points replace the first index of their group, unless a slice, ellipsis or
+  // newaxis splits the group: then they come first.
   enum class Group { not_begun, open, interrupted, split } group = Group::not_begun;
   std::size_t axis = 0, kept = 0;
   for (const Index& entry : index) {
