@@ -15,7 +15,6 @@ using detail::message;
 using detail::Node;
 
 // ---- modes
-// -----------------------------------------------------------------------------------------
 
 bool is_grad_enabled() { return detail::recording_enabled(); }
 
@@ -33,8 +32,7 @@ GradientEps::GradientEps(double eps) : before_(context.gradient_eps) {
 }
 GradientEps::~GradientEps() { context.gradient_eps = before_; }
 
-// ---- what a tensor knows of its gradient
-// -----------------------------------------------------------
+// ---- gradient state of a tensor
 
 Tensor& Tensor::requires_grad_(StrictBool required) & {
   detail::TensorImpl& tensor = impl();
@@ -129,8 +127,7 @@ void Tensor::remove_hook(std::size_t id) {
   std::erase_if(node->extras().hooks, [id](const auto& hook) { return hook.id == id; });
 }
 
-// ---- going back
-// ------------------------------------------------------------------------------------
+// ---- backward
 
 void Tensor::run_backward(const Tensor* gradient, const BackwardOptions& options) const {
   const Tensor outputs[] = {*this};
@@ -159,8 +156,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return results;
 }
 
-// ---- functions of functions
-// ------------------------------------------------------------------------
+// ---- functional transforms
 
 DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& tangents) {
@@ -177,8 +173,8 @@ DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tens
     points.push_back(inputs[k].detach().requires_grad_());
   }
   const std::vector<Tensor> outputs = function(points);
-  // The gradient is linear in what it is given, v: its derivative along v is the transpose of it,
-  // applied to the tangents.
+  // The gradient Jᵀ·v is linear in v, so its own gradient with respect to v, for the tangents t, is
+  // J·t.
   std::vector<Tensor> made, directions;
   for (const Tensor& output : outputs) {
     if (!output.requires_grad()) continue;

@@ -14,7 +14,7 @@ namespace {
 
 using detail::message;
 
-// The distance in elements of every logical element from the view's first, in row-major order.
+// The offset of every element from the view's first one, in elements and row-major order.
 std::vector<std::int64_t> element_offsets(const Tensor& x) {
   std::vector<std::int64_t> offsets;
   offsets.reserve(static_cast<std::size_t>(x.numel()));
@@ -29,7 +29,7 @@ std::vector<std::int64_t> element_offsets(const Tensor& x) {
   return offsets;
 }
 
-// The same strides on memory of its own, so that moving an element leaves the caller's alone.
+// Copies x with its strides, so that perturbing an element does not change the caller's memory.
 Tensor copy_with_layout(const Tensor& x) {
   const std::vector<std::int64_t> offsets = element_offsets(x);
   if (offsets.empty()) return x;
@@ -76,7 +76,7 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
     }
     const std::vector<std::int64_t> offsets = element_offsets(moved[k]);
     const std::vector<double> analytic_elements = gradients[k].to(float64).to_vector<double>();
-    // Elements of a broadcast view are one number in memory: their gradients add up.
+    // Elements of a broadcast view share memory, so their gradients add up.
     std::map<std::int64_t, double> analytic;
     for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
     for (const auto& [offset, expected] : analytic) {
@@ -92,7 +92,7 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
       element.fill(x);
       const double error =
           std::fabs(expected - numeric) / std::max({1.0, std::fabs(expected), std::fabs(numeric)});
-      if (error <= result.worst_error) continue;  // false for NaN too, which falls through
+      if (error <= result.worst_error) continue;  // NaN compares false and falls through
       result.worst_error = error;
       if (error <= options.tolerance) continue;
       result.passed = false;

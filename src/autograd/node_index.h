@@ -1,4 +1,5 @@
-// From a node to its position in a walk: an open-addressed table, for walks may share nodes.
+// Maps nodes to their positions in a walk: an open-addressed table. The nodes do not store the
+// positions themselves, because several walks may share nodes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ class NodeIndex {
  public:
   NodeIndex() : slots_(64) {}
 
-  // False where the node was known.
+  // Returns false if the node was already present.
   bool insert(detail::Node* node, std::uint32_t value) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     Slot& slot = slots_[place(node)];
@@ -22,7 +23,7 @@ class NodeIndex {
     return true;
   }
   void set(detail::Node* node, std::uint32_t value) { slots_[place(node)].value = value; }
-  // UINT32_MAX for one that is not known.
+  // Returns UINT32_MAX if the node is unknown.
   std::uint32_t find(detail::Node* node) const {
     const Slot& slot = slots_[place(node)];
     return slot.node == nullptr ? UINT32_MAX : slot.value;
@@ -34,7 +35,7 @@ class NodeIndex {
     std::uint32_t value = 0;
   };
 
-  // Where the node is, or belongs.
+  // The slot that holds the node, or the empty slot where it belongs.
   std::size_t place(const detail::Node* node) const {
     const std::size_t mask = slots_.size() - 1;
     auto at = static_cast<std::size_t>(
@@ -51,7 +52,7 @@ class NodeIndex {
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two, at least half of them empty
+  std::vector<Slot> slots_;  // size is a power of two; at least half are empty
   std::size_t count_ = 0;
 };
 

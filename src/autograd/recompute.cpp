@@ -1,4 +1,4 @@
-// checkpoint(): a function whose intermediate results are computed a second time for its gradient.
+// checkpoint(): recomputes the intermediate results of a function for its gradient.
 #include "autograd/walk.h"
 #include "core/check.h"
 #include "extensor/autograd.h"
@@ -14,7 +14,7 @@ using detail::Saved;
 
 namespace {
 
-// Puts the default generator back, also when the function throws.
+// Restores the default generator, even if the function throws.
 class RewoundGenerator {
  public:
   explicit RewoundGenerator(const RandomState& state) : now_(default_generator().state()) {
@@ -28,7 +28,7 @@ class RewoundGenerator {
   RandomState now_;
 };
 
-// Calls the function once more, under the modes of the first call, and walks back through it.
+// Calls the function again under the modes of the first call, and runs its backward.
 class RecomputeNode final : public Node {
  public:
   RecomputeNode(TensorFunction function, const std::vector<Tensor>& inputs, std::size_t outputs,
@@ -67,8 +67,8 @@ class RecomputeNode final : public Node {
   }
 
  private:
-  // The input as the start of a graph of its own, still connected to its history for gradients of
-  // gradients.
+  // The input as the start of a separate graph, still connected to its history for second
+  // derivatives.
   static Tensor again(const Tensor& input) {
     if (!input.requires_grad()) return input.detach();
     return detail::record("checkpoint_input", {input}, input.detach(),
@@ -81,7 +81,7 @@ class RecomputeNode final : public Node {
     return function_(inputs);
   }
 
-  // ValueError unless the outputs are like those of the first call, whose gradients are given.
+  // Throws ValueError unless the outputs match those of the first call, whose gradients are given.
   static void check(const std::vector<Tensor>& outputs, const Gradients& gradients) {
     if (outputs.size() != gradients.size()) {
       throw ValueError(message("checkpoint: the function gave ", outputs.size(),
@@ -122,7 +122,7 @@ std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector
     }
     results[k] = results[k].detach();
   }
-  // Recorded whatever the inputs are: the function may hold parameters that want gradients.
+  // Always record: the function may hold parameters that require gradients.
   const detail::NodePointer node(new RecomputeNode(function, inputs, results.size(), random));
   for (std::size_t k = 0; k < results.size(); ++k) {
     if (!is_floating_point(results[k].dtype())) continue;

@@ -1,7 +1,7 @@
-// Histories of tensors that share memory. Only the base of a set of views has a history of its own.
-// A write into a view rewrites it: the new history is the old one outside the view and the writer's
-// result inside. Every view, the written one included, takes its node from the base when it is
-// asked for one (renew_view).
+// Histories of tensors that share memory. Among a set of views, only the base has an independent
+// history. A write into a view replaces it: the new history is the old one outside the view and the
+// written values inside. Every view, including the written one, derives its node from the base on
+// demand (renew_view).
 #include <algorithm>
 #include <mutex>
 
@@ -16,15 +16,14 @@ namespace extensor::detail {
 namespace {
 
 // ---- a view as a linear function of its base
-// ---------------------------------------------------
 
-// Where the elements of a view lie among those of its base.
+// The positions of a view's elements within its base.
 struct ViewLayout {
   Shape base_shape;
   Strides base_strides;
   Shape shape;
   Strides strides;
-  std::int64_t offset;  // elements from the first of the base to the first of the view
+  std::int64_t offset;  // elements from the start of the base to the start of the view
   Device device;
 
   ViewLayout(const TensorImpl& base, const TensorImpl& view)
@@ -47,12 +46,13 @@ struct ViewLayout {
     return strided_view("view", memory, base_shape, base_strides, -low);
   }
 
-  // The elements of the view in a tensor laid out like the base, without a history.
+  // The elements of the view in a tensor laid out like the base, without history.
   Tensor part(const Tensor& base) const {
     return strided_view("view", base, shape, strides, offset);
   }
 
-  // `x`, of the base's shape, laid out like the base: itself where it is.
+  // Returns `x`, which has the shape of the base, in the layout of the base; x itself if it already
+  // has it.
   Tensor laid_out(const Tensor& x) const {
     if (x.is_contiguous() && is_contiguous(base_shape, base_strides)) return x;
     Tensor result = make_base(x.dtype());
@@ -63,7 +63,7 @@ struct ViewLayout {
 
 Tensor embed(const Tensor& gradient, const ViewLayout& layout);
 
-// The view of x, which has the base's shape.
+// The view's part of x, which has the shape of the base.
 Tensor select(const Tensor& x, const ViewLayout& layout) {
   if (records(x)) {
     return recorded_linear(
@@ -73,14 +73,14 @@ Tensor select(const Tensor& x, const ViewLayout& layout) {
   return layout.part(layout.laid_out(x));
 }
 
-// The adjoint of select: the gradient of the base, 0 outside the view.
+// The adjoint of select: a gradient of the base that is 0 outside the view.
 Tensor embed(const Tensor& gradient, const ViewLayout& layout) {
   if (records(gradient)) {
     return recorded_linear(
         "view_backward", [&] { return embed(gradient, layout); },
         [layout](const Tensor& v) { return select(v, layout); }, gradient);
   }
-  // Views overlap themselves only where an axis is repeated by a stride of 0.
+  // Views overlap themselves only in axes with stride 0.
   ViewLayout single = layout;
   Dims repeated;
   for (std::size_t d = 0; d < layout.shape.size(); ++d) {
@@ -93,7 +93,7 @@ Tensor embed(const Tensor& gradient, const ViewLayout& layout) {
   return result;
 }
 
-// x, which has the base's shape, with 0 in the view. Its own adjoint.
+// x, which has the shape of the base, with 0 inside the view. It is its own adjoint.
 Tensor clear(const Tensor& x, const ViewLayout& layout) {
   if (records(x)) {
     return recorded_linear(
@@ -106,7 +106,7 @@ Tensor clear(const Tensor& x, const ViewLayout& layout) {
   return result;
 }
 
-// The base after a write: its inputs are the base before it and the elements that were written.
+// The base after a write. Its inputs are the base before the write and the written elements.
 class WriteNode final : public Node {
  public:
   WriteNode(const TensorImpl& base, const TensorImpl& view)
@@ -115,8 +115,8 @@ class WriteNode final : public Node {
   Gradients backward(Gradients& grad_outputs) override {
     Gradients gradients(2);
     Tensor& gradient = grad_outputs[0];
-    // A loop that fills a base row by row makes a chain of these: each clears its row in the one
-    // gradient that goes down the chain, so that the cost is that of the rows.
+    // A loop that fills a base row by row makes a chain of these nodes. Each clears its row in the
+    // one gradient that passes down the chain, so that the total cost is proportional to the rows.
     const bool reuse = needs(0) && !records(gradient) && is_unshared(gradient) &&
                        gradient.is_contiguous() &&
                        is_contiguous(layout_.base_shape, layout_.base_strides);
@@ -139,7 +139,7 @@ class WriteNode final : public Node {
 
 std::mutex renewing;
 
-// Makes x its own root where nobody else sees its base, or where the base has other memory by now.
+// Makes x its own root if nothing else uses its base, or if the base has been given other memory.
 void leave_base(TensorImpl& x) {
   if (x.base.get() == nullptr) return;
   const TensorImpl& root = root_of(x);
@@ -152,17 +152,16 @@ void leave_base(TensorImpl& x) {
 }  // namespace
 
 // ---- renewing views
-// ----------------------------------------------------------------------------
 
 void renew_view(TensorImpl& view) {
-  NodePointer old;  // goes when the lock is gone: it may take a whole graph with it
+  NodePointer old;  // destroyed after the lock is released: it may own a whole graph
   const std::lock_guard lock(renewing);
   const TensorImpl& base = *view.base.get();
   const std::uint32_t now = base.history.load(std::memory_order_relaxed);
   if (view.history.load(std::memory_order_relaxed) == now) return;
   const Node* maker = base.node.get();
   if (&root_of(view) != &base) {
-    // The base has other memory by now; the view keeps the history of the old one.
+    // The base has been given other memory; the view keeps the history of the old one.
   } else if (view.made_without_grad) {
     if (maker != nullptr && !maker->is_leaf()) {
       if (!recording_enabled()) return;
@@ -185,7 +184,6 @@ void renew_view(TensorImpl& view) {
 }
 
 // ---- writing
-// -----------------------------------------------------------------------------------
 
 void check_in_place(const char* operation, Tensor& x) {
   TensorImpl& impl = x.impl();
@@ -219,7 +217,7 @@ void rewrite_history(Tensor& x, NodePointer writer) {
   const NodePointer checked = context.result_check == nullptr ? NodePointer() : writer;
   if (&root != &impl) {
     if (impl.numel == 0) return;
-    const bool writes_all = impl.numel == root.numel;  // it does not overlap itself
+    const bool writes_all = impl.numel == root.numel;  // the view does not overlap itself
     if (writer.get() != nullptr || !writes_all) {
       NodePointer node(new WriteNode(root, impl));
       if (!writes_all) node->edges()[0] = {root.node, root.output};

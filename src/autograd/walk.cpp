@@ -20,14 +20,13 @@ using detail::Node;
 namespace {
 
 // ---- adding gradients
-// ------------------------------------------------------------------------------
 
-// A layout that gradients keep: optimizers and kernels take it without a copy.
+// Whether x has a layout that optimizers and kernels read without a copy.
 bool has_format(const Tensor& x) {
   return x.is_contiguous() || x.is_contiguous(MemoryFormat::channels_last);
 }
 
-// Nobody else sees this memory, so it may be written to.
+// Whether nothing else refers to this memory, so that it may be overwritten.
 bool is_ours_alone(const Tensor& x) { return has_format(x) && detail::is_unshared(x); }
 
 void add_gradient(Tensor& sum, Tensor gradient, bool create_graph) {
@@ -45,7 +44,7 @@ void add_gradient(Tensor& sum, Tensor gradient, bool create_graph) {
   }
 }
 
-// A leaf's gradient lives on: it gets memory of its own, and later ones are added in place.
+// The gradient of a leaf persists: it gets separate memory, and later gradients are added in place.
 void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
   if (create_graph) {
     leaf.grad = leaf.grad.defined() ? leaf.grad + gradient : gradient;
@@ -62,7 +61,7 @@ void add_to_leaf(LeafNode& leaf, Tensor gradient, bool create_graph) {
 
 bool has_nan(const Tensor& x) { return any(isnan(x)).item<bool>(); }
 
-constinit thread_local const char this_thread = 0;  // its address is the thread's name
+constinit thread_local const char this_thread = 0;  // its address identifies the thread
 
 class Lock {
  public:
@@ -88,20 +87,19 @@ class Lock {
 };
 
 // ---- the walk
-// --------------------------------------------------------------------------------------
 
 constexpr std::uint32_t none = UINT32_MAX;
 
 struct Stop {
   Node* node;
-  std::uint32_t first_edge;  // in Walk::targets_
-  bool wanted = true;        // something that was asked for lies at or behind it
+  std::uint32_t first_edge;  // index in Walk::targets_
+  bool wanted = true;        // this node or one it depends on was requested
   bool last = false;         // the walk ends here
   std::uint32_t captures = 0;
   Gradients gradients = {};
 };
 
-// Which gradient is asked for, and where it goes.
+// A requested gradient and where to store it.
 struct Capture {
   std::uint32_t stop;
   std::uint32_t output;
@@ -113,19 +111,19 @@ class Walk {
   Walk(const char* operation, const WalkOptions& options)
       : operation_(operation), options_(options), recording_(options.create_graph) {}
 
-  // The walk on this thread whose node runs.
+  // The walk of this thread whose node is running.
   static Walk& running() { return *running_; }
 
   const WalkOptions& options() const { return options_; }
-  // Where the walk ends, and what was asked for (null where leaves get their grad()): the results
-  // are theirs, in this order.
+  // The tensors at which the walk ends, and the requested ones (null if leaves accumulate grad()).
+  // The results are their gradients, in this order.
   const std::vector<Tensor>& ends() const { return ends_; }
   const std::vector<Tensor>* asked() const { return asked_; }
   void add_result(std::size_t k, Tensor gradient) {
     add_gradient(results_[k], std::move(gradient), options_.create_graph);
   }
 
-  // Ends the walk at these tensors, and captures their gradients. Comes before plan().
+  // Ends the walk at these tensors and captures their gradients. Must precede plan().
   void end_at(std::vector<Tensor> ends) {
     ends_ = std::move(ends);
     for (const Tensor& end : ends_) {
@@ -146,7 +144,7 @@ class Walk {
     for (Stop& stop : stops_) stop.wanted = stop.captures > 0 || stop.node->has_hidden_inputs();
     asked_ = &inputs;
     capture_at(inputs);
-    // Inputs come before what is made of them.
+    // Inputs precede the nodes computed from them.
     for (Stop& stop : stops_) {
       const std::size_t edges = stop.node->edges().size();
       for (std::size_t k = 0; k < edges && !stop.wanted; ++k) {
@@ -186,7 +184,7 @@ class Walk {
     std::size_t next;
   };
 
-  // Of each of these that the walk reaches, the gradient becomes the next result.
+  // Adds one result per input: its gradient if the walk reaches it.
   void capture_at(const std::vector<Tensor>& inputs) {
     for (const Tensor& input : inputs) {
       const std::size_t result = results_.size();
@@ -200,8 +198,8 @@ class Walk {
     }
   }
 
-  // Appends the node behind all that it was made of, without recursion. Leaves come right before
-  // the node, so that on the way back their gradients are complete as early as they can be.
+  // Appends the node after everything it depends on, without recursion. Leaves come right before
+  // the node, so that in the backward their gradients are complete as early as possible.
   void visit(Node* root) {
     if (!index_.insert(root, none)) return;
     std::vector<Frame> path{{root, 0}};
@@ -271,7 +269,7 @@ class Walk {
     }
   }
 
-  // Runs the node's backward and hands its gradients on.
+  // Runs the backward of the node and distributes its gradients.
   void pass(Stop& stop) {
     Node& node = *stop.node;
     const std::size_t inputs = node.edges().size();
@@ -333,10 +331,10 @@ class Walk {
   const char* operation_;
   WalkOptions options_;
   detail::RecordingScope recording_;
-  detail::AutocastScope as_recorded_{std::nullopt};  // dtypes were chosen on the way forward
+  detail::AutocastScope as_recorded_{std::nullopt};  // the forward chose the dtypes
   NodeIndex index_;
-  std::vector<Stop> stops_;             // every node behind all that it was made of
-  std::vector<std::uint32_t> targets_;  // of all edges, in the order of stops_
+  std::vector<Stop> stops_;             // every node follows those it depends on
+  std::vector<std::uint32_t> targets_;  // targets of all edges, in the order of stops_
   std::vector<Tensor> ends_;
   const std::vector<Tensor>* asked_ = nullptr;
   std::vector<Capture> captures_;
@@ -371,7 +369,7 @@ std::vector<Tensor> walk_nested(const char* operation, std::span<const Tensor> o
                                 const std::vector<Tensor>& inputs) {
   Walk& outer = Walk::running();
   Walk walk(operation, {outer.options().create_graph, outer.options().create_graph});
-  // A function may hold the inputs of the function that it is called by.
+  // A function may hold the inputs of the function that calls it.
   std::vector<Tensor> ends = inputs;
   ends.insert(ends.end(), outer.ends().begin(), outer.ends().end());
   walk.end_at(std::move(ends));

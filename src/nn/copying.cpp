@@ -1,10 +1,10 @@
-// Copying and assigning parameters, alone and as members of modules.
+// Copying and assigning parameters, both alone and as members of modules.
 //
-// C++ copies a module member by member, and each member knows nothing of the others. But tied
-// parameters must stay tied in the copy, and `model = best;` must write into the tensors that
-// `model` has, even where a member is a std::map or another container that makes new elements when
-// it is assigned. So Module plans the copies of its parameters before C++ makes them: the plan says
-// which tensor the copy of a parameter is to use, and copying that parameter consumes the entry.
+// C++ copies a module member by member, and no member knows about the others. But tied parameters
+// must stay tied in the copy, and `model = best;` must write into the existing tensors of `model`,
+// even if a member is a std::map or another container that creates new elements on assignment. So
+// Module plans the copies of its parameters before C++ makes them: the plan says which tensor the
+// copy of a parameter uses, and copying that parameter consumes the entry.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -25,21 +25,21 @@ namespace {
 
 bool is_same(const Tensor& a, const Tensor& b) { return a.impl_or_null() == b.impl_or_null(); }
 
-// The copy of a parameter that is about to be made.
+// A planned copy of a parameter.
 struct PlannedCopy {
-  Tensor source;               // of the parameter that is copied
-  std::shared_ptr<Tensor> to;  // undefined: the first copy makes it; shared by tied parameters
+  Tensor source;               // tensor of the parameter to copy
+  std::shared_ptr<Tensor> to;  // shared by tied parameters; if undefined, the first copy creates it
 };
 
-// By the parameter that is copied. Empty except while a module is copied: an exception in the
-// middle may leave entries behind, which forget_planned_copies() drops when a module is used next.
+// The plan, by source parameter. Empty except while a module is copied. An exception may leave
+// entries, which forget_planned_copies() drops when a module is next used.
 thread_local std::unordered_map<const Parameter*, PlannedCopy> plan;
 
-// Null when there is no plan for `from`.
+// Returns null if there is no plan for `from`.
 const PlannedCopy* find_planned(const Parameter& from) {
   const auto found = plan.find(&from);
   if (found == plan.end()) return nullptr;
-  // Another parameter at the same address is left from a copy that failed.
+  // A failed copy may have left an entry for another parameter at the same address.
   return is_same(found->second.source, from.tensor()) ? &found->second : nullptr;
 }
 
@@ -51,7 +51,7 @@ std::shared_ptr<Tensor> take_planned(const Parameter& from) {
   return to;
 }
 
-// A leaf with these values in memory of its own.
+// A leaf with these values in separate memory.
 Tensor leaf_of(const Tensor& value) {
   if (!value.defined()) return {};
   const NoGrad off;
@@ -65,12 +65,12 @@ Tensor copied(const Tensor& parameter) {
   return copy;
 }
 
-// Whether the values of `from` can go into the tensor `to`.
+// Whether the values of `from` can be written into the tensor `to`.
 bool fits(const Tensor& to, const Tensor& from) {
   return to.defined() && from.defined() && to.shape() == from.shape();
 }
 
-// Gives `to` the values and the dtype of `from`; it stays the tensor that it is, where it is.
+// Assigns the values and dtype of `from` to `to`, which keeps its identity and device.
 void write(Tensor& to, const Tensor& from) {
   if (is_same(to, from)) return;
   const NoGrad off;
@@ -84,7 +84,7 @@ void write(Tensor& to, const Tensor& from) {
   if (grad.defined()) to.set_grad(grad.to(to.dtype()));
 }
 
-// The tensor of a copy of `from` by its plan.
+// Executes a planned copy of `from` and returns its tensor.
 Tensor fulfilled(const std::shared_ptr<Tensor>& to, const Tensor& from) {
   if (to->defined()) {
     write(*to, from);
@@ -115,7 +115,7 @@ Parameter& Parameter::operator=(const Parameter& other) {
   return *this;
 }
 
-// It writes values where the shapes fit, which may throw.
+// Writes values if the shapes match, which may throw.
 // NOLINTNEXTLINE(performance-noexcept-move-constructor)
 Parameter& Parameter::operator=(Parameter&& other) {
   if (this == &other) return *this;
@@ -146,13 +146,12 @@ Buffer::Buffer(const Buffer& other) {
 Buffer& Buffer::operator=(const Buffer& other) {
   if (this == &other) return *this;
   Buffer copy(other);
-  // It stays where it is, as parameters do.
+  // Stay on the current device, as parameters do.
   if (defined() && copy.defined()) copy.tensor_ = copy.tensor_.to(tensor_.device());
   return *this = std::move(copy);
 }
 
 // ---- modules
-// ---------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -161,7 +160,7 @@ namespace {
 struct Place {
   std::string name;
   Parameter* parameter;
-  bool shared;  // behind a std::shared_ptr
+  bool shared;  // held by a std::shared_ptr
 };
 
 class PlaceCollector final : public NamingWalker {
@@ -187,10 +186,10 @@ std::vector<Place> places_of(const Walk& walk) {
 
 struct Match {
   Parameter* from;
-  Tensor to;  // the tensor that is to have its values
+  Tensor to;  // tensor that receives its values
 };
 
-// The parameters of `from` that have a counterpart in `to`. Tied ones of `from` get one tensor.
+// The parameters of `from` with a counterpart in `to`. Tied parameters of `from` get one tensor.
 std::vector<Match> matches(const Walk& to, const Walk& from, bool is_copy) {
   std::map<std::string, Place> targets;
   for (Place& place : places_of(to)) targets.emplace(place.name, place);
@@ -252,7 +251,7 @@ void begin_copy(const Walk& from) {
       by_tensor[place.parameter->tensor().impl_or_null()].push_back(place.parameter);
   }
   for (const auto& [tensor, tied] : by_tensor) {
-    // A plan of the module around this one covers more.
+    // The plan of an enclosing module covers more.
     if (tied.size() < 2 || find_planned(*tied.front()) != nullptr) continue;
     const auto to = std::make_shared<Tensor>();
     for (const Parameter* parameter : tied) {
@@ -263,15 +262,15 @@ void begin_copy(const Walk& from) {
 
 void begin_assignment(const Walk& to, const Walk& from) {
   for (const Match& match : matches(to, from, true)) {
-    if (find_planned(*match.from) != nullptr) continue;  // by the module around this one
+    if (find_planned(*match.from) != nullptr) continue;  // planned by an enclosing module
     plan.insert_or_assign(match.from,
                           PlannedCopy{match.from->tensor(), std::make_shared<Tensor>(match.to)});
   }
 }
 
 void begin_move_assignment(const Walk& to, const Walk& from) {
-  // The module that is moved from takes over the tensors of the other one, and then gives them back
-  // together with all else that it holds.
+  // The moved-from module adopts the tensors of the other one, and then returns them together with
+  // its other members.
   for (Match& match : matches(to, from, false)) {
     write(match.to, match.from->tensor());
     match.from->tensor() = match.to;

@@ -22,12 +22,12 @@ using extensor::detail::message;
 
 namespace {
 
-// "5", or "5×3" where they differ.
+// Formats as "5", or "5×3" if the sides differ.
 std::string sizes(const Size2d& size) {
   return size.height == size.width ? message(size.height) : message(size.height, "×", size.width);
 }
 
-// ", stride 2" where it is not the usual.
+// Formats as ", stride 2", or as nothing for the default.
 std::string option(const char* name, const Size2d& value, const Size2d& usual) {
   return value == usual ? "" : message(", ", name, " ", sizes(value));
 }
@@ -68,7 +68,7 @@ void check_positive(const char* layer, const char* argument, std::int64_t value)
 }
 
 void check_mixed_dtypes(const char* layer, const char* argument, DType input, DType parameters) {
-  if (!is_floating_point(input)) return;  // integers do not change the dtype of the result
+  if (!is_floating_point(input)) return;  // integers do not affect the dtype of the result
   if (autocast_dtype() && input != DType::float64 && parameters != DType::float64) return;
   throw DTypeError(message(layer, ": ", argument, " is ", input, ", the layer's parameters are ",
                            parameters, " (convert the input with x.to(ext::", parameters,
@@ -83,7 +83,7 @@ Parameter uniform_parameter(const Shape& shape, double bound, DType dtype) {
 
 namespace {
 
-// U(−1/√fan_in, 1/√fan_in): what PyTorch's default amounts to.
+// The bound of U(−1/√fan_in, 1/√fan_in), to which PyTorch's default amounts.
 double default_bound(const Shape& weight) {
   std::int64_t fan_in = 1;
   for (std::size_t d = 1; d < weight.size(); ++d) fan_in *= weight[d];
@@ -93,7 +93,6 @@ double default_bound(const Shape& weight) {
 }  // namespace
 
 // ---- linear
-// ----------------------------------------------------------------------------------------
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options) {
   detail::check_positive("Linear", "in_features", in_features);
@@ -114,7 +113,6 @@ std::string Linear::describe() const {
 }
 
 // ---- convolution
-// -----------------------------------------------------------------------------------
 
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
                const ConvOptions1d& options)
@@ -192,7 +190,6 @@ std::string ConvTranspose2d::describe() const {
 }
 
 // ---- pooling
-// ---------------------------------------------------------------------------------------
 
 MaxPool2d::MaxPool2d(const Size2d& kernel, const MaxPool2dOptions& options)
     : kernel_(kernel), options_(options) {
@@ -233,7 +230,6 @@ Tensor Flatten::forward(const Tensor& x) const {
 }
 
 // ---- normalization
-// ---------------------------------------------------------------------------------
 
 BatchNorm::BatchNorm(const char* name, std::int64_t features, const BatchNormOptions& options)
     : features_(features), options_(options) {
@@ -350,7 +346,6 @@ Tensor InstanceNorm::forward(const Tensor& x) const {
 std::string InstanceNorm::describe() const { return message(features_); }
 
 // ---- others
-// ----------------------------------------------------------------------------------------
 
 Dropout::Dropout(StrictDouble p) : p_(p) {
   if (!(p >= 0 && p <= 1)) {
@@ -400,7 +395,6 @@ Tensor PReLU::forward(const Tensor& x) const {
 }
 
 // ---- containers
-// ------------------------------------------------------------------------------------
 
 AnyLayer& Sequential::operator[](std::size_t position) {
   if (position >= layers_.size()) {

@@ -32,7 +32,7 @@ Tensor Mlp::forward(const Tensor& x) const {
 
 namespace {
 
-// What is left of a height and width behind the second pooling.
+// The number of features after the second pooling.
 std::int64_t lenet_features(const LeNetOptions& options) {
   constexpr std::int64_t least = 12, channels = 16;
   if (options.height < least || options.width < least) {
@@ -64,7 +64,6 @@ Tensor LeNet::forward(const Tensor& x) const {
 }
 
 // ---- VGG
-// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -103,7 +102,6 @@ Tensor Vgg16::forward(const Tensor& x) const {
 void Vgg16::visit(nn::Walker& walk) { walk("features", features)("classifier", classifier); }
 
 // ---- GPT
-// -------------------------------------------------------------------------------------------
 
 GptOptions gpt2_options() {
   return {.vocabulary = 50257,

@@ -49,7 +49,7 @@ class Collector final : public NamingWalker {
   std::vector<Entry> entries;
 };
 
-// ValueError when two members have one name.
+// Throws ValueError if two members have the same name.
 void check_names(const std::vector<Entry>& entries) {
   std::vector<std::string_view> names;
   names.reserve(entries.size());
@@ -69,7 +69,7 @@ std::vector<Entry> entries_of(const Walk& walk) {
   return std::move(collector.entries);
 }
 
-// Each tensor once, under its first name.
+// Lists each tensor once, under its first name.
 NamedTensors named(const Walk& walk, bool learned) {
   NamedTensors list;
   std::unordered_set<const void*> seen;
@@ -106,13 +106,13 @@ NamedTensors state_dict(const Walk& walk) {
 
 namespace {
 
-// The tensor of the state that an entry gets: that of its name, or where it is tied, of any of its
-// names. Null when the state has none.
+// The tensor of the state to load into each entry: the one with its name or, if the entry is tied,
+// with any of its names. Null if the state has none.
 std::vector<const Tensor*> sources_of(const std::vector<Entry>& entries,
                                       const NamedTensors& state) {
   std::unordered_map<std::string_view, const Tensor*> given;
   for (const auto& [name, tensor] : state) given[name] = &tensor;
-  std::unordered_map<const void*, const Entry*> first_of;  // the first name that the state has
+  std::unordered_map<const void*, const Entry*> first_of;  // first name that the state contains
   for (const Entry& entry : entries) {
     const auto found = given.find(entry.name);
     if (found == given.end()) continue;
@@ -216,7 +216,7 @@ void move(const Walk& walk, Device device) {
   const NoGrad off;
   for (const Entry& entry : entries_of(walk)) {
     Tensor& tensor = *entry.tensor;
-    if (!tensor.defined() || tensor.device() == device) continue;  // also the second of tied ones
+    if (!tensor.defined() || tensor.device() == device) continue;  // also if tied and moved before
     const Tensor grad = tensor.grad();
     extensor::detail::replace_elements(tensor, tensor.detach().to(device));
     if (grad.defined()) tensor.set_grad(grad.to(device));
@@ -245,7 +245,7 @@ void zero_grad(const Walk& walk, bool set_to_none) {
 
 void apply(const Walk& walk, const ModuleReference& root,
            const std::function<void(const ModuleView&)>& function) {
-  // A module is shown when it is left: after all that is inside.
+  // A module is shown when it is left, after all modules inside it.
   struct Shower final : NamingWalker {
     explicit Shower(const std::function<void(const ModuleView&)>& to) : function(to) {}
     void parameter(std::string_view name, Parameter& parameter) override {
@@ -277,7 +277,6 @@ void apply(const Walk& walk, const ModuleReference& root,
 }
 
 // ---- the table
-// -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -336,7 +335,7 @@ class Table final : public NamingWalker {
   }
 
  private:
-  // "ModuleList<Block>" of "ModuleList<net::Block>".
+  // Converts "ModuleList<net::Block>" to "ModuleList<Block>".
   static std::string unqualified(std::string_view type) {
     std::string name;
     for (std::size_t at = 0; at < type.size(); ++at) {
@@ -355,14 +354,14 @@ class Table final : public NamingWalker {
   static std::string bracketed(const std::string& detail) {
     return detail.empty() ? "" : "(" + detail + ")";
   }
-  // Characters, not bytes: an arrow is one.
+  // Counts characters instead of bytes: an arrow is one column.
   static std::size_t columns(const std::string& text) {
     return static_cast<std::size_t>(
         std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
   }
 
   std::vector<Line> lines_;
-  std::vector<std::size_t> open_;                          // the modules around, by line
+  std::vector<std::size_t> open_;                          // lines of the enclosing modules
   std::unordered_map<const void*, std::string> first_of_;  // names of tensors, to show tied ones
 };
 

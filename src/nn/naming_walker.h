@@ -1,4 +1,4 @@
-// A walker that knows the full name of each member.
+// A walker that tracks the full name of each member.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ class NamingWalker : public Walker {
   }
 
  protected:
-  // "layers.0.weight" of "weight".
+  // The full name, such as "layers.0.weight" for "weight".
   std::string named(std::string_view name) const { return prefix_ + std::string(name); }
-  // "layers.0", empty for the outermost module.
+  // The path of the current module, such as "layers.0"; empty for the outermost one.
   std::string_view path() const {
     return std::string_view(prefix_).substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
   }

@@ -37,7 +37,7 @@ RecurrentWeights tensors_of(const RecurrentParameters& weights) {
 void check_sizes(const char* name, std::int64_t input_size, std::int64_t hidden_size) {
   detail::check_positive(name, "input_size", input_size);
   detail::check_positive(name, "hidden_size", hidden_size);
-  // Four gates at most.
+  // There are at most four gates.
   if (hidden_size > std::numeric_limits<std::int64_t>::max() / 4) {
     throw ValueError(message(name, ": hidden_size is ", hidden_size, ", too large"));
   }
@@ -75,7 +75,6 @@ RecurrentResult gated_layer(const Tensor& x, const RecurrentWeights& weights, co
 }  // namespace
 
 // ---- layers
-// ----------------------------------------------------------------------------------------
 
 RecurrentLayers::RecurrentLayers(const char* name, std::int64_t gates, std::int64_t input_size,
                                  std::int64_t hidden_size, const RecurrentOptions& options)
@@ -198,7 +197,6 @@ RecurrentOutput GRU::forward(const Tensor& x, const Tensor& hidden) const {
 }
 
 // ---- cells
-// -----------------------------------------------------------------------------------------
 
 RecurrentCells::RecurrentCells(const char* name, std::int64_t gates, std::int64_t input_size,
                                std::int64_t hidden_size, const RecurrentCellOptions& options)

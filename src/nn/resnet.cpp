@@ -54,11 +54,10 @@ void ResNet18::visit(nn::Walker& walk) {
 }
 
 // ---- ResNet-50
-// -------------------------------------------------------------------------------------
 
 namespace {
 
-constexpr std::int64_t expansion = 4;  // channels that a block gives, in widths
+constexpr std::int64_t expansion = 4;  // output channels of a block per unit of width
 
 nn::ModuleList<Bottleneck> stage(std::int64_t in_channels, std::int64_t width, int blocks,
                                  std::int64_t stride) {

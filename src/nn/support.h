@@ -1,4 +1,4 @@
-// Shared by layers: checks of their arguments, and initial parameters.
+// Argument checks and initial parameters shared by layers.
 #pragma once
 
 #include "extensor/nn/module.h"
@@ -7,11 +7,11 @@ namespace extensor::nn::detail {
 
 using extensor::detail::message;
 
-// ValueError, naming the layer.
+// Throws a ValueError that names the layer.
 void check_positive(const char* layer, const char* argument, std::int64_t value);
 
-// DTypeError when x is of another float dtype than the layer's parameters: promotion would turn the
-// whole network into the wider dtype. Under Autocast, float32 and the halves go together.
+// Throws DTypeError if x has another float dtype than the parameters, since promotion would turn
+// the whole network into the wider dtype. Under Autocast, float32 and the half dtypes may be mixed.
 void check_mixed_dtypes(const char* layer, const char* argument, DType input, DType parameters);
 inline void check_dtype(const char* layer, const char* argument, const Tensor& x,
                         const Tensor& parameter) {
@@ -19,13 +19,13 @@ inline void check_dtype(const char* layer, const char* argument, const Tensor& x
   check_mixed_dtypes(layer, argument, x.dtype(), parameter.dtype());
 }
 
-// Bit for bit, NaN included; false when dtypes or shapes differ.
+// Compares bitwise, NaN included; false if dtypes or shapes differ.
 bool have_same_values(const Tensor& a, const Tensor& b);
 
-// Drops what an interrupted copy of a module has left; see copying.cpp.
+// Drops entries that an interrupted copy of a module left; see copying.cpp.
 void forget_planned_copies();
 
-// U(−bound, bound).
+// A parameter drawn from U(−bound, bound).
 Parameter uniform_parameter(const Shape& shape, double bound, DType dtype);
 
 }  // namespace extensor::nn::detail

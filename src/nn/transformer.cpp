@@ -19,7 +19,6 @@ namespace extensor::nn {
 using extensor::detail::message;
 
 // ---- attention
-// -------------------------------------------------------------------------------------
 
 MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
                                        const AttentionOptions& options)
@@ -53,7 +52,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
 
 namespace {
 
-// [batch, length, width] as [batch, heads, length, width / heads].
+// Views [batch, length, width] as [batch, heads, length, width / heads].
 Tensor by_heads(const Tensor& x, std::int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose({0, 2, 1, 3});
 }
@@ -64,7 +63,7 @@ void check_sequence(const char* argument, const Tensor& x) {
                            ", must be [batch, sequence, width]"));
 }
 
-// The mask and the padding of keys as one mask.
+// Combines the mask and the padding of keys into one mask.
 Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
   if (!masks.key_padding.defined()) return masks.mask;
   const Tensor& padding = masks.key_padding;
@@ -79,7 +78,7 @@ Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
   return where(seen, masks.mask, full({}, -INFINITY, {masks.mask.dtype(), cpu_device}));
 }
 
-// Attention whose weights are thinned out: that is not what the fused kernel computes.
+// Attention with dropout on the weights, which the fused kernel does not support.
 Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                          bool causal, double p) {
   Tensor scores = matmul(q, matrix_transpose(k)) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
@@ -91,7 +90,7 @@ Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
     if (mask.dtype() == DType::bool_) {
       hide(mask);
     } else {
-      scores = scores + mask.to(scores.dtype());  // as the fused kernel takes it
+      scores = scores + mask.to(scores.dtype());  // as in the fused kernel
     }
   }
   return matmul(dropout(softmax(scores), p, true).output, v);
@@ -114,7 +113,7 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   const bool thins = training && dropout_ > 0;
   Tensor q, k, v;
   if (in_proj_weight.defined() && itself) {
-    // One product for all three.
+    // One product computes all three projections.
     const Tensor all = linear(query, in_proj_weight, in_proj_bias);
     if (!thins) {
       return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, masks.causal));
@@ -153,7 +152,6 @@ void MultiheadAttention::visit(Walker& walk) {
 }
 
 // ---- layers
-// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -254,7 +252,6 @@ void TransformerDecoderLayer::visit(Walker& walk) {
 }
 
 // ---- stacks
-// ----------------------------------------------------------------------------------------
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t count) {
   detail::check_positive("TransformerEncoder", "count", count);

@@ -51,7 +51,7 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
   }
   check_mask_gradient(operation, attributes.mask_gradient, mask);
 
-  // Halves are computed in float32 throughout and rounded once, at the end.
+  // Computes half dtypes in float32 throughout and rounds once, at the end.
   const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
   convert_operands(arguments, dtype);
   const auto whole = [&](std::initializer_list<std::int64_t> last) {
@@ -70,7 +70,7 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
           grad_mask.defined() ? summed_like(grad_mask, mask) : Tensor()};
 }
 
-// softmax(scale · q·kᵀ + mask), all of it; 0 where a query sees nothing.
+// The full matrix softmax(scale · q·kᵀ + mask); a row is 0 where its query sees no key.
 Tensor probabilities(const AttentionArguments& arguments) {
   const Tensor hidden =
       full({}, -std::numeric_limits<double>::infinity(), {arguments.dtype, cpu_device});
@@ -88,7 +88,7 @@ Tensor probabilities(const AttentionArguments& arguments) {
   return exp(scores - where(isinf(total), zeros({}, {arguments.dtype, cpu_device}), total));
 }
 
-// The saved results are functions of the inputs, from which this starts. It holds all Lq × Lk
+// Differentiates from the inputs, since the saved results are functions of them. Holds all Lq × Lk
 // scores at once.
 Gradients backward_gradient(const GradientCall& call, const AttentionBackward& attributes) {
   const Tensor &grad_output = call.input(0), &q = call.input(1), &k = call.input(2),
@@ -106,17 +106,17 @@ Gradients backward_gradient(const GradientCall& call, const AttentionBackward& a
   const auto transposed = [](const Tensor& x) { return matrix_transpose(x); };
   const auto row_sum = [](const Tensor& x) { return sum(x, -1, true); };
 
-  // The backward's own terms: p, the gradient of p, and that of the scores.
+  // The terms of the backward: p, the gradient of p, and the gradient of the scores.
   const Tensor p = probabilities(arguments);
   const Tensor grad_p = matmul(g, transposed(arguments.v));
   const Tensor inner = row_sum(p * grad_p);
   const Tensor grad_scores = p * (grad_p - inner);
-  // How the scores move when q, k and the mask move along a, b and their own.
+  // The change of the scores when q, k and the mask move along their gradients.
   Tensor moved = (matmul(a, transposed(arguments.k)) + matmul(arguments.q, transposed(b))) * s;
   if (call.grad(3).defined()) moved = moved + call.grad(3).to(dtype);
   const Tensor centred = moved - row_sum(p * moved);
   const Tensor moved_p = p * centred;
-  // Back through p into the scores.
+  // Propagate through p into the scores.
   const Tensor through_p = centred * grad_p - moved * inner + matmul(g, transposed(c));
   const Tensor through_scores = p * (through_p - row_sum(p * through_p));
 
@@ -140,7 +140,7 @@ constexpr auto attention_backward_op = define<backward_forward, backward_gradien
 
 // ---- forward
 
-// Results: the output, and the logsumexp where the caller or the gradient reads it.
+// Results: the output, and the logsumexp if the caller or the gradient reads it.
 template <bool with_logsumexp>
 Results attention_forward(const Run& run, const AttentionAttributes& attention, const Tensor& q,
                           const Tensor& k, const Tensor& v, const Tensor& mask) {

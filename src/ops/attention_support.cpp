@@ -112,7 +112,7 @@ void convert_operands(AttentionArguments& arguments, DType dtype) {
 
 namespace {
 
-// A call, and the operands that it points to.
+// A kernel call with the operands that it points to.
 struct Prepared {
   AttentionCall call{};
   BatchedMatrices q, k, v, mask;
@@ -145,7 +145,8 @@ struct Prepared {
     kept = BatchedMatrices(x, arguments.batch);
     return {kept.x.impl().data, kept.x.strides()[kept.x.strides().size() - 2], kept.offsets};
   }
-  // Results are dense, or views by heads: two levels of offsets at most, so x is not copied.
+  // Results are dense or split by heads. Both have at most two levels of offsets, so x is not
+  // copied.
   static AttentionOutput output(const AttentionArguments& arguments, const Tensor& x) {
     return {x.impl().data, x.strides()[x.strides().size() - 2],
             BatchedMatrices(x, arguments.batch).offsets};
@@ -181,7 +182,7 @@ AttentionResult run_attention(const Run& run, const AttentionArguments& argument
 Tensor run_attention_backward(const Run& run, const AttentionArguments& arguments,
                               const Tensor& grad_output, const AttentionResult& saved,
                               Tensor grad_q, Tensor grad_k, Tensor grad_v, bool mask_gradient) {
-  // The kernel skips blocks in which no query sees a key.
+  // Zeros: the kernel skips blocks in which no query sees a key.
   Tensor grad_mask;
   if (mask_gradient) {
     grad_mask = run.empty(arguments.shape({arguments.queries, arguments.keys}), arguments.dtype);

@@ -1,4 +1,4 @@
-// Shared by the ops of attention: checked operands, and the calls of its kernels.
+// Checked operands and kernel calls shared by the attention ops.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ struct AttentionAttributes {
   std::optional<double> scale;
 };
 
-// Checked arguments with the sizes that the shapes give, and the dtype to compute in.
+// Checked arguments with the sizes derived from their shapes, and the compute dtype.
 struct AttentionArguments {
   Tensor q, k, v, mask;
   bool causal;
@@ -30,28 +30,29 @@ struct AttentionArguments {
   bool is_empty() const { return count == 0 || queries == 0; }
 };
 
-// ShapeError, DTypeError, or ValueError for a scale that is not finite.
+// Throws ShapeError, DTypeError, or ValueError for a scale that is not finite.
 AttentionArguments checked_attention(const char* operation, const Tensor& q, const Tensor& k,
                                      const Tensor& v, const Tensor& mask,
                                      const AttentionAttributes& attention);
 void check_mask_gradient(const char* operation, bool mask_gradient, const Tensor& mask);
 
-// x with adjacent columns, all that the kernels ask for; and the operands in that form and `dtype`.
+// with_rows() makes the columns of x adjacent, which is all that the kernels require;
+// convert_operands() also converts every operand to `dtype`.
 Tensor with_rows(const Tensor& x);
 void convert_operands(AttentionArguments& arguments, DType dtype);
 
-// `output` may have any strides with adjacent columns; without one it is made.
+// `output` may have any strides with adjacent columns; if undefined, it is allocated.
 AttentionResult run_attention(const Run& run, const AttentionArguments& arguments,
                               bool with_logsumexp, const Tensor& output = {});
 
-// Fills the gradients of q, k and v, and returns that of the mask where it is asked for. All
-// operands are in the dtype of the arguments. `saved` are results of the forward, which runs again
+// Fills the gradients of q, k and v, and returns the gradient of the mask if requested. All
+// operands have the dtype of the arguments. `saved` holds results of the forward, which runs again
 // without them.
 Tensor run_attention_backward(const Run& run, const AttentionArguments& arguments,
                               const Tensor& grad_output, const AttentionResult& saved,
                               Tensor grad_q, Tensor grad_k, Tensor grad_v, bool mask_gradient);
 
-// `gradient` of an operand that was broadcast.
+// Sums `gradient` to the shape of a broadcast operand.
 Tensor summed_like(const Tensor& gradient, const Tensor& x);
 
 }  // namespace extensor::ops

@@ -1,5 +1,5 @@
-// The attributes of ops as named fields: printed as "axis=1, keepdims=false", and compared. An
-// attribute struct is an aggregate; extensor/reflect.h finds its fields.
+// Attributes of ops as named fields that can be compared and printed as "axis=1, keepdims=false".
+// An attribute struct is an aggregate; extensor/reflect.h enumerates its fields.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace extensor::ops {
 
-// Functions of the attributes of an op whose type is erased.
+// Type-erased functions on the attributes of an op.
 struct AttributeType {
   std::string (*describe)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
@@ -42,7 +42,7 @@ concept List = requires(const T& value) {
   value.begin() != value.end();
 };
 
-// 2, {start=…}, ..., newaxis or tensor
+// Prints an index as 2, {start=…}, ..., newaxis or tensor.
 void append_index(std::string& text, const Index& index);
 bool equal_index(const Index& a, const Index& b);
 bool equal_scalar(const Scalar& a, const Scalar& b);
@@ -93,7 +93,7 @@ void append(std::string& text, const T& value) {
   }
 }
 
-// The fields of a struct as "name=value, …"; anything else as it is.
+// Prints the fields of a struct as "name=value, …", and any other value directly.
 template <class T>
 void append_all(std::string& text, const T& attributes) {
   if constexpr (!std::is_aggregate_v<T> || !std::is_class_v<T> || List<T>) {

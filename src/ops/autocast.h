@@ -1,4 +1,4 @@
-// How ops obey Autocast: those that are products begin with
+// Autocast support. Ops that are products begin with
 //
 //   if (ops::lowers(x, weight)) return linear(ops::lowered(x), ops::lowered(weight), …);
 #pragma once
@@ -8,16 +8,16 @@
 
 namespace extensor::ops {
 
-// Whether one of these, undefined ones aside, is float32 under an Autocast.
+// Whether x (or, for lowers, any operand) is defined and float32 while Autocast is active.
 bool lowers_one(const Tensor& x);
 template <class... Tensors>
 bool lowers(const Tensors&... operands) {
   return (lowers_one(operands) || ...);
 }
-// A float32 operand in the half dtype, others as they are.
+// Converts a float32 operand to the half dtype; returns any other operand unchanged.
 Tensor lowered(const Tensor& x);
 
-// Whether it is a half under an Autocast, and it in float32: for losses.
+// For losses: whether x is a half while Autocast is active, and x as float32.
 bool raises(const Tensor& x);
 Tensor raised(const Tensor& x);
 

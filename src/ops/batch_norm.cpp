@@ -1,5 +1,5 @@
-// Batch norm: channels by the statistics of a batch, or by running ones; alone, or with a residual
-// and a relu behind it.
+// Batch norm: normalizes channels by batch or running statistics, optionally followed by a residual
+// and a relu.
 #include "core/check.h"
 #include "core/memory_layout.h"
 #include "extensor/elementwise.h"
@@ -18,8 +18,8 @@ using namespace ops::normalization;
 
 namespace {
 
-// Checks everything batch_norm and its backward share, and says whether the batch's own statistics
-// are to be used.
+// Checks the arguments that batch_norm and its backward share. Returns whether to use the
+// statistics of the batch.
 bool uses_batch_statistics(const char* operation, const Tensor& x, const Tensor& running_mean,
                            const Tensor& running_var, const Tensor& weight, const Tensor& bias,
                            bool training, double eps) {
@@ -41,10 +41,10 @@ bool uses_batch_statistics(const char* operation, const Tensor& x, const Tensor&
   return batch;
 }
 
-// x as the kernels want it: [outer, channels, inner] dense. Where the channels' elements lie
-// scattered or in short runs, the channels go last and the elements of one become a column.
+// Describes x as the kernels read it: dense [outer, channels, inner]. If the elements of a channel
+// are scattered or in short runs, channels become the last axis, so that each channel is a column.
 struct BatchLayout {
-  bool channels_last, follows;  // follows: the results lie in memory as x does, channels last
+  bool channels_last, follows;  // follows: the results keep the channels_last layout of x
   std::int64_t outer, channels, inner;
   Dims order, inverse;
 
@@ -70,12 +70,12 @@ struct BatchLayout {
   Tensor dense(const Tensor& x) const {
     return channels_last ? x.transpose(order).contiguous() : x.contiguous();
   }
-  // A tensor like the dense ones in the layout of x.
+  // Converts a dense result back to the layout of x.
   Tensor restored(const Tensor& result) const {
     if (!channels_last && !follows) return result;
     const Tensor view = channels_last ? result.transpose(inverse) : result;
     if (!follows && !view.is_contiguous()) return view.contiguous();
-    // The memory is right. Strides of axes of size 1 may still be those of the other layout.
+    // The memory order is right, but axes of size 1 may still have the strides of the other layout.
     const Shape& shape = view.shape();
     return detail::make_view(result, result.impl().data, shape,
                              !follows        ? detail::contiguous_strides(shape)
@@ -99,7 +99,7 @@ BatchNormalizationCall batch_call(const BatchLayout& layout, const Tensor& dense
   return call;
 }
 
-// Given statistics are read, so they may be the caller's memory.
+// Known statistics are only read, so they may be the caller's memory.
 Tensor statistics(const Run& run, const Tensor& given, bool known, const Tensor& x) {
   return known ? given.to(DType::float64).contiguous() : run.empty({x.size(1)}, DType::float64);
 }
@@ -112,11 +112,11 @@ Tensor as_parameter(const Tensor& given, DType compute) {
 
 // The attributes of batch_norm_backward.
 struct BatchBackward {
-  bool batch;  // the statistics are the batch's own: found again where they are undefined
+  bool batch;  // statistics of the batch, recomputed if they are undefined
   double eps;
 };
 
-// `result` and `of_residual`: of batch_norm_add_relu; undefined and false otherwise.
+// `result` and `of_residual` belong to batch_norm_add_relu; otherwise undefined and false.
 Results batch_gradients(const Run& run, const BatchBackward& attributes, const Tensor& grad_output,
                         const Tensor& x, const Tensor& weight, const Tensor& given_mean,
                         const Tensor& given_variance, const Tensor& result, bool of_residual) {
@@ -158,8 +158,8 @@ Results backward_forward(const Run& run, const BatchBackward& attributes, const 
   return {std::move(found[0]), std::move(found[1]), std::move(found[2])};
 }
 
-// The batch's own statistics are functions of x. Given ones are constants, with which x̂ is linear
-// in x: grad_x = g · weight · scale.
+// Batch statistics are functions of x. Running statistics are constants, so x̂ is linear in x:
+// grad_x = g · weight · scale.
 Gradients second_gradients(const GradientCall& call, const BatchBackward& attributes,
                            const Tensor& grad_output) {
   const Tensor& x = call.input(1);
@@ -207,7 +207,7 @@ Results add_relu_backward_forward(const Run& run, const AddReluBackward& attribu
                          result, attributes.of_residual);
 }
 
-// The result says where the gradient passes and is a constant for what follows.
+// The result selects where the gradient passes; it is a constant for further derivatives.
 Gradients add_relu_backward_gradient(const GradientCall& call, const AddReluBackward& attributes) {
   const Tensor y = call.input(5).detach();
   if (!call.needs(1) && !call.needs(2) && !call.grad(0).defined() && !call.grad(1).defined() &&
@@ -233,11 +233,11 @@ constexpr auto batch_norm_add_relu_backward_op =
 // ---- forward
 
 struct BatchNorm {
-  bool training;  // by the batch's own statistics, which move the running ones
+  bool training;  // normalize by batch statistics and update the running ones
   double momentum, eps;
 };
 
-// Results: y, and for the gradient the mean and variance that x was normalized by, float64.
+// Results: y, and for the gradient the float64 mean and variance that normalized x.
 Results normalized_batch(const Run& run, const BatchNorm& norm, const Tensor& x,
                          const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                          const Tensor& running_var, const Tensor& residual, bool relu) {
@@ -281,7 +281,7 @@ Results normalized_batch(const Run& run, const BatchNorm& norm, const Tensor& x,
     Tensor(running_var).copy_from(next_var);
   }
   if (!run.recorded) return layout.restored(result);
-  // Running ones may be the caller's memory, which may move on before the backward.
+  // Running statistics may be the caller's memory, which can change before the backward.
   return {layout.restored(result), batch ? mean : mean.clone(),
           batch ? variance : variance.clone()};
 }
@@ -306,7 +306,7 @@ constexpr auto batch_norm_op = define<batch_norm_forward, batch_norm_gradient>(
                statistics_read | input(0), no_gradient, no_gradient},
      .optional = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4});
 
-// The dtype of batch_norm(x) + residual, once the two fit together.
+// Checks that the residual fits x, and returns the dtype of batch_norm(x) + residual.
 DType check_residual(const char* operation, const Tensor& x, const Tensor& residual) {
   check_float(operation, "x", x);
   if (!residual.defined()) return x.dtype();

@@ -8,15 +8,15 @@ namespace extensor::ops {
 
 namespace {
 
-// Neighbouring dimensions that are walked in one go become one level. False where there are too
-// many levels.
+// Merges neighbouring dimensions that one stride covers into one level. Returns false if there are
+// too many levels.
 bool find_offsets(const Tensor& x, const Shape& batch, backend::BatchOffsets& offsets) {
   Shape leading = x.shape();
   Strides own = x.strides();
   leading.resize(leading.size() - 2);
   own.resize(leading.size());
   const Strides strides = compute_broadcast_strides(leading, own, batch);
-  // From the last dimension on; the levels are turned round at the end.
+  // Start at the last dimension; the levels are reversed at the end.
   int levels = 0;
   for (std::size_t d = batch.size(); d-- > 0;) {
     if (batch[d] == 1) continue;

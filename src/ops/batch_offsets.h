@@ -1,4 +1,4 @@
-// Where the matrices of a broadcast batch lie.
+// Offsets of the matrices in a broadcast batch.
 #pragma once
 
 #include "backend/batch_offsets.h"
@@ -6,9 +6,9 @@
 
 namespace extensor::ops {
 
-// A tensor whose dimensions before the last two broadcast to `batch`, and how far each matrix of
-// the batch begins behind its first element. It is x itself, or a copy where the strides of x are
-// too irregular for BatchOffsets.
+// A tensor whose leading dimensions broadcast to `batch`, and the offset of each matrix from its
+// first element. The tensor is x itself, or a copy if the strides of x are too irregular for
+// BatchOffsets.
 struct BatchedMatrices {
   Tensor x;
   backend::BatchOffsets offsets;

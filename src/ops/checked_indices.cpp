@@ -20,8 +20,7 @@ backend::CheckIntegersCall call_of(const Tensor& dense) {
   return call;
 }
 
-// On the CPU: the error is thrown at once, and nothing is copied where the indices are right as
-// they are.
+// Checks on the CPU. Throws immediately, and copies nothing if the indices need no change.
 Tensor checked_now(const backend::ValueCheck& check, const IndexRange& range, const Tensor& dense) {
   const backend::Backend& kernels = backend::backend_for(cpu_device);
   backend::CheckIntegersCall call = call_of(dense);
@@ -31,7 +30,7 @@ Tensor checked_now(const backend::ValueCheck& check, const IndexRange& range, co
   auto found = backend::take_note();
   if (!found) return dense.to(DType::int64);
   if (!range.from_end) backend::throw_not_allowed(check, *found);
-  // Some count from the end, or are wrong.
+  // Some indices count from the end or are out of range.
   call.lowest = -range.size;
   kernels.check_integers(call);
   found = backend::take_note();
@@ -59,7 +58,8 @@ Tensor checked_indices(const char* operation, const Tensor& indices, const Index
                                   .dtype = dense.dtype(),
                                   .shape = dense.shape()};
   if (dense.device() == cpu_device) return checked_now(check, range, dense);
-  // Without a place that is allowed, kernels could not go on until the error is reported.
+  // If no index is valid, there is no replacement that kernels could use until the error is
+  // reported.
   if (range.size == 0 && dense.numel() != 0) {
     return checked_now(check, range, dense.to(cpu_device)).to(dense.device());
   }

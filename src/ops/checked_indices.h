@@ -1,6 +1,6 @@
-// Index tensors and masks: checked once, then trusted by kernels. The CPU checks before anything is
-// written. Another device checks when it gets there, puts 0 in the place of an index that is out of
-// range, and throws the same error at the next point where the host waits for it.
+// Validation of index tensors and masks. They are checked once and then trusted by kernels. The CPU
+// checks before it writes anything. Other devices check asynchronously, replace an index that is
+// out of range by 0, and throw the same error the next time the host waits for them.
 #pragma once
 
 #include <optional>
@@ -10,32 +10,32 @@
 
 namespace extensor::ops {
 
-// The indices that are allowed, and the words for them in messages.
+// The valid indices and how error messages describe them.
 struct IndexRange {
-  std::int64_t size;                 // 0 … size − 1 are allowed
-  std::int64_t axis = 0;             // the axis that they index, of that size;
-  const char* counted = nullptr;     // or the things that they number, such as "classes"
-  const char* argument = "indices";  // the argument that holds them
-  bool from_end = false;             // −size … −1 are allowed too, and count from the end
-  std::optional<std::int64_t> ignored = {};  // allowed too, and left as it is
+  std::int64_t size;                 // 0 … size − 1 are valid
+  std::int64_t axis = 0;             // the indexed axis, of length `size`
+  const char* counted = nullptr;     // or what the indices count, such as "classes"
+  const char* argument = "indices";  // name of the argument
+  bool from_end = false;             // −size … −1 are valid too and count from the end
+  std::optional<std::int64_t> ignored = {};  // also valid, and kept unchanged
 };
 
 inline IndexRange along_axis(const Shape& shape, std::int64_t axis) {
   return {.size = shape[static_cast<std::size_t>(axis)], .axis = axis, .from_end = true};
 }
 
-// The indices as a dense int64 tensor, counted from 0. DTypeError unless they are integers,
-// IndexError with the first one that is out of range and its position.
+// Returns the indices as a dense int64 tensor, counted from 0. Throws DTypeError unless they are
+// integers, and IndexError with the position of the first index that is out of range.
 Tensor checked_indices(const char* operation, const Tensor& indices, const IndexRange& range);
 
-// Other integers: ValueError as `check` says, for those below 0, from check.size on, or that are 0
-// where the check is of divisors.
+// Checks integers other than indices. Throws the ValueError that `check` describes for values below
+// 0, values of at least check.size, or zero divisors.
 void check_integers(const backend::ValueCheck& check, const Tensor& values);
 
-// DTypeError unless x is bool.
+// Throws DTypeError unless the mask is bool.
 void check_mask(const char* operation, const Tensor& mask);
 
-// The row-major positions where a bool tensor is true, as a new int64 tensor of one dimension.
+// The row-major positions of true elements, as a new 1-d int64 tensor.
 Tensor true_positions(const char* operation, const Tensor& mask);
 
 }  // namespace extensor::ops

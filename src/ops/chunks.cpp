@@ -22,15 +22,15 @@ namespace {
 
 using expression::Value;
 
-// A chunk: what an op reads and writes of it fits the first cache level, and a kernel's work
-// outweighs its call.
+// Size of a chunk. The operands of one op fit into the L1 cache, and a kernel's work outweighs its
+// call.
 constexpr std::int64_t chunk_bytes = 8192;
-// Elements a thread should get at least: enough to be worth waking it up.
+// Minimum number of elements per thread that is worth waking it up.
 constexpr std::int64_t grain = 8192;
 
-// Parts of one dense tensor, one after the other, on one thread. The storage is the thread's own,
-// so that threads do not count references in the same place, and the view is moved along while
-// nobody else holds it.
+// A view that slides over the chunks of one dense tensor, used by one thread. Each thread has its
+// own storage object, so that threads do not contend for a reference count, and the view is moved
+// in place while nothing else holds it.
 class Window {
  public:
   Window() = default;
@@ -69,7 +69,7 @@ void copy(const Source& from, Tensor& to, std::int64_t whole_numel = 0) {
   launch(ElementwiseOp::copy, to.dtype(), inputs, to, {}, {}, whole_numel);
 }
 
-// Elements begin … end − 1 of `from` in row-major order into the dense `to`.
+// Copies elements begin … end − 1 of `from`, in row-major order, into the dense `to`.
 void gather(const Tensor& from, std::int64_t begin, std::int64_t end, Tensor to) {
   if (begin == end) return;
   if (from.ndim() <= 1) {
@@ -86,7 +86,7 @@ void gather(const Tensor& from, std::int64_t begin, std::int64_t end, Tensor to)
   };
   if (end <= (first + 1) * inner) return take(begin - first * inner, end - first * inner);
   if (begin != first * inner) take(begin - first * inner, inner);
-  const std::int64_t last = end / inner;  // of the whole rows in between, excluded
+  const std::int64_t last = end / inner;  // end of the whole rows in between, exclusive
   if (last > first) {
     const Tensor rows = from.slice(0, first, last);
     Tensor target = dense_part(to, written, rows.numel()).reshape(rows.shape());
@@ -97,15 +97,15 @@ void gather(const Tensor& from, std::int64_t begin, std::int64_t end, Tensor to)
   if (end != last * inner) take(0, end - last * inner);
 }
 
-// An input as the chunks read it.
+// An input in the form that chunks read.
 struct Input {
   Tensor view;        // broadcast to the whole shape
-  bool dense = true;  // its chunks are parts of it, of any dtype
-  Value number;       // instead, where the view is undefined
+  bool dense = true;  // chunks are slices of the view, of any dtype
+  Value number;       // used if the view is undefined
 
   Input(const Tensor& x, const Shape& shape, std::int64_t numel) {
     if (!x.defined()) return;
-    // Reading a number from another device would wait for it.
+    // Reading a number from another device would block.
     if (x.numel() == 1 && numel > 1 && x.device() == cpu_device) {
       number = x.item<double>();
       return;
@@ -116,7 +116,7 @@ struct Input {
 
   Window window() const { return view.defined() && dense ? Window(view) : Window(); }
 
-  // Without a window where there is one chunk only.
+  // `window` is null if there is only one chunk.
   Value chunk(const char* operation, Window* window, std::int64_t first, std::int64_t count,
               DType compute) const {
     if (!view.defined()) return number;
@@ -180,7 +180,8 @@ class Run {
                              Memory memory(inputs_, results);
                              for (; chunk < end; ++chunk) run_chunk(chunk, scope, memory);
                            } catch (...) {
-                             // The first in order of the elements, whichever thread was faster.
+                             // Report the error of the first element in order, whichever thread was
+                             // faster.
                              const std::lock_guard lock(mutex);
                              if (chunk < failed) {
                                failed = chunk;
@@ -195,7 +196,7 @@ class Run {
   bool fits_one_chunk() const { return numel_ <= chunk_; }
 
  private:
-  // Of one thread, kept from chunk to chunk.
+  // Memory of one thread, reused from chunk to chunk.
   struct Memory {
     std::vector<Window> input_windows, result_windows;
     std::vector<Value> inputs, values;
@@ -229,8 +230,8 @@ class Run {
     }
   }
 
-  // A function that does not do the same on every chunk may have left one result in the memory of
-  // another, which is about to be written.
+  // A function that behaves differently from chunk to chunk may have left one result in the memory
+  // of another, which is about to be overwritten.
   static void free_targets(Memory& memory) {
     for (std::size_t k = 0; k < memory.targets.size(); ++k) {
       if (memory.values[k].is_number()) continue;
@@ -273,7 +274,7 @@ class Run {
          whole_numel);
   }
 
-  // Fresh memory that nobody else holds is the result itself.
+  // A result in fresh, unshared memory can be returned without a copy.
   static bool is_adoptable(const Value& value, DType dtype) {
     return !value.is_number() && value.elements().dtype() == dtype &&
            detail::is_unshared(value.elements());
@@ -286,12 +287,12 @@ class Run {
   std::vector<Input> inputs_;
 };
 
-// All elements at once, and without a scope: so every operation is recorded.
+// Evaluates all elements at once and without a scope, so that every operation is recorded.
 std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFunction& function) {
   const EpsScope eps(call.eps);
   std::vector<expression::Value> in, out(call.outputs.size());
   for (const Tensor& input : call.inputs) {
-    // As in a chunk, all are of one shape.
+    // All inputs have one shape, as in a chunk.
     in.push_back(input.defined()
                      ? expression::Value(input.to(call.compute).broadcast_to(call.shape))
                      : expression::Value());
@@ -310,7 +311,7 @@ std::vector<Tensor> evaluate_recorded(const ChunkedCall& call, const ChunkFuncti
   return results;
 }
 
-// The axes from the outermost to the innermost in memory, for results that follow the inputs.
+// The axes from outermost to innermost in memory, for results that follow the layout of the inputs.
 Dims memory_order(const ChunkedCall& call) {
   std::vector<Strides> broadcast;
   for (const Tensor& x : call.inputs) {
@@ -329,7 +330,7 @@ Dims memory_order(const ChunkedCall& call) {
   return order;
 }
 
-// The results lie row-major.
+// Returns row-major results.
 std::vector<Tensor> evaluate_row_major(const ChunkedCall& call, const ChunkFunction& function) {
   std::vector<Source> tensors;
   for (const Tensor& input : call.inputs) {
@@ -337,11 +338,11 @@ std::vector<Tensor> evaluate_row_major(const ChunkedCall& call, const ChunkFunct
   }
   const Device device = common_device(call.operation, tensors);
   Run run(call, function, device);
-  // Another device has no caches to respect, and kernels of its own that want all elements at once.
+  // Chunks only help the CPU cache; kernels of other devices work best on all elements at once.
   return run.fits_one_chunk() || !(device == cpu_device) ? run.whole() : run.chunked();
 }
 
-// The same on axes in another order, in which the inputs are dense; the results are moved back.
+// Permutes the axes into an order in which the inputs are dense, and moves the results back.
 std::vector<Tensor> evaluate_in_order(const ChunkedCall& call, const ChunkFunction& function,
                                       const Dims& order) {
   ChunkedCall moved = call;

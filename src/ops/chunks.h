@@ -1,5 +1,5 @@
-// Expressions over broadcasting tensors, evaluated a cache-sized chunk at a time: their temporaries
-// never reach memory, and chunks are work for several threads.
+// Evaluates expressions over broadcast tensors one cache-sized chunk at a time: temporaries stay in
+// the cache, and several threads share the chunks.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,25 @@
 
 namespace extensor::ops {
 
-// Fills outputs from inputs, elements of one chunk. Called from several threads at once; may throw.
+// Computes the outputs of one chunk from its inputs. Called from several threads at once; may
+// throw.
 using ChunkFunction =
     std::function<void(std::span<const expression::Value> inputs, std::span<expression::Value>)>;
 
 struct ChunkedCall {
   const char* operation;
-  Shape shape;                     // that the inputs broadcast to
-  std::span<const Tensor> inputs;  // of any dtype and layout; an undefined one is the number 0
-  std::span<const DType> outputs;  // the dtypes of the results
-  DType compute = DType::float32;  // float32 or float64: what a chunk holds
-  // Of the gradients of rows on dual numbers. A row's gradient has its own floor, so its derivative
-  // is taken with 0.
+  Shape shape;                     // the broadcast shape of the inputs
+  std::span<const Tensor> inputs;  // any dtype and layout; an undefined input is the number 0
+  std::span<const DType> outputs;  // dtypes of the results
+  DType compute = DType::float32;  // dtype of chunks: float32 or float64
+  // The eps of row gradients on dual numbers. A row's gradient applies its own floor, so its
+  // derivative uses 0.
   double eps = 0;
 };
 
-// Where the inputs are recorded, the function is called once, on whole tensors: then its operations
-// are recorded, and its results have gradients of any order.
-// One tensor of `shape` per output. ShapeError, naming the operation, when the function gives
-// another number of elements than it was given.
+// Returns one tensor of `shape` per output. If the inputs are recorded, calls the function once, on
+// whole tensors: its operations are recorded, and its results have gradients of any order. Throws a
+// ShapeError that names the operation if the function changes the number of elements.
 std::vector<Tensor> evaluate_in_chunks(const ChunkedCall& call, const ChunkFunction& function);
 
 }  // namespace extensor::ops

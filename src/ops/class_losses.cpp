@@ -20,7 +20,7 @@ using backend::ClassLossCall;
 using detail::message;
 using namespace ops;
 
-// The class axis moves to the end and the others become rows, and back.
+// Moves the class axis to the end, flattens the others to rows, and back.
 class ClassRows {
  public:
   ClassRows(const char* operation, const char* argument, const Tensor& x) : shape_(x.shape()) {
@@ -60,11 +60,11 @@ class ClassRows {
 
  private:
   Shape shape_, row_shape_;
-  Dims last_;  // the axes, that of the classes last
+  Dims last_;  // the axes, with the class axis last
   std::int64_t axis_ = 0, rows_ = 1, classes_ = 0;
 };
 
-// Checked and dense arguments of a loss over classes.
+// Checked, dense arguments of a loss over classes.
 struct ClassOperands {
   ClassRows layout;
   DType dtype;
@@ -81,7 +81,7 @@ struct ClassOperands {
       check_shape(operation, "a target of probabilities", target, input.shape());
       probabilities = layout.to_rows(target.to(dtype));
     } else {
-      // The dtype first: of a float target the shape says nothing.
+      // Check the dtype first: the shape of a float target is not meaningful.
       if (is_float) {
         throw DTypeError(message(operation, ": target is ", target.dtype(),
                                  ", must be an integer dtype: class indices"));
@@ -135,7 +135,7 @@ Tensor run_forward(const Run& run, const ClassOperands& operands, ClassLossCall 
   return result;
 }
 
-// The gradients of x and, where they are asked for, of a target of probabilities.
+// The gradients of x and, if requested, of a target of probabilities.
 Results run_backward(const Run& run, const Tensor& grad_output, const ClassOperands& operands,
                      ClassLossCall call, Reduction reduction, bool target_gradient) {
   const ClassRows& layout = operands.layout;
@@ -172,7 +172,7 @@ struct CrossEntropyBackwardAttributes {
   bool target_gradient;
 };
 
-// The loss, and the rows' statistics, which save the gradient a pass over the logits.
+// The loss and the statistics of rows, which save the gradient one pass over the logits.
 template <bool with_statistics>
 Results cross_entropy_forward(const Run& run, const CrossEntropyAttributes& attributes,
                               const Tensor& logits, const Tensor& target, const Tensor& weight) {
@@ -222,9 +222,9 @@ Results cross_entropy_backward_forward(const Run& run,
   return results;
 }
 
-// With p = softmax(logits), t the smoothed and weighted target, T its total over a row and f =
-// grad_output as the reduction scales it: grad_logits = f (T p − t), and grad_target, of
-// probabilities, −f (1 − smoothing) weight log p.
+// With p = softmax(logits), the smoothed and weighted target t, its row total T, and grad_output
+// scaled by the reduction to f: grad_logits = f (T p − t), and for a target of probabilities
+// grad_target = −f (1 − smoothing) weight log p.
 Gradients cross_entropy_backward_gradient(const GradientCall& call,
                                           const CrossEntropyBackwardAttributes& attributes) {
   const auto& [reduction, ignore_index, smoothing, target_gradient] = attributes;
@@ -242,7 +242,7 @@ Gradients cross_entropy_backward_gradient(const GradientCall& call,
   const Tensor a = call.grad(0).defined() ? as_rows(call.grad(0)) : zeros_like(operands.x.to(wide));
   const Tensor g = call.input(0).to(wide), x = operands.x.to(wide);
 
-  // The total of each row's target, [rows, 1], and what the mean divides by.
+  // The total target of each row, [rows, 1], and the divisor of the mean.
   const Tensor weights = operands.weight.defined() ? operands.weight.to(wide)
                                                    : ones({classes}, {wide, operands.x.device()});
   Tensor total, divisor;
@@ -368,7 +368,8 @@ Tensor nll_backward_forward(const Run& run, const NllAttributes& attributes,
   return run_backward(run, grad_output, operands, call, reduction, false)[0].to(x.dtype());
 }
 
-// The loss is linear in x, so the gradient of grad_output is the loss of v; x states a shape.
+// The loss is linear in x, so the gradient of grad_output is the loss of v; only the shape of x is
+// used.
 Gradients nll_backward_gradient(const GradientCall& call, const NllAttributes& attributes) {
   const Tensor& v = call.grad();
   return nll_loss(v.to(compute_dtype(v.dtype())), call.input(2), call.input(3),

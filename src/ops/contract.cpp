@@ -23,7 +23,7 @@ std::int64_t position_of(const Labels& labels, Label label) {
   return std::ranges::find(labels, label) - labels.begin();
 }
 
-// The length of every label: that of its longest dimension, but 0 where 1 meets 0.
+// The length of every label: its longest dimension, but 0 if both 1 and 0 occur.
 std::vector<std::int64_t> label_sizes(const std::vector<Term>& terms) {
   Label largest = -1;
   for (const Term& term : terms) {
@@ -39,7 +39,7 @@ std::vector<std::int64_t> label_sizes(const std::vector<Term>& terms) {
   return sizes;
 }
 
-// The labels that differ, in the order in which they come.
+// The labels without repetitions, in order of first occurrence.
 Labels distinct_labels(const Labels& labels) {
   Labels result;
   for (Label label : labels) {
@@ -48,7 +48,7 @@ Labels distinct_labels(const Labels& labels) {
   return result;
 }
 
-// The diagonal of dimensions that share a label: a view whose labels all differ.
+// A view of the diagonal of dimensions that share a label; the labels of the result are distinct.
 Tensor make_diagonal(const Tensor& x, const Labels& labels) {
   const Labels kept = distinct_labels(labels);
   Shape shape(kept.size(), 0);
@@ -87,7 +87,7 @@ Term with_distinct_labels(const Term& term) {
   return {diagonal(term.tensor, term.labels), kept};
 }
 
-// Without the dimensions of 1 that stand for a longer label.
+// Removes dimensions of length 1 that broadcast against a longer dimension with the same label.
 Term without_repeated(const Term& term, const std::vector<std::int64_t>& sizes) {
   Term result;
   Dims dropped;
@@ -102,7 +102,8 @@ Term without_repeated(const Term& term, const std::vector<std::int64_t>& sizes) 
   return result;
 }
 
-// How many terms have each label, the output counted as one more. The labels of a term differ.
+// Counts the terms that have each label, plus one if the output has it. Labels of a term are
+// distinct.
 std::vector<int> label_uses(const std::vector<Term>& terms, const Labels& output,
                             std::size_t label_count) {
   std::vector<int> uses(label_count, 0);
@@ -113,7 +114,7 @@ std::vector<int> label_uses(const std::vector<Term>& terms, const Labels& output
   return uses;
 }
 
-// The axes whose label nobody else needs, to be summed before anything is multiplied.
+// The axes whose label occurs nowhere else; they are summed before any multiplication.
 Dims private_axes(const Labels& labels, const std::vector<int>& uses) {
   Dims axes;
   for (std::size_t d = 0; d < labels.size(); ++d) {
@@ -124,7 +125,7 @@ Dims private_axes(const Labels& labels, const std::vector<int>& uses) {
   return axes;
 }
 
-// A view with its dimensions in the order of `order`; labels it lacks become dimensions of 1.
+// A view with its dimensions in the given order; missing labels become dimensions of length 1.
 Tensor ordered(const Term& term, const Labels& order) {
   Dims axes;
   Shape shape;
@@ -137,7 +138,7 @@ Tensor ordered(const Term& term, const Labels& order) {
   return term.tensor.transpose(axes).reshape(shape);
 }
 
-// Its dimensions as [batch …, rows, columns], the groups of rows and columns merged to one each.
+// The term as [batch …, rows, columns], with the row labels and the column labels merged.
 Tensor as_matrices(const Term& term, const Labels& batch, const Labels& rows,
                    const Labels& columns) {
   Labels order = batch;
@@ -154,8 +155,8 @@ Tensor as_matrices(const Term& term, const Labels& batch, const Labels& rows,
   return sorted.reshape(shape);
 }
 
-// Where neither term has a label of its own there is no matrix, only rows: the products are summed
-// as they lie in memory. Halves are widened until the sum is rounded.
+// Used if both terms have the same labels: there is no matrix product, only sums of products of
+// rows in memory order. Half dtypes are widened until the sum is rounded.
 Tensor sum_of_rows(const Term& a, const Term& b, const Labels& summed) {
   const DType dtype = a.tensor.dtype();
   const Tensor wide = a.tensor.to(compute_dtype(dtype));
@@ -164,8 +165,8 @@ Tensor sum_of_rows(const Term& a, const Term& b, const Labels& summed) {
   return sum(multiply(wide, ordered(b, a.labels)), axes).to(dtype);
 }
 
-// The product of two terms, summed over the labels that `needed` lacks; no label is one term's own
-// and not needed.
+// The product of two terms, summed over the labels not in `needed`. A label of only one term must
+// be in `needed`.
 Term multiply_pair(const Term& a, const Term& b, const Labels& needed) {
   Labels batch, summed, a_only, b_only;
   for (Label label : a.labels) {
@@ -203,12 +204,12 @@ struct Pair {
   std::size_t first, second;
 };
 
-// Multiplies terms in pairs: always the pair whose product shrinks the terms most, or grows them
-// least, and the first such pair among equals. A pair's growth depends on its own labels and on
-// whether anybody else needs them, which the product of two other terms does not change. So each
-// term remembers its best partner, and a product is compared with the others once: n terms take
-// O(n²) comparisons in all, where a search through all pairs at every step takes O(n³). Beyond
-// `window` terms, the search sees so many at a time, and another one after each product.
+// Multiplies terms in pairs. Each step picks the pair whose product shrinks the total size most (or
+// grows it least); the first such pair wins a tie. The growth of a pair depends only on its labels
+// and on whether another term needs them, which multiplying two other terms does not change. So
+// each term remembers its best partner, and a product is compared with the others once: n terms
+// take O(n²) comparisons instead of the O(n³) of a full search at every step. Beyond `window`
+// terms, the search considers that many at a time and adds one after each product.
 class Multiplication {
  public:
   Multiplication(std::vector<Term> terms, const std::vector<std::int64_t>& sizes,
@@ -251,7 +252,7 @@ class Multiplication {
     return static_cast<double>(sizes_[static_cast<std::size_t>(label)]);
   }
   int& uses_of(Label label) { return uses_[static_cast<std::size_t>(label)]; }
-  // Whether the output or a term beside two that have the label needs it.
+  // Whether the label is in the output or in a third term.
   bool is_needed_beside_two(Label label) const {
     return uses_[static_cast<std::size_t>(label)] > 2;
   }
@@ -272,7 +273,7 @@ class Multiplication {
     Partner& best = best_[i];
     if (offered < best.growth || (offered == best.growth && j < best.second)) best = {offered, j};
   }
-  // Among the terms behind it.
+  // Searches the terms after i.
   void find_partner(std::size_t i) {
     best_[i] = {};
     for (std::size_t j : alive_) {
@@ -281,7 +282,7 @@ class Multiplication {
   }
 
   Pair cheapest_pair() const {
-    // Growth may be infinite for every pair; any pair is as good then.
+    // If the growth of every pair is infinite, any pair will do.
     Pair cheapest{alive_[0], alive_[1]};
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i : alive_) {
@@ -293,7 +294,7 @@ class Multiplication {
     return cheapest;
   }
 
-  // Term i becomes its product with term j.
+  // Replaces term i by its product with term j.
   void multiply_terms(std::size_t i, std::size_t j) {
     Labels needed;
     for (Label label : terms_[i].labels) {
@@ -311,8 +312,8 @@ class Multiplication {
   const std::vector<std::int64_t>& sizes_;
   std::vector<int> uses_;
   std::vector<Partner> best_;
-  std::vector<std::size_t> alive_;  // terms that the search sees, ascending
-  std::size_t next_ = 0;            // the first term that it has not seen
+  std::vector<std::size_t> alive_;  // terms in the search, ascending
+  std::size_t next_ = 0;            // first term not yet in the search
 };
 
 DType common_dtype(const char* operation, const std::vector<Term>& terms) {
@@ -346,7 +347,7 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
   for (const Term& term : terms) {
     rest.push_back(without_repeated(with_distinct_labels(term), sizes));
   }
-  // Every further step would round halves again.
+  // Each further step would round half dtypes again.
   std::size_t steps = rest.size() - 1;
   std::vector<int> uses = label_uses(rest, output, sizes.size());
   std::vector<Dims> sums;
@@ -378,8 +379,9 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
   for (std::size_t j = 0; j < terms.size(); ++j) {
     if (j != i) others.push_back(terms[j]);
   }
-  // Left out and put back as dimensions of 1: what this term repeats (summed), and what only this
-  // term has (the sum's gradient is the same everywhere).
+  // Two kinds of labels are contracted away and restored as dimensions of length 1: labels that
+  // this term broadcasts (their gradient is summed), and labels that only this term has (their
+  // gradient is constant along the dimension).
   Labels kept;
   Shape shape;
   for (std::size_t d = 0; d < distinct.labels.size(); ++d) {

@@ -8,30 +8,32 @@
 
 namespace extensor::ops {
 
-// An index, 0 or more; the same number is the same index everywhere in a contraction.
+// An index ≥ 0; equal numbers denote the same index throughout a contraction.
 using Label = int;
 using Labels = std::vector<Label>;
 
-// One label per dimension. A label named twice reads the diagonal of its two dimensions.
+// A tensor with one label per dimension. A repeated label selects the diagonal of its dimensions.
 struct Term {
   Tensor tensor;
   Labels labels;
 };
 
-// The most labels a contraction of several terms may have: a batched product adds two dimensions.
+// Maximum number of labels in a contraction of several terms: a batched product adds two
+// dimensions.
 inline constexpr int max_contracted_labels = max_rank - 2;
 
-// Σ over all labels that are not in `output` of the product of the terms; a dimension of 1 repeats
-// against a longer one of its label. Checked already: sizes fit, the output's labels differ and
-// occur in a term. Dtypes promote; halves are rounded once. May be a view of a single term.
+// Sums the product of the terms over all labels that are not in `output`; a dimension of length 1
+// broadcasts against a longer one of the same label. The caller has checked that sizes match and
+// that the labels of the output are distinct and occur in a term. Dtypes promote; half dtypes are
+// rounded once. The result may be a view of a single term.
 Tensor contract(const char* operation, const std::vector<Term>& terms, const Labels& output);
 
-// The gradients of the terms, each in its shape and dtype. Checked here: floats, grad_output's
-// shape.
+// The gradients of the terms, each in the shape and dtype of its term. Checks that dtypes are
+// floats and that grad_output has the right shape.
 std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_output,
                                       const std::vector<Term>& terms, const Labels& output);
 
-// The shape contract() gives.
+// The shape of the result of contract().
 Shape contracted_shape(const std::vector<Term>& terms, const Labels& output);
 
 }  // namespace extensor::ops

@@ -1,6 +1,7 @@
-// Convolutions. y = x ∗ weight is linear in x and in weight, so one plan of sizes stands for three
-// products: y of x and weight, the gradient of x of y's and weight, and the gradient of weight of x
-// and y's. Each is an op whose gradients are the other two. conv_transpose2d is the second product.
+// Convolutions. y = x ∗ weight is linear in both x and weight, so one plan of sizes serves three
+// products: y from x and weight, the gradient of x from grad_y and weight, and the gradient of
+// weight from x and grad_y. Each is an op whose gradients are the other two. conv_transpose2d is
+// the second product.
 #include "extensor/convolution.h"
 
 #include "core/check.h"
@@ -18,13 +19,13 @@ using backend::ConvolutionShape;
 using detail::message;
 using namespace ops;
 
-// The options of conv1d, conv2d and conv_transpose2d in one form.
+// The options of conv1d, conv2d and conv_transpose2d in a common form.
 struct Options {
   const char* operation;
   Size2d stride, padding, dilation;
   std::int64_t groups;
   Size2d output_padding = 0;
-  bool one_axis = false;  // of conv1d: only the width is the caller's
+  bool one_axis = false;  // conv1d: only the width comes from the caller
   bool transposed = false;
 };
 
@@ -62,7 +63,7 @@ void check_options(const Options& options) {
   }
 }
 
-// dilation · (kernel − 1) + 1, or −1 where that is beyond int64.
+// dilation · (kernel − 1) + 1, or −1 if that overflows int64.
 std::int64_t kernel_extent(std::int64_t kernel, std::int64_t dilation) {
   std::int64_t extent;
   if (__builtin_mul_overflow(kernel - 1, dilation, &extent) ||
@@ -72,8 +73,8 @@ std::int64_t kernel_extent(std::int64_t kernel, std::int64_t dilation) {
   return extent;
 }
 
-// Ranks and channels of the operands. A weight of conv2d is [out, in / groups, …], of
-// conv_transpose2d [in, out / groups, …].
+// Checks the ranks and channels of the operands. The weight of conv2d is [out, in / groups, …];
+// that of conv_transpose2d is [in, out / groups, …].
 void check_operands(const Options& options, const Shape& x, const Shape& weight) {
   const char* operation = options.operation;
   const std::size_t rank = options.one_axis ? 3 : 4;
@@ -149,7 +150,7 @@ std::int64_t transposed_length(const Options& options, const Shape& x, const Sha
   return whole - cut;
 }
 
-// The sizes of y = x ∗ weight, which are the attributes of the three products.
+// The sizes of y = x ∗ weight: the attributes of all three products.
 struct Plan {
   ConvolutionShape sizes;
   bool one_axis;
@@ -170,7 +171,7 @@ struct Plan {
   }
 };
 
-// Checks options and shapes. In the plan of conv_transpose2d the caller's x is y.
+// Checks options and shapes. In the plan of conv_transpose2d, the caller's x is y.
 Plan plan_of(const Options& options, const Shape& x, const Shape& weight) {
   check_options(options);
   check_operands(options, x, weight);
@@ -202,8 +203,8 @@ Plan plan_of(const Options& options, const Shape& x, const Shape& weight) {
 
 // ---- the three products
 
-// Of x, weight and y the one that `op` writes is undefined here, and returned in the dtype that it
-// is computed in.
+// Computes the tensor that `op` writes, which must be undefined among x, weight and y, and returns
+// it in its compute dtype.
 Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor& x,
                const Tensor& weight, const Tensor& y, const Tensor& bias = {}) {
   std::optional<DType> wide;
@@ -212,7 +213,7 @@ Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor&
     wide = wide ? promote_types(*wide, operand->dtype(), run.name()) : operand->dtype();
   }
   const DType compute = compute_dtype(*wide);
-  // Images are channels_last where one operand is.
+  // Images are channels_last if one operand is.
   const MemoryFormat format = op == ConvolutionOp::forward ? detail::common_format(x, weight)
                               : op == ConvolutionOp::input_gradient
                                   ? detail::common_format(y, weight)
@@ -304,8 +305,8 @@ Tensor convolution_forward(const Run& run, const Given& given, const Tensor& x,
   return result.to(dtype);
 }
 
-// The wanted gradients, in the dtypes that they are computed in. x is read for the gradient of
-// weight only, and weight for that of x only.
+// The requested gradients, in their compute dtypes. x is read only for the gradient of weight, and
+// weight only for that of x.
 Gradients gradients_of(const Options& options, const Plan& plan, const Tensor& grad_output,
                        const Tensor& x, const Tensor& weight, const WantedGradients& wanted) {
   const Tensor wide = grad_output.to(compute_dtype(grad_output.dtype()));

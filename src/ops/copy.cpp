@@ -24,7 +24,7 @@ Tensor copied(const char* operation, const Tensor& x, DType dtype, const Strides
   const Source inputs[] = {x};
   return ops::evaluate(ElementwiseOp::copy, operation, dtype, dtype, inputs, {}, {}, &layout);
 }
-// Keeps the memory order, which the strides of axes of size 1 are part of.
+// Preserves the memory order, including the strides of axes of size 1.
 Tensor copied(const char* operation, const Tensor& x, DType dtype) {
   if (!x.is_contiguous() || x.ndim() == 4) {
     return copied(operation, x, dtype, detail::dense_strides(x));
@@ -40,7 +40,7 @@ Tensor copied(const char* operation, const Tensor& x, DType dtype, MemoryFormat 
                                                    : detail::channels_last_strides(x.shape()));
 }
 
-// Between devices of two types, neither of them the CPU, elements travel through the host.
+// Copies between two device types other than the CPU go through the host.
 Tensor copied_between_devices(const char* operation, const Tensor& x, Device to) {
   const Device from = x.device();
   if (from != cpu_device && to != cpu_device && from.type != to.type) {
@@ -83,7 +83,7 @@ Tensor Tensor::to(Device target) const {
 }
 
 Tensor Tensor::to(Device target, DType target_dtype) const {
-  // Cast where fewer bytes travel.
+  // Cast on the side that transfers fewer bytes.
   return itemsize() <= extensor::itemsize(target_dtype) ? to(target).to(target_dtype)
                                                         : to(target_dtype).to(target);
 }
@@ -132,7 +132,7 @@ Tensor& Tensor::copy_from(const Tensor& source) & {
   }
   ops::check_writable("copy_from", *this);
   if (source.device() != device()) {
-    // Checked here, so that an error names this function.
+    // Checked here so that the error names this function.
     for (const Device each : {device(), source.device()}) backend::interface_of(each, "copy_from");
     return copy_from(source.to(device()));
   }

@@ -56,7 +56,7 @@ Tensor filled_like(const char* operation, const Tensor& x, const Scalar& value,
   return made_like(operation, x, options).fill(value);
 }
 
-// The options of a function whose results never have 4 dimensions.
+// Checks the options of a function whose results never have 4 dimensions.
 void check_option_format(const char* operation, const Shape& shape, const TensorOptions& options) {
   if (options.memory_format) detail::check_format(operation, shape, *options.memory_format);
 }
@@ -101,7 +101,7 @@ Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step,
                        const TensorOptions& options) {
   const DType dtype = chosen_dtype(options, default_integer);
   if (step == 0) throw ValueError("arange: step is 0, must not be");
-  // In 128 bits, where stop − start cannot overflow.
+  // Use 128 bits: stop − start can overflow int64.
   const __int128 distance = static_cast<__int128>(stop) - start;
   __int128 count = step > 0 ? (distance + step - 1) / step : (distance + step + 1) / step;
   if ((distance > 0) != (step > 0)) count = 0;
@@ -111,7 +111,7 @@ Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step,
   const auto n = static_cast<std::int64_t>(count);
   if (n > 0) {
     ops::check_scalar_fits("arange", start, dtype);
-    // Unsigned: the product may wrap where the sum does not.
+    // Use unsigned arithmetic: the product may wrap even if the sum does not.
     const std::uint64_t distance_to_last =
         static_cast<std::uint64_t>(n - 1) * static_cast<std::uint64_t>(step);
     const auto last =
@@ -136,7 +136,7 @@ Tensor arange_reals(double start, double stop, double step, const TensorOptions&
     throw ValueError(
         message("arange: start is ", start, " and stop is ", stop, ", both must be finite"));
   }
-  // Divided first where the distance is beyond the largest double.
+  // Divide first if the distance exceeds the largest double.
   const double distance = stop - start;
   const double steps = std::isfinite(distance) ? distance / step : stop / step - start / step;
   const double count = std::max(0.0, std::ceil(steps));
@@ -191,7 +191,7 @@ Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count,
   const double step = intervals > 0 ? (stop - start) / intervals : 0;
   for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * step;
   if (!std::isfinite(step)) {
-    // The distance is beyond the largest double, the numbers between are not.
+    // The distance exceeds the largest double, although the values in between do not.
     for (std::int64_t i = 0; i < count; ++i) {
       const double part = static_cast<double>(i) / intervals;
       values[i] = start * (1 - part) + stop * part;
@@ -280,7 +280,7 @@ Tensor host_copy(const void* values, std::size_t count, DType dtype, const Shape
   Tensor result = make_empty("from_data", shape, dtype, cpu_device);
   if (count == 0) return result;
   if (dtype == DType::bool_) {
-    // A byte other than 0 and 1 is no bool: reading it as one is undefined.
+    // Reading a byte other than 0 or 1 as a bool is undefined behaviour.
     const auto* bytes = static_cast<const unsigned char*>(values);
     std::transform(bytes, bytes + count, result.data<bool>(),
                    [](unsigned char byte) { return byte != 0; });
@@ -352,7 +352,7 @@ Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape
   call.stream = state.stream;
   call.offset = state.offset;
   backend::backend_for(result.device()).random(call);
-  // Drawn in row-major order, so that a draw does not depend on the format.
+  // Draw in row-major order, so that the values do not depend on the format.
   return format == MemoryFormat::contiguous ? result : result.to(format);
 }
 
@@ -428,7 +428,8 @@ Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOp
 Tensor randperm(StrictInt count, const TensorOptions& options, Generator& generator) {
   if (count < 0) throw ValueError(message("randperm: count is ", count, ", must be 0 or more"));
   check_option_format("randperm", {count}, options);
-  // A random 64-bit key each; equal keys are so rare that ordering them by position is no bias.
+  // Give each position a random 64-bit key. Equal keys are so rare that breaking ties by position
+  // adds no measurable bias.
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = std::numeric_limits<std::int64_t>::min();
   call.integer_second = std::numeric_limits<std::int64_t>::max();

@@ -23,7 +23,7 @@ using detail::message;
 using namespace ops;
 
 struct ScanAttributes {
-  std::optional<std::int64_t> axis;  // none: of at most one dimension
+  std::optional<std::int64_t> axis;  // may be omitted for at most one dimension
 };
 
 // A 0-d tensor is a row of one element.
@@ -34,7 +34,7 @@ std::int64_t scan_axis(const char* operation, const Tensor& x, std::optional<std
                            " and no axis is given (needed beyond one dimension)"));
 }
 
-// Of a dense tensor in the result's dtype.
+// x is dense and has the dtype of the result.
 ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
   const AxisView view(x.shape(), axis);
   ScanCall call{};
@@ -74,7 +74,7 @@ Tensor sum_backward_forward(const Run& run, const ScanAttributes& attributes,
   return run_scan(run.name(), dense, call);
 }
 
-// Each of the two is the gradient of the other.
+// The two ops are each other's gradient.
 template <Tensor (*other)(const Tensor&, std::optional<StrictInt>)>
 Gradients sum_gradient(const GradientCall& call, const ScanAttributes& attributes) {
   return other(call.grad(), attributes.axis);
@@ -105,9 +105,9 @@ Tensor prod_backward_forward(const Run& run, const ScanAttributes& attributes,
   return run_scan(run.name(), dense, call).to(x.dtype());
 }
 
-// The gradients of prod_backward as recorded operations, for the third order and beyond; n times
-// the memory. grad_x_i = Σ_k≥i g_k C_ik, where row i of C are the cumulative products of x with a 1
-// in place i.
+// Composes the gradients of prod_backward from recorded operations, for the third order and beyond;
+// takes n times the memory. grad_x_i = Σ_k≥i g_k C_ik, where row i of C holds the cumulative
+// products of x with x_i replaced by 1.
 Gradients composed_second_gradients(const Tensor& grad_grad_x, const Tensor& grad_output,
                                     const Tensor& x, std::int64_t axis) {
   const DType compute = compute_dtype(

@@ -1,5 +1,6 @@
-// The rows' backward expressions on dual numbers. The derivative of B(g, s) along s, as fast as
-// grad_grad_x, is the gradient that s gets from grad_grad_x · B(g, s).
+// Second derivatives: the backward expressions of the rows, evaluated on dual numbers. The
+// derivative of B(g, s) along s, with the tangent grad_grad_x, is the gradient of grad_grad_x ·
+// B(g, s) with respect to s.
 #include "extensor/second_order.h"
 
 #include "core/check.h"
@@ -28,9 +29,8 @@ void check_gradient(const char* operation, const char* argument, const Tensor& g
 }
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
-// `of_grad_output` is backward(grad_grad_x, saved), whose checks have run.
+// `of_grad_output` is backward(grad_grad_x, saved), which has run its checks.
 std::pair<Tensor, Tensor> unary_double_backward(ops::ElementwiseOp op, const char* operation,
                                                 const Tensor& of_grad_output,
                                                 const Tensor& grad_grad_x,
@@ -50,7 +50,6 @@ void check_unary(const char* operation, const Tensor& grad_grad_x, const Tensor&
 }
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
 DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operation,
                                        const Tensor& grad_grad_a, const Tensor& grad_grad_b,
@@ -95,7 +94,7 @@ DoubleGradients binary_double_backward(ops::ElementwiseOp op, const char* operat
           ops::fitted_to(results[2], b.shape(), b.dtype())};
 }
 
-// Of rows whose backward only scales grad_output.
+// For rows whose backward only scales grad_output.
 void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                   const Shape& a_shape, const Shape& b_shape) {
   if (!are_shapes_broadcastable(a_shape, b_shape)) {
@@ -111,7 +110,6 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
 }  // namespace
 
 // ---- the rows
-// --------------------------------------------------------------------------------------
 
 // clang-format off
 #define EXTENSOR_DEFINE(name, PARAMETERS, BACKWARD, EVALUATE)                                      \
@@ -162,8 +160,7 @@ void check_linear(const char* operation, const Tensor& grad_grad_a, const Tensor
 #include "extensor/tables/binary.def"
 // clang-format on
 
-// ---- beside the rows
-// -------------------------------------------------------------------------------
+// ---- functions without a row
 
 std::pair<Tensor, Tensor> gelu_double_backward(const Tensor& grad_grad_x, const Tensor& grad_output,
                                                const Tensor& x, StrictBool approximate) {
@@ -174,7 +171,7 @@ std::pair<Tensor, Tensor> gelu_double_backward(const Tensor& grad_grad_x, const 
 DoubleGradients fma_double_backward(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                     const Tensor& grad_grad_c, const Tensor& grad_output,
                                     const Tensor& a, const Tensor& b) {
-  // The product may be smaller than the result, which c can stretch.
+  // The product may be smaller than the result, because c broadcasts too.
   const ops::Source operands[] = {a, b};
   const Shape product = ops::broadcast_inputs("fma_double_backward", operands);
   const Shape& shape = grad_output.shape();

@@ -1,4 +1,4 @@
-// A new tensor filled from a generator: the last step of every random creation function.
+// Creates a tensor filled by a generator: the last step of every random creation function.
 #pragma once
 
 #include "backend/backend.h"
@@ -6,11 +6,11 @@
 
 namespace extensor::ops {
 
-// Checked already. Takes one draw per element from the generator.
+// The arguments are already checked. Draws one number per element from the generator.
 Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape,
              const TensorOptions& options, Generator& generator);
 
-// DTypeError unless the dtype asked for is a float.
+// Throws DTypeError unless the requested dtype is a float.
 void check_random_float(const char* operation, const TensorOptions& options);
 
 backend::RandomCall random_call(backend::RandomOp op, double first = 0, double second = 1);

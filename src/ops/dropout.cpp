@@ -18,7 +18,7 @@ void check_probability(const char* operation, double p) {
   throw ValueError(detail::message(operation, ": p is ", p, ", must be in [0, 1]"));
 }
 
-// x with the mask's elements dropped and the others scaled: the forward, and its own backward.
+// Zeroes the elements that the mask drops and scales the others. It is its own backward.
 Tensor masked(const Run& run, const DropoutMask& mask, const Tensor& x) {
   if (mask.p == 0) return x;
   if (mask.p == 1) return zeros_like(x);
@@ -35,7 +35,7 @@ Tensor masked(const Run& run, const DropoutMask& mask, const Tensor& x) {
   call.p = mask.p;
   call.scale = 1 / (1 - mask.p);
   run.kernels().dropout(call);
-  // Masks count elements in row-major order, so that a draw does not depend on the format.
+  // Masks count elements in row-major order, so that they do not depend on the format.
   return result.to(detail::format_of(x));
 }
 

@@ -16,13 +16,13 @@ using ops::Label;
 using ops::Labels;
 using ops::Term;
 
-// Letters are their character codes; the dimensions of the ellipsis count from its last one, so
-// that they line up as in broadcasting.
+// Letters are labelled by their character codes. Dimensions of the ellipsis are numbered from its
+// last one, so that they align as in broadcasting.
 constexpr Label ellipsis_label = 128;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// One group of subscripts: letters, and where among them the ellipsis stands.
+// One group of subscripts: its letters, and the position of the ellipsis among them.
 struct Group {
   std::string letters;
   std::size_t ellipsis = std::string::npos;
@@ -101,7 +101,7 @@ class Parser {
     }
   }
 
-  // The ellipsis, then the letters that occur once.
+  // The ellipsis, followed by the letters that occur exactly once.
   static Group implicit_output(const Parsed& parsed) {
     std::map<char, int> counts;
     for (const Group& group : parsed.inputs) {
@@ -142,7 +142,7 @@ struct Contraction {
   Labels output;
 };
 
-// Every dimension of a label has one length, or is 1 in another operand.
+// Checks that all dimensions of a label have the same length; between operands, 1 broadcasts.
 void check_sizes(const Parser& parser, const std::vector<Term>& terms) {
   struct Seen {
     std::int64_t size;

@@ -1,5 +1,5 @@
-// The public elementwise functions, generated from the op tables: each row is checked, promoted and
-// launched by one of a few generic functions, its backward right beside it.
+// The public elementwise functions, generated from the op tables. A few generic functions check,
+// promote and launch every row and its backward.
 #include "extensor/elementwise.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ using ops::parameter;
 using ops::Parameter;
 using ops::Source;
 
-enum class Domain { floats, numbers };  // numbers: integers too, which keep their dtype
+enum class Domain { floats, numbers };  // numbers: also integers, which keep their dtype
 
 [[noreturn]] void throw_unsupported(const char* operation, DType dtype) {
   throw DTypeError(message(operation, ": not defined for dtype ", dtype));
@@ -44,7 +44,6 @@ DType unary_dtype(const char* operation, Domain domain, DType x) {
 }
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
 Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tensor& x,
              Parameter first = {}, Parameter second = {}) {
@@ -81,9 +80,8 @@ void check_eps(const char* operation, double eps) {
 }
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
-// What a row allows beyond broadcasting and promotion.
+// Restrictions of a row in addition to broadcasting and promotion.
 struct Rule {
   Domain domain = Domain::numbers;
   bool gives_bool = false;
@@ -115,7 +113,7 @@ Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DT
   return {common, common};
 }
 
-// Conditions on the values of b that only integers have.
+// Checks conditions on the values of b that apply to integers only.
 void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor& b, DType dtype) {
   if (is_floating_point(dtype) || b.numel() == 0) return;
   backend::ValueCheck check{
@@ -131,7 +129,7 @@ void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor
   } else {
     return;
   }
-  // The kernel that checks does not take bools.
+  // The checking kernel does not accept bool.
   ops::check_integers(check, b.dtype() == DType::bool_ ? b.to(DType::uint8) : b);
 }
 
@@ -148,8 +146,9 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
   return evaluate(op, operation, types.compute, types.result, inputs);
 }
 
-// What a number is compared as: beyond every int64 it is ∞, or it might equal one that rounds up;
-// beside a half it is rounded like one, so that full({}, 0.1, {float16, cpu_device}) == 0.1.
+// The value to compare a number as. A number beyond int64 becomes ∞, since it could otherwise round
+// to an equal value. A number compared with a half is rounded to it, so that full({}, 0.1,
+// {float16, cpu_device}) == 0.1.
 Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
   const bool beyond = number.default_dtype() == DType::uint64 && is_signed_integer(tensor);
   if (rule.gives_bool && beyond) return std::numeric_limits<double>::infinity();
@@ -160,12 +159,13 @@ Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
   return std::isinf(rounded) ? number : rounded;
 }
 
-// A number beside a tensor: weak, and checked against the dtype it takes.
+// The dtypes for a tensor and a number: the number promotes weakly and must fit the resulting
+// dtype.
 Types scalar_types(ElementwiseOp op, const char* operation, const Rule& rule, DType tensor,
                    const Scalar& scalar) {
   const DType common = promote_with_scalar(tensor, scalar);
   if (rule.gives_bool && !is_floating_point(common)) {
-    // Compare with the number itself, not with what fits the tensor's dtype.
+    // Compare with the exact number, not with the number cast to the tensor's dtype.
     const bool natural = tensor == DType::uint64 || scalar.default_dtype() == DType::uint64;
     const bool negative = scalar.kind() == Scalar::Kind::integer && scalar.as_integer() < 0;
     if (!natural) return {DType::int64, DType::bool_};
@@ -237,12 +237,12 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
   return ops::write_in_place({op, operation, types.compute, a.dtype(), inputs}, a);
 }
 
-// One gradient of a two-input row, reduced to its operand's shape.
+// One gradient of a two-input row, reduced to the shape of its operand.
 Tensor binary_gradient(ElementwiseOp op, const char* operation, const Tensor& grad_output,
                        const Tensor& a, const Tensor& b, const Tensor& operand, Parameter first) {
   const DType wide = promote_types(grad_output.dtype(), promote_types(a.dtype(), b.dtype()));
   const Source inputs[] = {grad_output, a, b};
-  // Summed before it is rounded, where there is something to sum.
+  // Sum before rounding if the operand was broadcast.
   const bool reduces = !(operand.shape() == grad_output.shape());
   const DType dtype = reduces ? compute_dtype(wide) : operand.dtype();
   const Tensor full = evaluate(op, operation, compute_dtype(wide), dtype, inputs, first);
@@ -271,7 +271,7 @@ void check_linear_shapes(const char* operation, const Tensor& grad_output, const
 }
 
 void check_bounds(const char* operation, const Scalar& lo, const Scalar& hi) {
-  // Integers as they are: two large ones may differ in digits that a double does not hold.
+  // Compare integers exactly: two large ones may differ in digits that a double cannot hold.
   const auto exact = [](const Scalar& x) -> __int128 {
     return x.kind() == Scalar::Kind::unsigned_integer ? static_cast<__int128>(x.as_unsigned())
                                                       : static_cast<__int128>(x.as_integer());
@@ -290,7 +290,7 @@ DType clipped_dtype(const char* operation, const Tensor& x, const Scalar& lo, co
   return dtype;
 }
 
-// Integers clip against integers; a float bound makes the result a float, as elsewhere.
+// Integers clip against integers; a float bound makes the result a float, as in other functions.
 Tensor clipped(ElementwiseOp op, const char* operation, const Tensor& x, const Scalar& lo,
                const Scalar& hi) {
   const DType dtype = clipped_dtype(operation, x, lo, hi);
@@ -311,7 +311,6 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
 }  // namespace
 
 // ---- the rows
-// --------------------------------------------------------------------------------------
 
 // clang-format off
 #define EXTENSOR_UNARY(name, domain)                                                                      \
@@ -418,8 +417,7 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
 #include "extensor/tables/logical.def"
 // clang-format on
 
-// ---- beside the rows
-// -------------------------------------------------------------------------------
+// ---- functions without a row
 
 Tensor gelu(const Tensor& x, StrictBool approximate) {
   return approximate ? gelu_tanh(x) : gelu(x);
@@ -443,7 +441,7 @@ FmaGradients fma_backward(const Tensor& grad_output, const Tensor& a, const Tens
   check_float(operation, "b", b);
   const Source operands[] = {a, b};
   check_linear_shapes(operation, grad_output, ops::broadcast_inputs(operation, operands), c_shape);
-  // The product's gradients are those of multiply.
+  // The gradients of the product are those of multiply.
   return {binary_gradient(ElementwiseOp::multiply_gradient_a, operation, grad_output, a, b, a, {}),
           binary_gradient(ElementwiseOp::multiply_gradient_b, operation, grad_output, a, b, b, {}),
           reduce_broadcast_dims(grad_output, c_shape)};

@@ -73,7 +73,7 @@ struct EmbeddingBackwardAttributes {
   std::int64_t rows;
   std::optional<std::int64_t> padding_idx;
 
-  // The row without a gradient; −1: none.
+  // The row without a gradient, or −1 if there is none.
   std::int64_t skipped() const {
     if (!padding_idx) return -1;
     return *padding_idx + (*padding_idx < 0 ? rows : 0);
@@ -86,7 +86,7 @@ Tensor embedding_backward_forward(const Run& run, const EmbeddingBackwardAttribu
   if (rows < 0) throw ValueError(message(run.name(), ": rows is ", rows, ", must be 0 or more"));
   const Tensor positions =
       checked_indices(run.name(), ids, {.size = rows, .counted = "rows", .argument = "ids"});
-  // grad_output states the width of the forward; all other axes are known.
+  // The width comes from grad_output; all other axes are known.
   Shape expected = ids.shape();
   expected.push_back(grad_output.ndim() == 0 ? 0 : grad_output.size(-1));
   check_grad_output(run.name(), grad_output, expected);

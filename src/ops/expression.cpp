@@ -1,5 +1,5 @@
-// The functions of Value and Dual, generated from the op tables: a value is the row's kernel, a
-// derivative the kernel of its backward.
+// The functions of Value and Dual, generated from the op tables. A value comes from the kernel of
+// its row, a derivative from the kernel of the row's backward.
 #include "ops/expression.h"
 
 #include <initializer_list>
@@ -40,7 +40,7 @@ void ExpressionScope::end_chunk(const std::vector<expression::Value>& values) {
     makers_[k] = no_maker;
     if (values[k].is_number()) continue;
     const std::byte* data = values[k].elements().impl().data;
-    // Memory may have been used before: the last kernel that wrote there made the value.
+    // Memory is reused, so the last kernel that wrote there made the value.
     for (std::size_t i = made_.size(); i-- > 0 && makers_[k] == no_maker;) {
       if (made_[i] == data) makers_[k] = i;
     }
@@ -78,7 +78,7 @@ using ops::ElementwiseOp;
 using ops::Parameter;
 using ops::Source;
 
-// The dtype of the elements among the values; float64 where there are numbers alone.
+// The dtype of the values that have elements; float64 if all are numbers.
 DType dtype_of_values(std::initializer_list<const Value*> values) {
   for (const Value* value : values) {
     if (!value->is_number() && value->elements().dtype() != DType::bool_) {
@@ -97,7 +97,7 @@ double gradient_eps() {
   return scope == nullptr ? ops::gradient_eps() : scope->eps();
 }
 
-// The tensor among the sources whose shape all others have, or null.
+// The tensor that all other sources match in shape, or null.
 const Tensor* common_shape(std::span<const Source> sources) {
   const Tensor* first = nullptr;
   for (const Source& source : sources) {
@@ -111,7 +111,7 @@ const Tensor* common_shape(std::span<const Source> sources) {
   return first;
 }
 
-// op of values in `compute`. Numbers alone give a number.
+// Applies op in the dtype `compute`. The result of numbers alone is a number.
 Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Value*> values,
             DType compute, DType result, Parameter first = {}, Parameter second = {}) {
   static const Tensor none;
@@ -130,7 +130,7 @@ Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Valu
   }
   const Tensor* like = common_shape(inputs);
   if (like == nullptr) {
-    return Value(ops::evaluate(op, name, compute, result, inputs, first, second));  // which throws
+    return Value(ops::evaluate(op, name, compute, result, inputs, first, second));  // throws
   }
   ops::common_device(name, inputs);
   Tensor* target = scope->next_target(like->shape(), result);
@@ -147,9 +147,8 @@ Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Valu
 }
 
 // ---- derivatives
-// -----------------------------------------------------------------------------------
 
-// A row's gradient as its table writes it tells what need not be computed.
+// The text of a row's gradient shows whether a kernel is needed.
 Value gradient(ElementwiseOp op, std::string_view text, const char* name, const Value& g,
                std::initializer_list<const Value*> values, Parameter first, Parameter second) {
   if (g.is_zero() || text == "0") return 0;
@@ -195,7 +194,6 @@ Dual binary(const BinaryRow& row, const Dual& a, const Dual& b) {
 }
 
 // ---- conditions
-// ------------------------------------------------------------------------------------
 
 template <class V>
 Condition<V> compare(ElementwiseOp op, const char* name, const Value& a, const Value& b) {
@@ -208,7 +206,7 @@ Condition<V> predicate(ElementwiseOp op, const char* name, const Value& x) {
   return {apply(op, name, {&x}, dtype, DType::bool_), dtype};
 }
 
-// The dtype of the one that has elements: a comparison of numbers alone has none.
+// The dtype of the condition that has elements; a comparison of numbers has no dtype.
 template <class V>
 DType joint_dtype(const Condition<V>& a, const Condition<V>& b) {
   return a.mask().is_number() ? b.dtype() : a.dtype();
@@ -265,7 +263,6 @@ EXTENSOR_COMPARISON(!=, not_equal)
 #undef EXTENSOR_COMPARISON
 
 // ---- the rows
-// --------------------------------------------------------------------------------------
 
 namespace {
 constexpr bool is_result(std::string_view saved) { return saved == "y"; }
@@ -314,9 +311,8 @@ constexpr bool is_result(std::string_view saved) { return saved == "y"; }
 // clang-format on
 
 // ---- other spellings of rows
-// -----------------------------------------------------------------------
 
-// Bounds that are numbers have a row of their own, clip.
+// Bounds that are numbers use the row clip.
 Value clamp(const Value& x, const Value& lo, const Value& hi) {
   if (lo.is_number() && hi.is_number() && lo.number() <= hi.number()) {
     return clip(x, lo.number(), hi.number());

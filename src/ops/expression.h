@@ -1,4 +1,4 @@
-// How the evaluation of an expression on one thread is steered from outside.
+// Controls how expressions are evaluated on one thread.
 #pragma once
 
 #include <cstddef>
@@ -8,34 +8,35 @@
 
 namespace extensor::ops {
 
-// While one lives, it is the way the functions of Value and Dual work on this thread.
+// While it exists, determines how the functions of Value and Dual work on this thread.
 class ExpressionScope {
  public:
-  // `eps` of the rows' gradients, where derivatives of dual numbers are taken.
+  // `eps` applies to the gradients of rows that derivatives of dual numbers evaluate.
   explicit ExpressionScope(double eps);
   ExpressionScope(const ExpressionScope&) = delete;
   ExpressionScope& operator=(const ExpressionScope&) = delete;
   ~ExpressionScope();
 
-  // The innermost one of this thread, or null.
+  // The innermost scope of this thread, or null.
   static ExpressionScope* current();
 
   double eps() const { return eps_; }
 
-  // An expression runs the same kernels on every chunk, so that the last chunk tells which of them
-  // makes its results: that one is given the result's memory to write to, and nothing is copied.
+  // An expression runs the same kernels on every chunk, so the last chunk shows which kernels make
+  // its results. Those kernels write directly into the memory of the results, and nothing is
+  // copied.
 
-  // Before a chunk: the kernel that made value k of the last may write to targets[k], which is part
-  // of a result of `whole_numel` elements. The targets outlive the chunk.
+  // Called before a chunk: the kernel that made value k of the last chunk may write to targets[k],
+  // a part of a result of `whole_numel` elements. The targets outlive the chunk.
   void begin_chunk(std::vector<Tensor>& targets, std::int64_t whole_numel);
-  // After it: remembers which kernels made the values.
+  // Called after a chunk: remembers which kernels made the values.
   void end_chunk(const std::vector<expression::Value>& values);
 
-  // What a kernel asks for: memory for its result of this shape and dtype, or null.
+  // Called by a kernel: memory for a result of this shape and dtype, or null.
   Tensor* next_target(const Shape& shape, DType dtype);
-  // Memory that is used again from kernel to kernel and chunk to chunk, once nobody holds it.
+  // Memory that is reused across kernels and chunks once nothing holds it.
   Tensor scratch(const Shape& shape, DType dtype, Device device);
-  // What a kernel reports.
+  // Called by a kernel to report its result.
   void made(const Tensor& result) { made_.push_back(result.impl().data); }
   std::int64_t whole_numel() const { return whole_numel_; }
 
@@ -44,10 +45,10 @@ class ExpressionScope {
   double eps_;
   std::int64_t whole_numel_ = 0;
   std::vector<Tensor>* targets_ = nullptr;
-  bool keeps_scratch_ = false;  // where there are chunks
+  bool keeps_scratch_ = false;  // true if there are several chunks
   std::vector<Tensor> scratch_;
-  std::vector<std::size_t> makers_;     // no_maker where a value is an input or a number
-  std::vector<const std::byte*> made_;  // by the kernels of this chunk, in order
+  std::vector<std::size_t> makers_;     // no_maker if a value is an input or a number
+  std::vector<const std::byte*> made_;  // results of the kernels of this chunk, in order
 };
 
 }  // namespace extensor::ops

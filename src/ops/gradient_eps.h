@@ -1,4 +1,4 @@
-// The floor that recorded functions give to their backward (GradientEps in extensor/autograd.h).
+// The floor that recorded functions pass to their backward (GradientEps in extensor/autograd.h).
 #pragma once
 
 #include "core/context.h"

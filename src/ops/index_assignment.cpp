@@ -1,4 +1,4 @@
-// Assignment to index expressions, x[…] = y, and its form without a write, index_put.
+// Assignment to index expressions, x[…] = y, and its functional form, index_put.
 #include "core/check.h"
 #include "core/graph.h"
 #include "extensor/broadcasting.h"
@@ -19,7 +19,7 @@ using detail::message;
 using detail::Selection;
 using namespace ops;
 
-// Stands for a source that is not known: the selection is a copy of a copy.
+// Marks a source that is unknown because the selection is a copy of a copy.
 alignas(Selection) std::byte unknown_source[1];
 
 Selection* unknown() { return reinterpret_cast<Selection*>(unknown_source); }
@@ -36,8 +36,8 @@ namespace {
 
 constexpr const char* put_name = "index_put";
 
-// Without the leading dimensions of length 1 that exceed the target's rank: NumPy's rule for
-// assignment.
+// Drops leading dimensions of length 1 that exceed the rank of the target, as NumPy does in
+// assignments.
 Shape without_extra_dimensions(const Shape& shape, std::size_t rank) {
   std::size_t extra = 0;
   while (shape.size() - extra > rank && shape[extra] == 1) ++extra;
@@ -59,7 +59,7 @@ void check_values_shape(const char* operation, const Shape& values, const Shape&
                            " and do not broadcast to the shape of x[index], ", selected));
 }
 
-// Values for `target`, checked, of its dtype and in memory of their own.
+// The checked values for `target`, in its dtype and in separate memory.
 Tensor checked_values(const Tensor& target, const Shape& selected, const Tensor& values) {
   if (!is_floating_point(target.dtype()) && is_floating_point(values.dtype())) {
     throw DTypeError(message(put_name, ": values are ", values.dtype(), " and x is ",
@@ -176,7 +176,7 @@ void IndexedTensor::write(const Scalar& value) {
 template <class Other>
 Tensor IndexedTensor::updated(Compound operation, const Other& other) {
   const auto changed = [&](auto in_place, auto by_value) {
-    // A gradient may need the elements as they are.
+    // A gradient may need the current elements.
     const bool recorded = selection_ != nullptr && [&] {
       if constexpr (std::is_same_v<Other, Tensor>) return detail::records(*this, other);
       return detail::records(*this);

@@ -1,5 +1,5 @@
-// Index expressions x[…] and slices: views where they hold integers and slices, copies where they
-// hold tensors. index_assignment.cpp has assignments to them.
+// Index expressions x[…] and slices. Integers and slices produce views; tensors produce copies.
+// index_assignment.cpp implements assignments to them.
 #include <algorithm>
 
 #include "core/check.h"
@@ -18,14 +18,14 @@ using detail::message;
 using detail::TensorImpl;
 using namespace ops;
 
-// Which positions of an axis a slice keeps: first, first + step, … `count` of them.
+// The positions of an axis that a slice keeps: `count` of them, first, first + step, …
 struct Range {
   std::int64_t first;
   std::int64_t count;
 };
 
-// NumPy's rule: negative bounds count from the end, then every bound is clamped. No bound, however
-// far out, overflows.
+// Follows NumPy: negative bounds count from the end, then every bound is clamped. No bound
+// overflows.
 Range resolve_slice(const char* operation, const Slice& slice, std::int64_t size) {
   if (slice.step == 0) {
     throw ValueError(message(operation, ": slice step is 0 (allowed: any other)"));
@@ -41,14 +41,14 @@ Range resolve_slice(const char* operation, const Slice& slice, std::int64_t size
   const std::int64_t stop = slice.stop ? clamp(*slice.stop) : (forward ? highest : lowest);
   const std::int64_t distance = forward ? stop - start : start - stop;
   if (distance <= 0) return {0, 0};
-  // The magnitude in unsigned, where that of INT64_MIN exists.
+  // Use the unsigned magnitude, which exists for INT64_MIN too.
   const std::uint64_t step =
       forward ? static_cast<std::uint64_t>(slice.step) : 0 - static_cast<std::uint64_t>(slice.step);
   const auto count = (static_cast<std::uint64_t>(distance) - 1) / step + 1;
   return {start, static_cast<std::int64_t>(count)};
 }
 
-// The view being made by one index expression.
+// The view that an index expression is building.
 struct Selected {
   std::byte* data;
   Shape shape;
@@ -60,10 +60,10 @@ void take_slice(const char* operation, const TensorImpl& tensor, std::size_t axi
   const Range range = resolve_slice(operation, slice, tensor.shape[axis]);
   const std::int64_t stride = tensor.strides[axis];
   const auto item = static_cast<std::int64_t>(itemsize(tensor.dtype));
-  // An empty tensor has no positions, so its pointer stays where it is.
+  // An empty tensor has no positions, so its pointer does not move.
   if (tensor.numel != 0) selected.data += range.first * stride * item;
   selected.shape.push_back(range.count);
-  // With at most one position the step is never walked, and its product might overflow.
+  // With at most one position the step is unused, and its product might overflow.
   selected.strides.push_back(range.count > 1 ? stride * slice.step : stride);
 }
 
@@ -133,11 +133,11 @@ Tensor ops::basic_view(const char* operation, const Tensor& x, std::span<const I
         selected.strides.push_back(1);
         break;
       case Index::Kind::tensor:
-        break;  // a plan replaces it by slices
+        break;  // IndexPlan replaces tensors by slices
     }
   }
   while (axis < rank) keep_axis(tensor, axis++, selected);
-  detail::checked_numel(operation, selected.shape);  // newaxis may exceed the highest rank
+  detail::checked_numel(operation, selected.shape);  // newaxis may exceed the maximum rank
   return detail::make_view(x, selected.data, selected.shape, selected.strides);
 }
 

@@ -83,8 +83,8 @@ IndexPlan::IndexPlan(const char* operation, const Tensor& x, std::span<const Ind
   }
   check_index_counts(operation, shape, consumed, ellipses);
   basic_.reserve(index.size());
-  // The points stand where the first index of their group stands, unless something else stands
-  // between two of the group: then they come first.
+  // The axes of the points replace the first index of their group, unless a slice, ellipsis or
+  // newaxis splits the group: then they come first.
   enum class Group { not_begun, open, interrupted, split } group = Group::not_begun;
   std::size_t axis = 0, kept = 0;
   for (const Index& entry : index) {
@@ -198,7 +198,7 @@ void IndexPlan::check_again() {
 
 namespace {
 
-// Σ over the axes of coordinate · stride, for row-major positions within axes of this shape.
+// Σ coordinate · stride over the axes, for row-major positions within axes of this shape.
 Tensor scaled(const Tensor& positions, const Dims& shape, const Dims& strides) {
   const std::size_t rank = shape.size();
   if (rank == 0) return positions;  // zeros
@@ -256,7 +256,7 @@ Tensor IndexPlan::positions() const {
 
 void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const {
   Tensor offsets = this->offsets(view.shape(), view.strides()).to(view.device());
-  // The indices may be the tensor that is written.
+  // The indices may share the memory that is written.
   if (writes && offsets.impl().storage.get() == view.impl().storage.get()) {
     offsets = offsets.clone();
   }
@@ -323,7 +323,7 @@ Tensor IndexPlan::sum(const Tensor& grad_output, const Shape& shape) const {
 
 Tensor IndexPlan::survivors() const {
   if (distinct_ || product(result_) == 0) return {};
-  // Number the points, write the numbers, and see whose number is still there.
+  // Number the points, write the numbers, and check which numbers survive.
   const Tensor places = positions().flatten(), numbers = arange(places.numel(), places.device());
   const Tensor left = scatter(zeros({product(indexed_shape())}, {DType::int64, places.device()}), 0,
                               places, numbers);

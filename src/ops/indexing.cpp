@@ -23,9 +23,9 @@ using detail::message;
 using detail::normalize_axis;
 using namespace ops;
 
-// Of the backward of an op that takes elements of x along an axis.
+// The attributes of a backward op of a function that takes elements of x along an axis.
 struct TakenFrom {
-  Shape shape;  // of x
+  Shape shape;  // shape of x
   std::int64_t axis;
 };
 
@@ -41,7 +41,7 @@ Gradients taking_gradient(const GradientCall& call, const AxisAttribute& attribu
   return dispatch(backward_op, {call.shape(), attributes.axis}, call.grad(), call.input(1));
 }
 
-// Everything dense; `view` is that of the tensor with the whole axis.
+// All tensors are dense; `view` describes the tensor with the whole axis.
 void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Tensor& indices,
                   const Tensor& source, Tensor& out, const Scalar& factor = 1) {
   IndexCall call{};
@@ -58,18 +58,18 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
   backend::backend_for(out.device()).index(call);
 }
 
-// The dtype in which sums at repeated places are kept.
+// The dtype that accumulates sums at repeated positions.
 DType sum_dtype(DType dtype) {
   if (is_floating_point(dtype)) return DType::float64;
   return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
 }
 
-// Dense memory of its own with the elements of x.
+// A dense copy of x in separate memory.
 Tensor copy_as(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x.clone(MemoryFormat::contiguous) : x.to(dtype).contiguous();
 }
 
-// A part of a tensor that starts at its first element.
+// The part of a tensor that starts at its first element.
 Tensor leading_part(const Tensor& x, const Shape& shape) {
   Tensor part = x;
   for (std::int64_t d = 0; d < x.ndim(); ++d) part = part.slice(d, 0, shape[at(d)]);
@@ -154,7 +154,7 @@ void check_same_rank(const char* operation, const Shape& x, const Tensor& indice
                            ", must have the same number of dimensions"));
 }
 
-// out[…, j, …] = x[…, indices[…, j, …], …], where both have the same shape but for the axis.
+// out[…, j, …] = x[…, indices[…, j, …], …], where both have the same shape except along the axis.
 Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std::int64_t axis) {
   Tensor taken = run.empty(checked.shape(), x.dtype());
   launch_index(IndexOp::take_elements, AxisView(x.shape(), axis), checked.size(axis), checked,
@@ -162,7 +162,7 @@ Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std
   return taken;
 }
 
-// The adjoint of take_elements, in the gradient's dtype.
+// The adjoint of take_elements, in the dtype of the gradient.
 Tensor add_elements(const Tensor& grad_output, const Shape& shape, const Tensor& checked,
                     std::int64_t axis) {
   Tensor sums = zeros(shape, {DType::float64, grad_output.device()});
@@ -204,7 +204,7 @@ Tensor take_along_axis_backward_forward(const Run& run, const TakenFrom& from,
   const AlongAxis along(run.name(), from.shape, indices, from.axis);
   check_grad_output(run.name(), grad_output, along.indices);
   const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, along.axis));
-  // Rounded to the gradient's dtype at the end, after the sum over broadcast dimensions.
+  // Round to the dtype of the gradient after the sum over broadcast dimensions.
   const Tensor sums = add_elements(grad_output.to(DType::float64), along.x,
                                    checked.broadcast_to(along.indices).contiguous(), along.axis);
   return reduce_broadcast_dims(sums, from.shape).to(grad_output.dtype());
@@ -234,7 +234,7 @@ Tensor take_along_axis_backward(const Tensor& grad_output, const Shape& input_sh
 
 namespace {
 
-// ShapeError unless `part` is at most as long as `whole` on every axis but `except`.
+// Throws ShapeError unless `part` is at most as long as `whole` on every axis except `except`.
 void check_covers(const char* operation, const char* name, const Shape& whole, const Tensor& part,
                   std::int64_t except) {
   bool fits = rank_of(whole) == part.ndim();
@@ -247,7 +247,7 @@ void check_covers(const char* operation, const char* name, const Shape& whole, c
                            except < 0 ? "" : " outside the axis"));
 }
 
-// x's part that indices shorter than it can reach.
+// The shape of the part of x that shorter indices can reach.
 Shape reached_shape(const Shape& shape, const Tensor& indices, std::int64_t axis) {
   return with_axis(indices.shape(), axis, shape[at(axis)]);
 }
@@ -300,7 +300,7 @@ Tensor gather_backward(const Tensor& grad_output, const Shape& input_shape, Stri
 
 namespace {
 
-// The axis and the indices of a scatter, checked.
+// The checked axis and indices of a scatter.
 struct Places {
   std::int64_t axis;
   Tensor indices;
@@ -314,7 +314,7 @@ struct Places {
   }
 };
 
-// A copy of x as `dtype` with the source put or added at the places.
+// A copy of x as `dtype`, with the source written or added at the places.
 Tensor scattered(IndexOp op, const Tensor& x, DType dtype, const Places& places,
                  const Tensor& source) {
   const auto& [axis, indices] = places;
@@ -328,7 +328,7 @@ Tensor scattered(IndexOp op, const Tensor& x, DType dtype, const Places& places,
   return whole;
 }
 
-// Elements of the source that shorter indices do not read have a gradient of 0.
+// Pads with 0, the gradient of source elements that shorter indices do not read.
 Tensor extended_to(const Shape& shape, const Tensor& gradient) {
   if (gradient.shape() == shape) return gradient;
   Padding widths;
@@ -343,8 +343,8 @@ Tensor scatter_gradient_x(const Tensor& g, std::int64_t axis, const Tensor& indi
                  zeros({}, {g.dtype(), g.device()}).broadcast_to(indices.shape()));
 }
 
-// Of the sources that went to one place only the last has a gradient: number them, scatter the
-// numbers, and see whose number is still there.
+// If several sources go to one place, only the last one has a gradient. To find it, number the
+// sources, scatter the numbers, and check which ones survive.
 Tensor scatter_gradient_source(const Tensor& g, std::int64_t axis, const Tensor& indices,
                                const Shape& source_shape) {
   const Tensor numbers = arange(indices.numel(), indices.device()).reshape(indices.shape());
@@ -363,7 +363,7 @@ Tensor scatter_forward(const Run& run, const AxisAttribute& attributes, const Te
   return scattered(IndexOp::add_elements, x, sum_dtype(dtype), places, source).to(dtype);
 }
 
-// Of x, of the indices (none) and of the source.
+// The gradients of x, of the indices (none) and of the source.
 template <bool adds>
 Gradients scatter_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   Gradients gradients(3);
@@ -392,7 +392,7 @@ constexpr auto scatter_add_op = define<scatter_forward<true>, scatter_gradient<t
      .inputs = {"x", "indices", "source"},
      .reads = {nothing, no_gradient, input(1) | shape(2)}});
 
-// The places that the arguments of a scatter's backward name.
+// The places from the arguments of a scatter's backward.
 Places checked_places(const char* operation, const Tensor& grad_output, std::int64_t axis,
                       const Tensor& indices, const Shape& source_shape) {
   check_float(operation, "grad_output", grad_output);

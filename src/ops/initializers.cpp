@@ -50,7 +50,7 @@ double kaiming_deviation(const char* operation, const Shape& shape, double slope
   return fan == 0 ? 0 : calculate_gain(nonlinearity, slope) / std::sqrt(static_cast<double>(fan));
 }
 
-// The uniform distribution of a deviation reaches √3 of it.
+// A uniform distribution with this standard deviation extends to √3 times it.
 Tensor uniform_of(const Shape& shape, double deviation, const TensorOptions& options,
                   Generator& generator) {
   const double bound = std::sqrt(3.0) * deviation;
@@ -138,8 +138,8 @@ Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviatio
 
 namespace {
 
-// x without its components along the orthonormal rows of `basis`; twice, since what rounding leaves
-// of them the first time is what keeps rows from being orthogonal.
+// Removes the components of x along the orthonormal rows of `basis`. A second pass removes the
+// residue that rounding leaves, which would keep the rows from being orthogonal.
 Tensor without_components(const Tensor& x, const Tensor& basis) {
   Tensor rest = x;
   for (int pass = 0; pass < 2; ++pass) {
@@ -148,8 +148,8 @@ Tensor without_components(const Tensor& x, const Tensor& basis) {
   return rest;
 }
 
-// The rows of x made orthonormal in their order, as the QR decomposition with a positive diagonal
-// does with columns. By blocks, so that most of the work is matrix products.
+// Orthonormalizes the rows of x in order, as the QR decomposition with a positive diagonal does for
+// columns. Works in blocks, so that most of the work is matrix products.
 Tensor orthonormal_rows(const Tensor& x) {
   constexpr std::int64_t block = 32;
   Tensor q = empty_like(x);

@@ -66,7 +66,7 @@ Device common_device(const char* operation, std::span<const Source> inputs) {
       }
     }
   }
-  return first == nullptr ? cpu_device : first->device();  // a fill has numbers alone
+  return first == nullptr ? cpu_device : first->device();  // a fill has only numbers
 }
 
 void check_on_device(const char* operation, std::span<const Source> inputs, Device device) {
@@ -98,7 +98,7 @@ Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
 
 namespace {
 
-// A number, or a tensor that acts as one for a kernel of another device.
+// Stores a number, or the value of a tensor that acts as one for a kernel of another device.
 void set_number(backend::Operand& operand, const Source& input) {
   if (input.is_tensor()) {
     std::memcpy(operand.number, input.tensor().impl().data, itemsize(operand.dtype));
@@ -123,7 +123,7 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
   call.out.strides = out.strides.data();
   call.contiguous = out.contiguous;
   const Device device = out.storage->device;
-  const bool on_host = device.type == Device::Type::cpu;  // and so are all tensors
+  const bool on_host = device.type == Device::Type::cpu;  // then all tensors are too
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Source& input = inputs[k];
     backend::Operand& operand = call.inputs[k];
@@ -167,8 +167,8 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
 
 namespace {
 
-// A result whose elements do not lie row-major, or as `layout` says. Out of line: calls on small
-// row-major tensors are to stay short.
+// Allocates a result that is not row-major, or has the strides `layout`. Kept out of line so that
+// calls on small row-major tensors stay short.
 [[gnu::noinline]] Tensor make_laid_out(const char* operation, const Shape& shape, DType dtype,
                                        Device device, std::span<const Source> inputs,
                                        const Strides* layout) {
@@ -194,7 +194,7 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
                 std::span<const Source> inputs, Parameter first, Parameter second,
                 const Strides* layout) {
   const Device device = common_device(operation, inputs);
-  // The usual case costs no copy of a shape: every tensor has the same one.
+  // In the usual case every tensor has the same shape, and no shape is copied.
   const Shape* shape = nullptr;
   bool same_shape = true, row_major = layout == nullptr;
   for (const Source& input : inputs) {

@@ -41,7 +41,7 @@ Shape ops::linear_shape(const char* operation, const Tensor& x, const Tensor& we
   return shape;
 }
 
-// The count is given, since −1 is not defined beside a 0.
+// Computes the number of rows, because −1 is ambiguous if another dimension is 0.
 Tensor ops::as_matrix(const Tensor& x) {
   if (x.ndim() == 2) return x;
   std::int64_t rows = 1;
@@ -53,7 +53,7 @@ namespace {
 
 Tensor widened(const Tensor& x) { return x.to(compute_dtype(x.dtype())); }
 
-// The gradients of y = x·wᵀ + bias, each from what it needs.
+// The gradients of y = x·wᵀ + bias, each from only the tensors it needs.
 Tensor gradient_of_x(const Tensor& g, const Tensor& weight, const Shape& shape) {
   const Tensor gradient = matmul(as_matrix(g), weight);
   return shape.size() == 2 ? gradient : gradient.reshape(shape);
@@ -68,13 +68,13 @@ bool reads_result(Activation activation) {
          activation == Activation::tanh;
 }
 
-// The gradient of z for y = activation(z), from y where reads_result, else from z.
+// The gradient of z for y = activation(z), computed from y if reads_result, otherwise from z.
 Tensor activation_backward(const Tensor& g, const Tensor& saved, Activation activation) {
   switch (activation) {
     case Activation::none:
       return g;
     case Activation::relu:
-      return relu_backward(g, saved);  // y > 0 just where z > 0
+      return relu_backward(g, saved);  // y > 0 exactly where z > 0
     case Activation::sigmoid:
       return sigmoid_backward(g, saved);
     case Activation::tanh:
@@ -142,7 +142,7 @@ constexpr auto linear_op = define<linear_forward, linear_gradient, linear_reads>
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   detail::check_option("linear", "activation", activation, Activation::gelu_tanh);
-  // The gradients of these read z, which the fused kernel does not keep.
+  // The gradients of these activations read z, which the fused kernel does not keep.
   if (!reads_result(activation) && activation != Activation::none &&
       detail::records(x, weight, bias)) {
     const Tensor z = linear(x, weight, bias);
@@ -169,7 +169,7 @@ LinearGradients linear_backward(const Tensor& grad_output, const Tensor& x, cons
   constexpr const char* operation = "linear_backward";
   detail::check_option(operation, "activation", activation, Activation::gelu_tanh);
   check_grad_output(operation, grad_output, linear_shape(operation, x, weight, bias));
-  // Widened before the activation, so that halves are rounded in the gradients only.
+  // Widen before the activation, so that half dtypes are rounded only in the gradients.
   Tensor g = grad_output;
   if (activation != Activation::none) {
     const Activation kept = reads_result(activation) ? activation : Activation::none;
@@ -222,8 +222,8 @@ Tensor glu_backward_forward(const Run& run, const AxisAttribute& attributes,
   return gradient;
 }
 
-// With s = sigmoid(b) the gradients of the halves are g·s and g·a·s′, where s′ = s (1 − s) and
-// s″ = s′ (1 − 2 s).
+// With s = sigmoid(b), the gradients of the halves are g·s and g·a·s′, where s′ = s (1 − s) and s″
+// = s′ (1 − 2 s).
 Gradients glu_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   const Halves halves = split_gates(call.name(), call.input(1), attributes.axis);
   const Halves given = split_gates(call.name(), call.grad(), attributes.axis);

@@ -1,10 +1,11 @@
-// The cross-entropy of a linear layer's result, in blocks: the logits of a block of rows and
-// classes are made, used and overwritten, so that all of them never exist at once.
+// The cross-entropy of a linear layer's result, computed in blocks. The logits of each block of
+// rows and classes are computed, used and overwritten, so that the full matrix never exists.
 //
-// Two passes over the classes: the first finds each row's softmax sums and so the loss, the second
-// makes the gradient of each block of logits and multiplies it into the gradients of x and weight.
-// The second needs the logits again. Rows whose logits fit into memory that is there anyway, the
-// gradient of the weight before it is written, keep them; those of other rows are computed twice.
+// There are two passes over the classes. The first computes the softmax sums of each row, and thus
+// the loss. The second computes the gradient of each block of logits and multiplies it into the
+// gradients of x and weight, for which it needs the logits again. As many rows as fit keep their
+// logits in memory that is allocated anyway: the gradient of the weight before it is written. The
+// logits of other rows are computed twice.
 #include <algorithm>
 
 #include "backend/backend.h"
@@ -30,24 +31,24 @@ using detail::message;
 using namespace ops;
 
 constexpr std::int64_t rows_per_block = 512;
-constexpr std::int64_t classes_per_block = 1008;  // rows of a block do not begin on pages
-// Extra memory for logits that are kept is this part of all logits, and none where it would hold
-// fewer rows than a product needs to be fast.
+constexpr std::int64_t classes_per_block = 1008;  // keeps rows off page boundaries
+// Up to this fraction of all logits is kept in extra memory; none if that would hold fewer rows
+// than an efficient product needs.
 constexpr std::int64_t kept_part = 10, fewest_kept_rows = 32;
 
 struct LinearCrossEntropy {
   Reduction reduction;
   std::int64_t ignore_index;
   double label_smoothing;
-  bool wide_loss;  // the loss of halves is float32
+  bool wide_loss;  // the loss of half dtypes is float32
 };
 
-// Checked operands, in the forms that kernels read.
+// Checked operands in the form that kernels read.
 struct Operands {
-  DType dtype, wide;  // of the products, and the one to compute in
+  DType dtype, wide;  // dtype of the products, and the compute dtype
   Shape row_shape;
   std::int64_t rows, classes, width;
-  Tensor x, weight, bias, indices, class_weight;  // weight: in its own dtype
+  Tensor x, weight, bias, indices, class_weight;  // weight keeps its own dtype
 
   Operands(const char* operation, const LinearCrossEntropy& attributes, const Tensor& given_x,
            const Tensor& given_weight, const Tensor& given_bias, const Tensor& target,
@@ -89,7 +90,7 @@ struct Operands {
   }
 };
 
-// Which gradients to compute, and where; in the dtype that computes.
+// The gradients to compute and their destinations, in the compute dtype.
 struct Targets {
   Tensor x, weight, bias;
   bool any() const { return x.defined() || weight.defined() || bias.defined(); }
@@ -102,7 +103,7 @@ class Blocks {
     item_ = static_cast<std::int64_t>(itemsize(operands.wide));
   }
 
-  // Fills `statistics` where `count` is true, then the gradients times g, or 1 without g.
+  // If `count`, fills `statistics`; then computes the gradients times g (1 if undefined).
   void run(Tensor& statistics, bool count, const Targets& gradients, const Tensor& g = {}) {
     const auto& [dtype, wide, row_shape, rows, classes, width, x, weight, bias, indices, weights] =
         operands_;
@@ -122,14 +123,14 @@ class Blocks {
     weight_gradient_ = gradients.weight;
     for (first_row_ = 0; first_row_ < rows; first_row_ += step) {
       row_count_ = std::min(step, rows - first_row_);
-      // The gradient of the weight is written from the second pass of the first rows on.
+      // The gradient of the weight is first written in the second pass over the first rows.
       in_gradient_ =
           keeps && gradients.weight.defined() && first_row_ == 0 ? std::min(width, row_count_) : 0;
       in_kept_ = keeps ? std::min(extra, row_count_ - in_gradient_) : 0;
       if (in_kept_ > 0 && !kept_.defined())
         kept_ = run_.empty({std::min(extra, step), classes}, wide);
       if (count) {
-        // One product for all rows packs the weight once; copies from the cache are cheap.
+        // One product for all rows packs the weight once; copying from the cache is cheap.
         const Part whole{first_row_, row_count_, block_, block_, Tensor()};
         for_each_class_block([&](const Tensor& w) {
           multiply_logits(whole, w);
@@ -172,7 +173,7 @@ class Blocks {
     std::int64_t first, count;
     std::byte* logits;
     std::byte* gradient;
-    Tensor kept;  // the logits lie in its memory until the second pass; undefined: they do not
+    Tensor kept;  // memory that keeps the logits until the second pass; may be undefined
   };
 
   template <class Body>
@@ -186,7 +187,7 @@ class Blocks {
   template <class Body>
   void for_each_part(const Body& body) const {
     std::int64_t first = 0;
-    // `kept` holds the logits of `count` rows, with room for `width` elements of each class.
+    // `kept` holds the logits of `count` rows and has room for `width` elements per class.
     const auto part = [&](std::int64_t count, const Tensor& kept, std::int64_t width) {
       if (count == 0) return;
       std::byte* const gradient = block_ + first * class_count_ * item_;
@@ -200,7 +201,7 @@ class Blocks {
     part(row_count_ - first, Tensor(), 0);
   }
 
-  // `count` rows of the block's classes, as they lie in the memory of a tensor.
+  // The logits of `count` rows and the block's classes, as a view into the memory of a tensor.
   Tensor logits(const Tensor& memory, std::byte* first, std::int64_t count) const {
     return detail::make_view(memory, first, {count, class_count_}, {class_count_, 1});
   }
@@ -238,7 +239,7 @@ class Blocks {
              {w.impl().data, {w.strides()[1], w.strides()[0]}}, part.logits, false, bias);
   }
 
-  // From the gradients of the block's logits to those of x, weight and bias.
+  // Multiplies the gradients of the block's logits into those of x, weight and bias.
   void multiply_gradients(const Tensor& w, const Targets& gradients, const Tensor& block) const {
     const std::int64_t width = operands_.width;
     if (gradients.x.defined()) {
@@ -296,8 +297,8 @@ class Blocks {
   std::int64_t item_;
   double* statistics_ = nullptr;
   std::byte* block_ = nullptr;  // gradients of the logits, and logits that are not kept
-  Tensor weight_gradient_;      // its memory keeps the logits of in_gradient_ rows
-  Tensor kept_;                 // and this one those of in_kept_ rows
+  Tensor weight_gradient_;      // keeps the logits of in_gradient_ rows until it is written
+  Tensor kept_;                 // keeps the logits of in_kept_ rows
   std::int64_t in_gradient_ = 0, in_kept_ = 0;
   std::int64_t first_row_ = 0, row_count_ = 0, first_class_ = 0, class_count_ = 0;
 };
@@ -315,15 +316,15 @@ Targets targets_of(const Run& run, const Operands& operands, bool of_x, bool of_
   return targets;
 }
 
-// Gradients in the shapes and dtypes of the operands.
+// Converts the gradients to the shapes and dtypes of the operands.
 void narrow(Targets& gradients, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (gradients.x.defined()) gradients.x = gradients.x.reshape(x.shape()).to(x.dtype());
   if (gradients.weight.defined()) gradients.weight = gradients.weight.to(weight.dtype());
   if (gradients.bias.defined()) gradients.bias = gradients.bias.to(bias.dtype());
 }
 
-// Results: the loss; recorded, the rows' statistics and the gradients for a grad_output of 1. Those
-// of Reduction::none depend on grad_output and are left to the walk back.
+// Results: the loss and, if recorded, the statistics of rows and the gradients for a grad_output of
+// 1. With Reduction::none the gradients depend on grad_output and are computed in the backward.
 Results linear_cross_entropy_forward(const Run& run, const LinearCrossEntropy& attributes,
                                      const Tensor& x, const Tensor& weight, const Tensor& bias,
                                      const Tensor& target, const Tensor& class_weight) {
@@ -366,8 +367,8 @@ constexpr auto linear_cross_entropy_backward_op = define<backward_forward>(
      .inputs = {"grad_output", "x", "weight", "bias", "target", "class_weight", "statistics"},
      .optional = 1 << 3 | 1 << 5 | 1 << 6});
 
-// A saved gradient times g. On the last walk it is scaled where it is: the weight's is as large as
-// the weight.
+// A saved gradient times g. In the last backward it is scaled in place, because the gradient of the
+// weight is as large as the weight.
 Tensor scaled(const GradientCall& call, std::size_t input, std::size_t result, bool is_one) {
   if (!call.needs(input)) return {};
   Tensor gradient = call.result(result).detach();
@@ -391,7 +392,7 @@ Gradients linear_cross_entropy_gradient(const GradientCall& call,
                     {attributes, call.needs(0), call.needs(1), call.needs(2)}, g, call.input(0),
                     call.input(1), call.input(2), call.input(3), call.input(4), call.result(1));
   }
-  // Reading it costs nothing on the CPU, and saves the pass over the gradients of most losses.
+  // Reading g costs nothing on the CPU and for most losses saves a pass over the gradients.
   const bool is_one = g.device() == cpu_device && g.item<double>() == 1;
   return {scaled(call, 0, 2, is_one), scaled(call, 1, 3, is_one), scaled(call, 2, 4, is_one)};
 }
@@ -410,7 +411,7 @@ constexpr auto linear_cross_entropy_op =
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Tensor& target, const Tensor& class_weight, Reduction reduction,
                             StrictInt ignore_index, StrictDouble label_smoothing) {
-  // Class weights are no operand of the product, so Autocast leaves them alone.
+  // Class weights are not an operand of the product, so Autocast does not cast them.
   const bool wide_loss = autocast_dtype().has_value();
   return std::move(dispatch(linear_cross_entropy_op,
                             {reduction, ignore_index, label_smoothing, wide_loss}, lowered(x),

@@ -1,15 +1,15 @@
-// Shared by linear and by ops that contain it: checks of its operands, and rows.
+// Operand checks and reshaping shared by linear and the ops that contain it.
 #pragma once
 
 #include "extensor/tensor.h"
 
 namespace extensor::ops {
 
-// The shape of linear(x, weight, bias), after every check that concerns them.
+// Checks the operands and returns the shape of linear(x, weight, bias).
 Shape linear_shape(const char* operation, const Tensor& x, const Tensor& weight,
                    const Tensor& bias);
 
-// [..., n] as [rows, n].
+// Reshapes [..., n] to [rows, n].
 Tensor as_matrix(const Tensor& x);
 
 }  // namespace extensor::ops

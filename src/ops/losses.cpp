@@ -1,5 +1,5 @@
-// The losses that work element by element. Everything about one of them is its row in
-// backend/losses.def: its functions below are made from the row.
+// Elementwise losses. A row in backend/losses.def defines each of them completely; its functions
+// below are generated from the row.
 #include "extensor/losses.h"
 
 #include "backend/backend.h"
@@ -60,7 +60,7 @@ Tensor loss_gradient_input(const char* operation, const Tensor& grad_output, con
 
 }  // namespace ops
 
-// ---- the derivatives of the rows on dual numbers
+// ---- derivatives of the rows on dual numbers
 
 namespace expression {
 namespace {
@@ -102,7 +102,7 @@ using expression::Dual;
 using expression::Value;
 using namespace ops;
 
-// Parameters as the rows of losses.def name them.
+// The parameters, named as in the rows of losses.def.
 struct LossAttributes {
   LossOp row;
   Reduction reduction;
@@ -113,7 +113,7 @@ struct LossBackwardAttributes {
   LossOp row;
   Reduction reduction;
   double p = 0, q = 0;
-  bool of_x = true, of_y = true;  // the gradients that are asked for
+  bool of_x = true, of_y = true;  // requested gradients
   bool checked = false;           // the forward has checked the range of the same values
 };
 
@@ -126,7 +126,7 @@ DType common_float(const char* operation, const Tensor& input, const Tensor& tar
   return promote_types(dtype, target.dtype(), operation);
 }
 
-// Input and target, dense, in their common float dtype.
+// Dense input and target, in their common float dtype.
 struct Operands {
   Tensor x, y;
 
@@ -156,9 +156,9 @@ struct Operands {
 };
 
 // Runs the kernel of a loss. Binary cross-entropy is defined on [0, 1] only: a label of 2, or
-// logits given for probabilities, would be clamped without a word. The kernel checks the range
-// while it reads; ValueError, before anybody sees its results, or of a device other than the CPU at
-// the next wait. NaN passes, and gives NaN.
+// logits passed as probabilities, would be clamped silently. So the kernel checks the range while
+// it reads. The CPU throws ValueError before it returns results, other devices at the next wait.
+// NaN passes and yields NaN.
 void run_loss(const Run& run, const LossCall& call, bool checked) {
   if (call.op != LossOp::binary_cross_entropy || checked) return run.kernels().loss(call);
   ValueCheck check{.kind = ValueCheck::Kind::unit_interval,
@@ -220,8 +220,8 @@ Results loss_backward(const Run& run, const LossBackwardAttributes& attributes,
   return results;
 }
 
-// With the gradients a and b of what the backward gave: Σ a · of_x + b · of_y is the gradient of
-// grad_output; those of x and y are the derivatives of that along them, times grad_output.
+// With the gradients a and b of the backward's results, Σ a · of_x + b · of_y is the gradient of
+// grad_output; the gradients of x and y are its derivatives along them, times grad_output.
 Gradients loss_backward_gradient(const GradientCall& call,
                                  const LossBackwardAttributes& attributes) {
   const Tensor &x = call.input(1), &y = call.input(2);

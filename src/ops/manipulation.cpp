@@ -15,8 +15,8 @@ namespace {
 using detail::message;
 using namespace ops;
 
-// Undoes a change of shape: the elements are the same, in the same order. `fits` says whether the
-// forward can have given grad_output's shape.
+// Reverses a change of shape, which keeps the elements and their order. `fits` is false if the
+// forward cannot have produced the shape of grad_output.
 Tensor reshaped_gradient(const char* operation, const Tensor& grad_output, const Shape& input_shape,
                          bool fits = true) {
   check_float(operation, "grad_output", grad_output);
@@ -27,7 +27,7 @@ Tensor reshaped_gradient(const char* operation, const Tensor& grad_output, const
   return grad_output.reshape(input_shape);
 }
 
-// Whether `shape` is `from` without some of its dimensions of 1.
+// Whether `shape` is `from` with some dimensions of length 1 removed.
 bool is_squeezed(const Shape& shape, const Shape& from) {
   std::size_t matched = 0;
   for (std::int64_t size : from) {
@@ -88,7 +88,7 @@ Tensor concatenate_forward(const Run& run, const AxisAttribute& attributes, Inpu
     }
     dtype = promote_types(dtype, tensors[i].dtype(), run.name());
   }
-  // channels_last where all tensors are.
+  // channels_last if all tensors are.
   MemoryFormat format = MemoryFormat::channels_last;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     format = std::min(format, detail::format_of(tensors[i]));
@@ -187,7 +187,7 @@ std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis) {
   return unstack(grad_output, axis);
 }
 
-// ---- taking apart
+// ---- splitting
 
 namespace {
 
@@ -195,8 +195,8 @@ struct SplitAttributes {
   std::int64_t parts, axis;
 };
 
-// Room for `count` views. An empty axis splits into any number of parts and a broadcast one has any
-// length, so the number is compared with the machine's memory before the first view is made.
+// Reserves `count` views. An empty axis splits into any number of parts and a broadcast axis has
+// any length, so the count is compared with the machine's memory before any view is made.
 Results room_for_views(const char* operation, std::int64_t count) {
   constexpr std::size_t bytes_each = sizeof(Tensor) + sizeof(detail::TensorImpl);
   if (static_cast<std::size_t>(count) > detail::machine_bytes() / bytes_each) {
@@ -257,8 +257,8 @@ std::vector<Tensor> as_vector(Results results) {
   return {std::make_move_iterator(results.begin()), std::make_move_iterator(results.end())};
 }
 
-// The gradients of views that tile the input along an axis, one after the other. An undefined one
-// stands for zeros.
+// Concatenates the gradients of consecutive views that tile the input along an axis. An undefined
+// gradient stands for zeros.
 Tensor joined_gradients(const char* operation, const std::vector<Tensor>& grad_outputs,
                         const Shape& input_shape, std::int64_t axis, const Shape& part_shape) {
   detail::checked_numel(operation, input_shape);

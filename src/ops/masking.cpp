@@ -1,4 +1,4 @@
-// Elements by a mask or by not being 0, and one_hot.
+// Selection of elements by masks, positions of nonzero elements, and one_hot.
 #include <algorithm>
 
 #include "core/check.h"
@@ -17,7 +17,7 @@ namespace {
 using detail::message;
 using ops::true_positions;
 
-// The mask covers the leading axes of `shape`: the axes behind it, which stay as they are.
+// Checks that the mask covers the leading axes of `shape`, and returns the remaining axes.
 Shape unmasked_axes(const char* operation, const Shape& shape, const Tensor& mask) {
   ops::check_mask(operation, mask);
   const std::size_t covered = mask.shape().size();
@@ -101,7 +101,7 @@ std::vector<Tensor> nonzero(const Tensor& x) {
   const Shape& shape = at_least_1d.shape();
   std::vector<Tensor> coordinates(shape.size());
   for (std::size_t d = shape.size(); d-- > 1;) {
-    const std::int64_t size = std::max<std::int64_t>(1, shape[d]);  // nothing to divide where empty
+    const std::int64_t size = std::max<std::int64_t>(1, shape[d]);  // avoids a division by 0
     coordinates[d] = modulo(rest, size);
     rest = floor_divide(rest, size);
   }

@@ -19,10 +19,10 @@ namespace {
 using detail::message;
 using namespace ops;
 
-// The shapes of a product. A vector is a row on the left and a column on the right, and its
-// dimension is missing from the result.
+// The shapes of a product. A vector is a row on the left and a column on the right; the result
+// lacks its dimension.
 struct Product {
-  Shape a, b;  // the operands as matrices
+  Shape a, b;  // operands as matrices
   Shape batch, result;
   std::int64_t m, n, k;
 
@@ -62,7 +62,7 @@ struct Product {
   }
 };
 
-// One product of matrices, or `call.batch` of them where the offsets are set later.
+// Sets up one product of matrices, or `call.batch` products whose offsets are set later.
 backend::MatmulCall matmul_call(const Tensor& a, const Tensor& b, const Tensor& c) {
   const std::size_t rank_a = a.shape().size(), rank_b = b.shape().size();
   backend::MatmulCall call{};
@@ -78,7 +78,7 @@ backend::MatmulCall matmul_call(const Tensor& a, const Tensor& b, const Tensor& 
 }
 
 Tensor matmul_forward(const Run& run, const NoAttributes&, const Tensor& a, const Tensor& b) {
-  // Two plain matrices of one dtype take the shortest way: small products are all overhead.
+  // Fast path for two plain matrices of one dtype: overhead dominates small products.
   if (a.ndim() == 2 && b.ndim() == 2 && a.dtype() == b.dtype() && a.shape()[1] == b.shape()[0] &&
       a.numel() != 0 && b.numel() != 0) {
     Tensor c = run.empty({a.shape()[0], b.shape()[1]}, a.dtype());
@@ -100,17 +100,17 @@ Tensor matmul_forward(const Run& run, const NoAttributes&, const Tensor& a, cons
   return c;
 }
 
-// grad_output in the dtype that an operand's gradient is accumulated in. Where the operand's
-// batches were broadcast, the products are summed after the multiplication: a half stays wide until
-// then, so that it is rounded once.
+// Converts grad_output to the dtype that accumulates an operand's gradient. If the operand's
+// batches were broadcast, the products are summed after the multiplication, and half dtypes stay
+// wide until then, so that they are rounded once.
 Tensor accumulated(const Tensor& g, const Product& product, const Shape& operand) {
   const bool same_batches = operand.size() == product.batch.size() + 2 &&
                             std::equal(product.batch.begin(), product.batch.end(), operand.begin());
   return same_batches ? g : g.to(compute_dtype(g.dtype()));
 }
 
-// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over the batches that were broadcast. g is a
-// gradient of matrices.
+// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over broadcast batches. g is a gradient of
+// matrices.
 Tensor gradient_of_a(const Tensor& g, const Product& product, const Tensor& b, const Shape& shape) {
   const Tensor full =
       matmul(accumulated(g, product, product.a), matrix_transpose(product.right_matrices(b)));
@@ -133,7 +133,8 @@ Gradients matmul_gradient(const GradientCall& call, const NoAttributes&) {
   return gradients;
 }
 
-// Where b alone is a parameter, its own gradient reads its shape from it: it lives on anyway.
+// The gradient of b needs only the shape of b, but saving b costs nothing: if only b needs a
+// gradient, it is a parameter and stays alive anyway.
 constexpr auto matmul_op =
     define<matmul_forward, matmul_gradient>({.name = "matmul",
                                              .inputs = {"a", "b"},
@@ -167,7 +168,7 @@ Tensor transpose_backward(const Tensor& grad_output, const Dims& axes) {
     throw ShapeError(message("transpose_backward: grad_output is ", grad_output.shape(),
                              ", but axes ", axes, " permute ", axes.size(), " dimensions"));
   }
-  detail::normalize_axes("transpose_backward", axes, rank);  // for its checks: range, repetition
+  detail::normalize_axes("transpose_backward", axes, rank);  // checks range and repetition
   Dims inverse(axes.size(), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
@@ -242,7 +243,7 @@ std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor
 
 namespace {
 
-// Two operands whose dimensions are named, and the names of the result's.
+// Two operands with labelled dimensions, and the labels of the result.
 struct PairContraction {
   std::vector<Term> terms;
   Labels output;
@@ -258,14 +259,14 @@ std::pair<Tensor, Tensor> pair_backward(const char* operation, const Tensor& gra
   return {gradients[0], gradients[1]};
 }
 
-// a's dimensions are numbered, b's go on where they do not pair with one of a's.
+// Numbers the dimensions of a; dimensions of b that pair with none of a get the following numbers.
 PairContraction plan_pairs(const char* operation, const Tensor& a, const Tensor& b,
                            const Dims& a_axes, const Dims& b_axes) {
   if (a_axes.size() != b_axes.size()) {
     throw ValueError(message(operation, ": axes must come in pairs, got ", a_axes, " of a and ",
                              b_axes, " of b"));
   }
-  detail::normalize_axes(operation, a_axes, a.ndim());  // for its checks: range, repetition
+  detail::normalize_axes(operation, a_axes, a.ndim());  // checks range and repetition
   detail::normalize_axes(operation, b_axes, b.ndim());
   if (a.ndim() + b.ndim() - static_cast<std::int64_t>(a_axes.size()) > max_contracted_labels) {
     throw ShapeError(message(operation, ": a is ", a.shape(), " and b is ", b.shape(), ": at most ",
@@ -328,7 +329,7 @@ PairContraction plan_vecdot(const char* operation, const Tensor& a, const Tensor
     throw ShapeError(message(operation, ": ", what, ": a is ", a.shape(), ", b is ", b.shape()));
   };
   if (a.size(in_a) != b.size(in_b)) refuse("the vectors differ in length");
-  // The others count from the end, as in broadcasting; the vectors' label comes behind them.
+  // The other labels count from the end, as in broadcasting; the label of the vectors follows them.
   const auto rank = static_cast<Label>(longer);
   if (rank > max_contracted_labels) refuse("too many dimensions");
   PairContraction plan{{{a, Labels()}, {b, Labels()}}, {}};

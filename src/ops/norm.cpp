@@ -1,5 +1,5 @@
-// Vector norms. The magnitudes are divided by the largest (the smallest for p < 0) before they are
-// raised to a power, so that nothing between 0 and the norm overflows or vanishes.
+// Vector norms. The magnitudes are divided by the largest one (the smallest for p < 0) before they
+// are raised to a power, so that no intermediate value overflows or underflows.
 #include <cmath>
 #include <limits>
 
@@ -31,12 +31,12 @@ void check_has_norm(const char* operation, const Tensor& x, double p, const Redu
               " and the reduced axes have no elements, which have no norm of p = ", p));
 }
 
-// Of a float64 tensor, the reduced axes kept.
+// x is float64; the reduced axes are kept.
 Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
   const Tensor magnitude = abs(x);
   Tensor extreme = p > 0 ? max_reduce(magnitude, axes, true) : min_reduce(magnitude, axes, true);
   if (std::isinf(p)) return extreme;
-  // 0, ∞ and NaN are no scale; the sum gives the right norm then.
+  // 0, ∞ and NaN cannot be a scale; without scaling, the sum yields the right norm for them.
   const Tensor usable = greater(extreme, 0) & isfinite(extreme);
   const Tensor scale = where(usable, extreme, ones({}, {DType::float64, cpu_device}));
   const Tensor ratio = divide(magnitude, scale);
@@ -44,7 +44,7 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
   return multiply(scale, p == 2 ? sqrt(total) : power(total, 1 / p));
 }
 
-// In float32 or float64, the reduced axes kept.
+// Computes in float32 or float64; the reduced axes are kept.
 Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes& reduced) {
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
   const Tensor wide = x.to(compute_dtype(dtype));
@@ -54,12 +54,12 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   }
   if (p == 1) return sum(abs(wide), axes, true);
   if (p == 2) {
-    // The usual numbers need no scale.
+    // Sums in the usual range need no scaling.
     const Tensor total = sum(square(wide), axes, true);
     const bool single = wide.dtype() == DType::float32;
     const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
     const Tensor usual = greater_equal(total, lowest) & less_equal(total, highest);
-    // Reading whether all of them are usual would wait for another device: it computes both.
+    // Reading whether all sums are in range would block on another device, so it computes both.
     const bool waits = wide.device() != cpu_device;
     if (!waits && all(usual).item<bool>()) return sqrt(total);
     const Tensor scaled = scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
@@ -68,17 +68,17 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   return scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
 }
 
-// The norm with its floor: eps where it is smaller.
+// The norm, but at least eps.
 Tensor at_least(const Tensor& norm, double eps) {
   return where(less(norm, eps), full({}, eps, {norm.dtype(), cpu_device}), norm);
 }
 
-// `values`, but 0 for the elements of x that are 0.
+// `values`, with 0 where x is 0.
 Tensor zero_where_zero(const Tensor& x, const Tensor& values) {
   return where(equal(x, 0), zeros({}, {values.dtype(), cpu_device}), values);
 }
 
-// (|x| / y)^(p − 2) for p ≠ 2. An element that is 0 has none below p = 2, and counts as 0 there.
+// (|x| / y)^(p − 2) for p ≠ 2. For p < 2 it is infinite at x = 0, where 0 is used instead.
 Tensor ratio_to_p_minus_2(const Tensor& x, const Tensor& y, double p) {
   if (std::fmod(p, 2) == 0 && p > 2) return power(square(divide(x, y)), p / 2 - 1);
   const Tensor nonzero = where(equal(x, 0), ones({}, {x.dtype(), cpu_device}), abs(x));
@@ -138,13 +138,13 @@ Tensor norm_backward_forward(const Run& run, const NormBackwardAttributes& attri
   return zero_where_zero(wide, multiply(signed_g, slope)).to(x.dtype());
 }
 
-// With u = sign(x) · (|x| / y)^(p − 1) the gradient is g · u, and u changes with x by
-// (p − 1) / y · ((|x| / y)^(p − 2) along x itself − u · uᵀ). Where y is floored it is a constant,
-// and the second term is missing.
+// With u = sign(x) · (|x| / y)^(p − 1), the gradient is g · u, and the derivative of u is (p − 1) /
+// y · (diag((|x| / y)^(p − 2)) − u · uᵀ). If y is floored, it is a constant, and the second term
+// vanishes.
 Gradients norm_backward_gradient(const GradientCall& call,
                                  const NormBackwardAttributes& attributes) {
   const auto& [p, axes, eps] = attributes;
-  const EpsScope ieee(0);  // the floor acts on the norm alone
+  const EpsScope ieee(0);  // the floor applies to the norm only
   const Tensor& x = call.input(1);
   const ReducedAxes reduced(call.name(), axes, x.ndim());
   const Tensor wide = x.to(DType::float64), v = call.grad().to(DType::float64);

@@ -1,5 +1,5 @@
-// Norms of rows by their own statistics: layer, root mean square, group and instance norm; the
-// first two also of a sum.
+// Layer, RMS, group and instance norm, which normalize rows by their own statistics. The first two
+// also normalize a sum.
 #include "extensor/normalization.h"
 
 #include <limits>
@@ -36,7 +36,7 @@ struct InstanceNorm {
   double eps;
 };
 
-// How x falls into rows of channels; see RowNormalizationCall.
+// The division of x into rows of channels; see RowNormalizationCall.
 struct RowPlan {
   std::int64_t rows, groups, channels, run;
   Shape parameter_shape;
@@ -85,7 +85,7 @@ RowPlan plan_of(const char* operation, const Tensor& x, const InstanceNorm&) {
   return {x.size(0) * channels, channels, 1, run, {channels}};
 }
 
-// Parameters as the kernels read them.
+// The parameters in the form that kernels read.
 class RowParameters {
  public:
   RowParameters(RowPlan& plan, DType compute) : compute_(compute) {
@@ -100,7 +100,7 @@ class RowParameters {
     if (spread_ == 1) return wide.contiguous();
     return wide.unsqueeze(1).broadcast_to({given.numel(), spread_}).contiguous();
   }
-  // The gradient of a parameter from that of prepared(parameter).
+  // Converts the gradient of prepared(parameter) to the gradient of the parameter.
   Tensor gradient(const Tensor& prepared, const Shape& shape) const {
     const Tensor gathered =
         spread_ == 1 ? prepared : sum(prepared.reshape({prepared.numel() / spread_, spread_}), 1);
@@ -125,7 +125,7 @@ RowNormalizationCall row_call(const RowPlan& plan, const Tensor& x, double eps) 
   return call;
 }
 
-// The norm of x, or of x + residual where `sum` takes that.
+// The norm of x, or of x + residual, which is stored in `sum` if that is not null.
 template <class Norm>
 Tensor normalized_rows(const Run& run, const Norm& norm, const Tensor& x, const Tensor& weight,
                        const Tensor& bias, const Tensor& residual = {}, Tensor* sum = nullptr) {
@@ -164,7 +164,7 @@ struct RowBackward {
   bool of_weight, of_bias;
 };
 
-// grad_sum: what the gradient of x has from elsewhere, or undefined.
+// grad_sum is an additional gradient of x, or undefined.
 template <class Norm>
 Results row_gradients(const Run& run, const RowBackward<Norm>& attributes,
                       const Tensor& grad_output, const Tensor& x, const Tensor& weight,
@@ -221,7 +221,7 @@ Gradients row_backward_gradient(const GradientCall& call, const RowBackward<Norm
   return backward_gradient(view, call, {view, call, call.input(0)}, attributes.norm.eps);
 }
 
-// x may be of integers where only a parameter has a gradient.
+// x may be an integer tensor if only a parameter has a gradient.
 template <class Norm, const auto& backward_op>
 Gradients row_gradient(const GradientCall& call, const Norm& norm) {
   const bool has_bias = call.inputs() > 2;
@@ -292,7 +292,8 @@ Results add_rms_norm_forward(const Run& run, const RmsNorm& norm, const Tensor& 
   return add_row_forward(run, norm, x, residual, weight, {});
 }
 
-// The backward of the norm, with one more input that its first result has as a term.
+// The gradient of the norm's backward with one more input, grad_sum, which is a term of its first
+// result.
 template <class Norm>
 Gradients add_row_backward_gradient(const GradientCall& call, const RowBackward<Norm>& attributes) {
   if (!call.needs(0) && !call.needs(1) && !call.needs(2)) return {{}, {}, {}, call.grad(0)};
@@ -429,7 +430,7 @@ NormGradients add_layer_norm_backward(const Tensor& grad_sum, const Tensor& grad
 
 AddNormResult add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                            const Tensor& weight, std::optional<StrictDouble> eps) {
-  // dispatch() refuses a residual that is undefined.
+  // dispatch() throws for an undefined residual.
   const double used =
       rms_eps(residual.defined() ? promote_types(x.dtype(), residual.dtype()) : x.dtype(), eps);
   Results found = dispatch(add_rms_norm_op, {normalized_shape, used}, x, residual, weight);

@@ -73,8 +73,9 @@ Gradients restored(const NormView& v, const GradientCall& call, const Tensor& of
   return gradients;
 }
 
-// With a = g · weight, u the gradient of grad_x and P(v) the gradient of Σ v · x̂ with respect to x,
-// the results weigh Σ a · P(u) + Σ (gradient of grad_weight) · g · x̂ + Σ (that of grad_bias) · g.
+// With a = g · weight, the gradient u of grad_x, and P(v), the gradient of Σ v · x̂ with respect to
+// x, the differentiated sum is Σ a · P(u) + Σ (gradient of grad_weight) · g · x̂ + Σ (gradient of
+// grad_bias) · g.
 Gradients backward_gradient(const NormView& v, const GradientCall& call, const NormOperands& o,
                             double eps) {
   const auto mean_of = [&](const Tensor& values) { return mean(values, v.axes, true); };

@@ -1,6 +1,6 @@
-// Shared by the normalizations: checks of their arguments, and the gradients of their backward ops
-// as compositions of public ops. Every backward op has the inputs grad_output, x and weight, and
-// the gradients of x, weight and bias as results.
+// Shared by the normalizations: argument checks, and the gradients of their backward ops composed
+// of public ops. Every backward op has the inputs grad_output, x and weight, and returns the
+// gradients of x, weight and bias.
 #pragma once
 
 #include "extensor/normalization.h"
@@ -8,10 +8,10 @@
 
 namespace extensor::ops::normalization {
 
-// Below this many elements of a channel side by side, parameters element by element are quicker.
+// If a channel has fewer adjacent elements than this, expanding parameters per element is faster.
 inline constexpr std::int64_t short_run = 16;
 
-// The elements of a dense tensor, or null.
+// The elements of a dense tensor, or null if it is undefined.
 inline const std::byte* data_of(const Tensor& x) {
   return x.defined() ? detail::dense_data(x) : nullptr;
 }
@@ -21,18 +21,18 @@ inline Tensor floats(const Tensor& x) {
 }
 
 void check_eps(const char* operation, double eps);
-// A weight, bias or statistic, which may be undefined.
+// Checks a weight, bias or statistic, which may be undefined.
 void check_parameter(const char* operation, const char* name, const Tensor& parameter,
                      const Shape& shape, const Tensor& x);
 void check_channels(const char* operation, const Tensor& x);
-// How many elements the axes from `axis` on have.
+// The number of elements in the axes from `axis` on.
 std::int64_t elements_behind(const Tensor& x, std::int64_t axis);
 
-// The results of a backward op in the dtypes of the parameters.
+// Converts the results of a backward op to the dtypes of the parameters.
 NormGradients as_gradients(const Results& found, const Tensor& weight, const Tensor& bias);
 
-// How the gradient of a backward op sees x: the axes of `view` that are normalized over, and
-// parameters that broadcast against it.
+// The view of x that the gradient of a backward op uses: `view`, the axes that are normalized over,
+// and parameters that broadcast against it.
 struct NormView {
   Shape view;
   Axes axes;
@@ -40,21 +40,21 @@ struct NormView {
   bool centred = true;
 };
 
-// The operands of that gradient: everything wide and in a NormView's shapes, 0 or a weight of 1
-// where it was not given.
+// The operands of that gradient, widened and in the shapes of a NormView. Missing ones are 0, or 1
+// for the weight.
 struct NormOperands {
   Tensor x, g, w;                   // x, grad_output, weight
-  Tensor of_x, of_weight, of_bias;  // the gradients of their gradients
+  Tensor of_x, of_weight, of_bias;  // gradients of their gradients
 
   NormOperands(const NormView& v, const GradientCall& call, const Tensor& grad_output);
 };
 
-// The gradients of a backward op's inputs from those in a NormView's shapes; that of the weight is
-// not summed yet.
+// Converts gradients from the shapes of a NormView to those of the backward op's inputs; the
+// gradient of the weight is summed here.
 Gradients restored(const NormView& v, const GradientCall& call, const Tensor& of_output,
                    const Tensor& of_x, const Tensor& of_weight);
 
-// The gradient of the backward op of a norm by the statistics of x itself.
+// The gradient of the backward op of a norm that uses the statistics of x itself.
 Gradients backward_gradient(const NormView& v, const GradientCall& call, const NormOperands& o,
                             double eps);
 

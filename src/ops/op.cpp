@@ -19,10 +19,10 @@ namespace {
 
 struct Placement {
   Device device;
-  bool mixed = false;  // some inputs act as numbers beside those of the device
+  bool mixed = false;  // some inputs act as numbers among tensors of the device
 };
 
-// The device of the inputs, after a check of those that must be defined.
+// Checks that required inputs are defined, and returns their device.
 Placement common_device(const Op& op, Inputs inputs) {
   const Tensor* first = nullptr;
   bool mixed = false;
@@ -60,7 +60,7 @@ bool casts(const Op& op, std::size_t k, const Tensor& x) {
   return op.cast == Cast::down ? lowers_one(x) : raises(x);
 }
 
-// The call with every input replaced by `function` of it, such as a recorded cast or copy.
+// Calls the op with `function` applied to every input, such as a recorded cast or copy.
 template <class Function>
 Results dispatch_changed(const Op& op, const void* attributes, Inputs inputs,
                          const Function& function) {
@@ -81,7 +81,7 @@ bool is_an_input(const Tensor& result, Inputs inputs) {
 }
 
 void record(const Op& op, const void* attributes, Inputs inputs, Results& results) {
-  // An op that returns its input, such as a dropout of 0, is the identity.
+  // An op that returns its input unchanged, such as dropout with p = 0, is not recorded.
   if (results.size() == 1 && is_an_input(results[0], inputs)) return;
   OpNode* made = op.make_node(op, attributes, inputs.size(), results.size());
   const NodePointer node(made);
@@ -95,7 +95,7 @@ void record(const Op& op, const void* attributes, Inputs inputs, Results& result
   }
 }
 
-// The call as the hook sees it: the ops that it is made of are run without the hook.
+// Reports the call to the hook, and runs the ops inside it without the hook.
 Results dispatch_captured(detail::CaptureHook hook, const Op& op, const void* attributes,
                           Inputs inputs) {
   const detail::CaptureScope off(nullptr);
@@ -161,7 +161,7 @@ void OpNode::save(Inputs inputs, std::span<const Tensor> results) {
   }
   const std::uint64_t inputs_read = reads.bits & 0xFFFF, results_read = reads.bits >> 16 & 0xFFFF,
                       shapes_read = reads.bits >> 32 & 0xFFFF;
-  // Lists grow to the last item read, so that most nodes allocate nothing for them.
+  // Lists extend to the last item read, so most nodes allocate nothing for them.
   const auto length = [](std::uint64_t bits) {
     return static_cast<std::size_t>(64 - std::countl_zero(bits));
   };
@@ -197,7 +197,7 @@ Gradients OpNode::backward(Gradients& grad_outputs) {
     }
   }
   if (given >= count) return gradients;
-  // Constants at the end of the inputs have no gradients.
+  // Trailing inputs that are constants have no gradients.
   Gradients all(count);
   std::move(gradients.begin(), gradients.end(), all.begin());
   return all;
@@ -210,7 +210,7 @@ void OpNode::drop() {
 
 namespace {
 
-// Item k of what a node saved.
+// Item k of the list that a node saved.
 template <class List>
 const auto& saved_item(const List& list, std::size_t k, const OpNode& node, const char* kind) {
   if (k < list.size()) [[likely]] {

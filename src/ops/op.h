@@ -1,7 +1,7 @@
-// An op is a constant of type OpOf: its name, its inputs, what its gradient reads, a forward and a
-// gradient function. dispatch() does what all ops share: it finds the device, applies Autocast,
-// runs the forward without recording, and records the call as a node that holds the op, its
-// attributes and the saved tensors.
+// An op is a constant of type OpOf: its name, its inputs, the tensors that its gradient reads, a
+// forward function and a gradient function. dispatch() implements the steps common to all ops: it
+// determines the device, applies Autocast, runs the forward without recording, and records the call
+// as a node that holds the op, its attributes and the saved tensors.
 //
 //   struct Axis { std::int64_t axis; };                                  // the attributes
 //   Tensor softmax_forward(const Run&, const Axis&, const Tensor& x);    // checks, then one kernel
@@ -13,7 +13,7 @@
 //
 //   Tensor softmax(const Tensor& x, StrictInt axis) { return dispatch(softmax_op, {axis}, x); }
 //
-// A function made of other ops needs none of this: its gradient is theirs.
+// A function composed of other ops needs none of this: its gradient follows from theirs.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@
 namespace extensor::ops {
 
 using detail::Gradients;
-// The results of an op: one, or several. Like gradients, some may be undefined.
+// The results of an op. Like gradients, some may be undefined.
 using Results = detail::Gradients;
 
 struct Op;
@@ -40,7 +40,7 @@ class OpNode;
 inline constexpr std::size_t most_inputs = 16;  // of an op that does not take a list
 inline constexpr std::size_t most_results = 8;
 
-// A set of what the gradient of an input reads: inputs, results, and shapes of inputs.
+// The set of inputs, results and input shapes that the gradient of an input reads.
 struct Reads {
   std::uint64_t bits = 0;
   constexpr Reads operator|(Reads other) const { return {bits | other.bits}; }
@@ -50,25 +50,25 @@ constexpr Reads nothing{};
 constexpr Reads input(unsigned k) { return {std::uint64_t{1} << k}; }
 constexpr Reads result(unsigned k = 0) { return {std::uint64_t{1} << (16 + k)}; }
 constexpr Reads shape(unsigned k = 0) { return {std::uint64_t{1} << (32 + k)}; }
-// The input is a constant of the op: it never gets a gradient.
+// The input is a constant of the op and never gets a gradient.
 constexpr Reads no_gradient{std::uint64_t{1} << 63};
-// Of an op on a list: all inputs that are constants, such as the index tensors behind x.
+// For an op on a list: all constant inputs, such as the index tensors that follow x.
 constexpr Reads constants{std::uint64_t{1} << 15};
 
 // How an op treats its inputs under an Autocast: products cast float32 down to the half dtype,
 // losses cast halves up to float32.
 enum class Cast : std::uint8_t { none, down, up };
 
-// The facts that define() turns into an op.
+// The description that define() turns into an op.
 struct OpFacts {
   const char* name;
   std::array<const char*, most_inputs> inputs;
-  // Tensors and shapes that the gradient of each input reads. An op on a list gives one entry.
+  // The tensors and shapes that the gradient of each input reads. An op on a list has one entry.
   std::array<Reads, most_inputs> reads = {};
   Cast cast = Cast::none;
-  std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only along with another one
+  std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only if it casts another one
   bool view = false;             // the results share the memory of input 0
-  bool row = false;              // of the elementwise tables: the forward records the call itself
+  bool row = false;              // an elementwise row, whose forward records the call itself
   std::uint32_t optional = 0;    // bit k: input k may be undefined
 };
 
@@ -84,11 +84,11 @@ class Inputs {
   std::size_t count_;
 };
 
-// One execution of an op, as its forward function sees it.
+// One execution of an op, as passed to its forward function.
 struct Run {
   const Op& op;
   Device device;
-  // Whether the call is recorded: results that only the gradient reads are left undefined if not.
+  // Whether the call is recorded. If not, results that only the gradient reads stay undefined.
   bool recorded;
 
   const char* name() const;
@@ -98,22 +98,22 @@ struct Run {
   const backend::Backend& kernels() const { return backend::interface_of(device).kernels; }
 };
 
-// One walk back through a recorded call, as the op's gradient function sees it.
+// One backward pass through a recorded call, as passed to the gradient function of the op.
 class GradientCall {
  public:
   GradientCall(OpNode& node, Gradients& grads) : node_(node), grads_(grads) {}
 
-  // The gradient of a result; undefined where nothing depends on that result.
+  // The gradient of a result; undefined if nothing depends on that result.
   const Tensor& grad(std::size_t result = 0) const { return grads_[result]; }
-  // The tensors and shapes that the op declares to read for the gradients that are asked for; an
-  // input that is read for others only may be undefined. ValueError where a tensor was changed in
-  // place since, or where the op declares no such read.
+  // The tensors and shapes that the op declares as reads of the requested gradients; an input that
+  // only other gradients read may be undefined. Throws ValueError if a tensor was changed in place
+  // since, or if the op does not declare the read.
   const Tensor& input(std::size_t k) const;
   Tensor result(std::size_t k = 0) const;
   const Shape& shape(std::size_t k = 0) const;
-  // Whether the gradient of input k is asked for; it may be left undefined otherwise.
+  // Whether the gradient of input k is requested; otherwise it may be left undefined.
   bool needs(std::size_t k) const;
-  // Whether this is the last walk through the call: what it saved may be overwritten.
+  // Whether this is the last backward pass through the call, which may overwrite saved tensors.
   bool is_last() const { return detail::Node::dropping; }
   std::size_t inputs() const;
   const char* name() const;
@@ -123,8 +123,7 @@ class GradientCall {
   Gradients& grads_;
 };
 
-// An op without the types of its attributes and functions: the form that the registry, the graph
-// and dispatch() work on.
+// A type-erased op: the form that the registry, the graph and dispatch() use.
 struct Op : OpFacts {
   std::uint8_t input_count;  // 0: a list
   bool differentiable;
@@ -140,10 +139,10 @@ struct Op : OpFacts {
 template <class Attributes, class Result, std::size_t count>
 struct OpOf : Op {};
 
-// A recorded call of an op. It can be printed, compared and run again from what it holds.
+// A recorded call of an op, which can be printed, compared and replayed.
 class CallNode : public detail::Node {
  public:
-  // `name` is that of the function called: "add_" for the op "add" in place.
+  // `name` is the function called: "add_" for the op "add" in place.
   CallNode(const Op& op, const char* name, std::size_t inputs, std::size_t results)
       : Node(name, inputs, static_cast<std::uint32_t>(results)), op_(op) {}
 
@@ -222,8 +221,8 @@ struct Forward<Returned (*)(const Run&, const A&, Inputs)> {
 
 }  // namespace typed
 
-// The op of a forward function, a gradient function (nullptr: the op has none) and, where what the
-// gradient reads depends on the attributes, a function `Reads reads(const Attributes&, size_t k)`.
+// Defines an op from a forward function, a gradient function (nullptr if it has none) and, if the
+// reads depend on the attributes, a function `Reads reads(const Attributes&, size_t k)`.
 template <auto forward, auto gradient = nullptr, auto reads = nullptr>
 consteval auto define(const OpFacts& facts) {
   using Typed = typed::Forward<decltype(forward)>;
@@ -258,15 +257,14 @@ consteval auto define(const OpFacts& facts) {
 
 // ---- calling an op
 
-// Attributes that several families share.
+// Attributes that several families of ops share.
 struct NoAttributes {};
 struct AxisAttribute {
   std::int64_t axis;
 };
 
-// DeviceError where inputs are on different devices, unless those of the CPU have no dimensions:
-// they count as numbers and are copied. ValueError for an input that must be defined
-// and is not.
+// Throws DeviceError if inputs are on different devices; 0-d tensors on the CPU count as numbers
+// and are copied instead. Throws ValueError if a required input is undefined.
 Results dispatch(const Op& op, const void* attributes, Inputs inputs);
 
 template <class Attributes, class Result, std::size_t count, class... X>
@@ -282,13 +280,13 @@ requires(sizeof...(X) == count && count > 0) Result
   }
 }
 
-// Whether a call on x is recorded or captured. If not, ops that take next to no time, such as
-// views, run without dispatch().
+// Whether a call on x is recorded or captured. If not, very cheap ops, such as views, skip
+// dispatch().
 inline bool is_observed(const Tensor& x) {
   return detail::records(x) || detail::context.capture != nullptr;
 }
 
-// Of an op on a list.
+// Overload for an op on a list.
 template <class Attributes, class Result>
 Result dispatch(const OpOf<Attributes, Result, 0>& op,
                 const std::type_identity_t<Attributes>& attributes,
@@ -304,10 +302,10 @@ Result dispatch(const OpOf<Attributes, Result, 0>& op,
   }
 }
 
-// Whether two recorded calls are of the same op with the same attributes.
+// Whether two recorded calls have the same op and attributes.
 bool same_call(const CallNode& a, const CallNode& b);
-// Runs a recorded call again, on other inputs. Numbers among the inputs are attributes: in their
-// place the list has undefined tensors. A call in place gives a new tensor.
+// Runs a recorded call again on other inputs. Numbers are attributes; the list has undefined
+// tensors in their place. A call in place returns a new tensor.
 Results replay(const CallNode& node, Inputs inputs);
 
 }  // namespace extensor::ops

@@ -1,6 +1,6 @@
-// The rows of extensor/tables/optimizers.def on the host: ranges of options, states, and the
-// coefficients of a step. The *_step functions and the optimizers of extensor::optim are made of
-// these.
+// The rows of extensor/tables/optimizers.def on the host: option ranges, states, and the
+// coefficients of a step. The *_step functions and the optimizers of extensor::optim are built on
+// them.
 #pragma once
 
 #include <cmath>
@@ -20,10 +20,10 @@ using backend::OptimizerItem;
 using backend::OptimizerOp;
 
 enum class OptionRange : std::uint8_t { not_negative, below_one, finite };
-// ValueError, naming the operation, for an option outside its range.
+// Throws a ValueError that names the operation if an option is outside its range.
 void check_option(const char* operation, const char* name, double value, OptionRange range);
 
-// A state by PyTorch's name, whether the options use it, and the value it is first filled with.
+// A state under PyTorch's name, whether the options use it, and its initial value.
 struct StateUse {
   const char* name = nullptr;
   bool used = false;
@@ -35,7 +35,7 @@ struct StateUses {
 
 // ---- visiting a row
 
-// Ignores every declaration of a row; visitors hide the functions they care about.
+// Ignores every declaration of a row; visitors hide the functions they need.
 struct RowVisitor {
   void range(const char*, double, OptionRange) {}
   template <class... Parts>
@@ -89,7 +89,7 @@ struct OptionCheck : RowVisitor {
     if (!condition) throw ValueError(detail::message(operation, ": ", parts...));
   }
 };
-// operation: named in a ValueError for an option outside its range.
+// `operation` is named in the ValueError for an option outside its range.
 template <class Options>
 void check_options(const char* operation, const Options& options) {
   OptionCheck visitor(operation);
@@ -120,7 +120,7 @@ struct CoefficientList : RowVisitor {
     coefficients.values[values++] = value();
   }
 };
-// step: counts from 1.
+// `step` counts from 1.
 template <class Options>
 OptimizerCoefficients coefficients_of(const Options& options, std::int64_t step) {
   CoefficientList visitor;
@@ -131,27 +131,28 @@ OptimizerCoefficients coefficients_of(const Options& options, std::int64_t step)
 
 // ---- stepping
 
-// One step on one parameter in any layout; states in the order of the row.
+// One step on one parameter of any layout; states are in the order of the row.
 template <class Options>
 void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
               std::int64_t step, const Options& options);
 
-// One step on dense parameters of one device and dtype, which are checked already.
+// One step on dense parameters of one device and dtype. The arguments are already checked.
 void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
                 std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients);
 
-// ShapeError, DTypeError, DeviceError or ValueError unless a step may write param from grad.
+// Throws ShapeError, DTypeError, DeviceError or ValueError unless a step may update param from
+// grad.
 void check_param_and_grad(const char* operation, const Tensor& param, const Tensor& grad);
 
 // averages[k] += rate * (values[k] - averages[k]). The averages are dense and have the dtype of
-// their values, or float32 beside halves.
+// their values, or float32 for half dtypes.
 void move_averages(std::span<const Tensor> averages, std::span<const Tensor> values, double rate);
 
-// The norm of all gradients together, of order norm_type > 0 or infinity: float64, without
-// dimensions, on the device of the first one. The host does not wait for it.
+// The joint norm of all gradients, of order norm_type > 0 or infinity: a 0-d float64 tensor on the
+// device of the first gradient. The host does not wait for it.
 Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, double norm_type);
 
-// The dtype of states beside a parameter: float32 beside halves.
+// The dtype of the states of a parameter: float32 for half dtypes.
 inline DType state_dtype(DType parameter) {
   return is_half(parameter) ? DType::float32 : parameter;
 }

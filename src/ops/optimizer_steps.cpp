@@ -68,7 +68,7 @@ void check_states(const char* operation, const Tensor& param, const Tensor& grad
   }
 }
 
-// Dense memory to work in: the tensor's own, or a copy that goes back.
+// Dense memory to work in: the tensor itself, or a copy that is written back.
 class InPlace {
  public:
   explicit InPlace(Tensor& target)
@@ -149,7 +149,7 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
   }
   OptimizerCoefficients coefficients;
   coefficients.values[0] = rate;
-  // Runs of tensors of one device and dtype go in one call each.
+  // Process each run of tensors with one device and dtype in one call.
   for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
     const DType dtype = dense[begin].dtype();
     const Device device = dense[begin].device();
@@ -168,7 +168,7 @@ Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, doubl
   std::vector<Tensor> dense, parts;
   for (const Tensor& grad : grads) dense.push_back(grad.contiguous());
   std::vector<backend::PowerSumItem> items(grads.size());
-  // Runs of tensors of one device and dtype go in one call each.
+  // Process each run of tensors with one device and dtype in one call.
   for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
     const DType dtype = dense[begin].dtype();
     const Device here = dense[begin].device();
@@ -258,12 +258,12 @@ GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, Stri
   }
   if (norm.device() == cpu_device) {
     const double scale = max_norm / (norm.item<double>() + 1e-6);
-    if (!(scale >= 1)) {  // NaN scales too
+    if (!(scale >= 1)) {  // also true for NaN
       for (Tensor& grad : grads) grad *= scale;
     }
     return GradientNorm(norm);
   }
-  // The host does not know the factor: it is 1 where nothing is to be clipped.
+  // The host does not know the factor, so the device limits it to 1.
   const Tensor scale = divide(max_norm, add(norm, 1e-6));
   const Tensor factor = where(greater_equal(scale, 1), ones({}, {float64, cpu_device}), scale);
   for (Tensor& grad : grads) {

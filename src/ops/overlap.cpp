@@ -11,14 +11,14 @@ namespace extensor::ops {
 
 namespace {
 
-// One unknown of Σ stride · index = target, with index from 0 to last.
+// One unknown of Σ stride · index = target, with 0 ≤ index ≤ last.
 struct Term {
   std::int64_t stride;  // > 0
   std::int64_t last;
 };
 
-// Looks for a solution from the largest stride down. What the smaller strides can still reach
-// bounds each index, so an ordinary layout leaves one or two candidates per dimension.
+// Searches for a solution from the largest stride down. The reach of the smaller strides bounds
+// each index, so an ordinary layout leaves one or two candidates per dimension.
 bool solvable(const std::vector<Term>& terms, std::size_t at, __int128 target, int& budget) {
   __int128 reach = 0;
   for (std::size_t i = at; i < terms.size(); ++i) {
@@ -36,7 +36,7 @@ bool solvable(const std::vector<Term>& terms, std::size_t at, __int128 target, i
   return false;
 }
 
-// Adds sign · Σ stride · index of one tensor; indices run backwards where the stride is negative,
+// Adds sign · Σ stride · index of one tensor. Reverses the index if the coefficient is negative,
 // which shifts the target.
 void add_terms(const Tensor& x, std::int64_t sign, std::vector<Term>& terms, __int128& target) {
   const auto size = static_cast<std::int64_t>(x.itemsize());
@@ -48,7 +48,7 @@ void add_terms(const Tensor& x, std::int64_t sign, std::vector<Term>& terms, __i
   }
 }
 
-// Whether one walk visits both alike: dimensions of size 1 are not walked, so they do not count.
+// Whether both layouts are traversed identically; dimensions of size 1 do not count.
 bool same_layout(const Tensor& a, const Tensor& b) {
   const auto walked = [](const Tensor& x, std::size_t d) {
     while (d < x.shape().size() && x.shape()[d] == 1) ++d;
@@ -63,7 +63,7 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return i == a.shape().size() && j == b.shape().size();
 }
 
-// Two storages may wrap the same memory of somebody else's.
+// Two storages may wrap the same external memory.
 bool share_memory(const Storage& a, const Storage& b) {
   if (&a == &b) return true;
   const auto first_a = reinterpret_cast<std::uintptr_t>(a.data);
@@ -81,8 +81,8 @@ Overlap overlap(const Tensor& a, const Tensor& b) {
   if (a.impl().data == b.impl().data && a.dtype() == b.dtype() && same_layout(a, b)) {
     return Overlap::same;
   }
-  // a's element and b's element meet: Σ a-terms − Σ b-terms = b.data − a.data. Elements of one
-  // storage with different sizes are compared at their first bytes after widening the search below.
+  // An element of a coincides with an element of b if Σ a-terms − Σ b-terms = b.data − a.data. If
+  // the item sizes differ, two more terms below cover the bytes of both elements.
   std::vector<Term> terms;
   __int128 target = b.impl().data - a.impl().data;
   add_terms(a, 1, terms, target);
@@ -108,7 +108,7 @@ bool overlaps_itself(const Tensor& x) {
   }
   std::sort(terms.begin(), terms.end(),
             [](const Term& a, const Term& b) { return a.stride < b.stride; });
-  // Strides that each step over all the smaller ones leave no room for two ways to one element.
+  // If each stride exceeds the reach of all smaller ones, every element has a unique index.
   std::int64_t reach = 0;
   bool nested = true;
   for (const Term& term : terms) {
@@ -116,7 +116,7 @@ bool overlaps_itself(const Tensor& x) {
     reach += term.stride * term.last;
   }
   if (nested) return false;
-  // Two different indices meet where Σ stride · difference = 0 with some difference ≥ 1.
+  // Two different indices coincide if Σ stride · difference = 0 with some difference ≥ 1.
   for (std::size_t first = 0; first < terms.size(); ++first) {
     std::vector<Term> differences;
     __int128 target = -static_cast<__int128>(terms[first].stride);

@@ -1,23 +1,23 @@
-// Whether two views share an element, decided from their layouts.
+// Decides from their layouts whether two views share an element.
 #pragma once
 
 #include "extensor/tensor.h"
 
 namespace extensor::ops {
 
-enum class Overlap { none, same, partial };  // same: every element at the same place
+enum class Overlap { none, same, partial };  // same: all elements coincide
 
-// Exact for every ordinary layout; a layout too tangled to decide counts as partial.
+// Exact for every ordinary layout; a layout that is too complex to decide counts as partial.
 Overlap overlap(const Tensor& a, const Tensor& b);
 
-// Whether two indices of one view reach the same element (a broadcast view, for example).
+// Whether two indices of one view refer to the same element, as in a broadcast view.
 bool overlaps_itself(const Tensor& x);
 
-// Before x is written in place: ValueError when it overlaps itself.
+// Throws ValueError if x, which is about to be written, overlaps itself.
 void check_writable(const char* operation, const Tensor& x);
 
-// Before x is written in place from `source`: ValueError when they overlap, unless they are the
-// same.
+// Throws ValueError if x, which is about to be written from `source`, overlaps it without being the
+// same view.
 void check_no_partial_overlap(const char* operation, const Tensor& x, const Tensor& source);
 
 }  // namespace extensor::ops

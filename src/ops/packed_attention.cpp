@@ -1,5 +1,5 @@
 // Attention on the packed result of one projection. q, k, v and their gradients are views of it, so
-// that nothing is transposed in memory.
+// nothing is transposed in memory.
 #include "core/check.h"
 #include "core/graph.h"
 #include "extensor/attention.h"
@@ -24,7 +24,7 @@ struct PackedAttentionBackward {
   bool mask_gradient;
 };
 
-// [batch, time, heads · d] as [batch, heads, time, d], and back.
+// Views [batch, time, heads · d] as [batch, heads, time, d], and back.
 Tensor by_heads(const Tensor& x, std::int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose({0, 2, 1, 3});
 }
@@ -35,7 +35,7 @@ Tensor joined_heads(const Tensor& x) {
 struct Parts {
   Tensor q, k, v;
 };
-// Views of [batch, time, 3 · heads · d].
+// The views q, k and v of [batch, time, 3 · heads · d].
 Parts parts_of(const Tensor& qkv, std::int64_t heads) {
   const std::int64_t width = qkv.size(2) / 3;
   const auto part = [&](std::int64_t k) {
@@ -121,7 +121,7 @@ Tensor scaled_dot_product_attention_packed(const Tensor& qkv, StrictInt heads, c
 PackedAttentionGradients scaled_dot_product_attention_packed_backward(
     const Tensor& grad_output, const Tensor& qkv, StrictInt heads, const Tensor& mask,
     StrictBool causal, std::optional<StrictDouble> scale, StrictBool mask_gradient) {
-  // Gradients of gradients are those of the op on separate operands.
+  // Second derivatives use the op on separate operands.
   if (detail::records(grad_output, qkv, mask)) {
     constexpr const char* operation = "scaled_dot_product_attention_packed_backward";
     const auto [q, k, v] = checked_parts(operation, qkv, heads);

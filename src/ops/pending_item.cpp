@@ -37,7 +37,7 @@ void PendingItem::read(DType dtype, void* result) {
   if (!arrived_) {
     const Device device = tensor_.device();  // ValueError when undefined
     const Tensor arrived = detail::make_empty("item", {}, tensor_.dtype(), cpu_device);
-    arrived_ = true;  // also where the read throws: the ticket is used up
+    arrived_ = true;  // even if the read throws: the ticket is used up
     backend::interface_of(device).finish_read(ticket_, arrived.impl().data, arrived.nbytes(),
                                               device.index);
     tensor_ = arrived;

@@ -30,7 +30,7 @@ struct Pool {
 using MaxPool = Pool<MaxPool2dOptions>;
 using AvgPool = Pool<AvgPool2dOptions>;
 
-// Both in one form.
+// The options of both in a common form.
 struct Options {
   const char* operation;
   Size2d kernel, stride, padding, dilation;
@@ -80,8 +80,8 @@ void check_options(const Options& options) {
   }
 }
 
-// The number of windows along one side. `length` and the padding, at most half the kernel's int64,
-// do not overflow together.
+// The number of windows along one side. 2 · padding cannot overflow, since the padding is at most
+// half the kernel.
 std::int64_t window_count(const Options& options, const Shape& x, std::int64_t length,
                           std::int64_t Size2d::*side) {
   const std::int64_t kernel = options.kernel.*side, stride = options.stride.*side,
@@ -95,14 +95,14 @@ std::int64_t window_count(const Options& options, const Shape& x, std::int64_t l
   }
   const std::int64_t room = padded - extent - 1;
   std::int64_t count = room / stride + 1;
-  // A window that hangs over the end must still begin inside of x or its leading padding.
+  // In ceil_mode, the last window must still begin inside x or its leading padding.
   if (options.ceil_mode && room % stride != 0 && room / stride < (length + padding - 1) / stride) {
     ++count;
   }
   return count;
 }
 
-// The shape of the result, after a check of options and shape.
+// Checks options and shape, and returns the shape of the result.
 Shape result_shape(const Options& options, const Shape& x) {
   check_options(options);
   check_image(options.operation, "x", x);
@@ -141,8 +141,8 @@ Plan adaptive_plan(const Shape& x, const Shape& result) {
 
 // ---- kernels
 
-// The result in the dtype and, unless one is asked for, the memory format of x, or of y where only
-// that is given.
+// The result in the dtype of x, or of y if x is undefined, and in its memory format unless one is
+// given.
 template <class MakePlan>
 Tensor pooled(const Run& run, PoolingOp op, const Shape& in, const Shape& out,
               const MakePlan& make_plan, const Tensor& x, const Tensor& y = {},
@@ -193,15 +193,15 @@ Gradients max_pool2d_gradient(const GradientCall& call, const MaxPool& pool) {
   return max_pool2d_backward(call.grad(), call.input(0), pool.kernel, pool.options);
 }
 
-// The elements of v at each window's winner, found as the kernels find it: tap after tap of all
-// windows at once, a later one winning if it is larger or NaN.
+// The elements of v at the maximum of each window. Finds it in the order of the kernels: one tap of
+// all windows at a time, where a later tap wins if it is larger or NaN.
 Tensor at_winners(const Options& options, const Tensor& x, const Tensor& v) {
   const Shape out = result_shape(options, x.shape());
   const auto span = [](std::int64_t count, std::int64_t stride) {
     return (count - 1) * stride + 1;
   };
   const Size2d spans{span(out[2], options.stride.height), span(out[3], options.stride.width)};
-  // Pads behind x as far as the last window reaches: in ceil_mode beyond the padding.
+  // Pads after x up to the end of the last window, which in ceil_mode exceeds the padding.
   const auto padding = [&](std::int64_t length, std::int64_t Size2d::*side) {
     const std::int64_t reach = spans.*side + (options.kernel.*side - 1) * (options.dilation.*side);
     const std::int64_t before = options.padding.*side;
@@ -230,7 +230,7 @@ Tensor at_winners(const Options& options, const Tensor& x, const Tensor& v) {
   return won;
 }
 
-// Which element is the largest does not move with x, so only grad_output has a gradient.
+// The position of the maximum is piecewise constant in x, so only grad_output has a gradient.
 Gradients max_pool2d_backward_gradient(const GradientCall& call, const MaxPool& pool) {
   if (!call.needs(0)) return Tensor();
   return at_winners(options_of(call.name(), pool), call.input(1).detach(), call.grad());
@@ -279,8 +279,8 @@ constexpr auto avg_pool2d_backward_op =
 
 // ---- adaptive_avg_pool2d
 
-// The format is that of x. The gradient gets it too: of one pixel per channel, as pooling over a
-// whole image gives, strides do not tell.
+// The format of x is an attribute for the gradient: if there is one pixel per channel, as after
+// pooling over a whole image, strides do not identify it.
 struct OutputSize {
   Size2d output;
   MemoryFormat format;
@@ -290,7 +290,7 @@ struct InputShape {
   MemoryFormat format;
 };
 
-// An image without pixels has no means.
+// Throws if an image has no pixels and thus no means.
 void check_pixels(const char* operation, const Shape& x, const Shape& result) {
   if ((x[2] > 0 && x[3] > 0) || result[2] == 0 || result[3] == 0) return;
   throw ShapeError(message(operation, ": x is ", x, ", has no pixels to average"));

@@ -42,13 +42,13 @@ void check_not_negative(const char* operation, const char* argument, std::int64_
 
 namespace {
 
-// How a tiled tensor reads: per axis a dimension that repeats and one of x. Dimensions of 1 are
-// left out, so that the rank stays within bounds for every result that fits memory.
+// The view that tile copies: each axis becomes a repetition and an axis of x. Dimensions of length
+// 1 are omitted, so that the rank is valid for every result that fits into memory.
 struct Tiling {
-  Shape result;      // of tile
-  Shape single;      // x, with 1 where it repeats
-  Shape repeated;    // the same with the repetitions
-  Dims repeat_axes;  // where the repetitions are
+  Shape result;      // shape of the result of tile
+  Shape single;      // shape of x, with a 1 for each repetition
+  Shape repeated;    // the same with the numbers of repetitions
+  Dims repeat_axes;  // axes of the repetitions
 
   Tiling(const char* operation, const Shape& shape, const Dims& repetitions) {
     const std::size_t rank = std::max(shape.size(), repetitions.size());
@@ -111,7 +111,7 @@ Tensor tile_backward(const Tensor& grad_output, const Shape& input_shape, const 
 
 namespace {
 
-// Which position of the axis each position of the result has: 0, 0, 1, 2, 2, 2 …
+// The position of the axis that each position of the result copies: 0, 0, 1, 2, 2, 2 …
 Tensor repeated_positions(const char* operation, const Dims& repeats, std::int64_t length,
                           Device device) {
   if (repeats.size() != 1 && rank_of(repeats) != length) {
@@ -239,7 +239,7 @@ Tensor flipped(const char* operation, const Tensor& x, const Axes& axes) {
   return result;
 }
 
-// How far each axis is shifted, in 0 … size − 1 (0 where the axis is empty).
+// The shift of each axis, in 0 … size − 1 (0 if the axis is empty).
 Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shifts, const Dims& axes,
                     bool back) {
   if (shifts.size() != axes.size() && shifts.size() != 1 && axes.size() != 1) {
@@ -265,7 +265,7 @@ Dims shifts_by_axis(const char* operation, const Shape& shape, const Dims& shift
   return total;
 }
 
-// to = from shifted along this axis and those behind it, block by block.
+// Copies `from`, shifted along this axis and the following ones, to `to` block by block.
 void copy_rolled(const Tensor& from, Tensor to, const Dims& shifts, std::int64_t axis) {
   while (axis < from.ndim() && shifts[at(axis)] == 0) ++axis;
   if (axis == from.ndim()) {
@@ -334,7 +334,7 @@ Dims moved_order(const char* operation, std::int64_t rank, const Dims& source,
     throw ShapeError(message(operation, ": source has ", source.size(), " axes and destination ",
                              destination.size(), ", must be as many"));
   }
-  detail::normalize_axes(operation, source, rank);  // for their checks
+  detail::normalize_axes(operation, source, rank);  // checks range and repetition
   detail::normalize_axes(operation, destination, rank);
   Dims order(at(rank), -1);
   bool moved[max_rank] = {};
@@ -368,7 +368,7 @@ Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Di
 
 namespace {
 
-// One pair per axis, checked, and the shape of the result.
+// One checked pair of widths per axis, and the shape of the result.
 struct Frame {
   Padding widths;
   Shape result;
@@ -409,7 +409,7 @@ struct Frame {
   bool pads(std::size_t d) const { return widths[d].first != 0 || widths[d].second != 0; }
 };
 
-// Which element of an axis of n > 0 each position of the padded axis repeats.
+// The element of an axis of n > 0 that each position of the padded axis repeats.
 Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind, PadMode mode,
                         Device device) {
   const Tensor position = subtract(arange(n + before + behind, device), before);
@@ -419,7 +419,7 @@ Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind
     case PadMode::wrap:
       return modulo(position, n);
     default: {
-      // There and back again takes 2 (n − 1) steps.
+      // A full reflection cycle takes 2 (n − 1) steps.
       const std::int64_t period = std::max<std::int64_t>(1, 2 * (n - 1));
       const Tensor phase = modulo(position, period);
       return minimum(phase, subtract(period, phase)) * (n > 1 ? 1 : 0);
@@ -474,7 +474,7 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
   const Frame frame(operation, input_shape, widths, mode);
   check_grad_output(operation, grad_output, frame.result);
   if (mode == PadMode::constant) return frame.middle(grad_output, input_shape);
-  // Halves are rounded once, behind the last axis.
+  // Round half dtypes once, after the last axis.
   Tensor gradient = grad_output.to(compute_dtype(grad_output.dtype()));
   for (std::size_t d = frame.widths.size(); d-- > 0;) {
     if (!frame.pads(d)) continue;

@@ -30,8 +30,8 @@ Tensor tensor_of(const Value& value, const Tensor& like, DType dtype) {
   return value.is_number() ? full_like(like, value.number(), dtype) : value.elements();
 }
 
-// A node is made before the result is written: a call in place gives the tensor that it is about to
-// write, and the node keeps copies of what it needs of that memory.
+// A node is made before the result is written. In a call in place, `written` is the tensor that is
+// about to be overwritten, and the node saves copies of the operands in its memory.
 class RowNode final : public CallNode {
  public:
   RowNode(const RowCall& call, const Shape& shape, const Tensor* written = nullptr)
@@ -75,7 +75,7 @@ class RowNode final : public CallNode {
   static bool survives(const Tensor& x, const Tensor* written) {
     return written == nullptr || x.impl().storage.get() != written->impl().storage.get();
   }
-  // The elements and the history that x has before it is written to.
+  // Copies the elements and the history that x has before it is written.
   static Tensor copy_of(const Tensor& x) {
     Tensor copy = detail::unrecorded([&] { return x.clone(); });
     if (detail::tracked(x)) copy = detail::adopt(x.impl().node, std::move(copy), x.impl().output);
@@ -83,14 +83,14 @@ class RowNode final : public CallNode {
   }
 
   struct Operand {
-    Saved saved;  // only where some gradient reads it
+    Saved saved;  // undefined if no gradient reads it
     DType dtype = DType::float32;
-    Device device;  // a number of the CPU beside tensors of another device gets its gradient back
+    Device device;  // for the gradient: a 0-d CPU operand may mix with another device
     bool stretched = false;
-    Shape shape;  // where it is not the result's
+    Shape shape;  // if it differs from the shape of the result
   };
 
-  // Whether a gradient that is asked for reads operand k.
+  // Whether a requested gradient reads operand k.
   bool keeps(std::span<const Source> inputs, std::size_t k) const {
     for (std::size_t j = 0; j < inputs.size(); ++j) {
       if (op().reads[j].has(input(static_cast<unsigned>(k))) && inputs[j].is_tensor() &&
@@ -103,7 +103,7 @@ class RowNode final : public CallNode {
 
   double eps_of_gradient() const { return ieee_ ? 0 : gradient_eps(); }
 
-  // Operand k for a kernel; 0 where the kernel does not look at it.
+  // Operand k for a kernel; 0 if the kernel does not read it.
   Source source(std::size_t k) const {
     const Operand& operand = operands_[k];
     if (call_.numbers[k]) return *call_.numbers[k];
@@ -127,7 +127,7 @@ class RowNode final : public CallNode {
     if (call_.row == ElementwiseOp::fma && k < 2) {
       return binary_gradient(*row_role(ElementwiseOp::multiply).binary, k, g);
     }
-    return fitted(g, k);  // copy, and what fma adds
+    return fitted(g, k);  // copy, and the addend of fma
   }
 
   Tensor unary_gradient(const Tensor& g) {
@@ -165,7 +165,7 @@ class RowNode final : public CallNode {
     return kernel(row.gradients[k], row.backward_name, g, inputs, k, eps);
   }
 
-  // The call is gradient_a(g0, a, b), linear in g0, or gradient_b.
+  // The call is gradient_a(g0, a, b) or gradient_b, linear in g0.
   Tensor gradient_of_binary_gradient(std::size_t k, const Tensor& g) {
     const Source inputs[] = {g, source(1), source(2)};
     if (k == 0) return kernel(call_.row, name(), g, inputs, 0, call_.first);
@@ -183,14 +183,14 @@ class RowNode final : public CallNode {
     };
     const Value along = value_of(g, compute);
     const Value zero(0);
-    const EpsScope ieee(0);  // the row has its own floor, in call_.first
+    const EpsScope ieee(0);  // the row applies its own floor, in call_.first
     const Dual derivative = role_.binary->expressions[role_.gradient](
         &call_.first.real, Dual(value_of(g0, compute)), Dual(operand(1), k == 1 ? along : zero),
         Dual(operand(2), k == 2 ? along : zero));
     return fitted(tensor_of(derivative.derivative(), g, compute), k);
   }
 
-  // A kernel of g and operands, summed to operand k.
+  // Runs a kernel on g and operands, and sums the result to the shape of operand k.
   Tensor kernel(ElementwiseOp op, const char* operation, const Tensor& g,
                 std::span<const Source> inputs, std::size_t k, Parameter first) {
     DType wide = g.dtype();
@@ -212,7 +212,7 @@ class RowNode final : public CallNode {
 
   RowAttributes call_;
   const RowRole& role_;
-  bool ieee_;  // recorded under an eps of 0: inside a gradient, whose own floor is the only one
+  bool ieee_;  // recorded with eps = 0: inside a gradient, which applies its own floor
   Operand operands_[backend::max_inputs];
   SavedResult result_;
 };

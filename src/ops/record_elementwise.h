@@ -1,4 +1,5 @@
-// Calls of the elementwise tables' rows, recorded: their gradients are kernels of the same rows.
+// Recording of calls to rows of the elementwise tables. Their gradients are kernels of the same
+// rows.
 #pragma once
 
 #include <array>
@@ -13,13 +14,13 @@ namespace extensor::ops {
 
 struct RowCall {
   ElementwiseOp op;
-  const char* operation;  // the function called: "add_" where the op is add in place
-  DType compute, dtype;   // dtype: of the result
+  const char* operation;  // the function called: "add_" for the op add in place
+  DType compute, dtype;   // dtype: that of the result
   std::span<const Source> inputs;
   Parameter first = {}, second = {};
 };
 
-// Everything of a call but its tensors: the attributes of a row's op.
+// All of a call except its tensors: the attributes of a row's op.
 struct RowAttributes {
   ElementwiseOp row;
   DType compute, dtype;
@@ -30,19 +31,18 @@ struct RowAttributes {
   RowAttributes(const RowCall& call, bool in_place);
 };
 
-// Records a call that has been run, where an input asks for it, and shows it to the capture hook.
+// Records a completed call if an input requires it, and reports it to the capture hook.
 void record_row(const RowCall& call, Tensor& result);
 
-// Runs the call with x as its result and records it, in the history of x and of what x is a view
-// of. The caller has checked everything but whether x may be written while recording (ValueError).
+// Runs the call with x as its result and records it in the history of x and of its base. The caller
+// has checked everything except whether x may be written while recording (ValueError).
 Tensor& write_in_place(const RowCall& call, Tensor& x);
 
-// A gradient of a broadcast result for an operand of this shape and dtype: summed over repeated
-// dimensions before it is rounded.
+// Sums the gradient of a broadcast result to the shape of an operand, then rounds it to the dtype.
 Tensor fitted_to(const Tensor& full, const Shape& shape, DType dtype);
 
-// The gradients that `gradient`, the gradient of some loss with respect to a row's backward, gives
-// what that backward reads. `parameters` are those of the backward.
+// Propagates `gradient`, the gradient with respect to the result of a row's backward, to the saved
+// tensor that this backward reads. `parameters` are those of the backward.
 Tensor second_gradient(const UnaryGradient& row, const char* operation, const double* parameters,
                        const Tensor& gradient, const Tensor& grad_output, const Tensor& saved);
 

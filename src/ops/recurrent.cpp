@@ -33,11 +33,11 @@ struct Recurrent {
   bool is_gru() const { return cell == RecurrentCell::gru; }
 };
 
-// The inputs of a layer, in one order; biases, first states and cells may be undefined.
+// The inputs of a layer, in order; biases, initial states and cells may be undefined.
 enum : std::size_t { x_, weight_ih_, weight_hh_, bias_ih_, bias_hh_, hidden_, cell_, input_count };
 using LayerInputs = std::array<Tensor, input_count>;
 using Wanted = std::array<bool, input_count>;
-// Output, hidden, cell.
+// The output, the last hidden state and the last cell.
 constexpr std::size_t result_count = 3;
 using LayerResults = std::array<Tensor, result_count>;
 
@@ -109,7 +109,7 @@ LayerInputs widened(const LayerInputs& in, DType dtype) {
 
 // ---- forward
 
-// [time + 1, batch, hidden] with the first state in its place.
+// Allocates [time + 1, batch, hidden] and stores the initial state in its slot.
 Tensor slots(const Run& run, const Recurrent& layer, const Sizes& sizes, const Tensor& first) {
   Tensor all = run.empty({sizes.steps + 1, sizes.batch, sizes.hidden}, sizes.compute);
   Tensor slot = all[layer.reverse ? sizes.steps : 0];
@@ -120,7 +120,7 @@ Tensor slots(const Run& run, const Recurrent& layer, const Sizes& sizes, const T
   }
   return all;
 }
-// Of the states before and after each step.
+// Views of the states before and after each step.
 Tensor before_steps(const Recurrent& layer, const Tensor& all) {
   return layer.reverse ? all.slice(0, 1) : all.slice(0, 0, all.size(0) - 1);
 }
@@ -132,8 +132,8 @@ Tensor after_all(const Recurrent& layer, const Sizes& sizes, const Tensor& all) 
   return sizes.dtype == sizes.compute ? last.clone() : last.to(sizes.dtype);
 }
 
-// The bias of the input's part of the gates. A GRU's reset gate takes hold of W_hn·h + b_hn,
-// so that bias stays there.
+// The bias of the input's part of the gates. The reset gate of a GRU scales W_hn·h + b_hn, so b_hn
+// is not included.
 Tensor joint_bias(const Recurrent& layer, const Sizes& sizes, const LayerInputs& wide) {
   Tensor of_state = wide[bias_hh_];
   if (layer.is_gru() && of_state.defined()) {
@@ -144,7 +144,7 @@ Tensor joint_bias(const Recurrent& layer, const Sizes& sizes, const LayerInputs&
   return of_state.defined() ? wide[bias_ih_] + of_state : wide[bias_ih_];
 }
 
-// The part that both calls of the backend share.
+// Fills the fields that both backend calls share.
 backend::RecurrentCall call_of(const Recurrent& layer, const Sizes& sizes, const Tensor& weight,
                                const RecurrentSaved& saved) {
   backend::RecurrentCall call{};
@@ -161,8 +161,7 @@ backend::RecurrentCall call_of(const Recurrent& layer, const Sizes& sizes, const
   return call;
 }
 
-// The kernels read products in the layer's own dtype, so that Autocast must not give them in
-// another one: recurrent layers compute as they do without it.
+// The kernels expect products in the dtype of the layer, so recurrent layers disable Autocast.
 class FullPrecision {
   Autocast off_{DType::bfloat16, false};
 };
@@ -192,7 +191,7 @@ RecurrentResult run_forward(const Run& run, const Recurrent& layer, const Sizes&
   return result;
 }
 
-// Results: the output, the last states, and what the gradient reads.
+// Results: the output, the last states, and the tensors that the gradient reads.
 Results layer_forward(const Run& run, const Recurrent& layer, const Tensor& x,
                       const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
                       const Tensor& bias_hh, const Tensor& hidden, const Tensor& cell) {
@@ -231,20 +230,20 @@ void check_gradients(const char* operation, const Sizes& sizes, const LayerResul
   }
 }
 
-// A gradient to go on from, in memory of its own.
+// Copies a gradient, or creates zeros, as the start of an accumulation.
 Tensor begun(const Tensor& gradient, const Shape& shape, DType dtype, Device device) {
   if (!gradient.defined()) return zeros(shape, {dtype, device});
   return gradient.dtype() == dtype ? gradient.clone(MemoryFormat::contiguous)
                                    : gradient.to(dtype).contiguous();
 }
 
-// The attributes of a backward op: the layer's, and which gradients to compute.
+// The attributes of a backward op: those of the layer, and the gradients to compute.
 struct RecurrentBackward {
   Recurrent layer;
   Wanted wanted;
 };
 
-// Without what the forward saved, it runs again.
+// Runs the forward again if its saved results are undefined.
 Results layer_backward(const Run& run, const RecurrentBackward& attributes, const Tensor& x,
                        const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
                        const Tensor& bias_hh, const Tensor& hidden, const Tensor& cell,
@@ -283,7 +282,7 @@ Results layer_backward(const Run& run, const RecurrentBackward& attributes, cons
   call.grad_recurrent_gates = layer.is_gru() ? grad_recurrent.impl().data : nullptr;
   run.kernels().recurrent_backward(call);
 
-  // All steps at once.
+  // Process all steps at once.
   const auto rows = [&](const Tensor& x) {
     return x.reshape({sizes.steps * sizes.batch, x.size(2)});
   };
@@ -310,7 +309,7 @@ Results layer_backward(const Run& run, const RecurrentBackward& attributes, cons
 
 // ---- the gradient of the backward
 
-// The layer as recorded operations, step by step.
+// The layer composed of recorded operations, step by step.
 LayerResults composed(const Recurrent& layer, const Sizes& sizes, const LayerInputs& in) {
   const FullPrecision full;
   const LayerInputs wide = widened(in, sizes.compute);
@@ -354,8 +353,8 @@ LayerResults composed(const Recurrent& layer, const Sizes& sizes, const LayerInp
           layer.is_lstm() ? c.to(sizes.dtype) : Tensor()};
 }
 
-// Differentiates the composed layer twice. Its operands are tensors of its own: one that was made
-// of another must not hand its gradient on to it.
+// Differentiates the composed layer twice. Its operands are separate tensors, so that the gradient
+// of one that was computed from another does not propagate into it.
 Gradients backward_gradient(const GradientCall& call, const RecurrentBackward& attributes) {
   const bool create_graph = detail::recording_enabled();
   const EnableGrad recording;

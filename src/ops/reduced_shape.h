@@ -1,4 +1,4 @@
-// The axes that a reduction removes, and the shapes on both sides of it.
+// The axes that a reduction removes, and the shapes before and after it.
 #pragma once
 
 #include "extensor/tensor.h"
@@ -8,14 +8,14 @@ namespace extensor::ops {
 struct ReducedAxes {
   bool reduced[max_rank] = {};
 
-  // IndexError for an axis out of range, ValueError for one named twice, ShapeError for a rank
-  // beyond max_rank.
+  // Throws IndexError for an axis out of range, ValueError for a repeated axis, and ShapeError for
+  // a rank above max_rank.
   ReducedAxes(const char* operation, const Axes& axes, std::int64_t rank);
 
   Shape shape(const Shape& input, bool keepdims) const;
-  std::int64_t count(const Shape& input) const;  // elements that become one
+  std::int64_t count(const Shape& input) const;  // number of elements that are reduced to one
   Dims list(std::int64_t rank) const;
-  Dims reduced_last(std::int64_t rank) const;  // the axes in order, but the reduced ones last
+  Dims reduced_last(std::int64_t rank) const;  // the axes in order, with the reduced ones last
 };
 
 // The dtype of sums and products: 64 bits for integers and bool, the same for floats.
@@ -24,8 +24,8 @@ inline DType accumulated_dtype(DType dtype) {
   return is_unsigned_integer(dtype) ? DType::uint64 : DType::int64;
 }
 
-// grad_output, given with or without the reduced axes kept, as a view with them kept. ShapeError
-// when it is neither, DTypeError when it is not a float.
+// A view of grad_output, which may have the reduced axes or not, with these axes kept. Throws
+// ShapeError if it has neither shape, and DTypeError if it is not a float.
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes);
 

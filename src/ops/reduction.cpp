@@ -47,13 +47,13 @@ struct ReduceAttributes {
   bool keepdims;
 };
 
-// The dtype of the result, from that of x.
+// Rules for the dtype of the result.
 DType same(DType dtype) { return dtype; }
 DType as_int64(DType) { return DType::int64; }
 DType as_bool(DType) { return DType::bool_; }
 DType as_float(DType dtype) { return is_floating_point(dtype) ? dtype : default_float; }
 
-// One kernel. With `needs_elements`, ValueError where nothing is reduced.
+// Runs one kernel. With `needs_elements`, throws ValueError if nothing is reduced.
 template <ReduceOp op, auto result_dtype, bool needs_elements = false>
 Tensor reduce_forward(const Run& run, const ReduceAttributes& attributes, const Tensor& x) {
   const ReducedAxes axes(run.name(), attributes.axes, x.ndim());
@@ -125,7 +125,7 @@ constexpr auto argmax_op =
 constexpr auto argmin_op =
     define<reduce_forward<ReduceOp::argmin, as_int64, true>>({.name = "argmin", .inputs = {"x"}});
 
-// The elements that are the extreme share g equally.
+// All elements equal to the extreme share g equally.
 Tensor extreme_backward(ReduceOp op, const char* operation, const Tensor& grad_output,
                         const Tensor& x, const Axes& axes) {
   check_float(operation, "x", x);
@@ -134,7 +134,7 @@ Tensor extreme_backward(ReduceOp op, const char* operation, const Tensor& grad_o
   if (x.numel() == 0) return zeros_like(x);
   check_not_empty(operation, x, reduced);
   const Tensor best = reduce(op, operation, x, reduced, true, x.dtype());
-  // NaN wins as in the forward, though it equals nothing.
+  // NaN wins as in the forward, although it is unequal to itself.
   const Tensor hit = equal(x, best) | (isnan(x) & isnan(best));
   const Tensor count = reduce(ReduceOp::sum, operation, hit, reduced, true, DType::int64);
   const Tensor share = divide(g, count.to(compute_dtype(x.dtype())));
@@ -173,15 +173,15 @@ struct ProdBackwardAttributes {
   Axes axes;
 };
 
-// The product of the others: prod / x without a 0; with one 0 only that element has a gradient, the
-// product of the rest; with more, none has.
+// The product of the other elements. Without zeros it is prod / x. With one zero, only that element
+// has a gradient, the product of the rest; with more zeros, no element has one.
 Tensor prod_backward_forward(const Run& run, const ProdBackwardAttributes& attributes,
                              const Tensor& grad_output, const Tensor& x) {
   check_float(run.name(), "x", x);
   const ReducedAxes reduced(run.name(), attributes.axes, x.ndim());
   const Tensor g = gradient_with_kept_axes(run.name(), grad_output, x.shape(), reduced);
   if (x.numel() == 0) return zeros_like(x);
-  // In float64, so that a product beyond a narrower dtype's range still gives its parts.
+  // Use float64, so that factors of a product that overflows a narrower dtype are still right.
   constexpr DType compute = DType::float64;
   const Tensor wide = x.to(compute);
   const Tensor is_zero = equal(wide, 0);
@@ -195,7 +195,7 @@ Tensor prod_backward_forward(const Run& run, const ProdBackwardAttributes& attri
   return add(without_zero, with_one_zero).to(x.dtype());
 }
 
-// The products of all elements before each, of each row [1, n], and their gradient.
+// The exclusive cumulative product of each row [1, n], and its gradient.
 Tensor products_before(const Tensor& rows) {
   return concatenate({ones_like(rows.slice(1, 0, 1)), cumulative_prod(rows.slice(1, 0, -1), 1)}, 1);
 }
@@ -205,8 +205,8 @@ Tensor products_before_backward(const Tensor& g, const Tensor& rows) {
                      1);
 }
 
-// prod_backward is linear in g. Its product of the others is that of those before times that of
-// those behind, zeros or not.
+// prod_backward is linear in g. The product of the other elements is the product of those before
+// times the product of those after, with or without zeros.
 Gradients prod_backward_gradient(const GradientCall& call,
                                  const ProdBackwardAttributes& attributes) {
   const Tensor &v = call.grad(), &x = call.input(1);
@@ -286,7 +286,7 @@ Tensor deviations(const Tensor& wide, const ReducedAxes& axes) {
   return subtract(wide, mean(wide, axes.list(wide.ndim()), true));
 }
 
-// The variance, or its root.
+// The variance, or its square root.
 template <bool root>
 Tensor spread_forward(const Run& run, const SpreadAttributes& attributes, const Tensor& x) {
   check_correction(run.name(), attributes.correction);

@@ -1,5 +1,5 @@
-// Every op that dispatch() can run, by family: a family is a file of this folder that ends with its
-// list, and registry.cpp names the lists. Ops of the elementwise tables are added from the tables.
+// Every op that dispatch() can run, by family. A family is a file in this directory that ends with
+// its list; registry.cpp names the lists. Ops of the elementwise tables are added from the tables.
 #pragma once
 
 #include <span>
@@ -45,9 +45,9 @@ extern const OpList sorting_ops;
 extern const OpList triplet_loss_ops;
 extern const OpList view_ops;
 
-// All of them, made once.
+// All registered ops, collected once.
 const std::vector<const Op*>& registered_ops();
-// Null where there is no op of that name.
+// Returns null if there is no op of that name.
 const Op* find_op(std::string_view name);
 
 }  // namespace extensor::ops

@@ -8,11 +8,11 @@ namespace extensor {
 namespace expression {
 namespace {
 
-// The words that lanes-inl.h has for values, in a form that differentiates without cancellation,
-// and without an infinity where select drops it.
+// The functions that lanes-inl.h defines for values, in a form that differentiates without
+// cancellation and without infinities in branches that select discards.
 
-// sigmoid is the small one of s and 1 − s: the derivative of its row, y · (1 − y), is accurate
-// where y is at most one half.
+// Computes the smaller of s and 1 − s by sigmoid, whose derivative y · (1 − y) is accurate for y ≤
+// 1/2.
 inline Dual logistic(const Dual& x) {
   const auto negative = x < 0;
   const Dual small = sigmoid(select(negative, x, -x));
@@ -24,7 +24,7 @@ inline Dual logaddexp_share(const Dual& a, const Dual& b) {
   return logistic(select(isnan(difference) && a == b, 0, difference));
 }
 inline Dual exp_of_negative(const Dual& x) { return exp(select(x > 0, 0, x)); }
-// a / hypot(a, b), which is sign(a) / hypot(1, b / a) where |a| is the larger; 0 at the origin.
+// a / hypot(a, b), computed as sign(a) / hypot(1, b / a) if |a| is the larger; 0 at the origin.
 inline Dual over_hypot(const Dual& a, const Dual& b) {
   const auto a_is_larger = abs(a) > abs(b);
   const Dual ratio = b / select(a_is_larger, a, 1);
@@ -89,7 +89,7 @@ constexpr bool part_of_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Whether the expression has this word.
+// Whether the expression contains this word.
 constexpr bool mentions(std::string_view text, std::string_view word) {
   for (std::size_t at = text.find(word); at != std::string_view::npos;
        at = text.find(word, at + 1)) {

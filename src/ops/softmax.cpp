@@ -45,7 +45,7 @@ std::int64_t row_axis(const char* operation, const Tensor& x, std::int64_t axis)
 
 Tensor widened(const Tensor& x) { return x.to(ops::compute_dtype(x.dtype())); }
 
-// Σ over the row, kept; a 0-d tensor is a row of one element.
+// The sum over each row, with the axis kept; a 0-d tensor is a row of one element.
 Tensor row_sum(const Tensor& x, std::int64_t axis) {
   return x.ndim() == 0 ? x : sum(x, axis, true);
 }
@@ -85,8 +85,8 @@ Gradients softmax_gradient(const GradientCall& call, const AxisAttribute& attrib
   return softmax_backward(call.grad(), call.result(), attributes.axis);
 }
 
-// softmax_backward is y·(g − Σ g·y). Its Jacobian is symmetric in g; for y, an input of its own,
-// dy = v·(g − Σ g·y) − g·Σ v·y.
+// softmax_backward is y·(g − Σ g·y). It is symmetric and linear in g; for y, as an independent
+// input, dy = v·(g − Σ g·y) − g·Σ v·y.
 Gradients softmax_backward_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   const std::int64_t axis = attributes.axis;
   const Tensor v = widened(call.grad()), y = widened(call.input(1));
@@ -180,8 +180,8 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, StrictBool keepdims) {
 
 namespace {
 
-// The derivatives of logsumexp, widened: the softmax. A row of −∞ weighs nothing; in a row with +∞
-// the elements that are +∞ share the weight, as they do in logaddexp.
+// The derivative of logsumexp, widened: the softmax. The weights of a row of −∞ are 0. In a row
+// with +∞, the infinite elements share the weight, as in logaddexp.
 Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Tensor wide = widened(x);
@@ -189,7 +189,7 @@ Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
   const Tensor zero = zeros({}, {total.dtype(), cpu_device});
   const Tensor shift = where(isinf(total), zero, total);
   const Tensor has_infinity = equal(total, infinity);
-  // The usual case is short where it costs no wait for a device.
+  // Fast path for the usual case, if the check does not block on a device.
   if (x.device() == cpu_device && !any(has_infinity).item<bool>()) {
     return exp(subtract(wide, shift));
   }
@@ -197,7 +197,7 @@ Tensor weights(const Tensor& x, const Axes& axes, const ReducedAxes& reduced) {
   const Tensor shares =
       divide(is_infinity.to(total.dtype()),
              maximum(count_nonzero(is_infinity, axes, true), 1).to(total.dtype()));
-  // The side that `where` does not take must be finite, or its gradient would be 0 · ∞.
+  // The branch that `where` discards must be finite, or its gradient would be 0 · ∞.
   const Tensor others = exp(subtract(where(has_infinity, zero, wide), shift));
   return where(has_infinity, shares, others);
 }

@@ -26,10 +26,10 @@ std::int64_t row_axis(const char* operation, std::int64_t rank, std::int64_t axi
 
 Tensor as_rows(const Tensor& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
-// The first `count` values of every row in order, and their indices; undefined where not wanted.
+// The first `count` values of every sorted row and their indices; undefined if not requested.
 Results sorted_rows(const Run& run, const Tensor& x, std::int64_t axis, std::int64_t count,
                     bool descending, bool want_values, bool want_indices) {
-  // Rows are dense while they are sorted.
+  // Sort along dense rows.
   const Tensor rows = moveaxis(x, axis, -1).contiguous();
   const std::int64_t length = rows.size(-1);
   Shape shape = rows.shape();
@@ -120,7 +120,7 @@ struct TopkAttributes {
 Results topk_forward(const Run& run, const TopkAttributes& attributes, const Tensor& x) {
   const std::int64_t k = attributes.k, along = row_axis("topk", x.ndim(), attributes.axis);
   if (x.ndim() == 0) {
-    // One element, and a shape with no room for another number of them.
+    // A 0-d result holds exactly one element.
     if (k != 1) throw ValueError(message("topk: k is ", k, ", must be 1 for a 0-d tensor"));
     return {x.clone(), run.empty({}, DType::int64).fill(0)};
   }
@@ -214,7 +214,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right
 
 namespace {
 
-// True at the first of each run of equal elements; NaN equals nothing.
+// True at the first element of each run of equal elements; NaN is unequal to everything.
 Tensor starts_of_runs(const Tensor& ordered) {
   Tensor starts = ones_like(ordered, DType::bool_);
   if (ordered.numel() > 1) {

@@ -32,14 +32,15 @@ struct Distance {
     });
   }
 
-  // By a; by b it is the negative. 0 at distance 0, and for elements that are 0.
+  // The gradient of a; that of b is its negative. It is 0 at distance 0, and for elements that are
+  // 0.
   Tensor gradient(const Tensor& g) const { return norm_backward(g, difference, p, -1); }
 };
 
 struct Triplet {
-  Tensor anchor, positive, negative;  // in the dtype that computes
+  Tensor anchor, positive, negative;  // in the compute dtype
   DType dtype;
-  Shape shape;  // of the values
+  Shape shape;  // shape of the unreduced values
 
   Triplet(const char* operation, const Tensor& a, const Tensor& p, const Tensor& n, double margin,
           double power, double eps) {
@@ -67,7 +68,7 @@ struct Triplet {
     for (std::size_t d = 0; d + 1 < a.shape().size(); ++d) shape.push_back(a.shape()[d]);
   }
 
-  // grad_output, checked, scaled as the reduction does, with the last axis kept.
+  // Checks grad_output, scales it for the reduction, and keeps the last axis.
   Tensor gradient(const char* operation, const Tensor& grad_output, Reduction reduction) const {
     Tensor g = loss_gradient_input(operation, grad_output, shape, reduction, dtype);
     if (reduction == Reduction::none) g = g.unsqueeze(-1);
@@ -126,7 +127,7 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
   const Tensor g = t.gradient(operation, grad_output, reduction);
 
   const Distance near(t.anchor, t.positive, p, eps), far(t.anchor, t.negative, p, eps);
-  // g where the loss is above 0.
+  // g where the loss is positive, otherwise 0.
   const auto active = [&](const Tensor& smaller) {
     const Tensor above = greater(near.value - smaller + margin, 0);
     return where(above, g, zeros({}, {g.dtype(), cpu_device})).broadcast_to(smaller.shape());

@@ -29,8 +29,8 @@ Shape broadcast(const char* name, std::span<const Tensor> inputs) {
   return ops::broadcast_inputs(name, sources);
 }
 
-// A recorded call of an op that may be gone by the time its gradient is asked for, so the record
-// owns its name and what it calls.
+// A recorded call of a user op. The op may be destroyed before its gradient is computed, so the
+// node owns its name and its function.
 class UserNode final : public detail::Node {
  public:
   using Function = std::function<detail::Gradients(detail::Gradients&, detail::Node&)>;
@@ -49,7 +49,7 @@ class UserNode final : public detail::Node {
   Function function_;
 };
 
-// A result as a custom function's backward reads it: one of integers has no history.
+// An output saved for the backward of a custom function. Integer outputs have no history.
 class SavedOutput {
  public:
   SavedOutput(const Tensor& output, std::uint32_t k)
@@ -72,8 +72,7 @@ class SavedOutput {
 
 }  // namespace
 
-// ---- from a formula
-// --------------------------------------------------------------------------------
+// ---- ops from a formula
 
 Tensor detail::evaluate_user_op(const char* name, std::span<const Tensor> inputs,
                                 const ValueFunction& function) {
@@ -88,7 +87,7 @@ Tensor detail::evaluate_user_op(const char* name, std::span<const Tensor> inputs
 
 namespace {
 
-// The gradients of those inputs that `wants` names; the others stay undefined.
+// The gradients of the inputs selected by `wants`; the others stay undefined.
 template <class Wants>
 std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
                                    std::span<const Tensor> inputs,
@@ -106,7 +105,7 @@ std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   all.push_back(grad_output);
   const DType compute = ops::compute_dtype(promoted(operation.c_str(), all));
-  // Summed before it is rounded, where there is something to sum.
+  // Sum before rounding if an input was broadcast.
   std::vector<DType> dtypes;
   dtypes.reserve(wanted.size());
   for (std::size_t k : wanted) {
@@ -115,7 +114,7 @@ std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
   const ops::ChunkedCall call{operation.c_str(), shape, all, dtypes, compute, eps};
   std::vector<Tensor> found =
       ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
-        // One direction at a time: along an input, as fast as grad_output says.
+        // One direction at a time: along input wanted[i], with the tangent grad_output.
         for (std::size_t i = 0; i < out.size(); ++i) {
           std::vector<Dual> duals;
           for (std::size_t j = 0; j + 1 < in.size(); ++j) {
@@ -162,8 +161,7 @@ Tensor detail::record_user_op(const std::string& name, std::span<const Tensor> i
   return adopt(std::move(node), std::move(result));
 }
 
-// ---- from a forward and a backward
-// -----------------------------------------------------------------
+// ---- ops from a forward and a backward
 
 CustomFunction::CustomFunction(std::string name, Forward forward, Backward backward) {
   if (!forward || !backward) {
@@ -183,7 +181,7 @@ CustomFunction::Tensors CustomFunction::operator()(const Tensors& inputs) const 
   if (!detail::recording_enabled()) return outputs;
   const bool recorded = detail::tracked(inputs);
   for (Tensor& output : outputs) {
-    // An input, or a tensor that somebody else holds, keeps the history it has.
+    // Detach, so that an input or a tensor held elsewhere keeps its history.
     if (recorded || detail::tracked(output)) output = output.detach();
   }
   if (!recorded) return outputs;
@@ -259,7 +257,7 @@ CustomFunction::Tensors CustomFunction::backward(const Tensors& grad_outputs,
 
 GradcheckResult CustomFunction::gradcheck(const Tensors& inputs,
                                           const GradcheckOptions& options) const {
-  // One output: all of them, flattened, one after the other.
+  // Flatten and concatenate all outputs into one.
   const auto joined = [this](const Tensors& in) {
     Tensors flat;
     for (const Tensor& output : (*this)(in)) flat.push_back(flatten(output).to(float64));

@@ -1,5 +1,5 @@
-// Ops whose result is a view of their input. Making a view takes so little time that dispatch()
-// would show, so calls that are not recorded make it directly.
+// Ops whose result is a view of their input. Making a view is so cheap that dispatch() would
+// dominate, so calls that are not recorded bypass it.
 #pragma once
 
 #include "extensor/creation.h"
@@ -17,14 +17,14 @@ struct ViewForward<make> {
   }
 };
 
-// The op of a function `Tensor make(const Tensor& x, const Attributes&)`.
+// Defines the op for a function `Tensor make(const Tensor& x, const Attributes&)`.
 template <auto make, auto gradient>
 consteval auto define_view(const char* name, Reads reads = nothing) {
   return define<&ViewForward<make>::run, gradient>(
       {.name = name, .inputs = {"x"}, .reads = {reads}, .view = true});
 }
 
-// make(x, attributes), recorded by the op where x is tracked.
+// Returns make(x, attributes), recorded by the op if x is tracked.
 template <auto make, class Attributes>
 Tensor view(const OpOf<Attributes, Tensor, 1>& op, const Tensor& x,
             const std::type_identity_t<Attributes>& attributes) {
@@ -32,11 +32,11 @@ Tensor view(const OpOf<Attributes, Tensor, 1>& op, const Tensor& x,
   return detail::as_view_of(x, make(x, attributes));
 }
 
-// The backward of a view of a part of x: the gradient where the part is, 0 elsewhere. Its errors
-// name slice_backward, the public function.
+// The backward of a view of a part of x: the gradient inside the part, 0 elsewhere. Its errors name
+// slice_backward, the public function.
 template <class Attributes>
 struct PartOf {
-  Shape shape;  // of x
+  Shape shape;  // shape of x
   Attributes part;
 };
 

@@ -1,4 +1,4 @@
-// The views of Tensor: the same memory under another shape and other strides.
+// The views of Tensor: the same memory with another shape and strides.
 #include <algorithm>
 
 #include "core/check.h"
@@ -18,7 +18,7 @@ using detail::message;
 using detail::TensorImpl;
 using namespace ops;
 
-// The attributes of a view are the arguments themselves, so that no call copies them.
+// The attributes of a view are its arguments, so that no call copies them.
 template <Tensor (*backward)(const Tensor&, const Shape&), class Attributes>
 Gradients gradient_by_shape(const GradientCall& call, const Attributes&) {
   return backward(call.grad(), call.shape());
@@ -30,7 +30,7 @@ Gradients gradient_by_shape(const GradientCall& call, const Attributes&) {
 
 namespace {
 
-// The shape with its −1 replaced by what fits `numel`.
+// The shape with −1 replaced by the size that fits `numel`.
 Shape resolve_shape(const Shape& asked, const Shape& from, std::int64_t numel) {
   constexpr std::size_t none = SIZE_MAX;
   std::size_t unknown = none;
@@ -62,12 +62,12 @@ Shape resolve_shape(const Shape& asked, const Shape& from, std::int64_t numel) {
   return shape;
 }
 
-// Strides under which `shape` walks the same memory in the same order, if there are any. Both
+// Strides with which `shape` traverses the same memory in the same order, if they exist. Both
 // shapes have the same number of elements, at least one.
 std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape) {
   Strides strides(shape.size(), 0);
   auto axis = static_cast<std::ptrdiff_t>(shape.size()) - 1;
-  // From the back, take runs of old dimensions that merge into one, and cut each into new ones.
+  // From the last axis, merge runs of old dimensions into one, and split each into new ones.
   auto old_axis = static_cast<std::ptrdiff_t>(tensor.shape.size()) - 1;
   while (old_axis >= 0) {
     std::int64_t run = tensor.shape[static_cast<std::size_t>(old_axis)];
@@ -93,7 +93,7 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
       --axis;
     }
   }
-  // The remaining leading dimensions have size 1: any stride does.
+  // The remaining leading dimensions have size 1, so their strides are arbitrary.
   for (; axis >= 0; --axis) {
     const auto position = static_cast<std::size_t>(axis);
     strides[position] =
@@ -102,7 +102,7 @@ std::optional<Strides> view_strides(const TensorImpl& tensor, const Shape& shape
   return strides;
 }
 
-// A view of x, or of a copy where x's strides allow none.
+// A view of x, or of a copy if the strides of x do not allow a view.
 Tensor make_reshaped(const Tensor& x, const Shape& shape) {
   const TensorImpl& tensor = x.impl();
   const std::optional<Strides> strides =
@@ -133,7 +133,7 @@ Tensor Tensor::flatten() const { return reshape({numel()}); }
 
 namespace {
 
-// Without axes all of them are reversed.
+// Reverses all axes if none are given.
 Tensor make_transposed(const Tensor& x, const Dims& axes) {
   const TensorImpl& tensor = x.impl();
   Shape shape = tensor.shape;

@@ -79,7 +79,7 @@ void GradScaler::update() {
     scale_ *= options_.backoff_factor;
     good_steps_ = 0;
   } else if (++good_steps_ == options_.growth_interval) {
-    // Beyond this a loss of 1 would overflow itself.
+    // A larger scale would overflow float32 for a loss of 1.
     if (scale_ * options_.growth_factor < 3e38) scale_ *= options_.growth_factor;
     good_steps_ = 0;
   }

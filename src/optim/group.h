@@ -16,18 +16,18 @@ namespace extensor::optim {
 struct Slot {
   Tensor states[ops::max_optimizer_states];
   std::int64_t steps = 0;
-  bool fresh = false;  // a state was made for the step to come
+  bool fresh = false;  // a state was created for the coming step
 };
 
 struct Optimizer::Group {
   std::vector<Tensor> parameters;
-  std::vector<Slot> slots;           // one for each
-  std::vector<std::uint32_t> order;  // parameters of one device and dtype side by side
+  std::vector<Slot> slots;           // one per parameter
+  std::vector<std::uint32_t> order;  // parameters grouped by device and dtype
   std::optional<double> initial_lr;
-  // The items of the next step, with room for all parameters: a step allocates nothing.
+  // The items of the next step. Reserved for all parameters, so that a step allocates nothing.
   std::vector<ops::OptimizerItem> items;
   std::vector<std::uint32_t> item_slots;
-  std::vector<std::uint32_t> irregular;  // in any layout, so one by one
+  std::vector<std::uint32_t> irregular;  // in other layouts; stepped one by one
 };
 
 struct Optimizer::Loading {
@@ -39,7 +39,7 @@ inline std::string group_prefix(std::size_t group) {
   return "param_groups." + std::to_string(group) + ".";
 }
 
-// The gradient of a leaf, null where there is none.
+// The gradient of a leaf, or null if there is none.
 inline Tensor* gradient_of(const detail::TensorImpl& parameter) {
   detail::Node* node = parameter.node.get();
   if (node == nullptr || !node->is_leaf()) return nullptr;
@@ -47,7 +47,8 @@ inline Tensor* gradient_of(const detail::TensorImpl& parameter) {
   return grad.defined() ? &grad : nullptr;
 }
 
-// ValueError, DTypeError: an optimizer, or an average, cannot have this as its parameter.
+// Throws ValueError or DTypeError if the tensor cannot be a parameter of an optimizer or an
+// average.
 void check_parameter(const char* operation, std::size_t index, const Tensor& parameter);
 
 }  // namespace extensor::optim

@@ -40,7 +40,7 @@ void ExponentialMovingAverage::update() {
     throw ValueError(
         "ExponentialMovingAverage.update: the averages are applied; restore() comes first");
   }
-  // The module may have been moved.
+  // The module may have been moved to another device.
   for (std::size_t k = 0; k < averages_.size(); ++k) {
     averages_[k] = averages_[k].to(parameters_[k].device());
   }

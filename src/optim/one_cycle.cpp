@@ -54,7 +54,8 @@ double OneCycleLR::value(double start, double top, double end) const {
   const double down = options_.three_phase ? 2 * options_.pct_start * total - 2 : total - 1;
   const auto anneal = [&](double from, double to, double since, double until) {
     const double part = until == since ? 1 : (now - since) / (until - since);
-    // The step after the last is one beyond the end, where a line would leave the range.
+    // The step after the last one lies beyond the end, where linear annealing would leave the
+    // range.
     if (options_.anneal_strategy == AnnealStrategy::linear) {
       return (to - from) * std::min(part, 1.0) + from;
     }

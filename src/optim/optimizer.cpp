@@ -1,4 +1,5 @@
-// The base class of all optimizers: their parameters, and saving and loading options and states.
+// The base class of all optimizers: their parameters, and how options and states are saved and
+// loaded.
 #include "extensor/optim/optimizer.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ Optimizer::Group& Optimizer::group(std::size_t index) const {
 
 namespace {
 
-// The bytes from the first element of a tensor to the last.
+// The byte range from the first element of a tensor to the last.
 struct Extent {
   const std::byte* first;
   const std::byte* end;
@@ -62,7 +63,7 @@ Extent extent_of(const Tensor& x) {
   return {x.impl().data + low, x.impl().data + high, &x};
 }
 
-// ValueError when two different tensors share an element: each would step it.
+// Throws ValueError if two different tensors share an element, which would be stepped twice.
 void check_apart(const char* operation, const std::vector<const Tensor*>& parameters) {
   std::vector<Extent> extents;
   for (const Tensor* parameter : parameters) {
@@ -144,7 +145,7 @@ void Optimizer::zero_grad(bool set_to_none) {
       if (grad == nullptr) continue;
       if (set_to_none) {
         *grad = Tensor();
-      } else if (grad->requires_grad()) {  // made by a backward that was recorded
+      } else if (grad->requires_grad()) {  // created by a backward that was recorded
         *grad = zeros_like(*grad);
       } else {
         grad->fill(0);
@@ -195,7 +196,7 @@ StateDict Optimizer::state_dict() const {
     for (const Slot& slot : group.slots) {
       const std::string of_slot = slot_prefix(index++);
       for (int k = 0; k < ops::max_optimizer_states; ++k) {
-        // A state that was made for a step that failed is not there yet.
+        // Skip a state that was created for a step that failed.
         const bool unused = slot.fresh && (slot.steps == 0 || !names.steps);
         if (!slot.states[k].defined() || unused) continue;
         saved.tensors[of_slot + names.names[k]] = slot.states[k].clone();
@@ -211,7 +212,7 @@ StateDict Optimizer::state_dict() const {
 void Optimizer::load_state_dict(const StateDict& saved) {
   Loading loading{StateReader(message(name(), ".load_state_dict"), saved)};
   StateReader& reader = loading.reader;
-  // The groups first: another model shows there before any single name is missing.
+  // Check the groups first: the state of another model fails here, before single names are missing.
   std::size_t saved_groups = 0;
   while (reader.has_number(group_prefix(saved_groups) + "params")) ++saved_groups;
   if (saved_groups != groups_.size()) {

@@ -1,4 +1,4 @@
-// The optimizers: their options, and the step of all parameters at once.
+// The optimizers: their options, and the step over all parameters at once.
 #include <type_traits>
 
 #include "core/check.h"
@@ -28,7 +28,7 @@ constexpr bool with_betas = requires(Options o) {
   o.betas;
 };
 
-// Whether the kernels take both in place; any other parameter is stepped on its own.
+// Whether kernels can process both in place; any other parameter is stepped separately.
 bool is_regular(const TensorImpl& parameter, const TensorImpl& grad) {
   return parameter.contiguous && grad.contiguous && parameter.dtype == grad.dtype &&
          parameter.storage.get() != grad.storage.get() && parameter.shape == grad.shape &&
@@ -130,7 +130,7 @@ void OptimizerOf<Options>::step() {
   for (std::size_t g = 0; g < groups_.size(); ++g) launch(g);
 }
 
-// Finds the parameters that have a gradient, checks them and makes the states that are missing.
+// Finds the parameters with a gradient, checks them and creates missing states.
 template <class Options>
 void OptimizerOf<Options>::collect(std::size_t index) {
   Group& group = *groups_[index];
@@ -151,7 +151,7 @@ void OptimizerOf<Options>::collect(std::size_t index) {
       if (!uses.states[s].used) continue;
       Tensor& state = slot.states[s];
       if (!state.defined()) [[unlikely]] {
-        // Dense whatever the parameter's layout, which may change between steps.
+        // States are dense in any case, because the parameter's layout may change between steps.
         state = full_like(
             group.parameters[k], uses.states[s].initial,
             {.dtype = state_dtype(parameter.dtype), .memory_format = MemoryFormat::contiguous});
@@ -179,7 +179,8 @@ template <class Options>
 void OptimizerOf<Options>::launch(std::size_t index) {
   Group& group = *groups_[index];
   const Options& options = options_[index];
-  // Without a count, the first step is the one that made the states: SGD's momentum may begin late.
+  // If steps are not counted, step 1 is the one that created the states: SGD's momentum may be
+  // enabled late.
   const auto step_of = [](const Slot& slot) {
     return counts_steps<Options> ? slot.steps + 1 : slot.fresh ? 1 : 2;
   };

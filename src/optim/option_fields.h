@@ -1,5 +1,5 @@
-// Options by the names that state dicts give them: those of the members, with ".0" and ".1" for the
-// two numbers of a pair, as in PyTorch.
+// Names of options in state dicts: the member names, with ".0" and ".1" for the two numbers of a
+// pair, as in PyTorch.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace extensor::optim {
 
-// Calls visit(name, field) for every field: a double or a bool.
+// Calls visit(name, field) for every field, which is a double or a bool.
 template <class Options, class Visit>
 void visit_fields(Options& options, const Visit& visit) {
   using Plain = std::remove_const_t<Options>;

@@ -1,4 +1,4 @@
-// Checks of schedulers' options.
+// Checks of scheduler options.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ inline void check_within(const char* name, const char* option, double value, dou
       detail::message(name, ": ", option, " is ", value, ", must be in [", low, ", ", high, "]"));
 }
 
-// One for each group.
+// One value per group.
 inline std::vector<double> per_group(const char* name, const char* option, const PerGroup& given,
                                      const Optimizer& optimizer) {
   std::vector<double> values = given.values();

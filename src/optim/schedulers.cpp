@@ -1,4 +1,4 @@
-// Schedules that are a formula of the epoch. The recursive forms are PyTorch's, term by term.
+// Schedules given by a formula of the epoch. The recursive forms follow PyTorch term by term.
 #include "extensor/optim/schedulers.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace extensor::optim {
 
 using detail::message;
 
-// ---- what they share
-// -------------------------------------------------------------------------------
+// ---- common functions
 
 LRScheduler::LRScheduler(const char* name, Optimizer& optimizer)
     : name_(name), optimizer_(&optimizer) {}
@@ -34,7 +33,7 @@ void LRScheduler::start() {
 }
 
 void LRScheduler::set_rates(Form form) {
-  // A group that came later is not this one's to move.
+  // Groups added later do not belong to this schedule.
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
     optimizer_->set_lr(g, form == Form::next ? next_lr(g) : closed_form(g));
   }
@@ -104,8 +103,7 @@ void LRScheduler::load_state_dict(const StateDict& saved) {
   load(reader, "", true);
 }
 
-// ---- times gamma
-// -----------------------------------------------------------------------------------
+// ---- decay by gamma
 
 StepLR::StepLR(Optimizer& optimizer, const StepLROptions& options)
     : LRScheduler("StepLR", optimizer), options_(options) {
@@ -155,7 +153,6 @@ double ExponentialLR::closed_form(std::size_t group) const {
 }
 
 // ---- curves
-// ----------------------------------------------------------------------------------------
 
 LinearLR::LinearLR(Optimizer& optimizer, const LinearLROptions& options)
     : LRScheduler("LinearLR", optimizer), options_(options) {
@@ -201,7 +198,7 @@ double PolynomialLR::closed_form(std::size_t group) const {
 
 namespace {
 
-// From `top` at 0 to `bottom` at 1.
+// Half a cosine from `top` at part = 0 to `bottom` at part = 1.
 double half_cosine(double top, double bottom, double part) {
   return bottom + (top - bottom) * (1 + std::cos(std::numbers::pi * part)) / 2;
 }
@@ -283,8 +280,7 @@ void CosineAnnealingWarmRestarts::set_more_state(const Numbers& numbers) {
   period_ = numbers[1].second;
 }
 
-// ---- in sequence
-// -----------------------------------------------------------------------------------
+// ---- sequences
 
 SequentialLR::SequentialLR(Optimizer& optimizer,
                            const std::vector<std::reference_wrapper<LRScheduler>>& schedulers,

@@ -1,4 +1,4 @@
-// Reading a state_dict strictly: what is asked for must be there, and nothing else.
+// Strict reading of a state_dict: requested names must exist, and no others may.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ class StateReader {
   bool has_number(const std::string& name) const { return saved_.numbers.contains(name); }
   bool has_tensor(const std::string& name) const { return saved_.tensors.contains(name); }
 
-  // ValueError where it is missing.
+  // Throws ValueError if the name is missing.
   double number(const std::string& name);
-  // ValueError unless it is a whole number of at least `least`.
+  // Throws ValueError unless the value is a whole number of at least `least`.
   std::int64_t count(const std::string& name, std::int64_t least = 0);
-  // ValueError unless it is what it must be.
+  // Throws ValueError unless the value is `expected`.
   void expect(const std::string& name, std::int64_t expected, std::string_view what);
   bool flag(const std::string& name);
-  // A copy. ShapeError unless it has the shape, DTypeError unless it is a float.
+  // Returns a copy. Throws ShapeError for another shape and DTypeError unless it is a float.
   Tensor tensor(const std::string& name, const Shape& shape, DType dtype, Device device);
 
-  // ValueError for a name that was not read.
+  // Throws ValueError for a name that was not read.
   void finish() const;
 
  private:

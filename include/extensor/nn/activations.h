@@ -1,4 +1,4 @@
-// Activations as layers.
+// Activations as modules.
 #pragma once
 
 #include "extensor/elementwise.h"
@@ -39,7 +39,7 @@ class GELU final : public Module<GELU> {
   bool approximate_;
 };
 
-// Activations of one number.
+// Activations with one numeric parameter.
 #define EXTENSOR_ACTIVATION(Type, function, parameter, standard)                  \
   class Type final : public Module<Type> {                                        \
    public:                                                                        \
@@ -81,7 +81,7 @@ EXTENSOR_ACTIVATION(LogSoftmax, log_softmax)
 EXTENSOR_ACTIVATION(GLU, glu)
 #undef EXTENSOR_ACTIVATION
 
-// A learned slope below 0: one, or one for each channel (axis 1).
+// A learned slope for negative inputs: one, or one per channel (axis 1).
 class PReLU final : public Module<PReLU> {
  public:
   explicit PReLU(StrictInt parameters = 1, StrictDouble initial = 0.25);

@@ -1,4 +1,4 @@
-// Modules of modules.
+// Modules that contain other modules.
 #pragma once
 
 #include <map>
@@ -21,12 +21,12 @@ concept Layer = !reflect::IsAnything<std::remove_cvref_t<T>>::value &&
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
-// Any layer from a tensor to a tensor, as a value: a module, or a plain function of a tensor. A
-// function may capture numbers and references, but owns nothing: what it owned could hold
-// parameters that nobody finds.
+// Type-erased layer that maps a tensor to a tensor: a module, or a plain function of a tensor. A
+// function may capture numbers and references but must not own anything, because parameters that it
+// owned could not be found.
 //
-// As with modules, a copy has parameters of its own, and assignment keeps the tensors of a layer of
-// the same type.
+// As with modules, a copy has separate parameters, and assigning a layer of the same type keeps the
+// existing tensors.
 class AnyLayer {
  public:
   template <Layer T>
@@ -58,7 +58,7 @@ class AnyLayer {
   void walk(Walker& walker) const {
     if (layer_ != nullptr) layer_->walk(walker);
   }
-  // The layer itself, null where it is of another type.
+  // The layer, or null if it has another type.
   template <class T>
   T* get() {
     auto* held = dynamic_cast<Held<T>*>(layer_.get());
@@ -70,7 +70,7 @@ class AnyLayer {
     virtual ~Base() = default;
     virtual Tensor forward(const Tensor& x) = 0;
     virtual std::unique_ptr<Base> copy() const = 0;
-    // False when the other layer is of another type, or of one that cannot be assigned.
+    // Returns false if the other layer has another type, or a type that cannot be assigned.
     virtual bool assign(const Base& other) = 0;
     virtual bool move(Base& other) = 0;
     virtual ModuleReference reference(bool with_detail) const = 0;
@@ -123,7 +123,7 @@ class AnyLayer {
   std::unique_ptr<Base> layer_;
 };
 
-// One layer after the other.
+// Applies layers in order.
 //   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
 class Sequential final : public Module<Sequential> {
  public:
@@ -147,7 +147,7 @@ class Sequential final : public Module<Sequential> {
     return *this;
   }
   std::size_t size() const { return layers_.size(); }
-  // IndexError beyond the end.
+  // Throws IndexError beyond the end.
   AnyLayer& operator[](std::size_t position);
 
   void visit(Walker& walk) {
@@ -158,7 +158,7 @@ class Sequential final : public Module<Sequential> {
   std::vector<AnyLayer> layers_;
 };
 
-// Modules of one type, by number; a member std::vector<T> does as well.
+// Modules of one type, by index. A member std::vector<T> works as well.
 template <class T>
 class ModuleList final : public Module<ModuleList<T>> {
  public:
@@ -182,11 +182,11 @@ class ModuleList final : public Module<ModuleList<T>> {
   std::vector<T> modules_;
 };
 
-// Parameters by name, in the order of the names.
+// Parameters by name, ordered by name.
 class ParameterDict final : public Module<ParameterDict> {
  public:
   ParameterDict() = default;
-  // ValueError for a name that is not there.
+  // Throws ValueError for an unknown name.
   Tensor& operator[](const std::string& name);
   ParameterDict& add(const std::string& name, const Tensor& value) {
     parameters_.insert_or_assign(name, Parameter(value));

@@ -1,10 +1,10 @@
 // Layers: linear, convolution, pooling, normalization, dropout, embedding. Parameters have
 // PyTorch's names, shapes and initial distributions; options have its names and defaults.
 //
-// A layer takes inputs of its parameters' float dtype and throws DTypeError for another one, since
-// promotion would turn the rest of the network into the wider dtype: convert the input with
+// A layer requires inputs of its parameters' float dtype and throws DTypeError otherwise, since
+// promotion would turn the rest of the network into the wider dtype. Convert the input with
 // x.to(float32), or the layer with layer.to(float64). Under Autocast, float32 and the half dtypes
-// mix.
+// may be mixed.
 #pragma once
 
 #include <optional>
@@ -24,11 +24,11 @@ struct LinearOptions {
   bool bias = true;
   DType dtype = default_float;
 };
-// x·weightᵀ + bias over the last axis.
+// Computes x·weightᵀ + bias over the last axis.
 class Linear final : public Module<Linear> {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
-  // The activation is computed together with the product.
+  // The activation is fused with the product.
   Tensor forward(const Tensor& x, Activation activation = Activation::none) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
@@ -38,7 +38,6 @@ class Linear final : public Module<Linear> {
 };
 
 // ---- convolution
-// -----------------------------------------------------------------------------------
 
 struct ConvOptions1d {
   std::int64_t stride = 1;
@@ -111,7 +110,6 @@ class ConvTranspose2d final : public Module<ConvTranspose2d> {
 };
 
 // ---- pooling
-// ---------------------------------------------------------------------------------------
 
 class MaxPool2d final : public Module<MaxPool2d> {
  public:
@@ -148,7 +146,7 @@ class AdaptiveAvgPool2d final : public Module<AdaptiveAvgPool2d> {
   Size2d output_;
 };
 
-// All axes from `first` to `last` become one.
+// Merges all axes from `first` to `last` into one.
 class Flatten final : public Module<Flatten> {
  public:
   explicit Flatten(StrictInt first = 1, StrictInt last = -1) : first_(first), last_(last) {}
@@ -160,7 +158,6 @@ class Flatten final : public Module<Flatten> {
 };
 
 // ---- normalization
-// ---------------------------------------------------------------------------------
 
 struct BatchNormOptions {
   double eps = 1e-5;
@@ -169,7 +166,7 @@ struct BatchNormOptions {
   bool track_running_stats = true;
   DType dtype = default_float;
 };
-// What the two batch norms share: `ranks` are those of x that it takes.
+// Common base of the batch norms. x must have a rank from `least_rank` to `most_rank`.
 class BatchNorm {
  public:
   Parameter weight, bias;            // [features]
@@ -188,7 +185,7 @@ class BatchNorm {
 
  private:
   std::int64_t features_;
-  // Checks x and counts the batch; whether the batch's own statistics are used.
+  // Checks x and counts the batch. Returns whether to use the statistics of the batch.
   bool begin(const char* name, const Tensor& x, std::int64_t least_rank,
              std::int64_t most_rank) const;
 
@@ -209,7 +206,7 @@ class BatchNorm2d final : public Module<BatchNorm2d>, public BatchNorm {
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm2d", features, options) {}
   Tensor forward(const Tensor& x) const { return normalize("BatchNorm2d", x, 4, 4); }
-  // relu(forward(x) + residual) as one op; without a residual relu(forward(x)).
+  // Computes relu(forward(x) + residual) as one op; without a residual, relu(forward(x)).
   Tensor forward_add_relu(const Tensor& x, const Tensor& residual = {}) const {
     return normalize_add_relu("BatchNorm2d", x, residual, 4, 4);
   }
@@ -223,14 +220,14 @@ struct LayerNormOptions {
   bool bias = true;
   DType dtype = default_float;
 };
-// Over the last axes, which have `normalized_shape`.
+// Normalizes over the last axes, which have `normalized_shape`.
 class LayerNorm final : public Module<LayerNorm> {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(std::int64_t width, const LayerNormOptions& options = {})
       : LayerNorm(Shape{width}, options) {}
   Tensor forward(const Tensor& x) const;
-  // x + residual, and forward of it, as one op.
+  // Returns x + residual and its norm, computed as one op.
   AddNormResult forward_add(const Tensor& x, const Tensor& residual) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
@@ -243,7 +240,7 @@ class LayerNorm final : public Module<LayerNorm> {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = {};  // the dtype's epsilon where left out
+  std::optional<double> eps = {};  // default: epsilon of the dtype
   bool affine = true;
   DType dtype = default_float;
 };
@@ -253,7 +250,7 @@ class RMSNorm final : public Module<RMSNorm> {
   explicit RMSNorm(std::int64_t width, const RMSNormOptions& options = {})
       : RMSNorm(Shape{width}, options) {}
   Tensor forward(const Tensor& x) const;
-  // x + residual, and forward of it, as one op.
+  // Returns x + residual and its norm, computed as one op.
   AddNormResult forward_add(const Tensor& x, const Tensor& residual) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight); }
@@ -289,7 +286,7 @@ struct InstanceNormOptions {
   bool affine = false;
   DType dtype = default_float;
 };
-// Every channel of every sample by itself; any number of axes behind the channels.
+// Normalizes each channel of each sample separately; any number of axes may follow the channels.
 class InstanceNorm final : public Module<InstanceNorm> {
  public:
   explicit InstanceNorm(std::int64_t features, const InstanceNormOptions& options = {});
@@ -305,9 +302,8 @@ class InstanceNorm final : public Module<InstanceNorm> {
 };
 
 // ---- others
-// ----------------------------------------------------------------------------------------
 
-// Zeroes elements with probability p while training, and scales the others by 1 / (1 − p).
+// During training, zeroes elements with probability p and scales the others by 1 / (1 − p).
 class Dropout final : public Module<Dropout> {
  public:
   explicit Dropout(StrictDouble p = 0.5);
@@ -322,7 +318,7 @@ class Dropout final : public Module<Dropout> {
 };
 
 struct EmbeddingOptions {
-  std::optional<std::int64_t> padding_idx = {};  // its row is zeros and stays so
+  std::optional<std::int64_t> padding_idx = {};  // index of the row that is and stays zero
   DType dtype = default_float;
 };
 class Embedding final : public Module<Embedding> {

@@ -9,7 +9,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
-// Losses of a prediction and a target alone.
+// Losses of a prediction and a target, without other parameters.
 #define EXTENSOR_LOSS(Type, function)                                                             \
   class Type final : public Module<Type> {                                                        \
    public:                                                                                        \
@@ -26,7 +26,7 @@ EXTENSOR_LOSS(MSELoss, mean_squared_error)
 EXTENSOR_LOSS(L1Loss, l1_loss)
 #undef EXTENSOR_LOSS
 
-// And of a number, or a flag.
+// Losses with a numeric parameter or a flag.
 #define EXTENSOR_LOSS(Type, function, Option, option, standard)                    \
   class Type final : public Module<Type> {                                         \
    public:                                                                         \
@@ -48,7 +48,7 @@ EXTENSOR_LOSS(KLDivLoss, kl_divergence, StrictBool, log_target, false)
 #undef EXTENSOR_LOSS
 
 struct CrossEntropyOptions {
-  Tensor weight = {};  // of every class
+  Tensor weight = {};  // one weight per class
   Reduction reduction = Reduction::mean;
   std::int64_t ignore_index = default_ignore_index;
   double label_smoothing = 0;

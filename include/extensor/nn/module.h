@@ -10,15 +10,14 @@
 //   net.parameters();        // hidden.weight, hidden.bias, out.weight, out.bias
 //   std::cout << net;        // a table of them
 //
-// A struct without constructors needs no more than that. One that has constructors names its
-// members itself: void visit(nn::Walker& walk) { walk("hidden", hidden)("out", out); }.
-// extensor/nn/walker.h lists the types of members that are walked; others that may hold parameters
-// do not compile.
+// A struct without constructors needs nothing else. A struct with constructors lists its members:
+// void visit(nn::Walker& walk) { walk("hidden", hidden)("out", out); }. extensor/nn/walker.h
+// documents the supported member types; other types that may hold parameters do not compile.
 //
-// A module is a value. A copy has parameters of its own, tied ones are tied in the copy as well.
-// Assignment copies values: `model = best;` writes into the tensors that `model` has, so that an
-// optimizer that was made from model.parameters() goes on with them. What a std::shared_ptr holds
-// is shared by copies.
+// A module is a value. A copy has separate parameters; tied parameters are tied in the copy as
+// well. Assignment copies values: `model = best;` writes into the existing tensors of `model`, so
+// that an optimizer made from model.parameters() remains valid. Copies share the target of a
+// std::shared_ptr.
 #pragma once
 
 #include <functional>
@@ -39,17 +38,17 @@ namespace extensor::nn {
 using extensor::NamedTensors;
 
 struct LoadOptions {
-  bool strict = true;  // every name on either side must be on the other
+  bool strict = true;  // names must match exactly
 };
 
-// One module among others, with the parameters and buffers that are its own.
+// One module of a tree, with its direct parameters and buffers.
 struct ModuleView {
-  std::string name;  // "layers.0", empty for the outermost
+  std::string name;  // "layers.0"; empty for the outermost module
   std::string_view type;
   NamedTensors parameters, buffers;
 };
 
-// The functions of every module; what they do is in src/nn/module.cpp.
+// The implementations of the functions of Module, in src/nn/module.cpp.
 namespace detail {
 NamedTensors named_parameters(const Walk& walk);
 NamedTensors named_buffers(const Walk& walk);
@@ -64,15 +63,15 @@ void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
            const std::function<void(const ModuleView&)>& function);
 std::string summary(const Walk& walk, const ModuleReference& root);
-// Called before the members of a module are copied or assigned one by one; src/nn/copying.cpp.
+// Called before the members of a module are copied or assigned one by one; see src/nn/copying.cpp.
 void begin_copy(const Walk& from);
 void begin_assignment(const Walk& to, const Walk& from);
 void begin_move_assignment(const Walk& to, const Walk& from);
 }  // namespace detail
 
-// The base of a module, which names itself: struct Net : Module<Net>. A module that extends another
-// one names both: struct Wider : Module<Wider, Net>; its own members it lists in visit(), and they
-// come after those of Net.
+// The base class of modules: struct Net : Module<Net>. A module that extends another one names
+// both: struct Wider : Module<Wider, Net>. It lists its own members in visit(); they follow those
+// of Net.
 template <class Derived, class Base = detail::ModuleTag>
 struct Module : Base {
   using ModuleType = Derived;
@@ -105,21 +104,21 @@ struct Module : Base {
     return self().forward(std::forward<Arguments>(arguments)...);
   }
 
-  // The tensors themselves, not copies; tied ones once.
+  // The tensors themselves, not copies; tied parameters are listed once.
   std::vector<Tensor> parameters() const {
     std::vector<Tensor> list;
     for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
     return list;
   }
-  // By PyTorch's names: "layers.0.weight".
+  // The parameters under PyTorch's names, such as "layers.0.weight".
   NamedTensors named_parameters() const { return detail::named_parameters(walk()); }
   NamedTensors named_buffers() const { return detail::named_buffers(walk()); }
-  // Parameters and buffers, in the order of the members; detached, the same memory. Tied parameters
-  // are there under each of their names.
+  // Parameters and buffers in the order of the members, detached but sharing memory. Tied
+  // parameters appear under each of their names.
   NamedTensors state_dict() const { return detail::state_dict(walk()); }
-  // Copies values into the module, dtypes converted. One name of tied parameters is enough.
-  // ValueError naming what is missing or unknown, or tied here but different in the state;
-  // ShapeError for another shape; nothing is changed then.
+  // Copies values into the module and converts dtypes. Tied parameters need only one of their
+  // names. Throws ValueError for names that are missing or unknown and for tied parameters that
+  // differ in the state, and ShapeError for another shape; the module is unchanged then.
   void load_state_dict(const NamedTensors& state, const LoadOptions& options = {}) {
     detail::load_state_dict(walk(), state, options);
   }
@@ -129,20 +128,21 @@ struct Module : Base {
     return self();
   }
   Derived& eval() { return train(false); }
-  // Parameters and floating buffers in another float dtype; optimizers that hold them go on.
+  // Converts parameters and floating-point buffers to another float dtype. Optimizers that hold
+  // them remain valid.
   Derived& to(DType dtype) {
     detail::convert(walk(), dtype);
     return self();
   }
-  // Parameters and buffers with 4 axes in another memory format, so that convolutions compute in
-  // it; the others stay as they are. ValueError for preserve.
+  // Converts parameters and buffers with 4 axes to another memory format, so that convolutions
+  // compute in it. Throws ValueError for preserve.
   Derived& to(MemoryFormat format) {
     detail::convert(walk(), format);
     return self();
   }
-  // Parameters, buffers and gradients on another device. They stay the tensors that they are, tied
-  // ones stay tied, and optimizers that hold them go on: their states follow with the next step.
-  // DeviceError for a device that is not available.
+  // Moves parameters, buffers and gradients to another device. Tensors keep their identity, tied
+  // parameters stay tied, and optimizers that hold them remain valid: their states follow at the
+  // next step. Throws DeviceError if the device is not available.
   Derived& to(Device device) {
     detail::move(walk(), device);
     return self();
@@ -151,10 +151,11 @@ struct Module : Base {
     detail::require_gradients(walk(), required);
     return self();
   }
-  // No gradients, or, where they are to stay in place, zeros.
+  // Removes the gradients, or sets them to zero in place.
   void zero_grad(bool set_to_none = true) { detail::zero_grad(walk(), set_to_none); }
 
-  // Shows the function every module inside, then this one: to initialize by type, say.
+  // Calls the function for every module inside, then for this one, for example to initialize by
+  // type.
   Derived& apply(const std::function<void(const ModuleView&)>& function) {
     detail::apply(walk(), detail::reference_to(self()), function);
     return self();
@@ -165,14 +166,14 @@ struct Module : Base {
     for (auto& [name, tensor] : named_parameters()) count += tensor.numel();
     return count;
   }
-  // The tree of modules with shapes and numbers of parameters, as operator<< prints it.
+  // The tree of modules with shapes and parameter counts, as printed by operator<<.
   std::string summary() const { return detail::summary(walk(), detail::reference_to(self())); }
 
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }
   detail::Walk walk() const {
-    // A walker sees members as they are; each function decides whether it changes them.
+    // A walker takes mutable members; each function decides whether to modify them.
     return detail::walk_of(const_cast<Derived&>(self()));
   }
 };

@@ -1,4 +1,4 @@
-// The tensors that a module owns: Parameter (learned) and Buffer (kept), and Training, the flag
+// The tensors of a module: Parameter (learned) and Buffer (not learned), and Training, the flag
 // that train() and eval() set.
 #pragma once
 
@@ -11,12 +11,11 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
-// A tensor that is learned. An undefined one stands for none, as a bias that was not asked for.
+// A learned tensor. An undefined one stands for an absent parameter, such as a disabled bias.
 //
-// A copy owns memory of its own. Assignment copies the values into the tensor that is already
-// there, dtype included, so that an optimizer that holds this tensor keeps it; only where the
-// parameter is undefined or of another shape, it takes a new tensor. tie_to() makes two parameters
-// one tensor.
+// A copy owns separate memory. Assignment copies the values and the dtype into the existing tensor,
+// so that an optimizer that holds this tensor remains valid; only a parameter that is undefined or
+// has another shape gets a new tensor. tie_to() makes two parameters share one tensor.
 class Parameter {
  public:
   Parameter() = default;
@@ -27,9 +26,9 @@ class Parameter {
   Parameter& operator=(Parameter&& other);  // NOLINT: copies values where both are defined
   ~Parameter() = default;
 
-  // Tied weights: from now on this is the same tensor as `other`. A module lists it once in
-  // parameters() and under both names in state_dict(), and copies of the module are tied as well.
-  // ValueError when `other` is undefined, ShapeError when this has another shape.
+  // Ties weights: this becomes the same tensor as `other`. A module lists it once in parameters()
+  // and under both names in state_dict(), and copies of the module are tied as well. Throws
+  // ValueError if `other` is undefined and ShapeError if this has another shape.
   //   lm_head.weight.tie_to(embedding.weight);
   void tie_to(const Parameter& other);
 
@@ -43,8 +42,8 @@ class Parameter {
   Tensor tensor_;
 };
 
-// A tensor that belongs to the state but is not learned, as running statistics. Copies own memory
-// of their own.
+// A tensor that belongs to the state but is not learned, such as running statistics. Copies own
+// separate memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -64,12 +63,12 @@ class Buffer {
   Tensor tensor_;
 };
 
-// A module that behaves differently in training has one of these; train() and eval() set it.
+// A flag for modules that behave differently in training; train() and eval() set it.
 class Training {
  public:
   Training() = default;
-  // User-provided, so that no struct that holds a flag is trivially copyable: such structs are not
-  // searched for members.
+  // User-provided, so that no struct with such a flag is trivially copyable: trivially copyable
+  // structs are not searched for members.
   Training(const Training& other) : on_(other.on_) {}
   Training& operator=(const Training& other) = default;
   operator bool() const { return on_; }  // NOLINT: implicit

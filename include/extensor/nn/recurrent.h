@@ -19,8 +19,8 @@ namespace extensor::nn {
 struct RecurrentOptions {
   std::int64_t layers = 1;
   bool bias = true;
-  bool batch_first = false;  // x and output are [batch, time, …]; the states stay as they are
-  double dropout = 0;        // of what a layer hands to the next one, while training
+  bool batch_first = false;  // x and output are [batch, time, …]; states are unaffected
+  double dropout = 0;        // dropout between layers, during training
   bool bidirectional = false;
   DType dtype = default_float;
 };
@@ -34,24 +34,25 @@ struct RNNOptions {
   DType dtype = default_float;
 };
 
-// Of one layer in one direction; see extensor::RecurrentWeights.
+// The parameters of one layer in one direction; see extensor::RecurrentWeights.
 struct RecurrentParameters {
   Parameter weight_ih, weight_hh, bias_ih, bias_hh;
 };
 
 struct RecurrentOutput {
-  Tensor output;  // [time, batch, directions · hidden]: of the last layer
-  Tensor hidden;  // [layers · directions, batch, hidden]: after the last step
+  Tensor output;  // [time, batch, directions · hidden], from the last layer
+  Tensor hidden;  // [layers · directions, batch, hidden], after the last step
 };
 struct LSTMOutput {
   Tensor output, hidden, cell;
 };
 
-// What the three share. x: [time, batch, in], or [time, in] without a batch, and then nothing else
-// has one. First states are as the last ones; zeros where left out.
+// Common base of RNN, LSTM and GRU. x is [time, batch, in], or [time, in] without a batch; then no
+// other tensor has a batch either. Initial states have the shape of the final ones and default to
+// zeros.
 class RecurrentLayers {
  public:
-  // Layer after layer, each with its reverse direction behind it: weight_ih_l0, …, bias_hh_l0,
+  // The layers in order, each followed by its reverse direction: weight_ih_l0, …, bias_hh_l0,
   // weight_ih_l0_reverse, …
   std::vector<RecurrentParameters> weights;
   Training training;
@@ -105,8 +106,7 @@ class GRU final : public Module<GRU>, public RecurrentLayers {
   void visit(Walker& walk) { visit_members(walk); }
 };
 
-// ---- cells: one step
-// -------------------------------------------------------------------------------
+// ---- cells
 
 struct RecurrentCellOptions {
   bool bias = true;
@@ -122,7 +122,7 @@ struct LSTMState {
   Tensor hidden, cell;
 };
 
-// What the cells share. x: [batch, in] or [in]; states likewise.
+// Common base of the cells, which compute one step. x is [batch, in] or [in]; so are the states.
 class RecurrentCells : public RecurrentParameters {
  protected:
   RecurrentCells(const char* name, std::int64_t gates, std::int64_t input_size,

@@ -10,22 +10,22 @@ EXTENSOR_BEGIN_API
 namespace extensor::nn {
 
 struct AttentionOptions {
-  double dropout = 0;  // of what attention gives each position
+  double dropout = 0;  // of the attention weights
   bool bias = true;
-  std::int64_t key_width = 0;    // 0: as the width
-  std::int64_t value_width = 0;  // 0: as the width
+  std::int64_t key_width = 0;    // 0: same as the width
+  std::int64_t value_width = 0;  // 0: same as the width
   DType dtype = default_float;
 };
 
-// What a query may see.
+// Restricts the keys that a query can see.
 struct AttentionMasks {
-  Tensor mask = {};         // broadcasts to [batch, heads, queries, keys]: bool (true: seen), or
-                            // floats to add
-  Tensor key_padding = {};  // [batch, keys], bool: true where a key is padding, not to be seen
+  Tensor mask = {};         // broadcasts to [batch, heads, queries, keys]: bool (true: visible), or
+                            // floats that are added to the scores
+  Tensor key_padding = {};  // [batch, keys], bool: true for padding, which is not visible
   bool causal = false;      // query i sees the keys up to i
 };
 
-// Attention of several heads. Batches come first: [batch, sequence, width].
+// Multi-head attention. Batches come first: [batch, sequence, width].
 class MultiheadAttention final : public Module<MultiheadAttention> {
  public:
   MultiheadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
@@ -38,7 +38,7 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   void visit(Walker& walk);
 
   Parameter in_proj_weight;                               // [3 · width, width]: query, key, value
-  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // instead, where widths differ
+  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // used instead if widths differ
   Parameter in_proj_bias;                                 // [3 · width]
   Linear out_proj;
   Training training;
@@ -54,7 +54,7 @@ struct TransformerOptions {
   std::int64_t feedforward = 2048;
   double dropout = 0.1;
   TransformerActivation activation = TransformerActivation::relu;
-  bool norm_first = false;  // normalize before attention and feed-forward, not after
+  bool norm_first = false;  // normalize before, not after, attention and feed-forward
   double eps = 1e-5;
   DType dtype = default_float;
 };
@@ -79,7 +79,7 @@ class TransformerDecoderLayer final : public Module<TransformerDecoderLayer> {
  public:
   TransformerDecoderLayer(std::int64_t width, std::int64_t heads,
                           const TransformerOptions& options = {});
-  // `memory` is what the encoder gave.
+  // `memory` is the output of the encoder.
   Tensor forward(const Tensor& x, const Tensor& memory, const AttentionMasks& masks = {},
                  const AttentionMasks& memory_masks = {}) const;
   void visit(Walker& walk);
@@ -93,7 +93,7 @@ class TransformerDecoderLayer final : public Module<TransformerDecoderLayer> {
   TransformerOptions options_;
 };
 
-// Layers one after the other, copies of the first.
+// A stack of copies of one layer.
 class TransformerEncoder final : public Module<TransformerEncoder> {
  public:
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t count);

@@ -1,15 +1,14 @@
-// Walker: visits everything that a module is made of, by name. A member that may hold a parameter
-// is either walked or refused by a static_assert; nothing is skipped silently.
+// Walker visits all members of a module by name. A member that may hold a parameter is either
+// walked or rejected by a static_assert; nothing is skipped silently.
 //
-// Walked are Parameter, Buffer, Training, modules and nn::AnyLayer, and
+// Supported types are Parameter, Buffer, Training, modules and nn::AnyLayer, and
 //   std::optional, std::unique_ptr, std::shared_ptr, std::variant   under the member's own name
 //   std::vector, std::array, std::deque, std::list, C arrays        name.0, name.1, …
 //   std::pair, std::tuple                                           name.0, name.1, …
 //   std::map, std::unordered_map (keys: strings, integers, enums)   name.key, ordered by key
 //   structs without constructors or bases                           name.member
-// of them, nested as you like. Empty optionals and null pointers contribute nothing. A plain Tensor
-// is no part of a module's state; one that requires a gradient is refused when the module is
-// walked.
+// of them, nested arbitrarily. Empty optionals and null pointers contribute nothing. A plain Tensor
+// is not part of a module's state; walking a module throws if one requires a gradient.
 #pragma once
 
 #include <algorithm>
@@ -33,32 +32,32 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
-// How a module introduces itself.
+// The type and description of a module.
 struct ModuleReference {
   std::string_view type;  // "Linear"; empty for a list of members
   std::string detail;     // "784 → 128"
 };
 
-// Sees all that a module is made of, in order.
+// Visits all members of a module, in order.
 class Walker {
  public:
   virtual ~Walker() = default;
   virtual void parameter(std::string_view, Parameter&) {}
   virtual void buffer(std::string_view, Buffer&) {}
   virtual void training(Training&) {}
-  // A plain tensor. ValueError when it is a leaf that requires a gradient.
+  // A plain tensor. Throws ValueError if it is a leaf that requires a gradient.
   virtual void tensor(std::string_view name, const Tensor& tensor);
-  // Around the members of a module that is a member.
+  // Called before and after the members of a nested module.
   virtual void enter(std::string_view, const ModuleReference&) {}
   virtual void leave() {}
-  // Around the target of a std::shared_ptr, which a copy of the module shares.
+  // Called before and after the target of a std::shared_ptr, which copies of the module share.
   virtual void enter_shared() {}
   virtual void leave_shared() {}
-  // Whether enter() gets the detail of a module.
+  // Whether enter() receives the detail of a module.
   virtual bool wants_detail() const { return false; }
 
-  // Walks a member under its name. A type that cannot be walked, but may hold parameters, does not
-  // compile; a type without any is ignored.
+  // Walks a member under its name. A type that may hold parameters but cannot be walked does not
+  // compile; a type that cannot hold parameters is ignored.
   template <class Member>
   Walker& operator()(std::string_view name, Member& member);
 };
@@ -75,15 +74,14 @@ concept NamesItsMembers = requires(T& module, Walker& walker) {
   module.visit(walker);
 };
 
-// nn::AnyLayer, which is defined later.
+// True for nn::AnyLayer, which is defined later.
 template <class T>
 concept HoldsLayer = requires(T& holder, Walker& walker) {
   { holder.reference(true) } -> std::same_as<ModuleReference>;
   holder.walk(walker);
 };
 
-// ---- the kinds of members
-// --------------------------------------------------------------------------
+// ---- kinds of members
 
 using reflect::member_count;
 using reflect::member_name;
@@ -104,19 +102,19 @@ enum class MemberKind : std::uint8_t {
   tuple,
   map,
   list,
-  names_members,  // a class that is no module but has visit()
+  names_members,  // a class with visit() that is not a module
   aggregate,
-  // Refused:
-  raw_pointer,  // also reference_wrapper, weak_ptr, span, arrays behind smart pointers
-  map_key,      // a map whose keys make no names
-  function,     // an object that takes a tensor and may hold parameters
+  // Rejected:
+  raw_pointer,  // also reference_wrapper, weak_ptr, span, smart pointers to arrays
+  map_key,      // a map whose keys cannot be names
+  function,     // a callable that accepts a tensor and may hold parameters
 };
 
 template <class... Types>
 struct TypeList {};
 
 template <class T>
-struct PointerTarget {};  // `owned`: walked; `seen`: refused
+struct PointerTarget {};  // `owned`: walked; `seen`: rejected
 template <class T>
 struct PointerTarget<std::optional<T>> {
   using owned = T;
@@ -159,7 +157,7 @@ inline constexpr bool is_shared_pointer = false;
 template <class T>
 inline constexpr bool is_shared_pointer<std::shared_ptr<T>> = true;
 
-// std::variant by what it offers: <variant> would lengthen every user's compilation by 5 %.
+// Detects std::variant by its interface: <variant> would slow down every user's compilation by 5 %.
 template <class T>
 struct Alternatives {};
 template <template <class...> class Variant, class... Types>
@@ -169,7 +167,7 @@ struct Alternatives<Variant<Types...>> {
 };
 template <class Function, class Variant>
 void visit_alternative(const Function& function, Variant& variant) {
-  visit(function, variant);  // std::visit, found by the argument
+  visit(function, variant);  // std::visit, found by ADL
 }
 template <class T>
 struct Elements {};
@@ -204,7 +202,7 @@ struct ValueType<T[size]> {
 template <class T>
 concept IsKey = std::integral<T> || std::is_enum_v<T> || std::convertible_to<T, std::string_view>;
 
-// Callable with a tensor, as a layer is.
+// Callable with a tensor, like a layer.
 template <class T>
 concept TakesTensor = requires(T& object, const Tensor& x) {
   { object(x) } -> std::convertible_to<Tensor>;
@@ -221,7 +219,7 @@ consteval bool is_complete() {
 template <class T, class... Seen>
 consteval MemberKind kind_of();
 
-// Whether T may hold something to walk, or has to be refused. `Seen` are the types around it.
+// Whether T may hold something to walk, or must be rejected. `Seen` are the enclosing types.
 template <class T, class... Seen>
 consteval bool matters() {
   using Plain = std::remove_cv_t<T>;
@@ -283,7 +281,7 @@ consteval MemberKind kind_of() {
     if constexpr (member_count < T, false >> most_members) {
       return nothing;
     } else if constexpr (member_count<T, false> > most_members) {
-      return aggregate;  // walking it tells the limit
+      return aggregate;  // walking it reports the limit
     } else {
       return if_any(any_matters<T, Seen...>(MemberTypes<T>()), aggregate);
     }
@@ -292,7 +290,7 @@ consteval MemberKind kind_of() {
   }
 }
 
-// Instantiated to refuse a member: the compiler prints its type as Member.
+// Instantiated to reject a member: the compiler prints its type as Member.
 template <class Member, MemberKind kind>
 struct Refuse {
   static_assert(
@@ -317,7 +315,6 @@ struct Refuse {
 };
 
 // ---- modules
-// ---------------------------------------------------------------------------------------
 
 // The class that declares the member function.
 template <class Class, class Result, class... Arguments>
@@ -325,7 +322,7 @@ Class declaring_class(Result (Class::*)(Arguments...));
 template <class Class, class Result, class... Arguments>
 Class declaring_class(Result (Class::*)(Arguments...) const);
 
-// Whether T has a visit() of its own, or one that is overloaded or a template.
+// Whether T declares visit() itself, or has one that is overloaded or a template.
 template <class T>
 consteval bool declares_visit() {
   if constexpr (requires { declaring_class(&T::visit); }) {
@@ -355,7 +352,7 @@ consteval void check_derivation() {
       "its own forward(): derive it by struct B : nn::Module<B, A>, not struct B : A");
 }
 
-// Every member of `module`.
+// Walks every member of `module`.
 template <class T>
 void walk(T& module, Walker& walker) {
   check_derivation<T>();
@@ -384,7 +381,7 @@ ModuleReference reference_to(const T& module, bool with_detail = true) {
   return {type_name<T>(), {}};
 }
 
-// A module and how to walk it.
+// A type-erased module and the function that walks it.
 struct Walk {
   void* module;
   void (*function)(void* module, Walker& walker);
@@ -407,7 +404,7 @@ std::string key_name(const Key& key) {
   }
 }
 
-// In the order of the keys, also where the map has none.
+// Walks the entries in the order of their keys, even if the map is unordered.
 template <class Map>
 void walk_map(Map& map, Walker& walker) {
   std::vector<decltype(&*map.begin())> entries;

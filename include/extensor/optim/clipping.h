@@ -2,7 +2,7 @@
 //
 //   optim::clip_grad_norm(model.parameters(), 1.0);
 //
-// Parameters without a gradient are passed over. extensor/optimizer_steps.h has the same for
+// Parameters without a gradient are skipped. extensor/optimizer_steps.h has the same functions for
 // gradients.
 #pragma once
 
@@ -16,9 +16,9 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
-// Scales the gradients where their common norm is larger than max_norm, and returns that norm,
-// which a device has when it is read as a double. ValueError for a negative max_norm, for a
-// norm_type that is not above 0, and, on request, for a norm that is not finite.
+// Scales the gradients if their joint norm exceeds max_norm, and returns that norm. Converting the
+// norm to double waits for its device. Throws ValueError for a negative max_norm, for a norm_type
+// that is not positive and, on request, for a norm that is not finite.
 GradientNorm clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble max_norm,
                             StrictDouble norm_type = 2, StrictBool error_if_nonfinite = false);
 

@@ -1,4 +1,5 @@
-// The exponential moving average of a model's weights, which often does better than the weights.
+// The exponential moving average of a model's weights, which often performs better than the
+// weights.
 //
 //   optim::ExponentialMovingAverage average(model.parameters(), 0.999);
 //   for (…) {
@@ -24,33 +25,36 @@ namespace extensor::optim {
 
 class ExponentialMovingAverage {
  public:
-  // The averages begin as the parameters are now; beside float16 and bfloat16 they are float32.
-  // ValueError without parameters or for a decay outside [0, 1]; DTypeError.
+  // The averages start as copies of the parameters; for float16 and bfloat16 they are float32.
+  // Throws ValueError without parameters or for a decay outside [0, 1], and DTypeError unless the
+  // parameters are floats.
   explicit ExponentialMovingAverage(const std::vector<Tensor>& parameters, double decay = 0.999);
 
-  // average ← decay · average + (1 − decay) · parameter. ValueError between apply and restore.
+  // average ← decay · average + (1 − decay) · parameter. Throws ValueError between apply() and
+  // restore().
   void update();
 
-  // The parameters take the averages, and their own values back. ValueError the second time.
+  // apply() replaces the parameters by the averages; restore() reverts that. Either throws
+  // ValueError if called twice.
   void apply();
   void restore();
   bool applied() const { return !originals_.empty(); }
 
-  // The averages for other tensors of these shapes. ValueError, ShapeError.
+  // Copies the averages into other tensors of the same shapes. Throws ValueError or ShapeError.
   void apply_to(const std::vector<Tensor>& others) const;
 
   double decay() const { return decay_; }
   const std::vector<Tensor>& averages() const { return averages_; }
 
-  // "shadow_params.0" …, "decay", "num_updates".
+  // Contains "shadow_params.0" …, "decay" and "num_updates".
   StateDict state_dict() const;
-  // Everything is checked before anything changes; errors as those of an optimizer.
+  // Checks everything before any change; throws the errors of Optimizer::load_state_dict().
   void load_state_dict(const StateDict& saved);
 
  private:
   std::vector<Tensor> parameters_;
   std::vector<Tensor> averages_;   // dense
-  std::vector<Tensor> originals_;  // while the averages are applied
+  std::vector<Tensor> originals_;  // values of the parameters while the averages are applied
   double decay_;
   std::int64_t updates_ = 0;
 };

@@ -1,4 +1,4 @@
-// Optimizers: they hold a model's parameters and the states of each, and step them all.
+// Optimizers hold a model's parameters and their states, and step all of them.
 //
 //   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
 //   for (…) {
@@ -11,10 +11,10 @@
 //   optim::SGD optimizer({{body, {.lr = 1e-3}}, {head, {.lr = 1e-2, .momentum = 0.9}}});
 //
 // The formulas, options, names and defaults are PyTorch's (extensor/optimizer_steps.h lists them).
-// A step takes all parameters of a group in one pass. Parameters without a grad() are skipped.
-// States are made when a parameter is first stepped; beside float16 and bfloat16 they are float32.
+// A step updates all parameters of a group in one pass. Parameters without a grad() are skipped.
+// States are created when a parameter is first stepped; for float16 and bfloat16 they are float32.
 //
-// Gradients of several batches add up until zero_grad(), so a large batch can be had in parts:
+// Gradients accumulate until zero_grad(), so a large batch can be split:
 //
 //   for (int k = 0; k < parts; ++k) (loss_of(part[k]) / parts).backward();
 //   optimizer.step();
@@ -36,16 +36,16 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
-// The interface of all optimizers, which schedules use. It cannot be copied or moved: schedules
-// keep its address.
+// The interface of all optimizers, which schedules use. It cannot be copied or moved, because
+// schedules keep its address.
 class Optimizer {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer();
 
-  // Steps every parameter that has a gradient, after all checks. Nothing is recorded. ValueError
-  // for a gradient that shares part of its parameter's memory.
+  // Steps every parameter that has a gradient, after all checks. Nothing is recorded. Throws
+  // ValueError for a gradient that shares part of its parameter's memory.
   virtual void step() = 0;
 
   // Drops the gradients, or sets them to zero. Call it before the next backward().
@@ -55,41 +55,44 @@ class Optimizer {
   const std::vector<Tensor>& parameters(std::size_t group) const;
   std::vector<Tensor> parameters() const;  // of all groups, in order
 
-  // IndexError for a group that does not exist, ValueError for a value outside its range.
+  // Throws IndexError for a group that does not exist and ValueError for a value outside its range.
   virtual double lr(std::size_t group = 0) const = 0;
   virtual void set_lr(std::size_t group, double lr) = 0;
-  // The option momentum, or the first of the betas; ValueError for an optimizer with neither.
+  // The option momentum, or the first of the betas. Throws ValueError for an optimizer with
+  // neither.
   virtual bool has_momentum() const = 0;
   virtual double momentum(std::size_t group = 0) const = 0;
   virtual void set_momentum(std::size_t group, double momentum) = 0;
 
-  // The learning rate that schedules start from, once there is one.
+  // The learning rate from which schedules start; empty until a schedule sets it.
   std::optional<double> initial_lr(std::size_t group = 0) const;
   void set_initial_lr(std::size_t group, double lr);
 
   StateDict state_dict() const;
-  // The options and states of another run. Everything is checked first: ValueError for another
-  // number of groups or parameters, a name that is missing or unknown, an option outside its range;
-  // ShapeError and DTypeError for a state that does not fit its parameter. Float dtypes convert.
+  // Loads the options and states of another run, after checking everything. Throws ValueError for
+  // another number of groups or parameters, a missing or unknown name, or an option outside its
+  // range; ShapeError and DTypeError for a state that does not fit its parameter. Float dtypes are
+  // converted.
   void load_state_dict(const StateDict& saved);
 
  protected:
   struct Group;
   struct Loading;
   struct StateNames {
-    const char* names[3];  // null: there is none
-    bool steps;            // the number of steps is remembered too
+    const char* names[3];  // null if unused
+    bool steps;            // whether steps are counted
   };
 
   Optimizer();
-  Group& group(std::size_t index) const;  // IndexError
+  Group& group(std::size_t index) const;  // throws IndexError
   void check_new_parameters(const std::vector<Tensor>& parameters) const;
   void append_group(const std::vector<Tensor>& parameters);
 
   virtual const char* name() const = 0;
   virtual StateNames state_names() const = 0;
   virtual void save_options(std::size_t group, StateDict& saved) const = 0;
-  // Reads and checks the options of all groups, and keeps them once all else is checked.
+  // load_options() reads and checks the options of all groups; keep_loaded_options() adopts them
+  // after everything else has been checked.
   virtual void load_options(Loading& loading) = 0;
   virtual void keep_loaded_options() noexcept = 0;
 
@@ -102,9 +105,9 @@ struct ParameterGroup {
   Options options = {};
 };
 
-// One optimizer for each kind of options. ValueError without parameters, for an option outside its
-// range, for a parameter that is there twice or that was computed; DTypeError for one that is not a
-// float.
+// The optimizer for one type of options. Throws ValueError without parameters, for an option
+// outside its range, and for a parameter that is repeated or not a leaf; DTypeError for one that is
+// not a float.
 template <class Options>
 class OptimizerOf final : public Optimizer {
  public:

@@ -1,4 +1,4 @@
-// Learning rate schedules: they move the learning rates of an optimizer's groups.
+// Schedules for the learning rates of an optimizer's groups.
 //
 //   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
 //   optim::LinearLR warm_up(optimizer, {.start_factor = 0.1, .total_iters = 5});
@@ -9,10 +9,10 @@
 //     schedule.step();
 //   }
 //
-// Names, defaults and numbers are PyTorch's: a schedule sets the rates of epoch 0 when it is made,
-// and step() goes on from the rates there are, so that several can work on one optimizer. What they
-// work on, the optimizer and the parts of a sequence, must live as long as they do. Options that
-// PyTorch asks for must be given. Errors: ValueError for an option outside its range.
+// Names, defaults and numbers are PyTorch's. A schedule sets the rates of epoch 0 when it is
+// created, and step() continues from the current rates, so that several schedules can share one
+// optimizer. The optimizer, and the parts of a sequence, must outlive the schedule. Options that
+// PyTorch requires must be given. Throws ValueError for an option outside its range.
 #pragma once
 
 #include <cstddef>
@@ -40,13 +40,13 @@ class LRScheduler {
   LRScheduler& operator=(const LRScheduler&) = delete;
   virtual ~LRScheduler();
 
-  virtual void step();  // to the next epoch, or batch: whatever is counted
+  virtual void step();  // advances to the next epoch (or batch)
   std::int64_t last_epoch() const { return last_epoch_; }
-  std::vector<double> last_lr() const;  // of each group
+  std::vector<double> last_lr() const;  // one per group
 
-  // How far it is; options are not part of it, nor are the optimizer's rates.
+  // The position in the schedule, without the options and the optimizer's rates.
   StateDict state_dict() const;
-  // ValueError for the state of another kind of schedule or another number of groups.
+  // Throws ValueError for the state of another kind of schedule or another number of groups.
   void load_state_dict(const StateDict& saved);
 
  protected:
@@ -55,19 +55,20 @@ class LRScheduler {
   Optimizer& optimizer() const { return *optimizer_; }
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
   void set_epoch(std::int64_t epoch) { last_epoch_ = epoch; }
-  virtual void restart();  // at epoch 0, from the base rates
-  // Where a schedule begins, once its options are checked: the base rates, then epoch 0.
+  virtual void restart();  // restarts at epoch 0 from the base rates
+  // Called by constructors after checking options: store the base rates, then set those of epoch 0.
   void adopt_initial_lrs();
   void start();
 
-  // The rate of epoch last_epoch(), from that of the epoch before, which the group has.
+  // The rate of epoch last_epoch(), computed from the group's current rate, that of the epoch
+  // before.
   virtual double next_lr(std::size_t group) const { return optimizer_->lr(group); }
-  // The same from the base rate.
+  // The rate of epoch last_epoch(), computed from the base rate.
   virtual double closed_form(std::size_t group) const { return next_lr(group); }
   enum class Form { next, closed };
   void set_rates(Form form);
 
-  // What there is beside the epoch, by name; and whether such numbers could be.
+  // Additional state by name; is_state() returns whether loaded numbers are valid.
   using Numbers = std::vector<std::pair<std::string, double>>;
   virtual Numbers more_state() const { return {}; }
   virtual bool is_state(const Numbers&) const { return true; }
@@ -85,11 +86,10 @@ class LRScheduler {
   std::vector<double> base_lrs_;
 };
 
-// ---- times gamma
-// -----------------------------------------------------------------------------------
+// ---- decay by gamma
 
 struct StepLROptions {
-  std::int64_t step_size = 0;  // epochs between two reductions; must be given
+  std::int64_t step_size = 0;  // epochs between two reductions; required
   double gamma = 0.1;
 };
 class StepLR final : public LRScheduler {
@@ -103,7 +103,7 @@ class StepLR final : public LRScheduler {
 };
 
 struct MultiStepLROptions {
-  std::vector<std::int64_t> milestones;  // ascending; one that is there twice counts twice
+  std::vector<std::int64_t> milestones;  // ascending; a repeated milestone counts twice
   double gamma = 0.1;
 };
 class MultiStepLR final : public LRScheduler {
@@ -117,7 +117,7 @@ class MultiStepLR final : public LRScheduler {
 };
 
 struct ExponentialLROptions {
-  double gamma = std::numeric_limits<double>::quiet_NaN();  // must be given
+  double gamma = std::numeric_limits<double>::quiet_NaN();  // required
 };
 class ExponentialLR final : public LRScheduler {
  public:
@@ -130,9 +130,8 @@ class ExponentialLR final : public LRScheduler {
 };
 
 // ---- curves
-// ----------------------------------------------------------------------------------------
 
-// A factor that goes in a line from start_factor to end_factor: a warm-up.
+// A factor that changes linearly from start_factor to end_factor: a warm-up.
 struct LinearLROptions {
   double start_factor = 1.0 / 3;  // in (0, 1]
   double end_factor = 1;          // in [0, 1]
@@ -163,9 +162,9 @@ class PolynomialLR final : public LRScheduler {
   PolynomialLROptions options_;
 };
 
-// Half a cosine from the rate to eta_min in t_max epochs, and back in as many.
+// Half a cosine from the rate to eta_min in t_max epochs, then back in as many.
 struct CosineAnnealingLROptions {
-  std::int64_t t_max = 0;  // must be given
+  std::int64_t t_max = 0;  // required
   double eta_min = 0;
 };
 class CosineAnnealingLR final : public LRScheduler {
@@ -178,9 +177,9 @@ class CosineAnnealingLR final : public LRScheduler {
   CosineAnnealingLROptions options_;
 };
 
-// Half a cosine in t_0 epochs, then from the top again in t_mult times as many, and so on.
+// Half a cosine in t_0 epochs, then a restart from the top over t_mult times as many, and so on.
 struct CosineAnnealingWarmRestartsOptions {
-  std::int64_t t_0 = 0;  // must be given
+  std::int64_t t_0 = 0;  // required
   std::int64_t t_mult = 1;
   double eta_min = 0;
 };
@@ -189,7 +188,7 @@ class CosineAnnealingWarmRestarts final : public LRScheduler {
   CosineAnnealingWarmRestarts(Optimizer& optimizer,
                               const CosineAnnealingWarmRestartsOptions& options);
   void step() override;
-  // To any epoch, and parts of one: step(epoch + batch / batches). ValueError below 0.
+  // Sets any epoch, including fractions: step(epoch + batch / batches). Throws ValueError below 0.
   void step(double epoch);
 
  private:
@@ -203,9 +202,8 @@ class CosineAnnealingWarmRestarts final : public LRScheduler {
 };
 
 // ---- one cycle
-// -------------------------------------------------------------------------------------
 
-// A number for all groups, or one for each.
+// One value for all groups, or one per group.
 class PerGroup {
  public:
   PerGroup(double value) : values_{value} {}                            // NOLINT: implicit
@@ -219,45 +217,46 @@ class PerGroup {
 
 enum class AnnealStrategy { cos, linear };
 
-// Up from max_lr / div_factor to max_lr, then down to that start divided by final_div_factor; the
-// momentum goes the other way. Stepped after every batch, total_steps times at most.
+// The rate rises from max_lr / div_factor to max_lr, then falls to the initial rate divided by
+// final_div_factor; the momentum moves in the opposite direction. Call step() after every batch, at
+// most total_steps times.
 struct OneCycleLROptions {
-  PerGroup max_lr = std::numeric_limits<double>::quiet_NaN();  // must be given
-  std::int64_t total_steps = 0;                                // this must be given …
-  std::int64_t epochs = 0;                                     // … or these two
+  PerGroup max_lr = std::numeric_limits<double>::quiet_NaN();  // required
+  std::int64_t total_steps = 0;                                // required …
+  std::int64_t epochs = 0;                                     // … unless these two are given
   std::int64_t steps_per_epoch = 0;
-  double pct_start = 0.3;  // the part of the steps that go up
+  double pct_start = 0.3;  // fraction of the steps in which the rate rises
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  bool cycle_momentum = true;  // ValueError for an optimizer without one
+  bool cycle_momentum = true;  // ValueError for an optimizer without momentum
   double base_momentum = 0.85;
   double max_momentum = 0.95;
   double div_factor = 25;
   double final_div_factor = 1e4;
-  bool three_phase = false;  // down as long as up, and then to the end
+  bool three_phase = false;  // fall to the initial rate as long as it rose, then to the final rate
 };
 class OneCycleLR final : public LRScheduler {
  public:
   OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options);
-  // ValueError beyond the last step.
+  // Throws ValueError beyond the last step.
   void step() override;
 
  private:
   void restart() override;
   double next_lr(std::size_t group) const override;
-  // Where the cycle is, between the values of its start, its top and its end.
+  // The current value of a cycle with these values at its start, top and end.
   double value(double start, double top, double end) const;
   void set_momenta();
   OneCycleLROptions options_;
   std::int64_t total_steps_;
 };
 
-// ---- in sequence
-// -----------------------------------------------------------------------------------
+// ---- sequences
 
-// The first schedule until the first milestone, then the second, from its epoch 0 on, and so on.
+// Runs the first schedule until the first milestone, then the second from its epoch 0, and so on.
 class SequentialLR final : public LRScheduler {
  public:
-  // ValueError for schedules of another optimizer, or other than one milestone less than schedules.
+  // Throws ValueError for schedules of another optimizer, or unless there is one milestone fewer
+  // than schedules.
   SequentialLR(Optimizer& optimizer,
                const std::vector<std::reference_wrapper<LRScheduler>>& schedulers,
                const std::vector<std::int64_t>& milestones);
@@ -266,16 +265,15 @@ class SequentialLR final : public LRScheduler {
  private:
   void restart() override;
   std::vector<LRScheduler*> parts() const override { return schedulers_; }
-  void begin();  // epoch 0 of the first, none of the others
+  void begin();  // starts the first schedule only
   std::vector<LRScheduler*> schedulers_;
   std::vector<std::int64_t> milestones_;
 };
 
 // ---- on a plateau
-// ----------------------------------------------------------------------------------
 
-enum class PlateauMode { min, max };    // what is better
-enum class ThresholdMode { rel, abs };  // how much better counts
+enum class PlateauMode { min, max };    // whether lower or higher is better
+enum class ThresholdMode { rel, abs };  // how an improvement is measured
 
 struct ReduceLROnPlateauOptions {
   PlateauMode mode = PlateauMode::min;
@@ -285,9 +283,9 @@ struct ReduceLROnPlateauOptions {
   ThresholdMode threshold_mode = ThresholdMode::rel;
   std::int64_t cooldown = 0;
   PerGroup min_lr = 0.0;
-  double eps = 1e-8;  // smaller changes are not made
+  double eps = 1e-8;  // smaller changes are ignored
 };
-// Reduces the rates when a metric has not become better for more than `patience` epochs.
+// Reduces the rates when a metric has not improved for more than `patience` epochs.
 class ReduceLROnPlateau {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});

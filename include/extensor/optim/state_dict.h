@@ -1,4 +1,4 @@
-// What an optimizer, a schedule or an average remembers, as plain data that a checkpoint can store.
+// The state of an optimizer, a schedule or an average, as plain data that a checkpoint can store.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
-// PyTorch's names, their levels joined by dots: "state.0.exp_avg" is that of the first parameter,
-// "param_groups.1.lr" that of the second group. The tensors are copies.
+// Uses PyTorch's names, with levels joined by dots: "state.0.exp_avg" belongs to the first
+// parameter, "param_groups.1.lr" to the second group. The tensors are copies.
 struct StateDict {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, double> numbers;
