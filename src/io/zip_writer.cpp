@@ -9,8 +9,7 @@ namespace extensor::io {
 
 namespace {
 
-constexpr std::uint16_t first_day =
-    1 << 5 | 1;  // 1980-01-01, constant so that equal tensors produce equal files
+constexpr std::uint16_t first_day = 1 << 5 | 1;  // 1980-01-01: equal tensors, equal files
 
 std::uint32_t crc_of(std::uint32_t crc, const void* data, std::size_t size) {
   return static_cast<std::uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), size));
