@@ -122,8 +122,7 @@ Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool 
   std::vector<data::Transform> steps = steps_of(*all.language.pictures);
   std::vector<data::Transform> training_steps;
   if (recipe.augment) {
-    const std::int64_t part =
-        recipe.dataset.starts_with("cifar") ? 8 : 14;  // crop by 1/part of a side
+    const std::int64_t part = recipe.dataset.starts_with("cifar") ? 8 : 14;  // of a side: 1/part
     const std::int64_t side = std::min(splits.train.images.size(-1), splits.train.images.size(-2));
     training_steps.push_back(data::random_crop(std::max<std::int64_t>(1, side / part)));
     // Only where a mirror image is certain to have the same class, unlike letters.
