@@ -51,7 +51,7 @@ std::vector<Path> entries(const Path& directory, const std::function<bool(const 
   return paths;
 }
 
-// ---- which pictures -----------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 struct Listed {
   std::vector<Path> files;
@@ -135,7 +135,7 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
   return parts;
 }
 
-// ---- of one size --------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 struct Size {
   std::int64_t channels, height, width;

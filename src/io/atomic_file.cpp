@@ -19,7 +19,7 @@ using detail::message;
 
 namespace {
 
-// An unused temporary name in the directory of `path`, short enough for any file system.
+// A random name in the directory of `path`, truncated so that the file system accepts it.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();

@@ -27,7 +27,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::int64_t size() const = 0;  // tokens are 0 … size() − 1
-  // Throws ValueError that names the first text without a token and its position.
+  // Throws ValueError that names the first character without a token and its position.
   virtual Tokens encode(std::string_view text) const = 0;
   // Throws IndexError for a number that is not a token. A token may be part of a character.
   virtual std::string decode(const Tokens& tokens) const = 0;
