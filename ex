@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The one entry point for people. `./ex help` says what it can do.
-# Every command first installs what the machine lacks, then builds, then runs.
+# The entry point for all tasks; see `./ex help`.
+# Every command first installs missing packages, then builds, then runs.
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# ---- what each command needs: probe, Debian/Ubuntu package, why -----------------------------------
-# A probe is a command (cmd:), a header (hdr:), a file (file:) or a Python module (py:). LLVM stands for
-# the version of Clang, the first of at least 16 that the machine has or can install.
+# ---- requirements of each command: probe, Debian/Ubuntu package, reason
+# ---------------------------
+# A probe is a command (cmd:), a header (hdr:), a file (file:) or a Python module (py:). LLVM stands
+# for the version of Clang: the first from 16 on that is installed or can be installed.
 
 need_build='
 cmd:g++                   g++               C++20 compiler
@@ -58,7 +59,8 @@ hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system ha
 commands='train build test bench figures check format docs help'
 presets='release ci dev asan tsan fuzz bench'
 
-# ---- talking --------------------------------------------------------------------------------------
+# ---- messages
+# -------------------------------------------------------------------------------------
 
 say() { printf '\033[1mex:\033[0m %s\n' "$*" >&2; }
 fail() {
@@ -88,7 +90,7 @@ errors), asan, tsan, fuzz. Build directories are build/<preset>.
 TEXT
 }
 
-# Edit distance of two short words.
+# The edit distance of two short words.
 distance() {
   local a=$1 b=$2 i j cost best
   local -a previous current
@@ -144,7 +146,7 @@ as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-# install LISTS...: installs the packages whose probes fail; returns 1, having said why, if it cannot.
+# install LISTS...: installs the packages whose probes fail; if it cannot, prints why and returns 1.
 install() {
   local probe package why packages=()
   while read -r probe package why; do
@@ -196,8 +198,8 @@ ready_to_build() {
 
 # ---- building -------------------------------------------------------------------------------------
 
-# configure_and_build PRESET [cmake -D options]: configures only when it must; ninja does the rest, or
-# what `target` says of it.
+# configure_and_build PRESET [cmake -D options]: configures only if necessary, then builds
+# everything, or only `target` if it is set.
 configure_and_build() {
   local preset=$1 dir=build/$1
   shift
@@ -218,7 +220,7 @@ jobs() { nproc 2>/dev/null || echo 2; }
 run_tests() {
   local preset=$1 wrapper=()
   shift
-  # ThreadSanitizer of that age does not bear how far newer kernels scatter a program in memory.
+  # This version of ThreadSanitizer fails with the address space randomisation of newer kernels.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
   local log=build/$preset/Testing/Temporary/LastTest.log result=0
   rm -f "$log"
@@ -262,15 +264,16 @@ build_with_clang() {
 
 build_tsan() {
   build_with_clang tsan
-  # Races inside uninstrumented system libraries are not ours to see; ours are all instrumented.
-  # Threads of a forked child are checked too.
+  # Ignore races inside uninstrumented system libraries; all of our code is instrumented. Check the
+  # threads of forked children too.
   export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1 die_after_fork=0"
   TSAN_OPTIONS+=" external_symbolizer_path=$(command -v "llvm-symbolizer-$llvm")"
 }
 
-# ---- the benchmark's PyTorch ----------------------------------------------------------------------
+# ---- PyTorch for the benchmark
+# --------------------------------------------------------------------
 
-# unzip_wheel ARCHIVE DIR: only what a C++ program needs of it.
+# unzip_wheel ARCHIVE DIR: extracts only the files that a C++ program needs.
 unzip_wheel() {
   python3 - "$@" <<'PYTHON'
 import re, sys, zipfile
@@ -291,7 +294,7 @@ fetch_wheel() {
   return $result
 }
 
-# PyTorch's wheel for Linux links to two small CUDA libraries even for work on the CPU.
+# PyTorch's wheel for Linux links to two small CUDA libraries, even for work on the CPU.
 fetch_cuda_libraries() {
   local dir=$1 name major package
   while read -r name; do
@@ -338,7 +341,7 @@ build_preset() {
 
 build_bench() {
   ready_to_build "$need_bench"
-  # Found anew when what could be found has changed.
+  # Configure again if the set of installed peers has changed.
   local -a peers=(build/peers/complete /usr/include/dnnl.h /usr/include/*/openblas-openmp/cblas.h
     /usr/include/libxsmm.h /usr/include/ATen/ATen.h)
   local peer
@@ -346,12 +349,12 @@ build_bench() {
     [[ -e $peer && build/bench/build.ninja -ot $peer ]] && rm -f build/bench/build.ninja
   done
   configure_and_build bench
-  # A peer that does not build is a peer less, not a failure.
+  # A peer that does not build is left out; that is not a failure.
   cmake --build --preset bench --target extensor_peers -- -k 0 ||
     say "not every peer could be built; its column stays empty"
 }
 
-# Reads [--preset P] and leaves the rest in `rest`.
+# Parses [--preset P] and leaves the other arguments in `rest`.
 read_preset() {
   preset=release rest=()
   while (($#)); do
@@ -370,7 +373,7 @@ read_preset() {
   one_of preset "$preset" "$presets"
 }
 
-# The digits that the library draws, unless the tool's `train` is told otherwise.
+# Trains on the built-in digits unless the arguments name other data.
 command_train() {
   target=extensor_tool build_preset release
   local dataset=(digits) word
@@ -378,14 +381,15 @@ command_train() {
   for word in "$@"; do
     [[ $word =~ ^(--resume|--config|--help|-h)(=|$) ]] && dataset=()
   done
-  # Where the caller is, so that paths mean what was typed and the commands that it prints can be pasted.
+  # Run in the caller's directory, so that typed paths are valid and printed commands can be pasted.
   local tool=build/release/cli/extensor
   [[ $caller -ef . ]] || tool=$PWD/$tool
   cd "$caller"
   "$tool" train "${dataset[@]}" "$@"
 }
 
-# figures DIR: what takes minutes. DIR/mnist has MNIST's files, DIR/text/tinyshakespeare.txt a text.
+# figures DIR: runs that take minutes. DIR/mnist contains MNIST, DIR/text/tinyshakespeare.txt a
+# text.
 command_figures() {
   (($# == 1)) || fail "figures wants the directory of the data: mnist/ and text/tinyshakespeare.txt in it"
   local data=$1 tool=build/release/cli/extensor out
@@ -471,7 +475,7 @@ check_format() {
   sources | xargs clang-format-14 --dry-run -Werror
 }
 
-# Lints with the compile commands of the tsan build, the one that Clang itself compiles.
+# Lints with the compile commands of the tsan build, which uses Clang.
 check_lint() {
   choose_llvm
   install "$need_lint" || return 1
@@ -491,9 +495,9 @@ check_tsan() {
   run_tests tsan
 }
 
-# Short runs without a corpus; `build/fuzz/fuzz/ops_fuzz CORPUS` goes on for as long as it is let. The
-# readers of files, being quick, have a third of the time each. EXTENSOR_FUZZ_SECONDS says for how long,
-# EXTENSOR_FUZZ_RUNS for how many inputs each instead, EXTENSOR_FUZZERS which ("idx csv").
+# Short runs without a corpus; `build/fuzz/fuzz/ops_fuzz CORPUS` runs without limit. The fuzzers of
+# file readers are fast and get a third of the time each. EXTENSOR_FUZZ_SECONDS sets the time,
+# EXTENSOR_FUZZ_RUNS the number of inputs instead, and EXTENSOR_FUZZERS selects fuzzers ("idx csv").
 check_fuzz() {
   local lib
   build_preset fuzz
@@ -506,8 +510,7 @@ check_fuzz() {
     seconds=${EXTENSOR_FUZZ_SECONDS:-60} length=1024
     [[ $name == ops ]] || seconds=$(((seconds + 2) / 3))
     [[ $name == cifar ]] && length=8192 # a record has 3073 bytes
-    # What is used after its function has returned is looked for by the tests; here it takes a third of
-    # the time.
+    # The tests check for stack use after return; here it would take a third of the time.
     # shellcheck disable=SC2046
     ASAN_OPTIONS=detect_stack_use_after_return=0 EXTENSOR_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
       $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
@@ -522,7 +525,7 @@ check_fuzz() {
   return $failed
 }
 
-# Optimizers and schedules step by step beside PyTorch: the system's Python has its package.
+# Compares optimizers and schedules with PyTorch step by step, using the system's Python package.
 check_pytorch() {
   install "$need_reference" || return 1
   target=pytorch_agreement_test build_preset release
@@ -537,7 +540,8 @@ check_pytorch() {
   "${python[@]}" tests/pytorch/exchange.py verify build/pytorch
 }
 
-# A training run, killed at random moments and resumed, ends with the weights of one that was not.
+# A training run that is killed at random moments and resumed must end with the same weights as one
+# that is not.
 check_kill() {
   target=extensor_tool build_preset release
   tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
@@ -568,5 +572,5 @@ main() {
   esac
 }
 
-# On one line, for bash reads on as it goes and this file may have changed meanwhile.
+# On one line: bash reads a script while it runs it, and this file may change meanwhile.
 main "$@"; exit

@@ -19,7 +19,7 @@ namespace {
 
 using op_registry::UnaryRow;
 
-// The worst result of a function over the inputs it was given.
+// The worst result of a function over all inputs.
 struct Worst {
   double ulp = 0;
   double x = 0, got = 0;
@@ -60,8 +60,8 @@ Tensor from_bits(const std::vector<Bits>& bits) {
   return from_data(values);
 }
 
-// `count` patterns spread over all, starting at `first`: every exponent, sign and special value's
-// neighbourhood is met.
+// `count` bit patterns in equal steps from `first`, so that every exponent, every sign and the
+// neighbourhood of every special value occur.
 template <class Bits>
 std::vector<Bits> spread(std::uint64_t first, std::uint64_t step, std::size_t count) {
   std::vector<Bits> bits(count);
@@ -71,7 +71,7 @@ std::vector<Bits> spread(std::uint64_t first, std::uint64_t step, std::size_t co
 
 constexpr std::size_t block = 1 << 16;
 
-// Shows progress after each block of inputs.
+// Called after each block of inputs to show progress.
 using Step = std::function<void()>;
 
 Worst over_halves(const UnaryRow& row, const reference::Unary& exact, DType dtype,
@@ -102,7 +102,7 @@ Worst over_float32(const UnaryRow& row, const reference::Unary& exact, bool exha
 
 Worst over_float64(const UnaryRow& row, const reference::Unary& exact, const Step& step) {
   Worst worst;
-  constexpr std::uint64_t stride = 17592186044399;  // a prime near 2⁴⁴: 2²⁰ patterns
+  constexpr std::uint64_t stride = 17592186044399;  // a prime near 2⁴⁴, for 2²⁰ patterns
   for (int i = 0; i < float64_blocks; ++i) {
     const std::uint64_t first = static_cast<std::uint64_t>(i) * block * stride;
     compare_all(row, exact, from_bits<double>(spread<std::uint64_t>(first, stride, block)), worst);
@@ -111,7 +111,7 @@ Worst over_float64(const UnaryRow& row, const reference::Unary& exact, const Ste
   return worst;
 }
 
-// The blocks of inputs that one function is measured on.
+// The number of input blocks that one function is measured on.
 std::int64_t block_count(bool exhaustive) {
   const std::uint64_t of_float32 = float32_stride(exhaustive) * block;
   return static_cast<std::int64_t>((all_float32 + of_float32 - 1) / of_float32) + float64_blocks +
@@ -157,7 +157,7 @@ void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
   std::erase_if(rows, [&](const UnaryRow& row) {
     return std::ranges::find(wanted, row.name) == wanted.end();
   });
-  // Every line is printed as soon as it is known: all inputs of a function take minutes.
+  // Print every line immediately: measuring all inputs of a function takes minutes.
   std::size_t widest = 0;
   for (const UnaryRow& row : rows) widest = std::max(widest, row.label.size());
   std::optional<TableWriter> lines;

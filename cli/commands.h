@@ -1,4 +1,4 @@
-// The commands of the tool. Each adds itself to the command line and runs when it was chosen.
+// The commands of the tool. Each function registers a command, which runs when it is chosen.
 #pragma once
 
 #include <CLI/CLI.hpp>

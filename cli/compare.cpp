@@ -1,4 +1,4 @@
-// extensor compare: in what two files of tensors differ.
+// extensor compare: compares two files of tensors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +25,7 @@ struct Difference {
   std::int64_t count = 0;
 };
 
-// Two NaNs are equal; one alone is infinitely far from any number.
+// Two NaNs are equal; a NaN is infinitely far from any number.
 template <class Element>
 Difference difference_of(std::span<const Element> a, std::span<const Element> b) {
   Difference result;
@@ -42,7 +42,7 @@ Difference difference_of(std::span<const Element> a, std::span<const Element> b)
   return result;
 }
 
-// Of tensors of the same shape and dtype.
+// Requires tensors of the same shape and dtype.
 Difference difference_of(const Tensor& a, const Tensor& b) {
   Difference result;
   visit_elements(a, [&]<class Element>(std::span<const Element> elements) {
@@ -51,7 +51,7 @@ Difference difference_of(const Tensor& a, const Tensor& b) {
   return result;
 }
 
-// Whether they are the same, as far as is asked.
+// Returns whether the files agree within the tolerance.
 bool run(const std::string& first, const std::string& second, double tolerance) {
   const TensorFile a = load_tensors(first), b = load_tensors(second);
   std::map<std::string, Tensor> others;

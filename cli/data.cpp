@@ -1,4 +1,4 @@
-// The data of a recipe.
+// Loads the data of a recipe.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,8 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
     options.channels = known->channels;
     options.classes = known->classes;
     options.hold_out = !all_held_out;
-    // The run's own become what they were when it began; others may begin with one of any size.
+    // Evaluation data may begin with an image of any size, so it gets the size of the run. The
+    // run's training data gets the same size as when the run began.
     if (all_held_out) {
       options.height = known->height;
       options.width = known->width;
@@ -43,7 +44,7 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
   return data::load_pictures(recipe.data, options);
 }
 
-// Over all pictures: every byte counted, so exact.
+// Computes mean and deviation over all images, exactly, from counts of byte values.
 void measure(const Tensor& images, Pictures& pictures) {
   const std::int64_t plane = images.size(-2) * images.size(-1);
   std::vector<std::array<std::int64_t, 256>> counts(static_cast<std::size_t>(pictures.channels));
@@ -77,14 +78,15 @@ Pictures pictures_of(const Recipe& recipe, const data::LabelledImages& training)
                     .deviation = {},
                     .classes = training.classes};
   measure(images, pictures);
-  // VGG halves its pictures five times, LeNet its own twice behind a frame.
+  // The smallest sides that the models accept: VGG halves its input five times; LeNet pads it and
+  // halves it twice.
   const std::int64_t least = recipe.model == "vgg16" ? 32 : recipe.model == "lenet" ? 12 : 1;
   pictures.height = std::max(pictures.height, least);
   pictures.width = std::max(pictures.width, least);
   return pictures;
 }
 
-// Class names are kept in JSON files, which are UTF-8.
+// Class names are stored in JSON files, which are UTF-8.
 void check_classes(const Recipe& recipe, const std::vector<std::string>& classes) {
   for (const std::string& name : classes) {
     if (io::is_utf8(name)) continue;
@@ -120,10 +122,10 @@ Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool 
   std::vector<data::Transform> steps = steps_of(*all.language.pictures);
   std::vector<data::Transform> training_steps;
   if (recipe.augment) {
-    const std::int64_t part = recipe.dataset.starts_with("cifar") ? 8 : 14;  // of a side
+    const std::int64_t part = recipe.dataset.starts_with("cifar") ? 8 : 14;  // of a side: 1/part
     const std::int64_t side = std::min(splits.train.images.size(-1), splits.train.images.size(-2));
     training_steps.push_back(data::random_crop(std::max<std::int64_t>(1, side / part)));
-    // Where a mirror image is surely of the same class; letters are not.
+    // Only where a mirror image is certain to have the same class, unlike letters.
     const bool mirrored = recipe.dataset.starts_with("cifar") || recipe.dataset == "fashion-mnist";
     if (mirrored) training_steps.push_back(data::random_horizontal_flip());
   }
@@ -134,7 +136,7 @@ Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool 
   return all;
 }
 
-// Windows that do not overlap: each token is predicted once.
+// Windows without overlap, so that each token is predicted once.
 class Windows final : public data::Dataset {
  public:
   Windows(data::TextDataset windows, std::int64_t block)
@@ -173,7 +175,7 @@ Data load_text(const Recipe& recipe, std::optional<Language> language, bool all_
     all.language.tokenizer = make_tokenizer(recipe, text);
   }
   const Tensor tokens = from_data(all.language.tokenizer->encode(text));
-  // The last tenth is held out.
+  // Hold out the last tenth.
   const std::int64_t count = tokens.numel();
   const std::int64_t first = all_held_out ? 0 : count - count / 10;
   if (count - first <= recipe.block || (first <= recipe.block && !all_held_out)) {

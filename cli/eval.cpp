@@ -1,4 +1,4 @@
-// extensor eval: how well a trained network does.
+// extensor eval: evaluates a trained network.
 #include <iostream>
 #include <nlohmann/json.hpp>
 

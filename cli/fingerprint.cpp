@@ -11,8 +11,9 @@ namespace extensor::cli {
 
 namespace {
 
-// 64 bits, 8 bytes at a time. For changes that happen, not for ones that somebody hides: each word
-// goes through a bijection of the state, so that a change of one word always changes the result.
+// A 64-bit hash, 8 bytes at a time. It detects accidental changes, not deliberate collisions: each
+// word goes through a bijection of the state, so that a change of one word always changes the
+// result.
 std::string hash_of(std::span<const std::byte> bytes) {
   constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
   std::uint64_t state = bytes.size() * factor;

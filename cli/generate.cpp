@@ -1,4 +1,4 @@
-// extensor generate: text that a trained network writes.
+// extensor generate: generates text with a trained network.
 #include <iostream>
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace extensor::cli {
 
 namespace {
 
-// The tokens that come next, less likely ones out of the game.
+// The logits of the next token; those outside the top k are set to −1e30.
 Tensor next_logits(const nn::AnyLayer& model, const data::Tokens& tokens, std::int64_t block,
                    const GenerateOptions& options) {
   const auto count = static_cast<std::int64_t>(tokens.size());
@@ -43,7 +43,7 @@ std::int64_t choose(const Tensor& logits, const GenerateOptions& options, data::
 
 namespace {
 
-// Joins tokens to whole characters: one token may be a part of a character.
+// Assembles tokens to whole characters: a token may be part of a character.
 class Pieces {
  public:
   explicit Pieces(const std::function<void(const std::string&)>& written) : written_(written) {}
@@ -53,7 +53,7 @@ class Pieces {
     waiting_ += bytes;
     constexpr std::size_t longest_character = 4;
     std::size_t whole = io::utf8_prefix(waiting_);
-    if (waiting_.size() - whole >= longest_character) whole = waiting_.size();  // no UTF-8 at all
+    if (waiting_.size() - whole >= longest_character) whole = waiting_.size();  // not UTF-8
     put(whole);
   }
   std::string finish() {
@@ -81,7 +81,7 @@ std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer
   Pieces pieces(written);
   pieces.add(tokenizer.decode(tokens));
   if (tokens.empty())
-    tokens.push_back(0);  // something to begin with, which is not part of the text
+    tokens.push_back(0);  // the model needs a first token; it is not part of the text
   data::Draws draws(options.seed, 0, 0);
   for (std::int64_t k = 0; k < options.tokens; ++k) {
     tokens.push_back(choose(next_logits(model, tokens, block, options), options, draws));

@@ -1,4 +1,4 @@
-// Text that a network writes, token by token.
+// Generates text with a network, token by token.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -17,8 +17,8 @@ struct GenerateOptions {
   std::uint64_t seed = 0;
 };
 
-// The prompt and what follows. `written` is called with each piece of whole characters as it comes.
-// ValueError for a prompt that has no tokens for a character.
+// Returns the prompt and its continuation. `written` is called with each piece of whole characters
+// as soon as it exists. Throws ValueError for a prompt with a character that has no token.
 std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer,
                      std::int64_t block, const GenerateOptions& options,
                      const std::function<void(const std::string&)>& written = {});

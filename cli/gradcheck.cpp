@@ -24,7 +24,7 @@ std::string describe(const Check& check) {
 
 struct Totals {
   std::int64_t cases = 0, passed = 0;
-  double worst_float64 = 0;  // against finite differences
+  double worst_float64 = 0;  // compared with finite differences
   std::vector<std::string> failures;
 };
 

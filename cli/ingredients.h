@@ -1,4 +1,4 @@
-// What a recipe asks for: the data, the model, the optimizer and its schedule.
+// Builds what a recipe describes: the data, the model, the optimizer and its schedule.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -15,37 +15,38 @@
 
 namespace extensor::cli {
 
-// What pictures become before a model reads them, and what it may call them.
+// The format of a model's input images, and the names of its classes.
 struct Pictures {
   std::int64_t channels = 1, height = 28, width = 28;
-  std::vector<double> mean, deviation;  // of every channel, over the training pictures
+  std::vector<double> mean, deviation;  // per channel, over the training images
   std::vector<std::string> classes;
 };
 
-// What a model reads and writes: found in the data when a run begins, and kept with it.
+// The input and output format of a model, determined from the data when a run begins and saved with
+// it.
 struct Language {
   std::optional<Pictures> pictures;
-  std::unique_ptr<data::Tokenizer> tokenizer;  // of text
+  std::unique_ptr<data::Tokenizer> tokenizer;  // for text
 
   std::int64_t outputs() const;
 };
 
 struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
-  data::LabelledImages shown;  // pictures that are held out, as they are
+  data::LabelledImages shown;  // the held-out images before preprocessing
   Language language;
   Fingerprint fingerprint;
 };
 
 void save_language(const Language& language, const RunDirectory& directory);
-// FormatError, IoError.
+// Throws FormatError or IoError.
 Language load_language(const Recipe& recipe, const RunDirectory& directory);
 
 std::vector<data::Transform> steps_of(const Pictures& pictures);
 
-// `language`: of a run that there is already; without one it is found in the data. With
-// `all_held_out` all of it is for evaluation. ValueError, IoError, FormatError, and what `check`
-// throws.
+// `language` is that of an existing run; without it, it is determined from the data. With
+// `all_held_out`, all data is for evaluation. Throws ValueError, IoError, FormatError, and
+// exceptions from `check`.
 Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt,
                bool all_held_out = false, const FingerprintCheck& check = {});
 // "3,000 pictures to learn from, 500 held out; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
@@ -56,14 +57,14 @@ nn::AnyLayer make_model(const Recipe& recipe, const Language& language);
 std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,
                                                  const std::vector<Tensor>& parameters);
 
-// A schedule and the parts that it goes through.
+// A schedule and the schedules that it consists of.
 struct Schedule {
   std::vector<std::unique_ptr<optim::LRScheduler>> parts;
-  optim::LRScheduler* whole = nullptr;  // null: the rate stays
+  optim::LRScheduler* whole = nullptr;  // null: constant learning rate
 };
 Schedule make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps);
 
-// A model of a run that there is, with those weights.
+// The model of an existing run with its trained weights.
 struct Trained {
   Recipe recipe;
   RunDirectory directory;

@@ -1,4 +1,4 @@
-// extensor inspect: what is in a file of tensors.
+// extensor inspect: shows the contents of a file of tensors.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,14 +39,14 @@ namespace {
 
 constexpr std::size_t bins = 16;
 
-// Of the finite numbers; NaN and infinities are counted apart.
+// Statistics of the finite numbers; NaN and infinities are counted separately.
 struct Statistics {
   double least = NAN, most = NAN, mean = NAN, deviation = NAN;
   std::int64_t finite = 0, not_finite = 0;
-  std::array<std::size_t, bins> counts{};  // in equal ranges from the least to the most
+  std::array<std::size_t, bins> counts{};  // in bins of equal width from least to most
 };
 
-// Reads the elements twice, where they lie: a copy of them may not fit into memory.
+// Reads the elements twice in place: a copy may not fit into memory.
 template <class Element>
 Statistics statistics_of(std::span<const Element> elements) {
   Statistics result;
@@ -64,7 +64,7 @@ Statistics statistics_of(std::span<const Element> elements) {
   result.least = least;
   result.most = most;
   result.mean = sum / static_cast<double>(result.finite);
-  // Halved, because the range of float64 numbers may not be one.
+  // Halved, because the full range may overflow float64.
   const double half_range = most / 2 - least / 2;
   const double scale = half_range > 0 ? static_cast<double>(bins) / 2 / half_range : 0;
   double squares = 0;
@@ -88,13 +88,13 @@ Statistics statistics_of(const Tensor& tensor) {
 
 constexpr const char* heights[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-// One line of blocks.
+// A histogram in one line of block characters.
 std::string small_histogram(const Statistics& of) {
   if (of.finite == 0) return "";
   const std::size_t highest = *std::ranges::max_element(of.counts);
   std::string text;
   for (const std::size_t count : of.counts) {
-    // A bin with any number at all is visible.
+    // Every bin that is not empty is visible.
     text += heights[count == 0 ? 0 : std::max<std::size_t>(1, count * 8 / highest)];
   }
   return text;
@@ -121,7 +121,7 @@ std::string shape_text(const Tensor& tensor) {
   return text.empty() ? "scalar" : text;
 }
 
-// The tensors that the words name, in the order of the file; all without words.
+// The tensors named by `words`, in the order of the file; all if there are no words.
 NamedTensors wanted_tensors(NamedTensors tensors, const std::vector<std::string>& words) {
   if (words.empty()) return tensors;
   std::vector<std::string> names;

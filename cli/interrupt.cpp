@@ -18,10 +18,10 @@ std::atomic<int> first_signal{0};
 std::array<std::atomic<bool>, ending.size()> seen{};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-// The actions that the watch replaced; SIGPIPE is the last.
+// The previous actions, which the destructor restores; SIGPIPE is the last.
 std::array<struct sigaction, ending.size() + 1> replaced;
 
-// Only what a signal handler may do: flags, and a line written as it stands.
+// Limited to async-signal-safe operations: flags, and one write of a fixed line.
 void handle(int signal) {
   const int error = errno;
   int none = 0;

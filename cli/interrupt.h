@@ -1,19 +1,20 @@
-// Signals that end a run, noticed between two steps so that it ends with a checkpoint.
+// Handles signals that end a run. They take effect between two steps, so that the run ends with a
+// checkpoint.
 #pragma once
 
 namespace extensor::cli {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP (a terminal that was closed) are remembered. A second
-// SIGINT or SIGTERM ends the program; a closed terminal may send SIGHUP more than once, and it
-// never does. SIGPIPE is ignored: a reader of the messages that is gone must not end a run. A
-// signal that was ignored when the program began, by nohup or in the background, stays ignored.
+// During its lifetime, SIGINT, SIGTERM and SIGHUP (a closed terminal) are recorded. A second SIGINT
+// or SIGTERM ends the program; SIGHUP never does, because a closed terminal may send it more than
+// once. SIGPIPE is ignored: a run must not end because the reader of its messages has exited.
+// Signals that were ignored when the program began, by nohup or in the background, stay ignored.
 class InterruptWatch {
  public:
   InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
   ~InterruptWatch();
-  // The first signal that came, or 0.
+  // The first signal received, or 0.
   static int signal();
   static bool requested() { return signal() != 0; }
 };

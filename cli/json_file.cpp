@@ -16,7 +16,7 @@ namespace {
 
 constexpr int deepest = 8;
 
-// The keys of the objects that the parser is in, to refuse one that comes twice.
+// Tracks the keys of the open objects, to refuse duplicate keys.
 class StrictParser {
  public:
   explicit StrictParser(std::string label) : label_(std::move(label)) {}

@@ -1,4 +1,4 @@
-// JSON files of a run, whoever wrote them last.
+// The JSON files of a run, which users may have edited.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace extensor::cli {
 
-// The object in a file. IoError unless it is a regular file; FormatError where it has more than
-// 16 MiB, is no JSON object, has a key twice, or is nested more than 8 deep.
+// Reads the object in a file. Throws IoError unless it is a regular file, and FormatError if it is
+// larger than 16 MiB, is not a JSON object, has a duplicate key or is nested more than 8 deep.
 nlohmann::json read_json(const std::filesystem::path& path);
 
-// Replaces the file as a whole or not at all. IoError.
+// Replaces the file atomically. Throws IoError.
 void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& json);
 
 }  // namespace extensor::cli

@@ -1,4 +1,4 @@
-// The size, mean, deviation and classes of images and the tokens of a text, in the run's directory.
+// Saves and loads a run's image format (size, mean, deviation, classes) and tokenizer.
 #include "cli/ingredients.h"
 #include "cli/json_file.h"
 
@@ -23,7 +23,7 @@ Pictures read_pictures(const std::filesystem::path& path) {
                       std::to_string(pictures.width) + " of " +
                       std::to_string(pictures.classes.size()) + " classes");
   }
-  steps_of(pictures);  // ValueError for numbers that nothing can be normalized by
+  steps_of(pictures);  // throws ValueError for numbers that cannot normalize
   return pictures;
 }
 

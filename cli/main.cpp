@@ -11,13 +11,13 @@
 namespace extensor::cli {
 namespace {
 
-// The command that was chosen, or the whole.
+// The chosen command, or the whole tool.
 const CLI::App& chosen_command(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   return chosen.empty() ? app : *chosen.front();
 }
 
-// Commands and long options that could stand there.
+// The subcommands and long options of `command`.
 std::vector<std::string> known_words(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* one : command.get_subcommands({})) words.push_back(one->get_name());
@@ -27,7 +27,7 @@ std::vector<std::string> known_words(const CLI::App& command) {
   return words;
 }
 
-// Help texts are written with "extensor"; the reader may have started the tool by another name.
+// Help texts say "extensor"; replace it by the name the tool was started with.
 void name_program(CLI::App& command) {
   std::string text = command.get_footer();
   for (const std::string_view before : {"  ", "'"}) {
@@ -42,7 +42,7 @@ void name_program(CLI::App& command) {
   for (CLI::App* one : command.get_subcommands({})) name_program(*one);
 }
 
-// Says what CLI11 did not understand, with the word that was probably meant.
+// Explains a parse error of CLI11, with a suggestion for a mistyped word.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
   const CLI::App& command = chosen_command(app);

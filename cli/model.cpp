@@ -1,4 +1,4 @@
-// The model, optimizer and schedule of a recipe, and models of runs that there are.
+// The model, optimizer and schedule of a recipe, and the models of existing runs.
 #include <algorithm>
 #include <tuple>
 
@@ -48,7 +48,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe,
 #define OPTIMIZER(name, Class, Options, ...) \
   if (recipe.optimizer == #name) return make_optimizer_of<Options>(recipe, parameters);
 #include <extensor/tables/optimizers.def>
-  throw ValueError("--optimizer is '" + recipe.optimizer + "'");  // make_recipe has checked it
+  throw ValueError("--optimizer is '" + recipe.optimizer + "'");  // checked by make_recipe
 }
 
 Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_t steps) {

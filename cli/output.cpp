@@ -18,7 +18,7 @@ namespace extensor::cli {
 
 namespace {
 
-// Escapes what it is given and writes it to a descriptor, by whole lines unless it is flushed.
+// Escapes text and writes it to a descriptor, in whole lines unless it is flushed.
 class EscapingBuffer final : public std::streambuf {
  public:
   explicit EscapingBuffer(int descriptor) : descriptor_(descriptor) {}
@@ -36,7 +36,7 @@ class EscapingBuffer final : public std::streambuf {
     waiting_.append(text, static_cast<std::size_t>(count));
     constexpr std::size_t enough = 1 << 16;
     if (waiting_.size() >= enough) {
-      const std::size_t end = waiting_.rfind('\n') + 1;  // 0 without a newline
+      const std::size_t end = waiting_.rfind('\n') + 1;  // 0 if there is no newline
       put(std::string_view(waiting_).substr(0, end));
       waiting_.erase(0, end);
     }
@@ -69,7 +69,7 @@ class EscapingBuffer final : public std::streambuf {
   std::string waiting_;
 };
 
-// Never destroyed: the standard streams are flushed when the program ends.
+// Never destroyed: the standard streams are flushed at the end of the program.
 EscapingBuffer& standard_output() {
   static auto* buffer = new EscapingBuffer(STDOUT_FILENO);
   return *buffer;

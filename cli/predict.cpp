@@ -1,4 +1,4 @@
-// extensor predict: what a trained network makes of pictures, or of the beginning of a text.
+// extensor predict: predicts the classes of images, or continues a text.
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -19,11 +19,11 @@ struct Request {
   std::string run;
   std::vector<std::string> inputs;
   std::int64_t top = 3;
-  std::optional<std::int64_t> max_pixels;  // without it, as the run has it
+  std::optional<std::int64_t> max_pixels;  // nullopt: the value of the run
   bool invert = false;
 };
 
-// Pictures by name; of a directory, those in it and in directories in it.
+// Adds an image, or the images in a directory and its subdirectories.
 void add_pictures(const std::filesystem::path& path, std::vector<std::filesystem::path>& list) {
   if (!std::filesystem::is_directory(path)) {
     list.push_back(path);
@@ -50,7 +50,7 @@ std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& i
   return list;
 }
 
-// The picture as the network read its like.
+// Loads an image and prepares it like those of the run.
 Tensor prepared(const std::filesystem::path& path, const Pictures& how, bool invert,
                 std::int64_t max_pixels) {
   Tensor picture = data::load_image(path, {.max_pixels = max_pixels});

@@ -24,7 +24,7 @@ std::string in_single_quotes(std::string_view text) {
   return quoted + "'";
 }
 
-// $'…' of bash and zsh, for bytes that a terminal does not show.
+// Quotes with $'…' of bash and zsh, for bytes that a terminal does not show.
 std::string in_escapes(std::string_view text) {
   std::string quoted = "$'";
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Commands that the tool prints, so that they can be pasted into a shell as they are.
+// The commands that the tool prints, quoted so that they can be pasted into a shell.
 #pragma once
 
 #include <initializer_list>
@@ -7,11 +7,11 @@
 
 namespace extensor::cli {
 
-// By which the tool was started: "extensor", or the path that was typed.
+// The name by which the tool was started: "extensor", or the path that was typed.
 void set_program(const char* typed);
 const std::string& program();
 
-// One word of a shell's command line, quoted where a shell would take it for anything else.
+// One word of a shell command line, quoted if a shell would interpret it.
 std::string shell_word(std::string_view text);
 
 // command_line({"train", "--resume", "my run"}) is `build/cli/extensor train --resume 'my run'`.

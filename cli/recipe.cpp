@@ -15,7 +15,6 @@ namespace extensor::cli {
 namespace {
 
 // ---- values as text
-// --------------------------------------------------------------------------------
 
 std::string flag_of(std::string name) {
   std::ranges::replace(name, '_', '-');
@@ -76,8 +75,7 @@ void apply(const GivenFields& given, Recipe& recipe) {
   }
 }
 
-// ---- what may be chosen, and what is usual
-// ---------------------------------------------------------
+// ---- allowed values and defaults
 
 void check_word(const std::string& name, const std::string& word,
                 const std::vector<std::string>& words) {
@@ -102,14 +100,14 @@ void check_part(const char* name, double value) {
   if (!(value < 1)) refuse(name, text_of(value), "0 or more, below 1");
 }
 
-// Counts above this are mistakes, and below it products of two of them do not overflow.
+// Larger counts are mistakes, and products of two allowed counts do not overflow.
 constexpr std::int64_t highest_count = 1'000'000'000;
 
 void check_any(const char* name, std::int64_t value) {
   if (std::string_view(name) != "max_pixels") check_at_most(name, value, highest_count);
 }
 void check_any(const char* name, const std::string& value) {
-  // config.json keeps it.
+  // config.json must be UTF-8.
   if (!io::is_utf8(value)) refuse(name, value, "UTF-8");
 }
 void check_any(const char*, std::uint64_t) {}

@@ -1,5 +1,5 @@
-// All that a run is decided by. It is written into the run's directory, and a run can be repeated
-// from it.
+// The complete configuration of a run. It is saved in the run's directory, and a run can be
+// repeated from it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace extensor::cli {
 
-// Pictures of one's own are made this large at most, unless told otherwise.
+// The default maximum side of the user's images.
 inline constexpr std::int64_t usual_side = 64;
 
 struct Recipe {
@@ -31,14 +31,14 @@ struct Recipe {
   std::uint64_t seed = 0;
 };
 
-// The words for --optimizer are the rows of the table: "one of: sgd adam …".
+// The values of --optimizer come from the table of optimizers: "one of: sgd adam …".
 inline constexpr const char* optimizer_help = "one of:"
 #define OPTIMIZER(name, ...) " " #name
 #include <extensor/tables/optimizers.def>
     ;
 
-// Every field: its name in files (on the command line with dashes), itself, and what it means. The
-// one list that options, files and pages are made of.
+// Visits every field with its name in files (on the command line with dashes), its value and its
+// description. Options, files and help pages are all generated from this list.
 template <class AnyRecipe, class Visit>
 void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("dataset", r.dataset, "what is learned");
@@ -78,19 +78,19 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("seed", r.seed, "of the weights, the order and all that is random");
 }
 
-// Values by the names of fields, as text.
+// Values by field name, as text.
 using GivenFields = std::map<std::string, std::string>;
 
-// What is usual for the dataset and model that are named, then the values of the file, then those
-// of the command line. ValueError naming the field, the value and what is allowed, with the nearest
-// word for one that is mistyped.
+// Starts with the defaults of the dataset and model, then applies the values of the file and of the
+// command line. Throws ValueError with the field, the value and what is allowed, and with the
+// nearest word for a mistyped one.
 Recipe make_recipe(const GivenFields& file, const GivenFields& command_line);
 
-// The fields of a JSON object in a file. FormatError, also for a key that is there twice; IoError,
-// also for what is no regular file.
+// The fields of a JSON object in a file. Throws FormatError, also for a duplicate key, and IoError,
+// also for anything but a regular file.
 GivenFields read_fields(const std::filesystem::path& path);
 
-// Every field, in the order of the list.
+// Every field, in the order of visit_fields.
 std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe);
 nlohmann::ordered_json json_of(const Recipe& recipe);
 

@@ -24,7 +24,7 @@ void move_file(const fs::path& from, const fs::path& to) {
   }
 }
 
-// The files of a run that are in `parent`; other files are somebody else's.
+// The run's files in `parent`; other files are not touched.
 std::vector<fs::path> run_files(const RunDirectory& directory, const fs::path& parent) {
   std::vector<fs::path> found;
   for (const fs::path& path :
@@ -53,9 +53,9 @@ void move_run(const RunDirectory& directory, const fs::path& from, const fs::pat
   for (const fs::path& path : run_files(directory, from)) move_file(path, to / path.filename());
 }
 
-// A run is set aside file by file and brought back the same way. After a kill at any moment the
-// name of the directory says where the other files belong: beside .moving-run there are those of
-// the old run, beside .previous-run those of the new one.
+// A run is set aside file by file and restored the same way. If the process is killed at any
+// moment, the name of the directory determines the owner of the other files: next to .moving-run
+// they belong to the old run, next to .previous-run to the new one.
 void set_aside(const RunDirectory& directory) {
   std::error_code error;
   fs::create_directory(directory.moving(), error);
@@ -75,14 +75,14 @@ void bring_back(const RunDirectory& directory) {
   fs::remove(directory.moving(), ignored);
 }
 
-// Puts in order what a killed process left.
+// Recovers from a killed process.
 void recover(const RunDirectory& directory) {
   std::error_code ignored;
   fs::remove_all(directory.discarded(), ignored);
   bring_back(directory);
 }
 
-// Directories that were made for a run, removed with it unless they are kept.
+// Creates the directories for a run and removes them in the destructor unless they are kept.
 class MadeDirectories {
  public:
   explicit MadeDirectories(const fs::path& path) {
@@ -106,7 +106,7 @@ class MadeDirectories {
   void keep() { made_.clear(); }
 
  private:
-  // The innermost first, and only where nothing is in it.
+  // Removes the innermost first, and only empty directories.
   void remove() {
     std::error_code ignored;
     for (const fs::path& path : made_) fs::remove(path, ignored);

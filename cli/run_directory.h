@@ -1,5 +1,5 @@
-// The directory of a run: its files, the lock that keeps two processes out of it, and its
-// beginning, which leaves everything as it was until the run is known to have started.
+// The directory of a run: its files, the lock that excludes other processes, and the claim, which
+// leaves everything unchanged until the run has started.
 #pragma once
 
 #include <filesystem>
@@ -21,22 +21,22 @@ struct RunDirectory {
   std::filesystem::path fingerprint() const { return path / "data.json"; }
   std::filesystem::path report() const { return path / "report.html"; }
   std::filesystem::path lock() const { return path / "lock"; }
-  // The files of a run that another one is to replace: while they are moved away, until the new run
-  // has started, and after that.
+  // The files of a run that is being replaced: while they are moved away, until the new run has
+  // started, and afterwards.
   std::filesystem::path moving() const { return path / ".moving-run"; }
   std::filesystem::path previous() const { return path / ".previous-run"; }
   std::filesystem::path discarded() const { return path / ".discarded-run"; }
 
-  bool has_run() const;  // config.json is written last, so that a directory with it is a run
+  bool has_run() const;  // config.json is written last, so a directory that has it is a run
 };
 
-// IoError unless it is the directory of a run.
+// Throws IoError unless it is the directory of a run.
 void check_run(const RunDirectory& directory);
-// The best weights; the last ones where none were evaluated. IoError where there are none.
+// The best weights, or the last ones if none were evaluated. Throws IoError if there are none.
 std::filesystem::path trained_weights(const RunDirectory& directory);
 
-// Exclusive use of a run's directory, held by this process and freed by the system when it ends,
-// however it ends. IoError, naming the directory and the process, where another one holds it.
+// Exclusive use of a run's directory. The system releases the lock when the process ends for any
+// reason. Throws IoError, with the directory and the process, if another process holds the lock.
 class RunLock {
  public:
   explicit RunLock(const RunDirectory& directory);
@@ -49,27 +49,27 @@ class RunLock {
   int descriptor_ = -1;
 };
 
-// A directory that this process may write a run into.
+// A directory that this process may write a run to.
 class ClaimedRun {
  public:
   virtual ~ClaimedRun() = default;
   virtual const RunDirectory& directory() const = 0;
-  // The first step is done. Until then the end of this object undoes what was begun.
+  // Called after the first step. Before that, the destructor reverts all changes.
   virtual void started() {}
 };
 
-// A run that is there already. Brings back the one that a process was about to replace when it was
-// killed. IoError, ValueError.
+// Claims an existing run. Restores a run that a killed process was about to replace. Throws IoError
+// or ValueError.
 std::unique_ptr<ClaimedRun> claim_resumed_run(const RunDirectory& directory);
 
-// A new run in `path`, made with the directories above it. With `overwrite` files of a run that are
-// there are set aside, to be removed when the new one has started; without, ValueError.
+// Claims a new run in `path`, which is created with its parents. With `overwrite`, the files of an
+// existing run are set aside and removed when the new run has started; without, throws ValueError.
 std::unique_ptr<ClaimedRun> claim_new_run(const std::filesystem::path& path, bool overwrite);
 
-// A new run in runs/NAME, runs/NAME-2 …: the first that is free.
+// Claims the first free name of runs/NAME, runs/NAME-2 …
 std::unique_ptr<ClaimedRun> claim_free_run(const std::string& name);
 
-// ValueError that says how to resume it or to begin anew.
+// Throws ValueError that explains how to resume or overwrite the run.
 [[noreturn]] void refuse_existing_run(const RunDirectory& directory);
 
 }  // namespace extensor::cli

@@ -1,5 +1,5 @@
-// The lock of a run's directory: flock on a file in it, which the system frees when the process
-// ends, even by SIGKILL.
+// The lock of a run's directory: flock on a file, which the system releases when the process ends,
+// even by SIGKILL.
 #include <extensor/extensor.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,7 +17,7 @@ namespace extensor::cli {
 
 namespace {
 
-// The process that wrote its number into the file; nothing where it has not done so yet.
+// The process ID in the file; empty if it has not been written yet.
 std::string holder(int descriptor) {
   char digits[32];
   const ssize_t count = pread(descriptor, digits, sizeof digits, 0);
@@ -50,7 +50,7 @@ int open_lock(const std::filesystem::path& path) {
 }  // namespace
 
 RunLock::RunLock(const RunDirectory& directory) : path_(directory.lock()) {
-  // The process that held the lock removes the file, so the one that was opened may be gone.
+  // The previous holder removes the file, so the file that was opened may no longer exist.
   do {
     if (descriptor_ >= 0) close(descriptor_);
     descriptor_ = open_lock(path_);
@@ -73,7 +73,7 @@ RunLock::RunLock(const RunDirectory& directory) : path_(directory.lock()) {
   const std::string number = std::to_string(getpid()) + "\n";
   if (ftruncate(descriptor_, 0) != 0 ||
       pwrite(descriptor_, number.data(), number.size(), 0) != std::ssize(number)) {
-    // The lock holds without the number, which only makes a message clearer.
+    // Ignored: the lock is valid without the process ID, which only improves a message.
   }
 }
 

@@ -1,4 +1,4 @@
-// Files of tensors, whatever their format.
+// Reads files of tensors in any supported format.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -9,11 +9,11 @@ namespace extensor::cli {
 
 struct TensorFile {
   NamedTensors tensors;
-  Metadata metadata;  // of safetensors
+  Metadata metadata;  // only of safetensors
 };
 
-// By its ending: .safetensors, .npy, .npz; a run's directory is its weights. ValueError for
-// another.
+// Chooses the format by extension: .safetensors, .npy or .npz; for a run's directory, loads its
+// weights. Throws ValueError for any other.
 TensorFile load_tensors(const std::filesystem::path& path);
 
 }  // namespace extensor::cli

@@ -1,4 +1,4 @@
-// The numbers of a tensor where they lie, whatever its dtype: no copy is made of them.
+// Access to the elements of a tensor of any dtype without a copy.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -8,8 +8,7 @@
 
 namespace extensor::cli {
 
-// Calls `visit` with a std::span of the elements of a contiguous tensor, of the type that they
-// have.
+// Calls `visit` with a std::span of the elements of a contiguous tensor, typed by its dtype.
 template <class Visit>
 void visit_elements(const Tensor& tensor, Visit&& visit) {
   const auto call = [&]<class Element>(std::type_identity<Element>) {

@@ -36,7 +36,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return previous[b.size()];
 }
 
-// Columns on the screen: the bytes that do not continue a UTF-8 character.
+// The width in columns: the number of bytes that do not continue a UTF-8 character.
 std::size_t width(const std::string& cell) {
   return static_cast<std::size_t>(std::count_if(cell.begin(), cell.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
@@ -124,7 +124,7 @@ void TableWriter::add(const std::vector<std::string>& row) {
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
-  std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may be wrong
+  std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may differ
   for (const std::string& candidate : candidates) {
     const bool begins = word.size() >= 3 && candidate.starts_with(word);
     const std::size_t distance = begins ? 1 : edit_distance(word, candidate);

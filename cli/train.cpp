@@ -1,4 +1,4 @@
-// extensor train: the options, and what begins or resumes a run.
+// extensor train: the options, and the start or resumption of a run.
 #include <extensor/extensor.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace extensor::cli {
 namespace {
 
 struct Request {
-  GivenFields fields;  // of the command line
+  GivenFields fields;  // from the command line
   std::string config, out, resume;
   bool overwrite = false, allow_changed_data = false;
 };
 
-// These may be given beside --resume, because they change no result.
+// Options that are allowed with --resume because they do not affect results.
 bool may_change(const std::string& field) { return field == "threads" || field == "workers"; }
 
 void resume(const Request& request) {
@@ -43,7 +43,7 @@ void begin(const Request& request) {
   }
   const GivenFields file = request.config.empty() ? GivenFields() : read_fields(request.config);
   const Recipe recipe = make_recipe(file, request.fields);
-  // Said before the data is read; the claim looks again.
+  // Report this before the data is read; the claim checks again.
   const RunDirectory out{request.out};
   if (!request.out.empty() && !request.overwrite && out.has_run()) refuse_existing_run(out);
   if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));

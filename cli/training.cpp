@@ -17,7 +17,7 @@ namespace extensor::cli {
 
 namespace {
 
-// Tells the claim of the run's directory when the first step is done.
+// Notifies the claim of the run's directory after the first step.
 class FirstStep final : public train::Callback {
  public:
   explicit FirstStep(ClaimedRun& claim) : claim_(claim) {}
@@ -60,7 +60,7 @@ Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
   }
   save_language(data_.language, directory());
   write_fingerprint(directory().fingerprint(), data_.fingerprint);
-  // The last, because a directory with this file is a run.
+  // Written last, because a directory with this file is a run.
   write_json(directory().config(), json_of(recipe_));
 }
 
@@ -136,7 +136,7 @@ void Training::add_callbacks() {
     trainer_->add<train::EarlyStopping>(
         train::EarlyStoppingOptions{.watched = watched(), .patience = recipe_.patience});
   }
-  // The last: the others have written their part of the first step.
+  // Added last, so that the other callbacks have already processed the first step.
   trainer_->add<FirstStep>(*claim_);
 }
 
@@ -156,7 +156,7 @@ void Training::resume() {
   }
 }
 
-// A signal waits for the end of a step only in here.
+// Signals are deferred to the end of a step only during this call.
 train::Outcome Training::fit() {
   const InterruptWatch watch;
   train::Outcome outcome = trainer_->fit(loader_, &held_out_);
@@ -180,7 +180,7 @@ bool is_all_right(const train::Evaluation& evaluation) {
   return std::ranges::all_of(evaluation.worst, &train::Judged::is_right);
 }
 
-// The worst mistakes, or what was almost one.
+// The worst mistakes; without mistakes, the least certain predictions.
 std::vector<train::ReportPicture> pictures_of(const Data& data,
                                               const train::Evaluation& evaluation) {
   std::vector<train::ReportPicture> pictures;
@@ -235,8 +235,8 @@ train::Report Training::report(const train::Outcome& outcome,
   return report;
 }
 
-// Loads the weights of the best evaluation, which the other commands use too, and returns a note on
-// where they are from. A damaged file is passed over: the last weights are there.
+// Loads the weights of the best evaluation, as the other commands do, and returns a note on their
+// origin. If the file is damaged, the last weights are used.
 std::string Training::load_best(const train::Outcome& outcome) {
   try {
     const Safetensors best = load_safetensors(trained_weights(directory()));

@@ -1,4 +1,4 @@
-// A run of `extensor train`: from a recipe to everything in the run's directory.
+// A run of `extensor train`, from a recipe to the files in the run's directory.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -11,17 +11,17 @@
 
 namespace extensor::cli {
 
-// The members are in the order in which they need each other.
+// The order of the members is that of their dependencies.
 class Training {
  public:
-  // A new run. `claim` is called when the data is read and the model is made, so that a start that
-  // fails before has touched no file.
+  // A new run. `claim` is called after the data is read and the model is made, so that an earlier
+  // failure touches no file.
   Training(Recipe recipe, const std::function<std::unique_ptr<ClaimedRun>()>& claim);
-  // A run that is there. ValueError where the data has changed, unless that is allowed.
+  // An existing run. Throws ValueError if the data has changed, unless that is allowed.
   Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed, bool allow_changed_data);
 
-  // Trains, writes the weights and the report, and prints the result. CLI::RuntimeError with 128
-  // and the signal's number where a signal ended it.
+  // Trains, writes the weights and the report, and prints the result. If a signal ended the run,
+  // throws CLI::RuntimeError with 128 plus the signal's number.
   void run();
 
  private:
@@ -45,7 +45,7 @@ class Training {
 
   Recipe recipe_;
   bool resumes_;
-  std::unique_ptr<ClaimedRun> claim_;  // of a new run, made last
+  std::unique_ptr<ClaimedRun> claim_;  // for a new run, made last
   Data data_;
   data::DataLoader loader_, held_out_;
   nn::AnyLayer model_;

@@ -1,4 +1,4 @@
-// Checks of what is given on the command line. CLI11's own accept NaN and an empty text.
+// Validators of command-line values. CLI11's validators accept NaN and empty text.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ using Check = std::function<std::string(const std::string&)>;
 
 enum class Parsed { number, no_number, out_of_range };
 
-// All of `text` as a number.
+// Parses all of `text` as a number.
 template <class Number>
 Parsed parse_number(const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
@@ -24,7 +24,7 @@ Parsed parse_number(const std::string& text, Number& value) {
   return result.ec == std::errc() && result.ptr == end ? Parsed::number : Parsed::no_number;
 }
 
-// A finite or whole number from `least` to `most`.
+// Accepts a finite or whole number from `least` to `most`.
 template <class Number>
 Check number_between(Number least, Number most, const std::string& allowed) {
   return [=](const std::string& text) -> std::string {

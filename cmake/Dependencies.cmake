@@ -1,5 +1,5 @@
-# Highway and nlohmann-json (headers only, at build time only), threads and zlib. None reaches a
-# consumer's compile line.
+# Highway and nlohmann-json (headers, needed at build time only), threads and zlib. None of them
+# appears on a consumer's compile line.
 
 find_path(EXTENSOR_HIGHWAY_INCLUDE_DIR hwy/highway.h
           DOC "Directory that holds hwy/highway.h (Google Highway)")

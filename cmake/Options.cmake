@@ -1,7 +1,7 @@
-# Options, and the compile flags they stand for.
+# Options and the compile flags that they select.
 
-# Inside another project its own choices hold: BUILD_SHARED_LIBS and CMAKE_BUILD_TYPE are its
-# variables, and nothing is installed with it unless it asks for that.
+# Inside another project, its choices apply: BUILD_SHARED_LIBS and CMAKE_BUILD_TYPE are its
+# variables, and extensor is installed only if it asks for that.
 if(PROJECT_IS_TOP_LEVEL)
   option(BUILD_SHARED_LIBS "Build extensor as a shared library" ON)
 endif()
@@ -22,7 +22,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
   else()
-    # Without a build type a compiler does not optimise at all.
+    # Without a build type, the compiler does not optimise.
     set(EXTENSOR_DEFAULT_OPTIONS -O2)
     message(STATUS "extensor: CMAKE_BUILD_TYPE is not set; the library is compiled with -O2")
   endif()
@@ -34,12 +34,12 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(EXTENSOR_CCACHE ccache)
   mark_as_advanced(EXTENSOR_CCACHE)
   if(EXTENSOR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # What is compiled does not depend on the build directory, so neither does what is cached.
+    # The object code does not depend on the build directory, so ccache must not hash it.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${EXTENSOR_CCACHE})
   endif()
 endif()
 
-# Flags of everything this project compiles, and of nothing it exports.
+# Flags for everything this project compiles; they are not exported.
 add_library(extensor_build_flags INTERFACE)
 target_compile_options(extensor_build_flags INTERFACE -Wall -Wextra)
 if(EXTENSOR_WERROR)
@@ -49,18 +49,18 @@ if(EXTENSOR_SIMD_STATIC)
   target_compile_options(extensor_build_flags INTERFACE -march=native)
   target_compile_definitions(extensor_build_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
 endif()
-# Of the x86 targets of Highway scalar, AVX2 and AVX-512: SSSE3 and SSE4 have no fused multiply-add, and
-# machines that old run the scalar kernels.
+# Of Highway's x86 targets, keep scalar, AVX2 and AVX-512: SSSE3 and SSE4 have no fused
+# multiply-add, and machines that old run the scalar kernels.
 target_compile_definitions(extensor_build_flags INTERFACE
   "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
-# GCC fuses a*b+c, also in references and tests, whenever the target has FMA: nowhere here.
+# GCC contracts a*b+c to FMA where available, also in references and tests: forbid it everywhere.
 target_compile_options(extensor_build_flags INTERFACE -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # Highway opens a target region around headers that may define nothing in it.
+  # Highway opens a target region around headers that may define nothing inside it.
   target_compile_options(extensor_build_flags INTERFACE -Wno-pragma-clang-attribute)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # psabi is noise about vector arguments; GCC 12's restrict warns of std::string's own code.
+  # -Wpsabi is noise about vector arguments; GCC 12's -Wrestrict warns about std::string itself.
   target_compile_options(extensor_build_flags INTERFACE -Wno-psabi -Wno-restrict)
 endif()
 

@@ -12,7 +12,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT extensorTargets NAMESPACE extensor:: DESTINATION ${_package_dir})
 
-# A static archive makes its consumer link threads and zlib; a shared library does not.
+# Consumers of a static archive must link threads and zlib; those of a shared library need not.
 set(EXTENSOR_PACKAGE_IS_STATIC OFF)
 if(NOT BUILD_SHARED_LIBS)
   set(EXTENSOR_PACKAGE_IS_STATIC ON)

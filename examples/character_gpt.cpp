@@ -1,4 +1,4 @@
-// A character GPT learns to add: sums such as "17+25=42;" are all it reads, and it continues one.
+// A character-level GPT learns addition from sums such as "17+25=42;" and completes one.
 #include <extensor/extensor.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A layer of your own, and a gradient of your own: rounding that lets gradients through.
+// A custom layer and a custom gradient: rounding with a straight-through gradient.
 #include <extensor/extensor.h>
 
 #include <cstdio>
@@ -7,7 +7,7 @@ using namespace extensor;
 
 namespace {
 
-// Rounds to steps of 1/8. Its true gradient is 0 everywhere; this one pretends it is the identity.
+// Rounds to multiples of 1/8. The true gradient is 0 almost everywhere; this one is the identity.
 Tensor quantized(const Tensor& x) {
   static const CustomFunction function(
       "quantized",
@@ -18,7 +18,7 @@ Tensor quantized(const Tensor& x) {
   return function({x})[0];
 }
 
-// A struct is a module: its members are found by themselves.
+// A struct is a module: its members are registered automatically.
 struct Gated : nn::Module<Gated> {
   nn::Linear value{2, 16}, gate{2, 16}, out{16, 1};
   nn::Parameter temperature{ones({})};
@@ -33,7 +33,7 @@ struct Gated : nn::Module<Gated> {
 int main() {
   manual_seed(1);
   const Tensor x = rand({512, 2}) * 2.0 - 1.0;
-  const Tensor y = x.slice(1, 0, 1) * x.slice(1, 1, 2);  // a product, which no line can be
+  const Tensor y = x.slice(1, 0, 1) * x.slice(1, 1, 2);  // not a linear function of x
 
   Gated model;
   std::printf("%s", model.summary().c_str());

@@ -1,5 +1,5 @@
-// Second derivatives: a critic whose gradient is held at length 1 by a penalty, as in a Wasserstein
-// GAN. The loss contains a gradient, so training takes the gradient of a gradient.
+// Second derivatives: a critic whose gradient norm is kept at 1 by a penalty, as in a Wasserstein
+// GAN. The loss contains a gradient, so training computes the gradient of a gradient.
 #include <extensor/extensor.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ int main(int count, char** words) {
   for (int step = 0; step <= steps; ++step) {
     const Tensor real = randn({batch, 2}) * 0.2 + 1.0, fake = randn({batch, 2}) * 0.2 - 1.0;
 
-    // Somewhere between the two, the critic should rise at a slope of 1.
+    // At random points between the two, the critic should have slope 1.
     const Tensor share = rand({batch, 1});
     const Tensor between = (real * share + fake * (1.0 - share)).requires_grad_();
     const Tensor slope = grad(sum(critic(between)), {between}, {.create_graph = true})[0];

@@ -1,4 +1,4 @@
-// A line through points: the shortest whole training loop.
+// Linear regression: the shortest complete training loop.
 #include <extensor/extensor.h>
 
 #include <cstdio>

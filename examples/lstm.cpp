@@ -1,4 +1,4 @@
-// An LSTM learns to continue a wave it has seen the beginning of.
+// An LSTM learns to continue a wave from its beginning.
 #include <extensor/extensor.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Forecaster : nn::Module<Forecaster> {
   Tensor forward(const Tensor& x) const { return out(lstm(x).output); }  // [n, time, 1], as x
 };
 
-// Waves of different speeds and phases, [count, length, 1].
+// Waves of different frequencies and phases, [count, length, 1].
 Tensor waves(std::int64_t count, std::int64_t length) {
   const Tensor time = arange(length).to(float32);
   return sin(time * (rand({count, 1}) * 0.3 + 0.2) + rand({count, 1}) * 6.28).unsqueeze(2);
@@ -41,7 +41,7 @@ int main(int count, char** words) {
     if (step % 50 == 0) std::printf("step %3d  loss %.5f\n", step, loss.item<float>());
   }
 
-  // It goes on from what it said itself.
+  // Continue from the model's own output.
   const NoGrad no_graph;
   const Tensor truth = waves(1, 60);
   Tensor seen = truth.slice(1, 0, 30);

@@ -1,5 +1,5 @@
-// A network of two layers, 784-128-10, learns to read digits. Nothing is hidden: every gradient is
-// an explicit call, in the reverse order of the forward pass.
+// A network of two layers, 784-128-10, learns to read digits. Every gradient is an explicit call,
+// in the reverse order of the forward pass.
 //
 //   ./ex train
 #include <extensor/extensor.h>
@@ -18,7 +18,7 @@ struct Network {
   Tensor weight1, bias1, weight2, bias2;
 };
 
-// What the backward pass needs of the forward pass.
+// The results of the forward pass that the backward pass needs.
 struct Activations {
   Tensor hidden, logits;
 };
@@ -35,7 +35,7 @@ Activations forward(const Network& network, const Tensor& images) {
   return {hidden, linear(hidden, network.weight2, network.bias2)};
 }
 
-// One step down the gradient of the loss; returns the loss.
+// One step of gradient descent; returns the loss.
 double train_on(Network& network, const Tensor& images, const Tensor& labels, double rate) {
   const Activations at = forward(network, images);
   const Tensor loss = cross_entropy(at.logits, labels);

@@ -1,4 +1,4 @@
-// ResNet-18 on coloured digits, with a warm-up and a cosine schedule.
+// ResNet-18 on coloured digits, with warm-up and a cosine schedule.
 #include <extensor/extensor.h>
 
 #include <cstdio>
@@ -8,7 +8,7 @@ using namespace extensor;
 
 namespace {
 
-// 28 × 28 in grey becomes 32 × 32 in a colour of its own.
+// Converts 28 × 28 grayscale images to 32 × 32 images in a random colour.
 Tensor coloured(const Tensor& images) {
   const Tensor grey = pad(images.to(float32) / 255, {{0, 0}, {2, 2}, {2, 2}}).unsqueeze(1);
   return grey * (rand({images.size(0), 3, 1, 1}) * 0.5 + 0.5);

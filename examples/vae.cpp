@@ -1,4 +1,4 @@
-// A variational autoencoder of digits: it learns to draw them from two numbers.
+// A variational autoencoder learns to draw digits from two numbers.
 #include <extensor/extensor.h>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ struct Vae : nn::Module<Vae> {
   }
 };
 
-// What it costs to describe the images: their error, and how far the codes are from N(0, 1).
+// The negative ELBO: reconstruction error plus KL divergence of the codes from N(0, 1).
 Tensor description_length(const Vae::Result& result, const Tensor& x) {
   const Tensor error = binary_cross_entropy_with_logits(result.logits, x, Reduction::sum);
   const Tensor distance =

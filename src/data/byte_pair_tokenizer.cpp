@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-// Joins the bytes of words to tokens.
+// Merges the bytes of words into tokens.
 class Joiner {
  public:
   explicit Joiner(const BytePairs& pairs) : pairs_(pairs) {}
@@ -36,10 +36,10 @@ class Joiner {
  private:
   struct Part {
     std::uint32_t token;
-    bool there;  // not yet part of the one before it
+    bool there;  // false once merged into the part before it
     std::size_t previous, next;
   };
-  // A part that may be joined with its next one; no longer so when one of them has changed.
+  // A part that may be merged with the next one. Stale once either of them has changed.
   struct Candidate {
     std::uint32_t rank;
     std::size_t part;
@@ -58,7 +58,7 @@ class Joiner {
     if (const BytePairs::Join* join = join_at(part)) candidates_.push({join->rank, part});
   }
 
-  // All pairs of the lowest rank, from left to right, before what they became is looked at.
+  // Merges all pairs of the lowest rank, from left to right, before considering the new pairs.
   void join_lowest() {
     const std::uint32_t rank = candidates_.top().rank;
     joined_.clear();
@@ -97,7 +97,7 @@ std::int64_t BytePairTokenizer::size() const {
 }
 
 Tokens BytePairTokenizer::encode(std::string_view text) const {
-  // Where in the result the tokens of a word stand that was there before.
+  // The position in the result of the tokens of a word that occurred before.
   struct Known {
     std::size_t begin, end;
   };

@@ -1,6 +1,7 @@
-// Learning which pairs to join. Every different word of the text is a row of tokens, counted as
-// often as it is there; for every pair is known how often and where it is, and joining one changes
-// only what is beside it, so that the work is that of the pairs joined, not of the text.
+// Trains a byte-pair tokenizer. Every distinct word is stored once, as a list of tokens with its
+// number of occurrences. For every pair of tokens, the count and the positions are maintained; a
+// merge updates only its neighbours, so the cost is proportional to the pairs merged, not to the
+// text.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -34,7 +35,7 @@ class Learner {
     for (const auto& [key, uses] : pairs_) candidates_.push({uses.count, key});
   }
 
-  // Joins the pair that is there most often. False when none is there twice.
+  // Merges the most frequent pair. Returns false if no pair occurs twice.
   bool join_next() {
     while (!candidates_.empty()) {
       const Candidate best = candidates_.top();
@@ -42,7 +43,8 @@ class Learner {
       const auto found = pairs_.find(best.pair);
       const std::int64_t count = found->second.count;
       if (count != best.count) {
-        // Counts only fall once a pair has been offered, so it belongs further back.
+        // The entry is stale. Counts only decrease after a pair was queued, so it belongs further
+        // back.
         if (count > 1) candidates_.push({count, best.pair});
         continue;
       }
@@ -51,7 +53,7 @@ class Learner {
                               static_cast<std::uint32_t>(best.pair & UINT32_MAX)};
       std::string bytes(tokens_[pair.left]);
       bytes += tokens_[pair.right];
-      // What is a token already, joined in another way, is no new one.
+      // The same bytes may already be a token that was merged differently.
       if (bytes.size() > longest_token || known_.contains(bytes)) continue;
       const auto joined = static_cast<std::uint32_t>(tokens_.size());
       add_token(bytes);
@@ -75,13 +77,13 @@ class Learner {
   static constexpr std::uint32_t none = UINT32_MAX;
 
   struct Place {
-    std::uint32_t token;  // none: part of the one before it
+    std::uint32_t token;  // none: merged into the place before it
     std::uint32_t previous, next;
-    std::int64_t count;  // of its word
+    std::int64_t count;  // occurrences of the word
   };
   struct Uses {
     std::int64_t count = 0;
-    std::vector<std::uint32_t> places;  // of the left token; some may be gone
+    std::vector<std::uint32_t> places;  // places of the left token; some may be stale
   };
   struct Candidate {
     std::int64_t count;
@@ -120,7 +122,7 @@ class Learner {
   }
 
   void join(TokenPair pair, std::uint32_t joined, std::vector<std::uint32_t>& places) {
-    std::ranges::sort(places);  // from left to right, which matters for a pair of equals
+    std::ranges::sort(places);  // from left to right, which matters for a pair of equal tokens
     fresh_.clear();
     for (const std::uint32_t at : places) {
       Place& left = places_[at];
@@ -157,7 +159,7 @@ class Learner {
   std::vector<Place> places_;
   std::unordered_map<std::uint64_t, Uses> pairs_;
   std::priority_queue<Candidate> candidates_;
-  std::vector<std::uint64_t> fresh_;  // pairs with the newest token
+  std::vector<std::uint64_t> fresh_;  // pairs that contain the newest token
 };
 
 }  // namespace

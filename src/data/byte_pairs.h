@@ -1,5 +1,4 @@
-// What a byte-pair tokenizer knows: its tokens, and which of them are joined, the most important
-// pair first.
+// The data of a byte-pair tokenizer: its tokens and its merges, in order of priority.
 #pragma once
 
 #include <array>
@@ -13,10 +12,10 @@
 
 namespace extensor::data {
 
-// No token has more bytes, so that neither a file nor a text makes many that are long.
+// The maximum length of a token in bytes. It bounds the memory that a file or a text can claim.
 constexpr std::size_t longest_token = 1024;
 
-// Strings in one piece of memory: a file of short tokens takes little more here than on the disk.
+// Strings in contiguous memory: a file of short tokens needs little more memory than disk space.
 class TokenTable {
  public:
   void push_back(std::string_view token) {
@@ -41,14 +40,14 @@ struct TokenPair {
 class BytePairs {
  public:
   struct Join {
-    std::uint32_t rank;   // the lowest is joined first
-    std::uint32_t token;  // what the two become
+    std::uint32_t rank;   // lower ranks are merged first
+    std::uint32_t token;  // the merged token
   };
 
-  // FormatError, naming the label: a token that is empty, too long or there twice, and a byte that
-  // is none of them.
+  // Throws FormatError, prefixed with the label, for an empty, too long or duplicate token and for
+  // a byte without a token.
   BytePairs(const std::string& label, TokenTable tokens);
-  // The next pair to be joined. Why it cannot be, or nothing.
+  // Appends a merge. Returns the reason if it is invalid, otherwise an empty string.
   std::string join(TokenPair pair);
 
   const TokenTable& tokens() const { return tokens_; }
@@ -66,7 +65,7 @@ class BytePairs {
   }
 
   TokenTable tokens_;
-  std::vector<std::uint32_t> sorted_;  // the tokens by their bytes
+  std::vector<std::uint32_t> sorted_;  // token numbers, sorted by the tokens' bytes
   std::array<std::uint32_t, 256> byte_tokens_{};
   std::vector<TokenPair> merges_;
   std::unordered_map<std::uint64_t, Join> joins_;

@@ -8,7 +8,8 @@ namespace extensor::data {
 
 namespace {
 
-// The bytes that Latin-1 shows stand for themselves, the others for U+0100 … U+0143 in turn.
+// Bytes that are printable in Latin-1 represent themselves; the others map to U+0100 … U+0143 in
+// order.
 constexpr bool is_shown(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }

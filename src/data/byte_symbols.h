@@ -1,5 +1,5 @@
-// GPT-2's characters for bytes: each has one that can be seen and is no space, so that any bytes
-// can stand in JSON and between spaces.
+// GPT-2's mapping of bytes to printable characters other than space, so that arbitrary bytes can
+// appear in JSON and in lists separated by spaces.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace extensor::data {
 
 std::string symbols_of(std::string_view bytes);
 
-// Nothing where a character stands for no byte. The symbols are UTF-8.
+// Returns nullopt if a character represents no byte. The symbols are UTF-8.
 std::optional<std::string> bytes_of_symbols(std::string_view symbols);
 
 }  // namespace extensor::data

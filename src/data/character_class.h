@@ -1,4 +1,4 @@
-// What kind of character a code point is, as Unicode has it.
+// Classification of code points by Unicode.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace extensor::data {
 
 enum class CharacterClass : std::uint8_t { letter, number, space, other };
 
-// Letters and numbers by general category (all of L and N), spaces by White_Space.
+// Letters and numbers by general category (L and N), spaces by White_Space.
 CharacterClass character_class(char32_t code_point);
 
 }  // namespace extensor::data

@@ -12,7 +12,7 @@ using detail::message;
 
 namespace {
 
-// Calls function(code point, position) for one character after the other.
+// Calls function(code point, position) for each character in order.
 template <class Function>
 void each_character(const char* operation, std::string_view text, Function&& function) {
   for (std::size_t at = 0; at < text.size();) {

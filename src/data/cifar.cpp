@@ -75,7 +75,7 @@ namespace {
 
 using detail::message;
 
-// Where the first of the files is: the directory itself, or the one that the archive has.
+// The directory that contains the files: `directory` itself or the archive's directory `inside`.
 std::filesystem::path find_directory(const char* operation, const std::filesystem::path& directory,
                                      const char* inside, const char* file) {
   for (const std::filesystem::path& candidate : {directory, directory / inside}) {

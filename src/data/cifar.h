@@ -1,5 +1,5 @@
-// The binary versions of CIFAR: records of one label (CIFAR-10) or a coarse and a fine one
-// (CIFAR-100), and 3 · 32 · 32 bytes: the red plane, the green, the blue.
+// The binary versions of CIFAR. A record has one label (CIFAR-10) or a coarse and a fine label
+// (CIFAR-100), followed by 3 · 32 · 32 bytes: the red, green and blue planes.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace extensor::io {
 
 struct CifarKind {
-  std::int64_t coarse_classes;  // 0: there is no such label
+  std::int64_t coarse_classes;  // 0: no coarse label
   std::int64_t classes;
 };
 inline constexpr CifarKind cifar10{0, 10}, cifar100{20, 100};
 
-// The records of all sources, one after the other, without the classes' names. FormatError for a
-// source that is not a whole number of records, or has none.
+// Reads the records of all sources in order, without class names. Throws FormatError for a source
+// that is empty or not a whole number of records.
 data::LabelledImages read_cifar(std::span<const ByteSource* const> sources, const CifarKind& kind);
 
 }  // namespace extensor::io

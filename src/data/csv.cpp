@@ -15,13 +15,13 @@ namespace io {
 
 namespace {
 
-// A line's cells, one after the other.
+// Iterates over the cells of a line.
 class Line {
  public:
   Line(const std::string& label, std::string_view text, std::size_t number, char separator)
       : label_(label), left_(text), number_(number), separator_(separator) {}
 
-  // False when there are no more.
+  // Returns false if there are no more cells.
   bool next(std::string& cell) {
     if (ended_) return false;
     ++column_;
@@ -41,7 +41,7 @@ class Line {
     return true;
   }
 
-  // FormatError about the cell that came last.
+  // Throws FormatError about the last cell read.
   template <class... Parts>
   [[noreturn]] void wrong(const Parts&... parts) const {
     damaged(label_, "line ", number_, ", column ", column_, ": ", parts...);
@@ -52,7 +52,7 @@ class Line {
   void skip_blanks() {
     while (!left_.empty() && is_blank(left_.front())) left_.remove_prefix(1);
   }
-  // Between quotes, two of which stand for one.
+  // Reads a quoted cell, in which two quotes represent one.
   void read_quoted(std::string& cell) {
     for (;;) {
       left_.remove_prefix(1);
@@ -76,12 +76,12 @@ class Line {
   bool ended_ = false;
 };
 
-// The lines of a text, without their ends and without empty ones at the end.
+// Iterates over the lines of a text, without line ends and without empty lines at the end.
 class Lines {
  public:
   Lines(const std::string& label, std::string_view text, char separator)
       : label_(label), left_(text), separator_(separator) {
-    constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8
+    constexpr std::string_view mark = "\xef\xbb\xbf";  // UTF-8 byte order mark
     if (left_.starts_with(mark)) left_.remove_prefix(mark.size());
     while (!left_.empty() && (left_.back() == '\n' || left_.back() == '\r')) left_.remove_suffix(1);
   }
@@ -124,10 +124,10 @@ double number_of(const Line& line, const std::string& cell) {
   return value;
 }
 
-// What a file has, known before memory is taken for it.
+// The size of a file, known before memory is allocated for it.
 struct Extent {
-  std::size_t rows = 0, columns = 0;  // the rows with the names of the columns
-  bool names = false;                 // the first line has something that is no number
+  std::size_t rows = 0, columns = 0;  // rows includes the line of column names
+  bool names = false;                 // whether the first line contains a cell that is not a number
 };
 
 Extent extent_of(Lines lines) {

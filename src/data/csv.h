@@ -1,4 +1,4 @@
-// Numbers in lines of text.
+// Numeric tables in CSV files.
 #pragma once
 
 #include "extensor/data/readers.h"
@@ -6,7 +6,7 @@
 
 namespace extensor::io {
 
-// FormatError, naming the line and the column.
+// Throws FormatError that names the line and the column.
 data::Table read_csv(const ByteSource& source, const data::CsvOptions& options);
 
 }  // namespace extensor::io

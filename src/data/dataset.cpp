@@ -13,7 +13,7 @@ using detail::message;
 
 namespace {
 
-// Rows of a contiguous tensor, whichever dtype it has.
+// Gathers rows of a contiguous tensor of any dtype.
 Tensor gathered(const char* operation, const Tensor& rows, std::span<const std::int64_t> indices) {
   Shape shape = rows.shape();
   const std::size_t row =
@@ -29,7 +29,7 @@ Tensor gathered(const char* operation, const Tensor& rows, std::span<const std::
   return result;
 }
 
-// Examples on their way into one tensor; the first says what all of them are.
+// Collects examples into one tensor. The first example determines the shape and the dtype.
 class Stack {
  public:
   Stack(const char* what, std::size_t count) : what_(what), count_(count) {}

@@ -3,7 +3,7 @@
 namespace extensor::data {
 
 const std::vector<Glyph>& glyphs_of(int digit) {
-  // A corner is a point given twice.
+  // A repeated point makes a corner.
   static const std::vector<Glyph> glyphs[10] = {
       // 0
       {{{{.50f, .02f},

@@ -1,5 +1,5 @@
-// The shapes of the ten digits: strokes of a pen through control points, x to the right and y down,
-// both from 0 to 1. Some digits are written in more than one way.
+// The shapes of the ten digits: pen strokes through control points, with x to the right and y down,
+// both from 0 to 1. Some digits have more than one shape.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct Point {
 using Stroke = std::vector<Point>;  // a smooth curve through its points
 using Glyph = std::vector<Stroke>;
 
-// The ways to write `digit`, at least one.
+// The shapes of `digit`, at least one.
 const std::vector<Glyph>& glyphs_of(int digit);
 
 }  // namespace extensor::data

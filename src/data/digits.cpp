@@ -14,9 +14,9 @@ namespace extensor::data {
 namespace {
 
 constexpr int side = 28;
-constexpr float box = 20;  // pixels that a digit's unit square covers before it is distorted
+constexpr float box = 20;  // side of a digit's unit square in pixels, before distortion
 
-// The random numbers of one image, one after the other.
+// The random numbers of one image, in order.
 class DigitDraws {
  public:
   DigitDraws(std::uint64_t seed, std::uint64_t image) : seed_(seed), image_(image) {}
@@ -57,7 +57,7 @@ class Elastic {
   Point nodes_[count * count];
 };
 
-// Rotation, scale, slant and shift, from the unit square to pixels.
+// Rotation, scale, shear and translation, from the unit square to pixels.
 class Affine {
  public:
   explicit Affine(DigitDraws& draws) {
@@ -84,7 +84,7 @@ struct Segment {
   Point from, to;
 };
 
-// A Catmull-Rom spline through the points, cut into short segments.
+// A Catmull-Rom spline through the points, split into short segments.
 void append_curve(const Stroke& stroke, const Elastic& elastic, const Affine& affine,
                   std::vector<Segment>& segments) {
   constexpr int pieces = 5;
@@ -109,7 +109,7 @@ void append_curve(const Stroke& stroke, const Elastic& elastic, const Affine& af
   }
 }
 
-// Darkens the pixels a round pen of this radius touches, softly at its rim.
+// Darkens the pixels that a round pen of this radius touches, with a soft edge.
 void draw_segment(const Segment& s, float radius, float* ink) {
   const float reach = radius + 1;
   const auto first = [&](float a, float b) {
@@ -167,7 +167,7 @@ LabelledImages digits(std::int64_t count, std::uint64_t seed, std::int64_t first
   auto* labels = set.labels.data<std::int64_t>();
   constexpr std::int64_t together = 64;
   const int threads = detail::threads_for(count, together);
-  // Room for the longest glyph, reserved once for each thread.
+  // Capacity for the longest glyph, reserved once per thread.
   std::vector<std::vector<Segment>> segments(static_cast<std::size_t>(threads));
   for (auto& list : segments) list.reserve(256);
   detail::parallel_for(threads, count, together,

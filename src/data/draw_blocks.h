@@ -1,13 +1,13 @@
-// The blocks of Philox that data is drawn from. Tensors' draws have kinds 0 to 4 in the highest
-// byte of the counter (core/philox.h); these have kinds of their own there, so that no block is
-// ever made for both, whatever the seeds:
+// The Philox blocks that data pipelines draw from. Random tensors use kinds 0 to 4 in the highest
+// byte of the counter (core/philox.h); data uses other kinds, so that the two never share a block,
+// whatever the seeds:
 //
 //   kind       word 0         word 1          word 2         word 3, lower 24 bits
 //   examples   block          index           index, epoch   epoch
 //              0 … 31         0 … 31          32 … 47, 0 … 15 16 … 39
 //   order      block 0 … 31   block 32 … 63   epoch 0 … 31   epoch 32 … 39
 //
-// A block is 128 bits, of which words 0 and 1 are the first 64, the first as the high half.
+// A block is 128 bits; words 0 and 1 are the first 64, with word 0 as the high half.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ inline detail::PhiloxBlock example_block(std::uint64_t seed, std::uint64_t epoch
   return detail::draw_block(seed, epoch << 16 | index >> 32, examples_kind, index << 32 | block);
 }
 
-// A number below `count`, every one equally likely, of 64 random bits: the high half of their
-// product, and other bits for the few that would favour some (Lemire, "Fast random integer
-// generation in an interval", 2019).
+// A uniformly distributed number below `count` from 64 random bits: the high half of their product,
+// with fresh bits for the few values that would cause bias (Lemire, "Fast random integer generation
+// in an interval", 2019).
 template <class Bits>
 std::uint64_t number_below(std::uint64_t count, Bits&& bits) {
   auto product = static_cast<unsigned __int128>(bits()) * count;

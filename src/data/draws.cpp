@@ -12,7 +12,7 @@ Draws::Draws(std::uint64_t seed, std::int64_t epoch, std::int64_t index)
     : seed_(seed),
       epoch_(static_cast<std::uint64_t>(epoch)),
       index_(static_cast<std::uint64_t>(index)) {
-  // A negative one is a large one here.
+  // Negative values are large here, since the members are unsigned.
   if (epoch_ >> epoch_bits != 0 || index_ >> index_bits != 0) {
     throw ValueError(message("Draws: epoch is ", epoch, " and index is ", index,
                              " (allowed: 0 … 2^", epoch_bits, " − 1 and 0 … 2^", index_bits,
@@ -36,7 +36,7 @@ double Draws::uniform(double low, double high) {
                              " (allowed: low ≤ high, both and their difference finite)"));
   }
   const double value = low + (high - low) * uniform();
-  // The sum may round up to high.
+  // Rounding may bring the sum up to high.
   return value < high || low == high ? value : std::nextafter(high, low);
 }
 

@@ -1,5 +1,5 @@
-// GPT-2's tokenizer in its two files: vocab.json, an object of tokens and their numbers, and
-// merges.txt, a line for each pair.
+// GPT-2's tokenizer format: vocab.json maps tokens to numbers, and merges.txt has a line for each
+// pair.
 #include <algorithm>
 
 #include "core/check.h"
@@ -18,7 +18,7 @@ using io::in_quotes;
 namespace {
 
 struct Vocabulary {
-  TokenTable tokens;  // as they are written
+  TokenTable tokens;  // as written in the file
   std::vector<std::uint32_t> numbers;
 };
 
@@ -66,7 +66,7 @@ class VocabularyHandler final : public io::JsonHandler {
   std::string key_;
 };
 
-// The tokens in the order of their numbers.
+// The tokens in order of their numbers.
 TokenTable numbered(const std::string& label, const Vocabulary& vocabulary) {
   constexpr std::uint32_t nobody = UINT32_MAX;
   const std::size_t count = vocabulary.tokens.size();
@@ -95,7 +95,7 @@ TokenTable numbered(const std::string& label, const Vocabulary& vocabulary) {
   return tokens;
 }
 
-// One line of merges.txt: two tokens and a space between them.
+// Parses one line of merges.txt: two tokens separated by a space.
 TokenPair pair_of(const std::string& place, std::string_view line, const BytePairs& pairs) {
   const std::size_t space = line.find(' ');
   if (space == 0 || space == std::string_view::npos || space + 1 == line.size() ||

@@ -1,5 +1,5 @@
-// What gzip compressed, as a sequence of bytes: any number of members one after the other, their
-// headers, CRCs and sizes checked.
+// Decompression of gzip data: any number of concatenated members, with their headers, CRCs and
+// sizes checked.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace extensor::io {
 
-// Whether it begins as gzip's files do.
+// Whether the source begins with gzip's magic number.
 bool is_gzip(const ByteSource& source);
 
 class GzipStream {
  public:
   explicit GzipStream(const ByteSource& source);
 
-  // How many bytes came; fewer than there is room for only at the end. FormatError for data that is
-  // damaged or cut off.
+  // Returns the number of bytes read, less than the size of `into` only at the end. Throws
+  // FormatError for damaged or truncated data.
   std::size_t read(std::span<std::byte> into);
 
  private:
@@ -29,9 +29,9 @@ class GzipStream {
   const ByteSource& source_;
   Inflater inflater_;
   std::vector<std::byte> buffer_;
-  std::span<const std::byte> waiting_;  // of the buffer
-  std::uint64_t offset_ = 0;            // in the source
-  bool inside_ = false;                 // of a member
+  std::span<const std::byte> waiting_;  // unread part of the buffer
+  std::uint64_t offset_ = 0;            // position in the source
+  bool inside_ = false;                 // whether a member has begun and not ended
 };
 
 }  // namespace extensor::io

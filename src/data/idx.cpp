@@ -18,7 +18,7 @@ namespace {
 struct Header {
   DType dtype = DType::uint8;
   Shape shape;
-  std::size_t bytes = 0;  // of the elements
+  std::size_t bytes = 0;  // size of the elements
 };
 
 DType dtype_of_code(const std::string& label, unsigned code) {
@@ -41,7 +41,7 @@ DType dtype_of_code(const std::string& label, unsigned code) {
   }
 }
 
-// `read` fills a span with the next bytes, or throws FormatError naming what they are.
+// `read` fills a span with the next bytes, or throws FormatError that names them.
 template <class Read>
 Header read_header(const std::string& label, Read&& read) {
   std::array<std::byte, 4> word{};
@@ -76,7 +76,8 @@ Tensor read_plain(const ByteSource& source) {
   return tensor;
 }
 
-// What is decoded says how much memory is taken: half of the elements before all of them.
+// The memory grows with the data decoded, so that a false header claims little: the tensor is
+// allocated after half of its elements were decoded.
 Tensor read_elements(const std::string& label, const Header& header, GzipStream& stream) {
   const auto read = [&](std::span<std::byte> into, std::size_t from) {
     const std::size_t count = stream.read(into.subspan(from));

@@ -1,5 +1,5 @@
-// The format of MNIST: two bytes of 0, one for the dtype, one for the rank; the dimensions in four
-// bytes each; the elements. All numbers have their highest byte first.
+// The IDX format of MNIST: two zero bytes, the dtype and the rank in one byte each; the dimensions
+// in four bytes each; the elements. All numbers are big-endian.
 #pragma once
 
 #include "extensor/tensor.h"
@@ -7,7 +7,7 @@
 
 namespace extensor::io {
 
-// Plain or compressed by gzip. FormatError.
+// Reads a plain or gzip-compressed source. Throws FormatError.
 Tensor read_idx(const ByteSource& source);
 
 }  // namespace extensor::io

@@ -14,7 +14,7 @@ using detail::message;
 
 namespace {
 
-// The picture will be read soon; shuffled ones are not in a cache.
+// Prefetches an image that will be read soon: in shuffled order it is not in a cache.
 void fetch_early(const std::uint8_t* picture, std::int64_t bytes) {
   constexpr std::int64_t line = 64, most = 4096;
   const std::int64_t end = std::min(bytes, most);
@@ -31,7 +31,7 @@ void check_labels(const Tensor& labels, std::size_t classes) {
   }
 }
 
-// ShapeError where a transform gave a picture of another size than the first of the batch.
+// Throws ShapeError if a transform returned an image of another size than the first of the batch.
 void check_size(std::int64_t index, const Image& image, const Shape& batch) {
   const Shape size{image.channels, image.height, image.width};
   const Shape first{batch[1], batch[2], batch[3]};
@@ -73,7 +73,7 @@ std::int64_t ImageDataset::size() const { return images_.labels.size(0); }
 
 namespace {
 
-// One batch in the making.
+// Builds one batch.
 class BatchOfImages {
  public:
   BatchOfImages(const LabelledImages& images, const std::vector<Transform>& transforms,
@@ -86,9 +86,9 @@ class BatchOfImages {
         width_(images.images.size(-1)),
         bytes_(channels_ * height_ * width_) {}
 
-  std::int64_t bytes() const { return bytes_; }  // of a picture
+  std::int64_t bytes() const { return bytes_; }  // bytes per image
 
-  // The transforms decide on the size: the first picture has it, and is in its place already.
+  // The transforms determine the size, so the first image is transformed and stored here.
   Tensor begin() {
     const auto count = static_cast<std::int64_t>(request_.indices.size());
     Image first{channels_, height_, width_, {}};
@@ -102,7 +102,7 @@ class BatchOfImages {
     return inputs;
   }
 
-  // Pictures first … end − 1 of the batch, those that are not there yet.
+  // Fills images first … end − 1 of the batch, except the one that begin() stored.
   void fill(std::int64_t first, std::int64_t end, Tensor& inputs) const {
     Image image;
     for (std::int64_t k = std::max(first, made_); k < end; ++k) {
@@ -157,7 +157,7 @@ Batch ImageDataset::batch(const Request& request) const {
   auto* target = batch.targets.data<std::int64_t>();
   for (const std::int64_t index : request.indices) *target++ = labels[index];
 
-  constexpr std::int64_t enough_bytes = 1 << 13;  // for a thread
+  constexpr std::int64_t enough_bytes = 1 << 13;  // minimum work per thread
   const std::int64_t grain = (enough_bytes + pictures.bytes() - 1) / pictures.bytes();
   detail::parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
     pictures.fill(begin, end, batch.inputs);

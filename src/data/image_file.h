@@ -1,4 +1,4 @@
-// Pictures in files, whichever of the formats they have.
+// Images in files, in any supported format.
 #pragma once
 
 #include "extensor/data/readers.h"
@@ -7,16 +7,16 @@
 
 namespace extensor::io {
 
-// FormatError, begun with the label, for more than `most` pixels.
+// Throws FormatError, prefixed with the label, for more than `most` pixels.
 void check_pixels(const std::string& label, std::int64_t width, std::int64_t height,
                   std::int64_t most);
 
-// P2, P3, P5 or P6 of Netpbm: uint8 [channels, height, width]. FormatError.
+// Netpbm's P2, P3, P5 and P6: uint8 [channels, height, width]. Throws FormatError.
 bool is_pnm(std::string_view file);
 Tensor read_pnm(const std::string& label, std::string_view file,
                 std::int64_t max_pixels = data::default_max_pixels);
 
-// PNG or one of the above.
+// Reads PNG or Netpbm.
 Tensor read_image(const ByteSource& source, std::int64_t max_pixels = data::default_max_pixels);
 
 }  // namespace extensor::io

@@ -35,7 +35,7 @@ std::int64_t batches_of(std::int64_t size, const DataLoaderOptions& options) {
   return options.drop_last || size % options.batch_size == 0 ? whole : whole + 1;
 }
 
-// Room for the numbers of all examples.
+// Space for the indices of all examples.
 std::vector<std::int64_t> numbers(std::int64_t size) {
   try {
     return std::vector<std::int64_t>(static_cast<std::size_t>(size));
@@ -45,16 +45,16 @@ std::vector<std::int64_t> numbers(std::int64_t size) {
 }
 
 // Lowers the priority of the calling thread, so that preparing batches does not take a core from
-// the threads that compute. It runs whenever they wait for a batch.
+// compute threads. It still runs whenever they wait for a batch.
 void lower_priority() {
   constexpr int steps = 10;
   const auto thread = static_cast<id_t>(gettid());
   errno = 0;
   const int now = getpriority(PRIO_PROCESS, thread);
-  if (errno == 0) setpriority(PRIO_PROCESS, thread, now + steps);  // no harm where it is refused
+  if (errno == 0) setpriority(PRIO_PROCESS, thread, now + steps);  // ignored if refused
 }
 
-// The random bits that an epoch's order is made of, two at a time.
+// Random 64-bit numbers for the order of an epoch; each Philox block yields two.
 class OrderBits {
  public:
   OrderBits(std::uint64_t seed, std::int64_t epoch)
@@ -97,7 +97,7 @@ std::vector<std::int64_t> DataLoader::order(std::int64_t epoch) const {
     std::iota(order.begin(), order.end(), std::int64_t{0});
     return order;
   }
-  // Fisher and Yates' shuffle, from the front: i goes where a random one of 0 … i is.
+  // Fisher-Yates shuffle, inside out: i is inserted at a random position of 0 … i.
   OrderBits bits(options_.seed, epoch);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto place = static_cast<std::size_t>(number_below(i + 1, bits));
@@ -107,8 +107,8 @@ std::vector<std::int64_t> DataLoader::order(std::int64_t epoch) const {
   return order;
 }
 
-// What an epoch and its threads share. Batches are taken and given in the order of their numbers,
-// and number k waits in place k mod prefetch.
+// The state that an epoch shares with its threads. Batches are started (`taken`) and returned
+// (`given`) in order, and batch k waits in place k mod prefetch.
 struct DataLoader::Epoch::Work {
   struct Place {
     std::optional<Batch> batch;
@@ -133,7 +133,7 @@ struct DataLoader::Epoch::Work {
       try {
         threads.emplace_back([this] { work(); });
       } catch (const std::exception&) {
-        break;  // fewer threads do as well, and none: batches are made when asked for
+        break;  // continue with fewer threads; with none, next() makes the batches
       }
     }
   }
@@ -141,7 +141,7 @@ struct DataLoader::Epoch::Work {
   Work& operator=(const Work&) = delete;
   ~Work() { stop(); }
 
-  // The threads end when they have made what they are at.
+  // The threads end after the batches that they are making.
   void stop() {
     {
       const std::lock_guard lock(mutex);
@@ -151,7 +151,7 @@ struct DataLoader::Epoch::Work {
     threads.clear();
   }
 
-  // A function of its number alone: nothing of the calling thread's modes reaches the dataset.
+  // Depends on `number` only: the calling thread's modes must not affect the dataset.
   Batch make(std::int64_t number) const {
     const NoGrad no_grad;
     const Autocast no_autocast(DType::bfloat16, false);
@@ -195,8 +195,8 @@ struct DataLoader::Epoch::Work {
       stop();
       return std::nullopt;
     }
-    // What no thread has begun is made here, by all threads of this one's kernels: where every core
-    // computes, that holds them up for less time than to wait for one.
+    // If no thread has started this batch, make it here, with all threads of the parallel kernels.
+    // When every core is busy, that is faster than waiting for a worker.
     if (taken == given) {
       const std::int64_t number = taken++;
       lock.unlock();
@@ -228,7 +228,7 @@ struct DataLoader::Epoch::Work {
     }
   }
 
-  // The next batch is given; whether others are to be made.
+  // Counts a batch as returned. Returns whether more batches should be made.
   bool give() {
     ++given;
     filling = filling || taken - given <= static_cast<std::int64_t>(places.size()) / 2;
@@ -240,11 +240,11 @@ struct DataLoader::Epoch::Work {
   const std::int64_t epoch;
   const std::vector<std::int64_t> order;
 
-  std::mutex mutex;  // of all below but the list of threads
+  std::mutex mutex;  // guards everything below except the list of threads
   std::condition_variable room, filled;
-  std::int64_t taken, given, end;  // numbers of batches
-  // Off once all places are taken, on again when half are free: a thread that is woken makes
-  // several, since it takes the place of one that computes.
+  std::int64_t taken, given, end;  // batch numbers
+  // False once all places are in use, true again when half of them are free: a worker displaces a
+  // compute thread, so each time it wakes up it makes several batches.
   bool filling = true;
   std::vector<Place> places;
   std::vector<std::jthread> threads;

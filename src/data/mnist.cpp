@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<const char*, 4> names = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                               "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-// The file of this name, or the compressed one. IoError.
+// The path of the plain or the compressed file. Throws IoError if neither exists.
 std::filesystem::path find_file(const char* operation, const std::filesystem::path& directory,
                                 const std::string& name) {
   for (const std::string& candidate : {name, name + ".gz"}) {
@@ -69,7 +69,7 @@ bool has_idx_splits(const std::filesystem::path& directory) {
 
 ImageSplits load_idx_splits(const char* operation, const std::filesystem::path& directory,
                             const std::vector<std::string>& classes) {
-  // All four are looked for before any is read.
+  // Find all four files before reading any of them.
   std::array<std::filesystem::path, 4> paths;
   for (std::size_t i = 0; i < names.size(); ++i) {
     paths[i] = find_file(operation, directory, names[i]);

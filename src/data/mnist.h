@@ -1,4 +1,4 @@
-// The four IDX files of MNIST, and of all that are named as they are.
+// The four IDX files of MNIST and of datasets that use the same file names.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,11 @@
 
 namespace extensor::data {
 
-// Whether one of them is there.
+// Whether at least one of the files exists.
 bool has_idx_splits(const std::filesystem::path& directory);
 
-// Pictures of any size. Labels below the number of classes; without classes, any.
+// Loads images of any size. Labels must be below the number of classes; without classes, any label
+// is allowed.
 ImageSplits load_idx_splits(const char* operation, const std::filesystem::path& directory,
                             const std::vector<std::string>& classes);
 

@@ -1,4 +1,4 @@
-// Pictures of one's own: directories of them.
+// Loads directories of the user's images.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -34,7 +34,7 @@ bool is_picture(const Path& path) {
   return ending == ".png" || ending == ".pgm" || ending == ".ppm" || ending == ".pnm";
 }
 
-// What is in a directory and wanted, by name; hidden files are not.
+// The wanted entries of a directory, sorted by name, without hidden files.
 std::vector<Path> entries(const Path& directory, const std::function<bool(const Path&)>& wanted) {
   std::vector<Path> paths;
   std::error_code error;
@@ -51,13 +51,13 @@ std::vector<Path> entries(const Path& directory, const std::function<bool(const 
   return paths;
 }
 
-// ---- which pictures -----------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 struct Listed {
   std::vector<Path> files;
   std::vector<std::int64_t> labels;
 
-  // The first of every class, then the second, …: any beginning of it has all classes alike.
+  // Interleaves the classes, so that every prefix of the list is as balanced as possible.
   explicit Listed(const std::vector<std::vector<Path>>& of_classes) {
     std::size_t most = 0;
     for (const std::vector<Path>& list : of_classes) most = std::max(most, list.size());
@@ -71,7 +71,7 @@ struct Listed {
   }
 };
 
-// The directories that are classes: those with pictures in them.
+// The directories of classes: those that contain images.
 std::vector<Path> class_directories(const Path& directory) {
   return entries(directory,
                  [](const Path& path) { return is_folder(path) && !picture_files(path).empty(); });
@@ -95,7 +95,7 @@ std::vector<std::string> names_of(const std::vector<Path>& directories) {
   return names;
 }
 
-// Whether picture k of a class is held out: every tenth, and one of fewer.
+// Whether image k of a class is held out: every tenth, or the last one of fewer than ten.
 bool is_held_out(std::size_t k, std::size_t count) {
   return k % 10 == 9 || (count < 10 && count > 1 && k + 1 == count);
 }
@@ -106,7 +106,7 @@ bool is_held_out(std::size_t k, std::size_t count) {
                         "it, train and test with such directories, or the four IDX files)"));
 }
 
-// Both parts, and the classes where none were asked for.
+// Lists the training and validation files, and sets `classes` if it is empty.
 std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& classes,
                                bool hold_out) {
   const bool is_split = is_folder(directory / "train") && is_folder(directory / "test");
@@ -135,12 +135,12 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
   return parts;
 }
 
-// ---- of one size --------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 struct Size {
   std::int64_t channels, height, width;
 
-  // Of a picture, [channels, height, width] or [height, width].
+  // The size of an image [channels, height, width] or [height, width].
   explicit Size(const Tensor& picture)
       : channels(picture.ndim() == 3 ? picture.size(0) : 1),
         height(picture.size(-2)),
@@ -163,7 +163,7 @@ Size wanted_size(const Tensor& first, const PictureOptions& options) {
   return size;
 }
 
-// The picture with the size and channels, its bytes into `to`.
+// Resizes and converts `picture` and writes its bytes to `to`.
 void fit(const Tensor& picture, const Size& wanted, std::uint8_t* to) {
   const Size size(picture);
   const auto* from = picture.data<std::uint8_t>();
@@ -186,7 +186,7 @@ void fit(const Tensor& picture, const Size& wanted, std::uint8_t* to) {
   }
 }
 
-// `picture(k)` of `count`, all of the size.
+// A batch of `picture(k)` for k below `count`, all brought to `size`.
 Tensor fitted(std::int64_t count, const Size& size,
               const std::function<Tensor(std::int64_t)>& picture) {
   Tensor all = detail::make_empty(operation, {count, size.channels, size.height, size.width},
@@ -209,7 +209,7 @@ LabelledImages loaded(const Listed& listed, const Size& size,
           classes};
 }
 
-// As many as the highest label says, called by their numbers.
+// Class names "0", "1", … up to the highest label.
 std::vector<std::string> numbered_classes(const ImageSplits& splits) {
   std::int64_t most = -1;
   for (const Tensor& labels : {splits.train.labels, splits.test.labels}) {

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/pixels.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Highway requires this include after foreach_target.h.
 #include "data/pixels.h"
 #include "hwy/highway.h"
 
@@ -13,8 +13,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// x / by, rounded as a division is: a product with the reciprocal, and what it misses by, which a
-// fused product gives exactly, takes a third of the time. Where that is not finite, nor is x.
+// x / by, correctly rounded: multiplies by the reciprocal and corrects by the exact residual of a
+// fused multiply-add, in a third of the time of a division. Where the correction is not finite,
+// neither is x, and the plain product is returned.
 HWY_INLINE V divided(V x, V by, V reciprocal) {
 #if HWY_NATIVE_FMA
   const V rough = hn::Mul(x, reciprocal);

@@ -1,4 +1,4 @@
-// Conversions of image pixels on their way into a batch. They run on the calling thread.
+// Pixel conversions for batches of images. They run on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace extensor::data {
 
 struct PixelKernels {
-  // Every byte divided by 255.
+  // Divides every byte by 255.
   void (*parts)(const std::uint8_t* from, float* to, std::size_t count);
   // (pixel − less) / by, in place.
   void (*normalize)(float* pixels, std::size_t count, float less, float by);

@@ -14,7 +14,7 @@ using Bytes = std::span<const std::byte>;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// A chunk that a reader may pass over has a small letter first.
+// Critical chunks begin with an upper-case letter; readers may skip the others.
 bool is_needed(const std::string& type) { return type[0] >= 'A' && type[0] <= 'Z'; }
 
 unsigned byte_at(Bytes bytes, std::size_t at) { return std::to_integer<unsigned>(bytes[at]); }
@@ -136,8 +136,8 @@ Png parse_png(const std::string& label, Bytes file) {
   Bytes left = file.subspan(png_signature.size());
   Png png;
   std::string last;
-  bool begun = false;     // there was an IDAT
-  std::size_t first = 0;  // where it is
+  bool begun = false;     // whether an IDAT chunk occurred
+  std::size_t first = 0;  // position of the first IDAT chunk
   while (last != "IEND") {
     const Bytes from = left;
     const PngChunk chunk = next_png_chunk(label, left);

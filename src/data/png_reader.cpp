@@ -11,10 +11,10 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// ---- where pixels are ---------------------------------------------------------------------------
+// ---- passes -------------------------------------------------------------------------------------
 
-// Pixels x0, x0 + dx, … of lines y0, y0 + dy, …: all of them, or one of the passes that an
-// interlaced picture comes in (Adam7).
+// Pixels x0, x0 + dx, … of lines y0, y0 + dy, …: the whole image, or one pass of an interlaced
+// image (Adam7).
 struct Pass {
   std::uint32_t x0, y0, dx, dy;
 
@@ -34,7 +34,7 @@ constexpr std::array<Pass, 7> adam7 = {{{0, 0, 8, 8},
                                         {1, 0, 2, 2},
                                         {0, 1, 1, 2}}};
 
-// Those that have pixels.
+// The passes that contain pixels.
 std::vector<Pass> passes_of(const Png& png) {
   std::vector<Pass> list;
   list.reserve(adam7.size());
@@ -45,10 +45,10 @@ std::vector<Pass> passes_of(const Png& png) {
   return list;
 }
 
-// ---- the lines ----------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
-// How many bytes all lines have, each with its filter. FormatError for more than the compressed
-// ones can hold.
+// The total size of all lines, including filter bytes. Throws FormatError if it exceeds what the
+// compressed data can expand to.
 std::size_t size_of_lines(const std::string& label, const Png& png) {
   unsigned __int128 size = 0;
   for (const Pass& pass : passes_of(png)) {
@@ -61,7 +61,8 @@ std::size_t size_of_lines(const std::string& label, const Png& png) {
   return static_cast<std::size_t>(size);
 }
 
-// The bytes of all lines. The memory grows with what is decoded.
+// Decompresses all lines. The memory grows with the data decoded, so that a false size claims
+// little.
 std::vector<std::byte> inflate_lines(const std::string& label, const Png& png, std::size_t size) {
   constexpr std::size_t first_room = 1 << 16;
   std::vector<std::byte> lines;
@@ -75,7 +76,7 @@ std::vector<std::byte> inflate_lines(const std::string& label, const Png& png, s
     while (more) {
       if (ended) damaged(label, "has ", from.size(), " bytes behind its compressed data");
       if (done == lines.size()) {
-        // One byte beyond all shows whether there is more than there may be.
+        // One extra byte detects surplus data.
         lines.resize(std::min(size + 1, std::max(first_room, 2 * done)));
       }
       std::span<std::byte> into = std::span(lines).subspan(done);
@@ -83,7 +84,7 @@ std::vector<std::byte> inflate_lines(const std::string& label, const Png& png, s
       ended = inflater.inflate(from, into);
       done += room - into.size();
       if (done > size) damaged(label, "has more pixels than its ", png.width, " × ", png.height);
-      // Without room left in the lines, what waits inside the inflater comes by another call.
+      // If the output is full, the inflater may hold more data: call it again.
       more = !from.empty() || (!ended && into.empty());
       if (room == into.size() && given == from.size()) break;
     }
@@ -102,7 +103,7 @@ unsigned paeth(unsigned left, unsigned up, unsigned corner) {
   return by_up <= by_corner ? up : corner;
 }
 
-// Adds what the filter predicts of the bytes to the left and above; `above` may be null.
+// Adds the filter's prediction from the bytes to the left and above; `above` may be null.
 void unfilter(unsigned filter, std::span<std::byte> row, const std::byte* above,
               std::size_t pixel_bytes) {
   const auto at = [&](const std::byte* line, std::size_t i) {
@@ -120,7 +121,7 @@ void unfilter(unsigned filter, std::span<std::byte> row, const std::byte* above,
   }
 }
 
-// ---- the pixels ---------------------------------------------------------------------------------
+// ---- pixels -------------------------------------------------------------------------------------
 
 class Pixels {
  public:
@@ -151,7 +152,7 @@ class Pixels {
     if (png_.depth == 16) {
       return std::to_integer<unsigned>(row[2 * i]) << 8 | std::to_integer<unsigned>(row[2 * i + 1]);
     }
-    const std::size_t bit = i * png_.depth;  // the first is the highest of its byte
+    const std::size_t bit = i * png_.depth;  // samples are packed from the highest bit down
     const auto shift = static_cast<unsigned>(8 - png_.depth - bit % 8);
     return std::to_integer<unsigned>(row[bit / 8]) >> shift & most_;
   }
@@ -167,7 +168,7 @@ class Pixels {
     return pixel;
   }
 
-  // A sample of 0 … most under so much of its own colour, as 0 … 255, rounded once.
+  // Blends a sample of 0 … most on black by alpha and scales it to 0 … 255, with one rounding.
   static std::uint8_t on_black(std::uint64_t sample, std::uint64_t alpha, std::uint64_t most) {
     if (most == 255 && alpha == 255) return static_cast<std::uint8_t>(sample);
     return static_cast<std::uint8_t>((2 * 255 * sample * alpha + most * most) / (2 * most * most));

@@ -34,7 +34,7 @@ void write_chunk(ByteSink& sink, std::string_view type, std::span<const std::uin
   sink.write(std::as_bytes(std::span(end)));
 }
 
-// Lines of pixels, each behind filter 0, compressed.
+// Compresses the lines of pixels, each preceded by filter byte 0.
 std::vector<std::uint8_t> compressed_lines(const std::string& label, const Tensor& image,
                                            std::size_t channels) {
   const auto height = static_cast<std::size_t>(image.size(-2));
@@ -98,7 +98,7 @@ void write_png(ByteSink& sink, const std::string& label, const Tensor& image) {
 namespace data {
 
 void save_png(const std::filesystem::path& path, const Tensor& image) {
-  // Before a file is touched.
+  // Check before a file is touched.
   io::check_picture("save_png", image);
   io::AtomicFile file("save_png", path);
   io::write_png(file, file.label(), image);

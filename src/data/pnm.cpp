@@ -1,5 +1,5 @@
-// Netpbm's pictures: "P5", the width, the height and the highest value as text, the pixels as bytes
-// or as text. Between numbers there is white space, and # with the rest of its line.
+// Netpbm images: "P5", width, height and maximum value as text, then the pixels as bytes or as
+// text. Numbers are separated by white space and by comments from # to the end of the line.
 #include <charconv>
 
 #include "core/make_tensor.h"
@@ -19,7 +19,7 @@ class Numbers {
 
   std::string_view left() const { return left_; }
 
-  // Behind at least one space or comment. FormatError unless it is within 0 … most.
+  // Reads a number after at least one space or comment. Throws FormatError outside least … most.
   std::uint32_t next(const char* what, std::uint32_t least, std::uint32_t most) {
     const std::size_t before = left_.size();
     skip_space();
@@ -75,7 +75,7 @@ Tensor read_pnm(const std::string& label, std::string_view file, std::int64_t ma
   const std::uint32_t highest = numbers.next("the highest value", 1, 65535);
   if (!text) numbers.skip_one_space();
 
-  // As many bytes as that needs at least: a digit and a space, or a byte or two.
+  // The minimum number of bytes: a digit and a space per sample, or one or two bytes.
   const std::size_t left = numbers.left().size(), item = text || highest > 255 ? 2 : 1;
   const std::size_t count = byte_count(label, {channels, height, width}, DType::uint8);
   const std::size_t room = text ? left / 2 : left / item;

@@ -1,4 +1,4 @@
-// What every dataset does with a request: look at it, and gather rows.
+// Helpers that all datasets share: validate a request and gather rows.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace extensor::data {
 
-// IndexError for an index outside [0, size).
+// Throws IndexError for an index outside [0, size).
 inline void check_request(const char* operation, const Request& request, std::int64_t size) {
   for (const std::int64_t index : request.indices) {
     if (index < 0 || index >= size) {
@@ -23,14 +23,14 @@ inline std::vector<std::int64_t> indices_of(const Request& request) {
   return {request.indices.begin(), request.indices.end()};
 }
 
-// The shape of so many of these.
+// The shape of a batch of `count` examples of shape `one`.
 inline Shape batch_shape(std::size_t count, const Shape& one) {
   Shape shape{static_cast<std::int64_t>(count)};
   for (const std::int64_t size : one) shape.push_back(size);
   return shape;
 }
 
-// Copies bytes without a call into memcpy for none, which may have no address.
+// memcpy requires valid pointers even for 0 bytes, and an empty tensor may have none.
 inline void copy_row(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }

@@ -1,4 +1,4 @@
-// Tokenizers in files of JSON.
+// Tokenizers stored in JSON files.
 #include <algorithm>
 #include <new>
 
@@ -24,7 +24,7 @@ constexpr std::uint64_t largest_file = 256 << 20;
 
 struct TokenizerFile {
   std::string kind;
-  TokenTable tokens;  // as they are written
+  TokenTable tokens;  // as written in the file
   std::vector<TokenPair> merges;
 };
 
@@ -223,7 +223,7 @@ std::string tokenizer_text(const io::ByteSource& source) {
 std::unique_ptr<Tokenizer> read_tokenizer(const io::ByteSource& source) {
   const std::string text = tokenizer_text(source);
   TokenizerFile file;
-  // "[0,1]," is the shortest, so the list never grows beyond this.
+  // The shortest pair is "[0,1],", so the list never grows beyond this.
   constexpr std::size_t shortest_pair = 6;
   TokenizerHandler handler(source.label(), file);
   file.merges.reserve(text.size() / shortest_pair + 1);

@@ -1,4 +1,4 @@
-// The files of tokenizers, and what tokenizers share.
+// Tokenizer files, and helpers that tokenizers share.
 //
 //   {"format": "extensor.tokenizer", "version": 1, "kind": "character", "tokens": ["a", "b"]}
 //   {…, "kind": "byte_pair", "tokens": ["Ā", …], "merges": [[97, 98], …]}
@@ -18,15 +18,15 @@ inline constexpr std::string_view tokenizer_format = "extensor.tokenizer";
 inline constexpr std::string_view character_kind = "character";
 inline constexpr std::string_view byte_pair_kind = "byte_pair";
 
-// All of a source. OutOfMemoryError.
+// Reads all of a source. Throws OutOfMemoryError.
 std::string whole_text(const io::ByteSource& source);
-// The same of a tokenizer's file. FormatError for one larger than any has reason to be.
+// Reads a tokenizer's file. Throws FormatError for an implausibly large one.
 std::string tokenizer_text(const io::ByteSource& source);
 
 std::unique_ptr<Tokenizer> read_tokenizer(const io::ByteSource& source);
 BytePairTokenizer read_gpt2(const io::ByteSource& vocabulary, const io::ByteSource& merges);
 
-// IndexError, naming the first that is not in 0 … size − 1.
+// Throws IndexError that names the first token outside 0 … size − 1.
 void check_tokens(const char* operation, const Tokens& tokens, std::int64_t size);
 
 }  // namespace extensor::data

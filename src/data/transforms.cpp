@@ -28,8 +28,8 @@ void check_image(const char* transform, const Image& image) {
   }
 }
 
-// The pixels as they are, with room for others in the image. The memory stays with the thread, so
-// that pictures of one size need no more of it.
+// Moves the pixels into memory of the thread and resizes the image's buffer for the result. The
+// memory is reused, so that images of one size need no allocation.
 const float* take_pixels(Image& image, std::int64_t channels, std::int64_t height,
                          std::int64_t width) {
   thread_local std::vector<float> before;
@@ -68,7 +68,7 @@ struct Normalize {
 
 // ---- random_crop --------------------------------------------------------------------------------
 
-// A row moved by `by` pixels to the left; to may be from.
+// Shifts a row by `by` pixels to the left; `to` may equal `from`.
 void move_row(float* to, const float* from, std::int64_t width, std::int64_t by) {
   const std::int64_t kept = std::max<std::int64_t>(0, width - std::abs(by));
   const std::int64_t before = by < 0 ? width - kept : 0;
@@ -88,7 +88,7 @@ struct RandomCrop {
     const std::int64_t height = image.height, width = image.width;
     for (std::int64_t c = 0; c < image.channels; ++c) {
       float* plane = image.pixels.data() + c * height * width;
-      // In the direction in which no row is written before it is read.
+      // Iterate in the direction that reads every row before it is overwritten.
       for (std::int64_t k = 0; k < height; ++k) {
         const std::int64_t y = down >= 0 ? k : height - 1 - k;
         float* row = plane + y * width;
@@ -119,10 +119,9 @@ struct RandomHorizontalFlip {
 
 // ---- random_affine ------------------------------------------------------------------------------
 
-// Where the pixels of a picture come from: a point of the result, from its middle, to one of the
-// source.
+// Maps a point of the result, relative to its centre, to a point of the source.
 struct Affine {
-  double xx, xy, yx, yy;  // the inverse of scale · turn · shear
+  double xx, xy, yx, yy;  // inverse of scale · rotation · shear
   double dx, dy;
 
   Affine(const AffineOptions& options, const Image& image, Draws& draws) {
@@ -161,7 +160,7 @@ struct RandomAffine {
     }
   }
 
-  // The pixel at (x, y) of every channel, of the four about it; those outside are 0.
+  // Interpolates the pixel at (x, y) of every channel bilinearly; pixels outside the image are 0.
   static void read_between(const float* source, const Image& image, double x, double y, float* to) {
     const std::int64_t height = image.height, width = image.width, plane = height * width;
     const bool inside =
@@ -174,7 +173,7 @@ struct RandomAffine {
     const std::int64_t top = static_cast<std::int64_t>(y + 1) - 1;
     const auto u = static_cast<float>(x - static_cast<double>(left));
     const auto v = static_cast<float>(y - static_cast<double>(top));
-    // A neighbour outside counts nothing, and one inside is read in its place.
+    // A neighbour outside the image has weight 0; the nearest pixel inside is read instead.
     const float w = left >= 0 ? 1 - u : 0, e = left + 1 < width ? u : 0;
     const float n = top >= 0 ? 1 - v : 0, s = top + 1 < height ? v : 0;
     const std::int64_t x0 = std::max<std::int64_t>(left, 0), x1 = std::min(left + 1, width - 1);
@@ -188,10 +187,10 @@ struct RandomAffine {
 
 // ---- resize -------------------------------------------------------------------------------------
 
-// The two pixels that one at `to` of a line of another length lies between.
+// The two source pixels around pixel `to` of a line of another length.
 struct Between {
   std::int64_t first, second;
-  float part;  // of the second
+  float part;  // weight of the second
 
   Between(std::int64_t to, std::int64_t to_length, std::int64_t from_length) {
     const double ratio = static_cast<double>(from_length) / static_cast<double>(to_length);
@@ -247,7 +246,7 @@ void to_gray(Image& image, Draws& /*draws*/) {
   image.pixels.resize(plane);
 }
 
-// ValueError unless low ≤ value ≤ high.
+// Throws ValueError unless low ≤ value ≤ high.
 void check_between(const char* transform, const char* option, double value, double low,
                    double high) {
   if (!(value >= low && value <= high)) {

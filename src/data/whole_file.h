@@ -1,4 +1,4 @@
-// All bytes of a source, for formats that are looked at back and forth.
+// All bytes of a source, for formats that need random access.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace extensor::io {
 
-// In the library's own memory, so that its limit holds. OutOfMemoryError.
+// Uses the library's allocator, so that the memory limit applies. Throws OutOfMemoryError.
 class WholeFile {
  public:
   explicit WholeFile(const ByteSource& source)

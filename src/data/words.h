@@ -1,4 +1,4 @@
-// A text in words, as GPT-2 cuts it before pairs are joined: none reaches from one into the next.
+// GPT-2's division of a text into words. Merges never cross a word boundary.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,13 @@
 
 namespace extensor::data {
 
-// The bytes of the first word of a text that is not empty. GPT-2's rule, the first that fits:
-// 's 't 're 've 'm 'll 'd; letters, numbers or neither, with the space before them; white space,
-// but its last character where something follows. Bytes that are not UTF-8 are neither.
+// The length of the first word of a non-empty text. The first of GPT-2's rules that matches
+// applies: 's 't 're 've 'm 'll 'd; a run of letters, of numbers or of other characters, with one
+// preceding space; white space, without its last character if text follows. Bytes that are not
+// UTF-8 count as other characters.
 std::size_t first_word(std::string_view text);
 
-// Calls function(word) for one word after the other.
+// Calls function(word) for each word in order.
 template <class Function>
 void each_word(std::string_view text, Function&& function) {
   while (!text.empty()) {

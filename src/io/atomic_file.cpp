@@ -19,7 +19,7 @@ using detail::message;
 
 namespace {
 
-// A name beside `path` that nobody else has; short enough wherever the path's own is.
+// A random name in the directory of `path`, truncated so that the file system accepts it.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
@@ -76,7 +76,7 @@ void AtomicFile::put(std::span<const std::byte> bytes) {
     const std::size_t most = std::min(bytes.size(), std::size_t{1} << 30);
     const ssize_t count = files_.write(descriptor_, bytes.data(), most);
     if (count < 0 && errno == EINTR) continue;
-    // A system that takes nothing and gives no reason would be asked forever.
+    // A write of 0 bytes sets no errno; retrying it could loop forever.
     if (count <= 0) throw_system_error(label_, "cannot be written", count == 0 ? EIO : errno);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
@@ -87,10 +87,10 @@ void AtomicFile::commit() {
     throw_system_error(label_, "cannot be brought to the disk", errno);
   }
   const int closed = files_.close(descriptor_);
-  descriptor_ = -1;  // closed even where close reports an error
+  descriptor_ = -1;  // closed even if close() reports an error
   if (closed != 0) throw_system_error(label_, "cannot be closed", errno);
 
-  // Opened before the rename, so that only one thing can fail after it.
+  // Open the directory before the rename, so that only fsync can fail after it.
   const std::filesystem::path directory = path_.has_parent_path() ? path_.parent_path() : ".";
   descriptor_ = files_.open(directory.c_str(), O_RDONLY | O_DIRECTORY, 0);
   if (descriptor_ < 0) throw_system_error(label_, "its directory cannot be opened", errno);
@@ -98,7 +98,7 @@ void AtomicFile::commit() {
     throw_system_error(label_, "cannot be replaced", errno);
   }
   exists_ = false;
-  // Not every file system can do this for a directory.
+  // Some file systems do not support fsync on a directory.
   if (files_.fsync(descriptor_) != 0 && errno != EINVAL) {
     throw_system_error(label_, "is replaced, but its directory cannot be brought to the disk",
                        errno);

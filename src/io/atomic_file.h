@@ -1,4 +1,4 @@
-// A file that is replaced as a whole or not at all.
+// A file that is replaced atomically: completely or not at all.
 //
 //   AtomicFile file("save_npy", path);
 //   file.write(bytes);
@@ -13,15 +13,15 @@
 #include "io/byte_sink.h"
 #include "io/file_operations.h"
 
-// The tool uses it too.
+// Exported because the command-line tool uses it.
 EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
-// Writes to a new file in the same directory; commit() brings it to the disk and renames it.
-// Without commit(), and after any error, the new file is removed and the old one untouched.
-// IoError, naming the operation, the path and what the system said. A symbolic link stays, and
-// where it points to is replaced; a mode of the old file is kept.
+// Writes to a new file in the same directory; commit() flushes it to disk and renames it. Without
+// commit(), and after any error, the new file is removed and the old one is untouched. Errors are
+// IoErrors that name the operation, the path and the system's reason. A symbolic link is kept and
+// its target replaced; the mode of an existing file is preserved.
 class AtomicFile final : public ByteSink {
  public:
   AtomicFile(const char* operation, const std::filesystem::path& path,
@@ -40,7 +40,7 @@ class AtomicFile final : public ByteSink {
   std::string label_;
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
-  bool exists_ = false;  // the temporary
+  bool exists_ = false;  // whether the temporary file exists
 };
 
 }  // namespace extensor::io

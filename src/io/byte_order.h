@@ -1,4 +1,4 @@
-// Numbers whose highest byte comes first.
+// Big-endian numbers.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,15 @@ void reverse_words(std::span<std::byte> bytes) {
   }
 }
 
-// Every element of `item` bytes the other way round.
+// Reverses the bytes of every element of `item` bytes.
 inline void reverse_bytes(std::span<std::byte> bytes, std::size_t item) {
   if (item == 2) reverse_words<std::uint16_t>(bytes);
   if (item == 4) reverse_words<std::uint32_t>(bytes);
   if (item == 8) reverse_words<std::uint64_t>(bytes);
 }
 
-// The number that begins at the first byte; the caller knows that all of it is there.
+// Reads the big-endian number at the start of `bytes`. The caller ensures that there are enough
+// bytes.
 template <class Number>
 Number big_endian(std::span<const std::byte> bytes) {
   Number value = 0;

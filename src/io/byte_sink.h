@@ -1,4 +1,4 @@
-// Where writers put their bytes: a file, or memory.
+// Destinations for writers: a file or memory.
 #pragma once
 
 #include <cstddef>

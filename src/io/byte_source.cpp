@@ -25,7 +25,7 @@ FileSource::FileSource(const char* operation, const std::filesystem::path& path,
                        FileOperations& files)
     : ByteSource(message(operation, ": ", in_quotes(path.native()))), files_(files) {
   check_path(label(), path);
-  // Without waiting, or a FIFO would hold this up until somebody writes to it.
+  // O_NONBLOCK: opening a FIFO would otherwise block until there is a writer.
   descriptor_ = files_.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
   if (descriptor_ < 0) throw_system_error(label(), "cannot be opened", errno);
   struct stat status {};
@@ -44,7 +44,7 @@ FileSource::FileSource(const char* operation, const std::filesystem::path& path,
 
 FileSource::~FileSource() { files_.close(descriptor_); }
 
-// One thread copies from the system's cache at half of what memory gives, so several do.
+// One thread copies from the page cache at half the memory bandwidth, so several threads read.
 void FileSource::read(std::uint64_t offset, std::span<std::byte> into) const {
   constexpr std::int64_t piece = std::int64_t{16} << 20;
   const auto size = static_cast<std::int64_t>(into.size());
@@ -77,8 +77,8 @@ Mapping::Mapping(const FileSource& file) {
     throw OutOfMemoryError(message(file.label(), ": ", file.size(), " bytes cannot be mapped"));
   }
   size_ = static_cast<std::size_t>(file.size());
-  // Private, so that what is written stays in this program; most tensors are only read, so nothing
-  // is set aside for copies of pages.
+  // MAP_PRIVATE keeps writes inside this process. MAP_NORESERVE: most tensors are only read, so no
+  // swap is reserved for copied pages.
   void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                       file.descriptor(), 0);
   if (mapped == MAP_FAILED) throw_system_error(file.label(), "cannot be mapped", errno);

@@ -1,4 +1,4 @@
-// Where readers get their bytes: a file or memory, at any position; and in sequence.
+// Sources for readers: a file or memory, with random access or as a stream.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 #include "extensor/tensor.h"
 #include "io/file_operations.h"
 
-// The tool uses it too.
+// Exported because the command-line tool uses it.
 EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
-// Throws FormatError; the label says who reads what: "load_npy: 'x.npy'".
+// Throws FormatError. The label names the operation and the file: "load_npy: 'x.npy'".
 template <class... Parts>
 [[noreturn]] void damaged(const std::string& label, const Parts&... parts) {
   throw FormatError(detail::message(label, ": ", parts...));
@@ -34,7 +34,7 @@ class ByteSource {
 
   const std::string& label() const { return label_; }
   virtual std::uint64_t size() const = 0;
-  // All of `into`, from `offset`. The caller has looked at size().
+  // Fills `into` with the bytes from `offset` on. The caller has checked the range against size().
   virtual void read(std::uint64_t offset, std::span<std::byte> into) const = 0;
 
  private:
@@ -52,8 +52,8 @@ class MemorySource final : public ByteSource {
   std::span<const std::byte> bytes_;
 };
 
-// A regular file. IoError for anything else, where it cannot be read, and where it has become
-// shorter since it was opened.
+// A regular file. Throws IoError for any other kind of file, for a file that cannot be read, and
+// for one that has shrunk since it was opened.
 class FileSource final : public ByteSource {
  public:
   FileSource(const char* operation, const std::filesystem::path& path,
@@ -71,7 +71,7 @@ class FileSource final : public ByteSource {
   std::uint64_t size_ = 0;
 };
 
-// A file in memory, copied on write.
+// A copy-on-write memory mapping of a file.
 class Mapping {
  public:
   explicit Mapping(const FileSource& file);
@@ -85,7 +85,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-// Bytes one after the other, their number known before.
+// A sequence of bytes of known length.
 class ByteStream {
  public:
   ByteStream(std::string label, std::uint64_t size) : label_(std::move(label)), left_(size) {}
@@ -95,7 +95,7 @@ class ByteStream {
 
   const std::string& label() const { return label_; }
   std::uint64_t left() const { return left_; }
-  // FormatError where fewer are left; `what` is named.
+  // Throws FormatError, naming `what`, if fewer bytes are left.
   void read(std::span<std::byte> into, const char* what);
 
  private:
@@ -105,7 +105,7 @@ class ByteStream {
   std::uint64_t left_;
 };
 
-// A source from its beginning to its end.
+// Reads a source from beginning to end.
 class SourceStream final : public ByteStream {
  public:
   explicit SourceStream(const ByteSource& source)
@@ -118,14 +118,14 @@ class SourceStream final : public ByteStream {
   std::uint64_t offset_ = 0;
 };
 
-// The elements of a contiguous tensor.
+// The bytes of a contiguous tensor.
 std::span<std::byte> bytes_of(Tensor& tensor);
 std::span<const std::byte> bytes_of(const Tensor& tensor);
 
-// How many bytes a tensor has. FormatError for a shape that cannot exist.
+// The size of a tensor in bytes. Throws FormatError for an impossible shape.
 std::size_t byte_count(const std::string& label, const Shape& shape, DType dtype);
 
-// A byte other than 0 and 1 is no bool. FormatError.
+// Throws FormatError for a byte that is neither 0 nor 1.
 void check_bools(const std::string& label, std::span<const std::byte> bytes);
 
 }  // namespace extensor::io

@@ -47,7 +47,7 @@ std::string tensor_key(std::string_view key, std::string_view name) {
   return message(key, '.', name);
 }
 
-// Of everything in the metadata but this checksum itself.
+// Covers all metadata except this checksum.
 std::string checksum_of(std::string_view key, const Metadata& metadata) {
   Crc crc;
   for (const auto& [name, value] : metadata) {

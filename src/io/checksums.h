@@ -1,5 +1,5 @@
-// Checksums of tensors, kept in the metadata of the safetensors file that holds them. The file
-// stays an ordinary one: programs that do not know the keys ignore them.
+// Checksums of tensors, stored in the metadata of the safetensors file that contains them. The file
+// remains valid safetensors: programs that do not know the keys ignore them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace extensor::io {
 
-// The keys of one kind of file: KEY is the checksum of the metadata, KEY.NAME that of a tensor.
+// Key prefixes by kind of file: KEY is the checksum of the metadata, KEY.NAME that of a tensor.
 inline constexpr std::string_view checkpoint_checksum = "checksum";
 inline constexpr std::string_view weights_checksum = "extensor.checksum";
 
@@ -18,7 +18,8 @@ void add_checksums(std::string_view key, const NamedTensors& tensors, Metadata& 
 
 bool has_checksums(std::string_view key, const Metadata& metadata);
 
-// FormatError, begun with the label, that names the tensor whose checksum differs or is missing.
+// Throws FormatError, prefixed with the label, that names a tensor whose checksum differs or is
+// missing.
 void check_checksums(std::string_view key, const std::string& label, const Safetensors& file);
 
 // Removes what add_checksums added.

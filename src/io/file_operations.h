@@ -1,4 +1,4 @@
-// The system calls behind files, in one place, so that a test can make each of them fail.
+// The system calls that file I/O uses, virtual so that a test can make each of them fail.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,12 +9,13 @@
 
 #include "extensor/export.h"
 
-// The tool uses it too.
+// Exported because the command-line tool uses it.
 EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
-// Each as the system call of its name: −1 and errno where it fails.
+// Each function behaves like the system call of the same name: it returns −1 and sets errno on
+// failure.
 class FileOperations {
  public:
   virtual ~FileOperations() = default;
@@ -29,7 +30,7 @@ class FileOperations {
   virtual int unlink(const char* path);
 };
 
-// The system itself.
+// The real system calls.
 FileOperations& system_files();
 
 }  // namespace extensor::io

@@ -1,5 +1,5 @@
-// Tensors that a writer or a dataset is given, checked before a file is touched. They may be on any
-// device: their elements are copied to the host.
+// Checks of the tensors passed to a writer or a dataset, made before a file is touched. The tensors
+// may be on any device: their elements are copied to the host.
 #pragma once
 
 #include <set>
@@ -11,12 +11,12 @@
 
 namespace extensor::io {
 
-// ValueError for an undefined tensor.
+// Throws ValueError for an undefined tensor.
 inline void check_given(const std::string& label, const Tensor& tensor) {
   if (!tensor.defined()) throw ValueError(detail::message(label, " is undefined"));
 }
 
-// ValueError also for a name that is there twice, or that a file cannot have.
+// Also throws ValueError for a duplicate name and for a name that a file cannot contain.
 inline void check_given(const std::string& label, const NamedTensors& tensors) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
@@ -31,7 +31,7 @@ inline void check_given(const std::string& label, const NamedTensors& tensors) {
   }
 }
 
-// The elements in row-major order on the host, without a history.
+// The elements in row-major order on the host, detached from the graph.
 inline Tensor dense(const Tensor& tensor) { return tensor.detach().to(cpu_device).contiguous(); }
 
 }  // namespace extensor::io

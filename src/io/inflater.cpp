@@ -12,7 +12,7 @@ using detail::message;
 
 namespace {
 
-// zlib's number for it.
+// zlib's windowBits argument.
 int window_bits(Inflater::Wrapper wrapper) {
   switch (wrapper) {
     case Inflater::Wrapper::none:
@@ -38,7 +38,7 @@ bool Inflater::inflate(std::span<const std::byte>& from, std::span<std::byte>& i
   constexpr std::size_t most = std::numeric_limits<uInt>::max();
   const auto given = static_cast<uInt>(std::min(from.size(), most));
   const auto room = static_cast<uInt>(std::min(into.size(), most));
-  // zlib does not write there, but its type does not say so.
+  // zlib does not write through next_in, but the pointer is not const.
   stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data()));
   stream_.avail_in = given;
   stream_.next_out = reinterpret_cast<Bytef*>(into.data());

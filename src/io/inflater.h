@@ -1,4 +1,4 @@
-// Deflate, undone piece by piece: bytes go in, bytes come out, and nothing is kept between.
+// Streaming decompression of deflate data. The wrapper around zlib buffers nothing.
 #pragma once
 
 #include <zlib.h>
@@ -10,24 +10,25 @@
 
 namespace extensor::io {
 
-// A byte of deflate makes no more than so many.
+// Deflate expands one byte to at most this many.
 inline constexpr std::uint64_t most_inflated = 1032;
 
 class Inflater {
  public:
-  // What stands around the compressed data.
+  // The format around the compressed data.
   enum class Wrapper : std::uint8_t { none, zlib, gzip };
 
-  // The label is named in errors. OutOfMemoryError.
+  // Errors begin with the label. Throws OutOfMemoryError.
   Inflater(std::string label, Wrapper wrapper);
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater();
 
-  // As much as there is to read and room for; both move past what was used. True at the end, where
-  // the checksums were right. FormatError for what is not deflate.
+  // Inflates as much as the input and the space allow and advances both spans past the bytes used.
+  // Returns true at the end of the stream, after verifying its checksum. Throws FormatError for
+  // invalid data.
   bool inflate(std::span<const std::byte>& from, std::span<std::byte>& into);
-  // Another one begins behind an end.
+  // Prepares for another stream after the end of one.
   void restart();
 
  private:

@@ -1,5 +1,5 @@
-// JSON from files, checked while it is parsed: no document is built, and nothing deeper than a
-// format allows is entered.
+// A streaming JSON parser for files. It validates while it parses, builds no document and refuses
+// nesting deeper than the format allows.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,10 +13,10 @@
 
 namespace extensor::io {
 
-// Called by the parser with one token after the other; what a format does not override is refused.
+// Receives the parser's tokens one by one. Tokens that a format does not override are refused.
 class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  // The label says who reads what, `what` which part of it is JSON: "the header".
+  // The label names the operation and the file; `what` names the part that is JSON: "the header".
   JsonHandler(std::string label, std::string what)
       : label_(std::move(label)), what_(std::move(what)) {}
 
@@ -45,21 +45,21 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   const std::string& what() const { return what_; }
 
  protected:
-  // FormatError: this stands where the format has something else.
+  // Throws FormatError: the format does not allow `found` here.
   [[noreturn]] void unexpected(const std::string& found) const { damaged(label_, fault(found)); }
 
   const std::string label_;
 
  private:
-  // "'a' is null (allowed: an object)": where it stands, and what may stand there.
+  // Describes the position and what it allows: "'a' is null (allowed: an object)".
   virtual std::string fault(const std::string& found) const = 0;
 
   std::string what_;
 };
 
-// Calls the handler for all of `text`, an object. FormatError unless it is one.
+// Parses all of `text`, which must be one object. Throws FormatError otherwise.
 inline void parse_json(const std::string& text, JsonHandler& handler) {
-  // The parser takes NUL for the end, and a byte order mark for nothing.
+  // The parser treats NUL as the end of input and skips a byte order mark; neither is allowed here.
   const bool object = !text.empty() && text.front() == '{';
   if (!object || text.find('\0') != std::string::npos) {
     damaged(handler.label(), handler.what(), " begins with ", in_quotes(text.substr(0, 16)),

@@ -20,7 +20,7 @@ using detail::message;
 namespace {
 
 constexpr std::string_view magic("\x93NUMPY", 6);
-// All that 1.0 can hold, and far more than a shape needs.
+// The maximum of version 1.0, far more than a shape needs.
 constexpr std::uint32_t longest_header = 65535;
 
 NpyHeader read_header(ByteStream& stream) {
@@ -84,7 +84,7 @@ std::string npy_preamble(const std::string& label, const Tensor& tensor) {
   if (tensor.ndim() > 1) sizes.resize(sizes.size() - 2);
   std::string text = message("{'descr': '", item == 1 ? '|' : '<', kind, item,
                              "', 'fortran_order': False, 'shape': (", sizes, "), }");
-  // The elements begin at a multiple of 64, behind a line's end.
+  // The header ends with a newline, and the elements begin at a multiple of 64.
   constexpr std::size_t before = 10;
   text.append(63 - (before + text.size()) % 64, ' ');
   text += '\n';

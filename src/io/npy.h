@@ -1,4 +1,4 @@
-// NumPy's array format on any stream and sink.
+// NumPy's array format, on any stream and sink.
 //
 // An array is: "\x93NUMPY", the version in two bytes, the length of the header in two (version 1)
 // or four (2, 3) bytes, little-endian; the header, a Python dict of descr, fortran_order and shape;
@@ -21,13 +21,13 @@ struct NpyHeader {
   Shape shape;
 };
 
-// The dict. FormatError.
+// Parses the dict. Throws FormatError.
 NpyHeader parse_npy_header(const std::string& label, std::string_view text);
 
-// All that is left of the stream. FormatError.
+// Reads the rest of the stream. Throws FormatError.
 Tensor read_npy(ByteStream& stream);
 
-// What stands before the elements. FormatError for bfloat16.
+// The bytes before the elements. Throws FormatError for bfloat16.
 std::string npy_preamble(const std::string& label, const Tensor& tensor);
 void write_npy(ByteSink& sink, const std::string& label, const Tensor& tensor);
 

@@ -1,5 +1,4 @@
-// The header of an npy file: a Python dict of three keys, read by a parser that knows no more
-// Python than that.
+// Parses the header of an npy file, a Python dict with three keys. No other Python is accepted.
 #include <array>
 #include <charconv>
 #include <optional>
@@ -55,7 +54,7 @@ class Parser {
   }
 
  private:
-  // The next character that is no space, NUL at the end.
+  // Skips white space and returns the next character, or NUL at the end.
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) {
       ++at_;
@@ -109,7 +108,7 @@ class Parser {
       const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), size);
       if (error != std::errc() || size < 0) unexpected("sizes from 0 to 2^63 - 1");
       at_ += static_cast<std::size_t>(end - begin);
-      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 wrote long integers
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2's suffix for long integers
       if (sizes.size() == static_cast<std::size_t>(max_rank)) {
         damaged(label_, "the shape has more than ", max_rank, " dimensions");
       }

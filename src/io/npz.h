@@ -1,4 +1,4 @@
-// NumPy's archive of arrays on any source and sink: a zip archive of npy files.
+// NumPy's archive of arrays (a zip archive of npy files), on any source and sink.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace extensor::io {
 
 NamedTensors read_npz(const ByteSource& source, bool check_crc = true);
 
-// `label` begins the messages. ValueError, FormatError for bfloat16.
+// Errors begin with `label`. Throws ValueError, and FormatError for bfloat16.
 void check_npz(const std::string& label, const NamedTensors& tensors);
-// For tensors that were checked.
+// Requires tensors that passed check_npz.
 void write_npz(ByteSink& sink, const NamedTensors& tensors, const ZipLimits& limits = {});
 
 }  // namespace extensor::io

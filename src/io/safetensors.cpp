@@ -22,7 +22,7 @@ std::string place_of(const ByteSource& source, const SafetensorsEntry& entry) {
   return message(source.label(), ": tensor ", in_quotes(entry.name));
 }
 
-// On memory of the mapping, which lives as long as the last such tensor.
+// A tensor in the mapping's memory. The mapping lives until the last such tensor is destroyed.
 Tensor on_mapping(const std::shared_ptr<Mapping>& mapping, std::byte* data,
                   const SafetensorsEntry& entry) {
   auto owner = std::make_unique<std::shared_ptr<Mapping>>(mapping);
@@ -41,7 +41,7 @@ void append_header(std::string& header, std::string_view& comma, std::string_vie
   comma = ",";
 }
 
-// Padded with spaces, so that the data begins at a multiple of 8.
+// The header is padded with spaces so that the data begins at a multiple of 8.
 std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
   std::string header = "{";
   std::string_view comma;
@@ -140,7 +140,7 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
                       const Metadata& metadata, const SafetensorsSaveOptions& options) {
   io::check_safetensors("save_safetensors", tensors, metadata);
   Metadata written = metadata;
-  // Checksums of other tensors would make the file unreadable.
+  // Stale checksums of other tensors would make the file unreadable.
   io::remove_checksums(io::weights_checksum, written);
   if (options.checksums) io::add_checksums(io::weights_checksum, tensors, written);
   io::AtomicFile file("save_safetensors", path);

@@ -1,4 +1,4 @@
-// The safetensors format on any source and sink.
+// The safetensors format, on any source and sink.
 //
 // A file is: 8 bytes, the length of the header, little-endian; the header, a JSON object; the data.
 // The header names each tensor's dtype, shape and span of the data; the spans fill the data without
@@ -20,28 +20,28 @@ struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::float32;
   Shape shape;
-  std::uint64_t begin = 0, end = 0;  // counted from the first byte of the data
+  std::uint64_t begin = 0, end = 0;  // relative to the first byte of the data
 };
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the order of their data
   Metadata metadata;
-  std::uint64_t data_begin = 0;  // in the file
+  std::uint64_t data_begin = 0;  // offset in the file
 };
 
-// Checks all that can be known before the data is read. FormatError.
+// Validates everything that can be checked before the data is read. Throws FormatError.
 SafetensorsHeader read_safetensors_header(const ByteSource& source);
 
 Safetensors read_safetensors(const ByteSource& source);
 Safetensors map_safetensors(const FileSource& file);
 
-// `label` begins the messages. ValueError.
+// Errors begin with `label`. Throws ValueError.
 void check_safetensors(const std::string& label, const NamedTensors& tensors,
                        const Metadata& metadata);
-// For tensors that were checked.
+// Requires tensors that passed check_safetensors.
 void write_safetensors(ByteSink& sink, const NamedTensors& tensors, const Metadata& metadata);
 
-// The name of a dtype in the format: "F32".
+// The format's name for a dtype: "F32".
 std::string_view safetensors_name(DType dtype);
 
 }  // namespace extensor::io

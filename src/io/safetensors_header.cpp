@@ -1,5 +1,5 @@
-// The header of a safetensors file, checked while it is parsed: no document is built, and nothing
-// deeper than the format allows is entered.
+// Parses and validates the header of a safetensors file in one pass. The parser builds no document
+// and refuses nesting deeper than the format allows.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -37,7 +37,7 @@ std::string all_names() {
   return text;
 }
 
-// Called by the parser with one token after the other.
+// Receives the parser's tokens one by one.
 class HeaderHandler final : public JsonHandler {
  public:
   HeaderHandler(const std::string& label, SafetensorsHeader& header)
@@ -183,7 +183,7 @@ class HeaderHandler final : public JsonHandler {
     return found;
   }
 
-  // The place is put into words only for a message: a file may have a million tensors.
+  // Formats the tensor's name only for an error message: a file may have a million tensors.
   std::size_t byte_count_of_entry() const {
     try {
       return byte_count("", entry_.shape, entry_.dtype);
@@ -212,12 +212,12 @@ class HeaderHandler final : public JsonHandler {
   std::unordered_set<std::string> seen_;
 };
 
-// The spans fill the data from its first byte to its last.
+// Checks that the spans cover the data from its first byte to its last.
 void check_layout(const std::string& label, SafetensorsHeader& header, std::uint64_t data_size) {
   const auto order = [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   };
-  // Most files are in order already.
+  // Most files are already in order.
   if (!std::ranges::is_sorted(header.entries, order)) {
     std::ranges::stable_sort(header.entries, order);
   }

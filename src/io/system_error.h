@@ -1,4 +1,4 @@
-// What the system says of files, as errors of this library.
+// Converts the system's file errors to this library's exceptions.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,15 @@
 
 #include "extensor/export.h"
 
-// The tool uses it too.
+// Exported because the command-line tool uses it.
 EXTENSOR_BEGIN_API
 
 namespace extensor::io {
 
-// "label: what: No such file or directory". IoError, or OutOfMemoryError for ENOMEM.
+// Throws IoError, or OutOfMemoryError for ENOMEM: "label: what: No such file or directory".
 [[noreturn]] void throw_system_error(const std::string& label, std::string_view what, int error);
 
-// ValueError for a path with a NUL byte: the system would take what stands before it for the path.
+// Throws ValueError for a path with a NUL byte, where the system would truncate the path.
 void check_path(const std::string& label, const std::filesystem::path& path);
 
 // "a directory", "a FIFO", …

@@ -14,7 +14,7 @@ std::size_t utf8_length(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer than it need be, half of a UTF-16 pair, or beyond U+10FFFF.
+  // Refuse overlong encodings, UTF-16 surrogates and code points above U+10FFFF.
   if (first == 0xe0 && byte(1) < 0xa0) return 0;
   if (first == 0xed && byte(1) > 0x9f) return 0;
   if (first == 0xf0 && byte(1) < 0x90) return 0;
@@ -60,8 +60,8 @@ void append_utf8(std::string& text, char32_t code_point) {
 
 namespace {
 
-// Control characters, C1 controls among them (U+009B begins a terminal sequence as ESC [ does), and
-// the marks that reorder text around them.
+// Control characters, including C1 (U+009B starts a terminal sequence, like ESC [), and the marks
+// that reorder surrounding text.
 bool is_control(char32_t point) {
   return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c || point == 0x200e ||
          point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
@@ -78,7 +78,7 @@ void append_hexadecimal(std::string& text, char32_t value, int digits) {
 
 std::string printable(std::string_view text, std::string_view kept) {
   std::string result;
-  std::size_t done = 0;  // what is before is in the result
+  std::size_t done = 0;  // the text before this index is already in the result
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = static_cast<unsigned char>(text[at]);
     if ((byte >= 0x20 && byte < 0x7f) || kept.find(text[at]) != std::string_view::npos) {

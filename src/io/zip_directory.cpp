@@ -1,5 +1,5 @@
-// The directory of a zip archive. Every number in it is checked against the archive's size before
-// it is used.
+// Reads the directory of a zip archive. Every number in it is checked against the archive's size
+// before it is used.
 #include <algorithm>
 #include <unordered_set>
 
@@ -13,7 +13,7 @@ using detail::message;
 
 namespace {
 
-// Some millions of entries; a file that says more would have all of it read into memory.
+// Enough for millions of entries. The limit bounds the memory that a malicious file can claim.
 constexpr std::uint64_t longest_directory = std::uint64_t{1} << 28;
 
 std::string read_text(const ByteSource& source, std::uint64_t offset, std::uint64_t size) {
@@ -22,13 +22,13 @@ std::string read_text(const ByteSource& source, std::uint64_t offset, std::uint6
   return text;
 }
 
-// Where the central directory lies, and what it should hold.
+// Position and expected contents of the central directory.
 struct Directory {
   std::uint64_t count = 0, size = 0, offset = 0;
-  std::uint64_t end = 0;  // where the records behind it begin
+  std::uint64_t end = 0;  // offset of the first record after the directory
 };
 
-// The end record, from the last 64 KiB: its comment reaches to the archive's end.
+// Finds the end record in the last 64 KiB; its comment extends to the end of the archive.
 Directory find_end(const ByteSource& source) {
   const std::string& label = source.label();
   const std::uint64_t size = source.size();
@@ -51,7 +51,7 @@ Directory find_end(const ByteSource& source) {
   damaged(label, "has no zip directory at its end: it is no npz file, or is cut off");
 }
 
-// The numbers of the zip64 record in place of those that were too large for the first.
+// Replaces the numbers that do not fit the end record by those of the zip64 record.
 void widen(const ByteSource& source, Directory& directory) {
   const std::string& label = source.label();
   const bool asked =
@@ -95,7 +95,7 @@ Directory find_directory(const ByteSource& source) {
   return directory;
 }
 
-// The 64-bit numbers of an entry whose 32-bit ones say that they are elsewhere.
+// Reads the 64-bit numbers of an entry whose 32-bit fields hold the zip64 marker.
 void widen(const std::string& label, std::string_view extra, ZipEntry& entry) {
   std::vector<std::uint64_t*> wanted;
   for (std::uint64_t* number : {&entry.size, &entry.stored_size, &entry.header_at}) {
@@ -118,7 +118,7 @@ void widen(const std::string& label, std::string_view extra, ZipEntry& entry) {
   }
 }
 
-// One entry of the directory; `at` moves behind it.
+// Parses one entry of the directory and advances `at` past it.
 ZipEntry next_entry(const std::string& label, std::string_view records, std::size_t& at) {
   const std::size_t left = records.size() - at;
   const auto cut = [&] { damaged(label, "its directory is cut off at its byte ", at); };
@@ -153,7 +153,7 @@ ZipEntry next_entry(const std::string& label, std::string_view records, std::siz
   if (!entry.deflated && entry.size != entry.stored_size) {
     damaged(place, "is stored with ", entry.stored_size, " bytes, and said to have ", entry.size);
   }
-  // A byte of deflate makes at most 1032.
+  // Deflate expands one byte to at most 1032.
   if (entry.deflated && entry.size / 1032 > entry.stored_size) {
     damaged(place, "is said to have ", entry.size, " bytes, more than ", entry.stored_size,
             " compressed ones can make");
@@ -162,7 +162,7 @@ ZipEntry next_entry(const std::string& label, std::string_view records, std::siz
   return entry;
 }
 
-// Finds the data behind the local header, which must tell of the same entry.
+// Finds the data after the local header, which must agree with the directory's entry.
 void locate(const ByteSource& source, std::uint64_t directory_at, ZipEntry& entry) {
   const std::string place = message(source.label(), ": entry ", in_quotes(entry.name));
   if (directory_at < local_size || entry.header_at > directory_at - local_size) {
@@ -207,7 +207,7 @@ std::vector<ZipEntry> read_zip_directory(const ByteSource& source) {
     damaged(label, "its directory has ", records.size() - at, " bytes behind the last of its ",
             directory.count, " entries");
   }
-  // The same bytes under many names would unpack to far more than the archive is worth.
+  // Refuse overlapping entries: a small archive could unpack to a huge size (a zip bomb).
   std::vector<const ZipEntry*> sorted;
   sorted.reserve(entries.size());
   for (const ZipEntry& entry : entries) sorted.push_back(&entry);

@@ -1,5 +1,4 @@
-// The contents of entries: as they are stored, or inflated as they are asked for, into the memory
-// that they are for.
+// Reads the contents of entries: copied or inflated on demand, directly into the destination.
 #include <zlib.h>
 
 #include <algorithm>
@@ -32,7 +31,7 @@ class EntryStream : public ZipEntryStream {
   }
 
  protected:
-  // The next bytes of the archive, of which the caller knows that they are there.
+  // Reads the next bytes of the archive. The caller ensures that they exist.
   void read_archive(std::span<std::byte> into) {
     source_.read(entry_.data_at + consumed_, into);
     consumed_ += into.size();
@@ -95,7 +94,7 @@ class InflatedStream final : public EntryStream {
     }
   }
 
-  // Moves past what came out, which is nothing now and then.
+  // Advances `into` past the bytes produced, possibly none.
   void inflate_some(std::span<std::byte>& into) {
     if (waiting_.empty() && archive_left() != 0) {
       const auto count =
@@ -112,7 +111,7 @@ class InflatedStream final : public EntryStream {
 
   Inflater inflater_;
   std::vector<std::byte> buffer_;
-  std::span<const std::byte> waiting_;  // of the buffer
+  std::span<const std::byte> waiting_;  // unread part of buffer_
   bool ended_ = false;
 };
 

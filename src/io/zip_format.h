@@ -1,4 +1,4 @@
-// The records of a zip archive: signatures, sizes, and little-endian numbers in them.
+// The records of a zip archive: signatures, sizes and little-endian numbers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr std::uint32_t end_signature = 0x06054b50;
 inline constexpr std::uint32_t end64_signature = 0x06064b50;
 inline constexpr std::uint32_t locator64_signature = 0x07064b50;
 
-// Without the names, extra fields and comments behind them.
+// Sizes without the names, extra fields and comments that follow.
 inline constexpr std::size_t local_size = 30;
 inline constexpr std::size_t central_size = 46;
 inline constexpr std::size_t end_size = 22;
@@ -25,9 +25,9 @@ inline constexpr std::uint16_t stored_method = 0;
 inline constexpr std::uint16_t deflated_method = 8;
 inline constexpr std::uint16_t encrypted_flag = 1;
 inline constexpr std::uint16_t utf8_flag = 1 << 11;
-inline constexpr std::uint16_t zip64_field = 1;  // the extra field that holds 64-bit sizes
+inline constexpr std::uint16_t zip64_field = 1;  // ID of the extra field with 64-bit sizes
 
-// The number at `at`, which the caller knows to be inside.
+// Reads the number at offset `at`. The caller ensures that it is inside the record.
 template <class Number>
 Number number_at(std::string_view record, std::size_t at) {
   Number value;

@@ -9,7 +9,7 @@ namespace extensor::io {
 
 namespace {
 
-constexpr std::uint16_t first_day = 1 << 5 | 1;  // 1980-01-01: equal tensors make equal files
+constexpr std::uint16_t first_day = 1 << 5 | 1;  // 1980-01-01: equal tensors, equal files
 
 std::uint32_t crc_of(std::uint32_t crc, const void* data, std::size_t size) {
   return static_cast<std::uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), size));
@@ -19,7 +19,8 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// The part that local and central headers share: from the version needed to the extra's length.
+// Appends the fields that local and central headers share: from the version needed to the extra
+// field's length.
 void append_shared(std::string& record, bool zip64, std::string_view name, std::uint32_t crc,
                    std::uint32_t size, std::size_t extra) {
   append_number<std::uint16_t>(record, zip64 ? 45 : 20);
@@ -28,13 +29,13 @@ void append_shared(std::string& record, bool zip64, std::string_view name, std::
   append_number<std::uint16_t>(record, 0);  // time
   append_number<std::uint16_t>(record, first_day);
   append_number(record, crc);
-  append_number(record, size);  // stored
+  append_number(record, size);  // compressed size
   append_number(record, size);
   append_number(record, static_cast<std::uint16_t>(name.size()));
   append_number(record, static_cast<std::uint16_t>(extra));
 }
 
-// An extra field of 64-bit numbers, empty where there are none.
+// An extra field of 64-bit numbers; empty if there are none.
 std::string zip64_extra(const std::vector<std::uint64_t>& numbers) {
   std::string extra;
   if (numbers.empty()) return extra;
@@ -44,7 +45,7 @@ std::string zip64_extra(const std::vector<std::uint64_t>& numbers) {
   return extra;
 }
 
-constexpr std::uint32_t elsewhere = 0xffffffff;  // the number is in the extra field
+constexpr std::uint32_t elsewhere = 0xffffffff;  // zip64 marker: the number is in the extra field
 
 }  // namespace
 
@@ -78,7 +79,7 @@ void ZipWriter::finish() {
     const std::string extra = zip64_extra(numbers);
     std::string record;
     append_number(record, central_signature);
-    append_number<std::uint16_t>(record, 3 << 8 | 45);  // written on Unix, by version 4.5
+    append_number<std::uint16_t>(record, 3 << 8 | 45);  // created on Unix, version 4.5
     append_shared(record, large || far, entry.name, entry.crc,
                   large ? elsewhere : static_cast<std::uint32_t>(entry.size), extra.size());
     append_number<std::uint16_t>(record, 0);               // comment
@@ -97,19 +98,19 @@ void ZipWriter::finish() {
   std::string record;
   if (many || long_directory || far) {
     append_number(record, end64_signature);
-    append_number<std::uint64_t>(record, end64_size - 12);  // what follows
+    append_number<std::uint64_t>(record, end64_size - 12);  // size of the rest of the record
     append_number<std::uint16_t>(record, 3 << 8 | 45);
     append_number<std::uint16_t>(record, 45);
     append_number<std::uint32_t>(record, 0);  // this disk
-    append_number<std::uint32_t>(record, 0);  // the directory's
-    append_number(record, count);             // on this disk
+    append_number<std::uint32_t>(record, 0);  // disk of the directory
+    append_number(record, count);             // entries on this disk
     append_number(record, count);
     append_number(record, size);
     append_number(record, directory_at);
     append_number(record, locator64_signature);
-    append_number<std::uint32_t>(record, 0);  // the disk of the record above
+    append_number<std::uint32_t>(record, 0);  // disk of the record above
     append_number(record, end_at);
-    append_number<std::uint32_t>(record, 1);  // disks
+    append_number<std::uint32_t>(record, 1);  // number of disks
   }
   append_number(record, end_signature);
   append_number<std::uint16_t>(record, 0);

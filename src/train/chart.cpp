@@ -26,7 +26,7 @@ std::string place(double value) {
   return text;
 }
 
-// A scale from values to places, and the values that are marked on it.
+// A scale from values to positions, with its tick marks.
 struct Axis {
   double low = 0, high = 1, from = 0, to = 1;
   bool is_log = false;
@@ -68,7 +68,7 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Some room around, also where all is one value.
+  // Adds a margin, also if all values are equal.
   void widen() {
     const double room = high > low ? 0.05 * (high - low) : std::max(0.5, 0.1 * std::abs(high));
     low = low >= 0 ? std::max(0.0, low - room) : low - room;

@@ -1,4 +1,4 @@
-// Line charts as SVG, to stand in a page of HTML that has the colours.
+// Line charts as SVG, for embedding in an HTML page that defines the colours.
 #pragma once
 
 #include <string>
@@ -9,25 +9,25 @@ namespace extensor::train {
 
 struct Series {
   std::string name;
-  std::string style;  // a CSS class: "train", "held-out"
+  std::string style;  // CSS class: "train", "held-out"
   std::vector<std::pair<double, double>> points;
-  bool marks = false;  // a dot with its value at every point
+  bool marks = false;  // draw a dot with its value at every point
 };
 
 struct Chart {
   std::string title;
-  std::string unit;         // behind the numbers: " %"
-  bool may_be_log = false;  // where the values range widely, their logarithms are drawn
+  std::string unit;         // suffix of the numbers: " %"
+  bool may_be_log = false;  // use a logarithmic scale if the values range widely
   std::vector<Series> series;
 };
 
-// Empty where there is nothing to draw.
+// Returns an empty string if there is nothing to draw.
 std::string svg(const Chart& chart);
 
-// Text for HTML.
+// Escapes text for HTML.
 std::string escaped(std::string_view text);
 
-// At most `most` points, each the mean of those that it stands for.
+// Reduces to at most `most` points, each the mean of the points it replaces.
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
                                                std::size_t most);
 

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view format_key = "format", format_name = "extensor checkpoint 1";
 constexpr std::string_view number_key = "number.", text_key = "text.";
 
-// The shortest digits that give the same number again.
+// The shortest decimal form that parses to the same number.
 std::string text_of(double number) {
   char digits[32];
   const auto result = std::to_chars(std::begin(digits), std::end(digits), number);
@@ -100,14 +100,13 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   return read_checkpoint(io::FileSource("load_checkpoint", path));
 }
 
-// ---- a directory of them
-// ---------------------------------------------------------------------------
+// ---- directories of checkpoints
 
 namespace {
 
 constexpr std::string_view before = "step-", behind = ".safetensors";
 
-// The step of a checkpoint's file name; nothing where it is another file's.
+// The step in a checkpoint's file name; nullopt for any other file.
 std::optional<std::int64_t> step_of(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   if (!name.starts_with(before) || !name.ends_with(behind)) return {};
@@ -126,7 +125,7 @@ std::string file_name(std::int64_t step) {
   return message(before, digits, behind);
 }
 
-// What AtomicFile leaves where a process is killed while it writes.
+// Whether the file is a temporary of AtomicFile that a killed process left.
 bool is_left_over(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   return name.starts_with(message(".", before)) && name.ends_with(".tmp");
@@ -167,7 +166,7 @@ std::filesystem::path Checkpoints::save(std::int64_t step, const Checkpoint& che
   std::filesystem::path path = directory_ / file_name(step);
   save_checkpoint(path, checkpoint);
 
-  // What cannot be removed now is tried again next time.
+  // Removal is best effort: the next save tries again.
   std::vector<std::filesystem::path> old = list();
   std::erase(old, path);
   const auto others = static_cast<std::size_t>(keep_ - 1);

@@ -1,4 +1,4 @@
-// Checkpoints from and to anywhere, for tests that damage them.
+// Checkpoints on any source and sink, so that tests can damage them.
 #pragma once
 
 #include <cstddef>

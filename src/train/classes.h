@@ -1,4 +1,4 @@
-// Outputs whose last dimension is classes, and targets that say which; batches on a model's device.
+// Helpers for outputs with classes in the last dimension, and for moving batches to a device.
 #pragma once
 
 #include "extensor/data/dataset.h"
@@ -8,7 +8,7 @@ namespace extensor::train {
 
 bool are_classes(const Tensor& outputs, const Tensor& targets);
 
-// How many of the targets have the highest output: int64, without dimensions.
+// The number of targets whose class has the highest output: an int64 scalar.
 Tensor right_outputs(const Tensor& outputs, const Tensor& targets);
 
 data::Batch moved_to(const data::Batch& batch, Device device);

@@ -1,4 +1,4 @@
-// The checksum of TensorFlow's records: CRC-32C (Castagnoli), and as it stands in a file.
+// CRC-32C (Castagnoli), the checksum of TensorFlow's records, plain and masked.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::uint32_t crc32c(std::string_view bytes) {
   return ~value;
 }
 
-// Turned and shifted, because the checksum of data that holds its own checksum says little.
+// Rotates and offsets the checksum: a CRC of data that contains its own CRC is weak.
 constexpr std::uint32_t masked_crc32c(std::string_view bytes) {
   const std::uint32_t value = crc32c(bytes);
   return (value >> 15 | value << 17) + 0xa282ead8U;

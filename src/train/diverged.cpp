@@ -53,7 +53,7 @@ void throw_diverged(std::int64_t step, const ModelReference& model, const data::
                     double loss) {
   const NoGrad off;
   std::string reason;
-  // The inputs first: where the loss is read late, they have spoilt the weights.
+  // Check the inputs first: if the loss is read late, they have already spoilt the weights.
   if (!is_finite(batch.inputs)) {
     reason = message("not finite are the inputs of the batch with example ",
                      batch.indices.empty() ? -1 : batch.indices.front());

@@ -1,4 +1,4 @@
-// Why a run cannot go on: what is not finite, and where it is.
+// Diagnoses divergence: finds the values that are not finite.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace extensor::train {
 
-// The loss of this batch is not finite. DivergedError.
+// Throws DivergedError: the loss of this batch is not finite.
 [[noreturn]] void throw_diverged(std::int64_t step, const ModelReference& model,
                                  const data::Batch& batch, double loss);
 
-// The norm of the gradients is not. DivergedError.
+// Throws DivergedError: the norm of the gradients is not finite.
 [[noreturn]] void throw_diverged(std::int64_t step, const ModelReference& model,
                                  double gradient_norm);
 

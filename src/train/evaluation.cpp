@@ -42,7 +42,7 @@ void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t mo
   for (std::size_t k = 0; k < loss.size(); ++k) {
     worst.push_back({batch.indices[k], target[k], prediction[k], loss[k]});
   }
-  // Mistakes first. NaN is worst of all; of equals the first example is.
+  // Mistakes first, then NaN, then the highest loss; ties go to the first example.
   const auto order = [](const Judged& one) {
     const bool is_number = one.loss == one.loss;
     return std::tuple(one.is_right(), is_number, is_number ? -one.loss : 0, one.index);
@@ -51,7 +51,7 @@ void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t mo
   if (std::ssize(worst) > most) worst.resize(static_cast<std::size_t>(most));
 }
 
-// Evaluation mode for as long as it lives.
+// Sets evaluation mode during its lifetime.
 class Evaluating {
  public:
   explicit Evaluating(const ModelReference& model) : model_(model) { model_.train(false); }

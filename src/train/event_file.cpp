@@ -1,5 +1,5 @@
-// TFRecords of Event messages, in the encoding of protocol buffers, without their library: the few
-// fields that curves and texts need.
+// TFRecords of Event messages, encoded as protocol buffers without their library. Only the fields
+// that curves and texts need are supported.
 #include "extensor/train/event_file.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ using detail::message;
 
 namespace {
 
-// One message of protocol buffers, field by field.
+// Builds a protocol buffer message field by field.
 class Message {
  public:
   Message& number(unsigned field, std::int64_t value) {
@@ -154,7 +154,7 @@ struct EventFile::File {
     size += record.size();
   }
 
-  // Only whole records stay, so that those to come can be read.
+  // Truncates to the last complete record, so that records after it can be read.
   void take_back() {
     const auto end = static_cast<off_t>(size);
     damaged = ftruncate(descriptor, end) != 0 || lseek(descriptor, end, SEEK_SET) != end;

@@ -5,7 +5,7 @@
 
 namespace extensor::train {
 
-// The file is made by the first curve, not by a run that never begins.
+// Creates the file with the first value, so that a run that never starts leaves no file.
 struct EventLog::Writer {
   void add(std::string_view name, double value, std::int64_t step) {
     if (std::isnan(value)) return;

@@ -41,7 +41,7 @@ class Line {
 
 }  // namespace
 
-// Lines are gathered and written together; what matters is on the disk before a checkpoint is.
+// Buffers lines and writes them together. They are synced to disk before a checkpoint is written.
 struct JsonLog::File {
   explicit File(const std::filesystem::path& path)
       : label(message("JsonLog: ", io::in_quotes(path.native()))),
@@ -60,8 +60,8 @@ struct JsonLog::File {
   File& operator=(const File&) = delete;
   ~File() { ::close(descriptor); }
 
-  // Keeps the first `bytes` bytes. Where they end within a line, because somebody changed the file,
-  // the next line still begins as one of its own.
+  // Keeps the first `bytes` bytes. If the file was edited and they end within a line, starts a new
+  // line.
   void cut(std::int64_t bytes) {
     const off_t end = ::lseek(descriptor, 0, SEEK_END);
     written = std::clamp<std::int64_t>(bytes, 0, std::max<off_t>(end, 0));

@@ -24,7 +24,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Scores [n, classes] and the classes [n] that are right.
+// Checks scores [n, classes] and targets [n].
 void check_scores(const char* operation, const Tensor& scores, const Tensor& targets) {
   if (scores.ndim() != 2 || targets.ndim() != 1 || scores.size(0) != targets.size(0)) {
     throw ShapeError(message(operation, ": scores are ", scores.shape(), " and targets ",
@@ -35,12 +35,12 @@ void check_scores(const char* operation, const Tensor& scores, const Tensor& tar
   }
 }
 
-// The classes as int64 on the CPU, each in 0 … count − 1. DTypeError, IndexError.
+// The classes as int64 on the CPU, each in 0 … count − 1. Throws DTypeError or IndexError.
 Tensor checked_classes(const char* operation, const Tensor& classes, std::int64_t count) {
   return ops::checked_indices(operation, classes.to(cpu_device), {.size = count, .axis = 1});
 }
 
-// How many scores come before that of `target`: higher ones, and equal ones of lower classes.
+// The number of scores ranked above that of `target`: higher ones, and equal ones of lower classes.
 template <class Score>
 std::int64_t rank_of(const Score* row, std::int64_t classes, std::int64_t target) {
   const auto score = detail::convert<double>(row[target]);

@@ -39,18 +39,18 @@ int terminal_columns() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-constexpr double smoothing = 0.98;  // of what is shown from step to step
+constexpr double smoothing = 0.98;  // of the displayed means, per step
 
 }  // namespace
 
 struct ProgressBar::State {
-  // A line that the next one may replace.
+  // Prints a line that the next one replaces.
   void show(const std::string& line) {
     std::fprintf(stderr, "\r\033[K%s", line.c_str());
     std::fflush(stderr);
     is_shown = true;
   }
-  // A line that stays.
+  // Prints a permanent line.
   void print(const std::string& line) {
     std::fprintf(stderr, "%s%s\n", is_shown ? "\r\033[K" : "", line.c_str());
     std::fflush(stderr);
@@ -70,12 +70,12 @@ struct ProgressBar::State {
   std::int64_t last_step = 0, epochs = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();
   double accuracy = std::numeric_limits<double>::quiet_NaN();
-  double rate = 0, step_rate = 0;        // a second
-  double since = -1, shown = -1;         // in seconds of the run
-  std::int64_t examples = 0, steps = 0;  // since then
+  double rate = 0, step_rate = 0;        // per second
+  double since = -1, shown = -1;         // in seconds of run time
+  std::int64_t examples = 0, steps = 0;  // since `since`
 };
 
-// Means that forget, and the rate since training went on.
+// Updates the exponential moving averages and the rate since training resumed.
 void ProgressBar::State::follow(const StepRecord& step) {
   const auto mean = [](double& value, double next) {
     if (std::isnan(next)) return;
@@ -141,7 +141,7 @@ void ProgressBar::evaluation(const EvaluationRecord& record) {
     line += formatted("  held out: loss %.4f", held_out.loss) + percent(held_out.accuracy);
   }
   state_->print(line + "  " + clock_text(record.seconds));
-  // Evaluating is not training: the rate begins anew.
+  // Evaluation time does not count: restart the rate.
   state_->since = -1;
   state_->examples = state_->steps = 0;
 }

@@ -21,10 +21,9 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 namespace {
 
 // ---- the log
-// ---------------------------------------------------------------------------------------
 
 struct Curves {
-  Points loss, accuracy, learning_rate, gradient_norm, rate;  // of training, by step
+  Points loss, accuracy, learning_rate, gradient_norm, rate;  // training curves, by step
   Points held_out_loss, held_out_accuracy;
 };
 
@@ -38,7 +37,7 @@ void add(Points& points, double step, double value) {
   if (!std::isnan(value)) points.emplace_back(step, value);
 }
 
-// Examples a second, from line to line; what takes long, as an evaluation, is none.
+// Examples per second between lines of the log, without the time of evaluations.
 class Rate {
  public:
   void add_step(double step, double examples, double seconds, Points& points) {
@@ -65,8 +64,8 @@ std::string type_of(const nlohmann::json& line) {
   return found != line.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Lines that cannot be read are skipped, each with a warning: a log that was torn by a crash or a
-// full disk must not make a run unfinishable.
+// Skips unreadable lines, each with a warning: a log torn by a crash or a full disk must not
+// prevent a run from finishing.
 Curves curves_of(const std::string& label, const std::string& text,
                  std::vector<std::string>& warnings) {
   Curves curves;
@@ -109,7 +108,6 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 // ---- the parts
-// -------------------------------------------------------------------------------------
 
 std::string section(const std::string& title, const std::string& body) {
   if (body.empty()) return {};
@@ -160,7 +158,7 @@ std::string percent(double part) {
   return std::isnan(part) ? "–" : text;
 }
 
-// Rows are what it was. The more of a row is in a cell, the darker it is; mistakes are of another
+// Rows are targets. A cell is darker the larger its fraction of the row; mistakes have another
 // colour.
 std::string confusion_table(const Report& report) {
   if (!report.confusion || report.confusion->classes() > 100) return {};
@@ -178,7 +176,7 @@ std::string confusion_table(const Report& report) {
     for (std::int64_t k = 0; k < classes; ++k) {
       const std::int64_t count = matrix.at(target, k);
       const double part = all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
-      // Mistakes are rare: a root makes them visible.
+      // Mistakes are rare: the square root makes them visible.
       const double shade = k == target ? 0.85 * part : std::min(0.9, 1.5 * std::sqrt(part));
       char style[64];
       std::snprintf(style, sizeof style, "style=\"--shade:%.2f\"", shade);

@@ -1,4 +1,5 @@
-// How a report looks: one column on a phone, two charts side by side on a screen, dark at night.
+// The style sheet of reports: responsive (one column on a phone, two on a screen), with a dark
+// theme.
 #pragma once
 
 #include <string_view>

@@ -14,7 +14,7 @@ void put(Checkpoint& checkpoint, const std::string& prefix, const optim::StateDi
   for (const auto& [name, value] : state.numbers) checkpoint.numbers[prefix + name] = value;
 }
 
-// As text: a double does not hold every one of 64 bits.
+// As text: a double cannot represent all 64-bit values.
 void put(Checkpoint& checkpoint, const std::string& prefix, const RandomState& state) {
   checkpoint.texts[prefix + "seed"] = std::to_string(state.seed);
   checkpoint.texts[prefix + "stream"] = std::to_string(state.stream);

@@ -1,4 +1,4 @@
-// What a run is made of, as parts of a checkpoint: each under a prefix of its own.
+// Stores the parts of a run in a checkpoint, each under its prefix.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace extensor::train {
 void put(Checkpoint& checkpoint, const std::string& prefix, const optim::StateDict& state);
 void put(Checkpoint& checkpoint, const std::string& prefix, const RandomState& state);
 
-// FormatError, begun with the label, for what is not there.
+// Throws FormatError, prefixed with the label, for a missing entry.
 double number(const std::string& label, const Checkpoint& checkpoint, const std::string& name);
 RandomState random_state(const std::string& label, const Checkpoint& checkpoint,
                          const std::string& prefix);

@@ -1,4 +1,4 @@
-// Callbacks that follow the best evaluation: they end a run, or keep its weights.
+// Callbacks that track the best evaluation, to end a run or to keep its weights.
 #include <cmath>
 
 #include "core/check.h"

@@ -43,7 +43,7 @@ void check_options(const TrainerOptions& options) {
   if (!options.loss) throw ValueError("Trainer: there is no loss");
 }
 
-// The loss. DivergedError where it is not finite.
+// Returns the loss. Throws DivergedError if it is not finite.
 double check_loss(std::int64_t step, const ModelReference& model, const data::Batch& batch,
                   PendingItem& loss) {
   const auto value = loss.item<double>();
@@ -65,11 +65,11 @@ std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate) {
 
 Callback::~Callback() = default;
 
-// A step whose results are still on their way from the device.
+// A step whose results have not yet arrived from the device.
 struct Trainer::Pending {
   struct Part {
     data::Batch batch;
-    PendingItem loss, right;  // of all targets; undefined where they are no classes
+    PendingItem loss, right;  // right: undefined unless targets are classes
   };
 
   StepRecord record;
@@ -87,7 +87,8 @@ Trainer::~Trainer() = default;
 
 double Trainer::seconds_now() const { return steady_seconds() - started_; }
 
-// Without `steps`, the epochs decide: each ends with a step, full or not.
+// Without `steps`, the epochs determine the number; every epoch ends with a step, even if it
+// accumulates fewer batches.
 std::int64_t Trainer::last_step(const data::DataLoader& training) const {
   if (options_.steps != 0) return options_.steps;
   const std::int64_t steps = steps_of_epoch(training.batches(), options_.accumulate);
@@ -103,7 +104,7 @@ Device Trainer::device() const {
   return parameters_.empty() ? cpu_device : parameters_.front().device();
 }
 
-// Whether the results of a step are read when the next one is under way.
+// Whether the results of a step are read after the next one was launched.
 bool Trainer::reads_late() const { return device() != cpu_device; }
 
 void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) {
@@ -123,7 +124,6 @@ void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) 
   step.parts.push_back(std::move(part));
 }
 
-// Steps the optimizer.
 void Trainer::finish_step(Pending& step, const data::DataLoader& training) {
   StepRecord& record = step.record;
   const double limit =
@@ -143,7 +143,7 @@ void Trainer::finish_step(Pending& step, const data::DataLoader& training) {
   record.seconds = seconds_now();
 }
 
-// Reads the results of a step and tells the callbacks.
+// Reads the results of a step and notifies the callbacks.
 void Trainer::report(Pending& step) {
   StepRecord& record = step.record;
   std::int64_t right = 0, targets = 0;
@@ -180,7 +180,7 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   outcome.last = std::move(record.evaluation);
 }
 
-// A checkpoint that was written with other data says nothing about a place in this.
+// The position of a checkpoint is meaningless for data with another number of batches.
 void Trainer::check_place(const data::DataLoader& training) {
   const std::int64_t batches = training.batches();
   if (resumed_batches_ != 0 && resumed_batches_ != batches && !options_.allow_changed_data) {
@@ -211,7 +211,7 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
     return std::ranges::any_of(callbacks_, [](const auto& one) { return one->wants_to_stop(); });
   };
   bool early = wants_to_stop(), interrupted = false;
-  std::optional<Pending> previous;  // launched, not read yet
+  std::optional<Pending> previous;  // launched, not yet read
   while (at_.step < last && !early && !interrupted) {
     data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
     while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
@@ -260,7 +260,6 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
 }
 
 // ---- checkpoints
-// -----------------------------------------------------------------------------------
 
 Checkpoint Trainer::state() const {
   Checkpoint state;
@@ -312,7 +311,7 @@ std::optional<Checkpoints::Found> Trainer::resume() {
   default_generator().set_state(random);
   for (const auto& callback : callbacks_) callback->load(state);
   at_ = place;
-  // Checkpoints of older versions do not say.
+  // Older checkpoints do not contain this.
   const auto batches = state.numbers.find("run.batches");
   resumed_batches_ =
       batches == state.numbers.end() ? 0 : static_cast<std::int64_t>(batches->second);

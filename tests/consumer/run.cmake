@@ -17,7 +17,7 @@ set(tool ${WORK_DIR}/moved/bin/extensor)
 if(WAY STREQUAL "package")
   file(REMOVE_RECURSE ${WORK_DIR})
   run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
-  # The installed tool starts, wherever the prefix is.
+  # The installed tool must start from any prefix.
   file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)
   if(EXISTS ${tool})
     run(${CMAKE_COMMAND} -E env --unset=LD_LIBRARY_PATH ${tool} devices)
@@ -26,7 +26,7 @@ if(WAY STREQUAL "package")
   endif()
   run(${configure} -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
 else()
-  # A project that says nothing of its own, which ExTensor must leave so.
+  # A project that sets no options; ExTensor must not set any for it.
   foreach(subdirectory IN ITEMS OFF ON)
     file(REMOVE_RECURSE ${WORK_DIR}/plain)
     run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/plain -G Ninja
@@ -37,7 +37,7 @@ endif()
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/consumer)
 
-# Only the consumer's own files are installed with it.
+# Only the consumer's files may be installed.
 file(REMOVE_RECURSE ${WORK_DIR}/installed)
 run(${CMAKE_COMMAND} --install ${WORK_DIR}/build --prefix ${WORK_DIR}/installed)
 file(GLOB_RECURSE installed RELATIVE ${WORK_DIR}/installed ${WORK_DIR}/installed/*)

@@ -1,4 +1,4 @@
-// Pictures with classes, and what is done with them before a network sees them.
+// Labelled images, and transforms that prepare them for a network.
 //
 //   data::ImageDataset training(data::load_mnist(directory).train,
 //                               {data::random_crop(2), data::normalize({0.1307}, {0.3081})});
@@ -20,46 +20,47 @@ namespace extensor::data {
 struct LabelledImages {
   Tensor images;  // uint8, [count, height, width] or [count, channels, height, width]
   Tensor labels;  // int64, [count], 0 … classes − 1
-  std::vector<std::string> classes = {};  // what they are called; may be empty
+  std::vector<std::string> classes = {};  // their names; may be empty
 };
 
 struct ImageSplits {
   LabelledImages train, test;
 };
 
-// A picture on its way into a batch: planes of floats, 0 … 1 at first.
+// An image during preprocessing: planes of floats, initially 0 … 1.
 struct Image {
   std::int64_t channels = 0, height = 0, width = 0;
   std::vector<float> pixels;  // channels · height · width
 };
 
-// One step of the way. Called by several threads at once.
+// One preprocessing step. Must be safe to call from several threads.
 using Transform = std::function<void(Image& image, Draws& draws)>;
 
-// (x − mean) / deviation, one number for all channels or one for each. ValueError unless all are
-// finite and the deviations more than 0.
+// (x − mean) / deviation, with one number for all channels or one for each. Throws ValueError
+// unless all numbers are finite and the deviations are positive.
 Transform normalize(std::vector<double> mean, std::vector<double> deviation);
-// Moved by up to `padding` pixels either way; what comes in from outside is 0. As PyTorch's
-// RandomCrop(size, padding) with the picture's own size.
+// Shifts the image by up to `padding` pixels in each direction and fills with 0, like PyTorch's
+// RandomCrop(size, padding) with the size of the image.
 Transform random_crop(std::int64_t padding);
-// Mirrored left to right with this probability.
+// Flips the image horizontally with this probability.
 Transform random_horizontal_flip(double probability = 0.5);
 
 struct AffineOptions {
-  double degrees = 0;    // turned by up to this either way
-  double translate = 0;  // moved by up to this part of its size
-  double scale = 0;      // 0.1: made 0.9 … 1.1 times as large
-  double shear = 0;      // degrees, up to this either way
+  double degrees = 0;    // rotation of up to ± this
+  double translate = 0;  // shift of up to ± this fraction of the size
+  double scale = 0;      // 0.1: a factor of 0.9 … 1.1
+  double shear = 0;      // degrees, up to ± this
 };
-// Turned, moved, scaled and sheared about its middle, read between pixels (bilinear); outside is 0.
+// Rotates, shifts, scales and shears about the centre, with bilinear interpolation; outside is 0.
 Transform random_affine(const AffineOptions& options);
-// Another size, bilinear between the middles of pixels, as PyTorch's interpolate.
+// Resizes bilinearly with pixel centres aligned as in PyTorch's interpolate.
 Transform resize(std::int64_t height, std::int64_t width);
-// One channel of three: 0.299 R + 0.587 G + 0.114 B; one channel stays as it is.
+// Converts three channels to one: 0.299 R + 0.587 G + 0.114 B. One channel is unchanged.
 Transform grayscale();
 
-// Inputs float32 [n, channels, height, width], targets int64 [n]. ShapeError, DTypeError unless the
-// images are as above, ValueError for a label that is no class.
+// Inputs are float32 [n, channels, height, width], targets int64 [n]. Throws ShapeError or
+// DTypeError for tensors that do not match LabelledImages, and ValueError for a label outside the
+// classes.
 class ImageDataset final : public Dataset {
  public:
   explicit ImageDataset(LabelledImages images, std::vector<Transform> transforms = {});

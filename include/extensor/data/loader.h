@@ -1,12 +1,12 @@
-// Batches of a dataset, in an order, made when they are asked for or ahead by threads.
+// Loads the batches of a dataset in order, on demand or ahead of time in worker threads.
 //
 //   data::DataLoader loader(dataset, {.batch_size = 64});
 //   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
 //     for (const data::Batch& batch : loader.epoch(epoch)) step(batch.inputs, batch.targets);
 //   }
 //
-// The order is a function of (seed, epoch): the same for any number of workers, in any process. So
-// is every random number that a batch is made with; an epoch can be begun at any of its batches.
+// The order and all random numbers are functions of (seed, epoch): the same for any number of
+// workers, in any process. An epoch can start at any of its batches.
 #pragma once
 
 #include <concepts>
@@ -28,34 +28,35 @@ namespace extensor::data {
 struct DataLoaderOptions {
   std::int64_t batch_size = 64;
   bool shuffle = true;
-  bool drop_last = false;  // leave out a last batch that is not full
-  // Threads that make batches ahead, for datasets that wait for files or compute on one thread.
-  // Without them batches are made when asked for, those of pictures by all threads of the kernels:
-  // the better choice for data in memory, since no core is taken from those that compute.
+  bool drop_last = false;  // omit an incomplete last batch
+  // Threads that prepare batches ahead, for datasets that wait for files or use one thread. With 0
+  // workers, batches are made on demand, and those of images by all threads of the parallel
+  // kernels. That is better for data in memory, since workers would take cores from the
+  // computation.
   int workers = 0;
-  std::int64_t prefetch = 8;  // how many are made ahead, by all workers together
+  std::int64_t prefetch = 8;  // batches prepared ahead, by all workers together
   std::uint64_t seed = 0;
 };
 
 class DataLoader {
  public:
-  // ValueError for an option outside its range or a dataset that is not there.
+  // Throws ValueError for an option outside its range or a null dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options = {});
-  // A copy of the dataset, which is light: tensors share their memory.
+  // Copies the dataset, which is cheap: tensors share their memory.
   template <std::derived_from<Dataset> Kind>
   explicit DataLoader(Kind dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::make_shared<const Kind>(std::move(dataset)), options) {}
 
   const Dataset& dataset() const { return *dataset_; }
   const DataLoaderOptions& options() const { return options_; }
-  std::int64_t batches() const;  // in one epoch
-  // The examples of an epoch in their order, with those at the end that drop_last leaves out.
+  std::int64_t batches() const;  // batches per epoch
+  // The examples of an epoch in order, including those at the end that drop_last omits. Throws
   // ValueError for a negative epoch.
   std::vector<std::int64_t> order(std::int64_t epoch) const;
 
   class Epoch;
-  // The batches of an epoch from number `first` on. ValueError for a negative epoch, IndexError for
-  // a first batch beyond the end (at the end: none are left).
+  // The batches of an epoch from batch `first` on. Throws ValueError for a negative epoch and
+  // IndexError for a first batch beyond the end (first == batches() is allowed: an empty pass).
   Epoch epoch(std::int64_t epoch, std::int64_t first = 0) const;
 
  private:
@@ -63,21 +64,21 @@ class DataLoader {
   DataLoaderOptions options_;
 };
 
-// A pass over the batches that are left of an epoch; its threads end with it, wherever it is then.
-// What a dataset throws is thrown where the batch would have come.
+// A pass over the remaining batches of an epoch. The destructor ends its threads at any point.
+// Exceptions from the dataset are rethrown at the position of the failed batch.
 class DataLoader::Epoch {
  public:
   Epoch(Epoch&&) noexcept;
   Epoch& operator=(Epoch&&) noexcept;
   ~Epoch();
 
-  std::optional<Batch> next();  // nothing when all were given
+  std::optional<Batch> next();  // nullopt at the end
 
   class Iterator {
    public:
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
-    const Batch& operator*() const { return batch_; }  // at the end, an empty one
+    const Batch& operator*() const { return batch_; }  // empty at the end
     const Batch* operator->() const { return &batch_; }
     Iterator& operator++() {
       std::optional<Batch> next = epoch_->next();

@@ -1,4 +1,4 @@
-// What is told of a run while it goes on: to show it, log it, keep its best weights, end it.
+// Callbacks observe a run: they display or log it, keep its best weights, or end it.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
-// What is known before the first step, or before the first after a resumption.
+// Facts known before the first step, or before the first step after resuming.
 struct RunRecord {
   ModelReference model;
   std::int64_t epochs = 0, batches = 0;        // batches in each epoch
-  std::int64_t first_step = 0, last_step = 0;  // steps taken so far, and when all are done
+  std::int64_t first_step = 0, last_step = 0;  // steps done so far, and in total
 };
 
 // One step of the optimizer.
 struct StepRecord {
-  std::int64_t step = 0;                           // counted from 1
-  std::int64_t epoch = 0, batch = 0, batches = 0;  // from 1: the last batch that went into it
-  double loss = 0;                                 // mean over its batches
-  double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN where targets are no classes
+  std::int64_t step = 0;                                       // counted from 1
+  std::int64_t epoch = 0, batch = 0, batches = 0;              // from 1: the last batch of the step
+  double loss = 0;                                             // mean over its batches
+  double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN if targets are not classes
   double gradient_norm = 0;                                    // before clipping
   double learning_rate = 0;
   std::int64_t examples = 0;
-  double seconds = 0;  // since the run began, without the time it stood still
+  double seconds = 0;  // run time, without interruptions
 };
 
 struct EvaluationRecord {
@@ -47,8 +47,8 @@ struct Outcome {
   End end = End::finished;
   std::int64_t step = 0, epoch = 0;
   double seconds = 0;
-  Evaluation last;                   // the last evaluation since it began or went on, if any
-  std::filesystem::path checkpoint;  // the last that was written
+  Evaluation last;                   // the last evaluation since fit() began, if any
+  std::filesystem::path checkpoint;  // the last one written
 };
 
 class Callback {
@@ -62,16 +62,16 @@ class Callback {
   virtual void step(const StepRecord&) {}
   virtual void evaluation(const EvaluationRecord&) {}
   virtual void end(const Outcome&) {}
-  // Asked after every evaluation.
+  // Called after every evaluation.
   virtual bool wants_to_stop() const { return false; }
-  // What it must remember for a run to go on as if it had never stopped; names of its own. Called
-  // before a checkpoint is written, and before begin().
+  // Saves and loads the state needed to resume a run exactly, under unique names. save() is called
+  // before a checkpoint is written, load() before begin().
   virtual void save(Checkpoint&) const {}
   virtual void load(const Checkpoint&) {}
 };
 
-// A line on the terminal with loss, accuracy, rate and time left; where there is no terminal, a
-// plain line now and then, and one for every evaluation.
+// Shows a line on the terminal with loss, accuracy, rate and remaining time. Without a terminal,
+// prints a plain line occasionally and one for every evaluation.
 class ProgressBar final : public Callback {
  public:
   explicit ProgressBar(std::string unit = "examples");
@@ -90,8 +90,8 @@ enum class Watched { loss, accuracy };
 
 struct EarlyStoppingOptions {
   Watched watched = Watched::loss;
-  std::int64_t patience = 3;  // evaluations without a better value
-  double min_delta = 0;       // how much better counts
+  std::int64_t patience = 3;  // evaluations without improvement
+  double min_delta = 0;       // minimum change that counts as an improvement
 };
 class EarlyStopping final : public Callback {
  public:
@@ -107,8 +107,8 @@ class EarlyStopping final : public Callback {
   std::int64_t waited_ = 0;
 };
 
-// Keeps the weights of the best evaluation in a safetensors file: of the same accuracy, that of the
-// lower loss.
+// Saves the weights of the best evaluation to a safetensors file. On equal accuracy, the lower loss
+// wins.
 class BestModel final : public Callback {
  public:
   explicit BestModel(std::filesystem::path path, Watched watched = Watched::accuracy);
@@ -116,7 +116,7 @@ class BestModel final : public Callback {
   void evaluation(const EvaluationRecord& record) override;
   void save(Checkpoint& checkpoint) const override;
   void load(const Checkpoint& checkpoint) override;
-  double best() const { return best_; }  // NaN before the first
+  double best() const { return best_; }  // NaN before the first evaluation
 
  private:
   std::filesystem::path path_;
@@ -126,8 +126,8 @@ class BestModel final : public Callback {
   double loss_ = std::numeric_limits<double>::quiet_NaN();  // of the same evaluation
 };
 
-// A line of JSON for every step and evaluation: {"type":"step","step":1,"loss":2.3, …}. A number
-// that is not finite is null. On resumption the lines behind the checkpoint go.
+// Writes a line of JSON for every step and evaluation: {"type":"step","step":1,"loss":2.3, …}.
+// Numbers that are not finite become null. On resuming, lines after the checkpoint are removed.
 class JsonLog final : public Callback {
  public:
   explicit JsonLog(const std::filesystem::path& path);  // IoError
@@ -144,7 +144,7 @@ class JsonLog final : public Callback {
   std::unique_ptr<File> file_;
 };
 
-// Curves for TensorBoard in this directory.
+// Writes curves for TensorBoard to this directory.
 class EventLog final : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& directory);

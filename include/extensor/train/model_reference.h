@@ -1,4 +1,4 @@
-// Any model from a tensor to a tensor, by reference: it must live as long as who uses it.
+// A non-owning reference to any model that maps a tensor to a tensor. The model must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class ModelReference {
     for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
     return list;
   }
-  // Where the first parameter is; the CPU where there is none.
+  // The device of the first parameter; the CPU if there are no parameters.
   Device device() const {
     const std::vector<Tensor> list = parameters();
     return list.empty() ? cpu_device : list.front().device();

@@ -1,5 +1,5 @@
-// A run as one page of HTML: curves, the confusion matrix, the worst mistakes as pictures, the
-// layers, the configuration, the timings. It needs nothing else, no network either.
+// A self-contained HTML report of a run: curves, the confusion matrix, images of the worst
+// mistakes, the layers, the configuration and the timings. It loads nothing from the network.
 #pragma once
 
 #include <filesystem>
@@ -25,19 +25,19 @@ struct Report {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts =
       {};                          // {"accuracy", "99.31 %"}, shown large
-  std::filesystem::path log = {};  // what JsonLog wrote
+  std::filesystem::path log = {};  // written by JsonLog
   std::optional<ConfusionMatrix> confusion = {};
-  std::vector<std::string> classes = {};  // what they are called; numbers without
+  std::vector<std::string> classes = {};  // class names; empty: numbers
   std::string pictures_title = "Worst mistakes";
   std::vector<ReportPicture> pictures = {};
-  std::string sample = {};  // text that the model wrote
-  std::string model = {};   // its table of layers
+  std::string sample = {};  // generated text
+  std::string model = {};   // table of layers
   std::vector<std::pair<std::string, std::string>> configuration = {};
   std::vector<std::pair<std::string, std::string>> timings = {};
 };
 
-// Replaces the file as a whole or not at all. IoError. Returns a warning for each line of the log
-// that is damaged, and one for a log that cannot be read: the report is written without them.
+// Replaces the file atomically. Throws IoError. Returns a warning for each damaged line of the log
+// and for a log that cannot be read: the report is written without them.
 std::vector<std::string> write_report(const std::filesystem::path& path, const Report& report);
 
 }  // namespace extensor::train

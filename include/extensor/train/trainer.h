@@ -1,18 +1,19 @@
-// Trains a model: batches, steps, evaluations, checkpoints. Callbacks see all of it.
+// Trains a model: batches, steps, evaluations and checkpoints, observed by callbacks.
 //
 //   train::Trainer trainer(model, optimizer, {.epochs = 5, .checkpoints = "run/checkpoints"});
 //   trainer.add<train::ProgressBar>();
 //   trainer.add<train::EarlyStopping>();
-//   trainer.resume();                                   // where a checkpoint is, it goes on there
+//   trainer.resume();                                   // from the newest checkpoint, if any
 //   train::Outcome outcome = trainer.fit(training, &held_out);
 //
-// A run that was interrupted and resumed gives the same weights, bit for bit, as one that was not:
-// a checkpoint has the weights, what the optimizer, the schedule and the callbacks remember, the
-// random generator and the place in the data. It may have been written on another device.
+// A run that is interrupted and resumed produces bit-identical weights to one that is not: a
+// checkpoint contains the weights, the state of the optimizer, the schedule and the callbacks, the
+// random generator and the position in the data. It may have been written on another device.
 //
-// Batches go to the device of the model's parameters. On a device other than the CPU the trainer
-// does not wait for a step before it launches the next one: callbacks hear of a step, and a loss
-// that is not finite is found, when the next step is under way or something else needs the results.
+// Batches are moved to the device of the model's parameters. On a device other than the CPU, the
+// trainer launches the next step without waiting for the previous one: callbacks are notified of a
+// step, and a loss that is not finite is detected, when the next step is in progress or something
+// else needs the results.
 #pragma once
 
 #include <cstdint>
@@ -38,28 +39,28 @@ namespace extensor::train {
 
 struct TrainerOptions {
   std::int64_t epochs = 1;
-  std::int64_t steps = 0;               // the run ends after so many; 0: with the epochs
-  std::int64_t accumulate = 1;          // batches whose gradients make one step
-  double clip_norm = 0;                 // 0: gradients are not clipped
-  std::int64_t evaluate_every = 0;      // steps; 0: after every epoch. Also when the run ends
-  std::int64_t evaluation_batches = 0;  // only the first so many; 0: all
+  std::int64_t steps = 0;               // total number of steps; 0: determined by the epochs
+  std::int64_t accumulate = 1;          // batches whose gradients are accumulated for one step
+  double clip_norm = 0;                 // 0: no clipping
+  std::int64_t evaluate_every = 0;      // steps; 0: after every epoch. Also at the end of the run
+  std::int64_t evaluation_batches = 0;  // only the first batches; 0: all
   Loss loss = classification_loss;
-  optim::LRScheduler* schedule = nullptr;  // goes on after every step
-  std::optional<DType> autocast = {};      // the half that products are computed in
+  optim::LRScheduler* schedule = nullptr;  // stepped after every optimizer step
+  std::optional<DType> autocast = {};      // the half-precision dtype of matrix products
 
-  std::filesystem::path checkpoints = {};  // their directory; empty: none are written
+  std::filesystem::path checkpoints = {};  // directory; empty: no checkpoints
   std::int64_t checkpoint_every = 0;       // steps; 0: after every epoch
   std::int64_t keep_checkpoints = 2;
-  std::string configuration = {};   // UTF-8, kept in every checkpoint
-  std::function<bool()> stop = {};  // asked after every step: true ends the run, to be resumed
+  std::string configuration = {};   // UTF-8, stored in every checkpoint
+  std::function<bool()> stop = {};  // called after every step; true interrupts the run
   // Resume from a checkpoint although the data has another number of batches.
   bool allow_changed_data = false;
 };
 
-// The optimizer's steps in an epoch: the last one may have fewer batches than the others.
+// The number of optimizer steps per epoch; the last one may accumulate fewer batches.
 std::int64_t steps_of_epoch(std::int64_t batches, std::int64_t accumulate);
 
-// The loss or a gradient is not finite. The message names the step, the layer and what was found.
+// The loss or a gradient is not finite. The message names the step, the layer and the value.
 class DivergedError : public Error {
  public:
   using Error::Error;
@@ -67,8 +68,7 @@ class DivergedError : public Error {
 
 class Trainer {
  public:
-  // What is given by reference must live as long as the trainer. ValueError for an option outside
-  // its range.
+  // The references must outlive the trainer. Throws ValueError for an option outside its range.
   Trainer(const ModelReference& model, optim::Optimizer& optimizer,
           const TrainerOptions& options = {});
   Trainer(const Trainer&) = delete;
@@ -83,20 +83,20 @@ class Trainer {
     return added;
   }
 
-  // Goes on where the newest whole checkpoint is; add callbacks first. Nothing where there is none.
-  // ValueError, ShapeError for the checkpoint of another model or optimizer; FormatError where all
-  // are damaged.
+  // Resumes from the newest intact checkpoint; add callbacks first. Returns nullopt if there are no
+  // checkpoints. Throws ValueError or ShapeError for the checkpoint of another model or optimizer,
+  // and FormatError if all are damaged.
   std::optional<Checkpoints::Found> resume();
 
-  // All steps that are left. DivergedError; ValueError where the checkpoint was written with
-  // another number of batches; what the data, the loss or a callback throws passes through.
-  // Interrupted by options.stop, it has written a checkpoint.
+  // Runs the remaining steps. Throws DivergedError, and ValueError if the checkpoint was written
+  // with another number of batches; exceptions from the data, the loss and the callbacks propagate.
+  // A run that options.stop interrupts has written a checkpoint.
   Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
 
   std::int64_t step() const { return at_.step; }
 
  private:
-  // Where the run is: the next batch is `batch` of `epoch`, both from 0.
+  // The position in the run: the next batch is `batch` of `epoch`, both from 0.
   struct Place {
     std::int64_t step = 0, epoch = 0, batch = 0;
     double seconds = 0;
@@ -123,10 +123,10 @@ class Trainer {
   std::vector<std::unique_ptr<Callback>> callbacks_;
   std::vector<Tensor> parameters_;
   Place at_;
-  std::int64_t batches_ = 0;          // in an epoch of fit
-  std::int64_t resumed_batches_ = 0;  // in an epoch of the run that was resumed; 0: not known
+  std::int64_t batches_ = 0;          // per epoch of fit()
+  std::int64_t resumed_batches_ = 0;  // per epoch of the resumed run; 0: unknown
   std::int64_t saved_step_ = -1, evaluated_step_ = -1;
-  double started_ = 0;  // on a steady clock, less what was spent before it was resumed
+  double started_ = 0;  // on a steady clock, minus the time spent before resuming
 };
 
 }  // namespace extensor::train
