@@ -1,4 +1,4 @@
-// Training steps in PyTorch's C++ API: the model, autograd and the optimizer as a user has them.
+// Training steps in PyTorch's C++ API, with model, autograd and optimizer as a user writes them.
 #include <torch/torch.h>
 
 #include "peers/torch_work.h"
@@ -167,7 +167,7 @@ TORCH_MODULE(Tagger);
 }  // namespace
 
 Work torch_training(const Task& task) {
-  // The other families need no gradients, and the peer has them off for good.
+  // The other families need no gradients, so the peer disables them globally.
   const c10::InferenceMode recording(false);
   if (task.op == "train_mlp") {
     return sgd_training(mlp({784, 512, 256, 10}), images({128, 784}), labels(128, 10));
