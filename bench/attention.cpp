@@ -46,7 +46,6 @@ Work scaled_dot_product_work(const Task& task) {
 }
 
 // ---- optimizer steps
-// -------------------------------------------------------------------------------
 
 // One step on 10⁷ parameters. Attribute 0 selects PyTorch's implementation: 0 is the default, a
 // sequence of tensor operations; 1 is the fused one.

@@ -10,7 +10,6 @@ namespace extensor::bench {
 namespace {
 
 // ---- cross-entropy and embedding, each forward and backward
-// ----------------------------------------
 
 // Integers below `limit`, the same for ExTensor and every peer.
 Tensor integers(std::int64_t n, std::int64_t limit) {
@@ -111,7 +110,6 @@ Work embedding_work(const Task& task) {
 }
 
 // ---- normalization
-// ---------------------------------------------------------------------------------
 
 // x, grad_output, weight and bias; the work is forward and backward.
 void add_layer_norm(std::vector<Case>& cases) {

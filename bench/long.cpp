@@ -28,7 +28,6 @@ double median(std::vector<double> list) {
 }
 
 // ---- the pipeline
-// ----------------------------------------------------------------------------------
 
 // A training run with its own model; runs differ in the source of their batches.
 class Training {
@@ -113,7 +112,6 @@ void pipeline(const char* directory) {
 }
 
 // ---- files
-// -----------------------------------------------------------------------------------------
 
 double dd_seconds(const std::string& arguments) {
   const std::string command = "dd " + arguments + " status=none";

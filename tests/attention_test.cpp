@@ -229,7 +229,6 @@ TEST(Attention, MemoryGrowsWithTheSequenceNotItsSquare) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // The formula with whole matrices, in float64.
 AttentionGradients composed_gradients(const Problem& p, const Tensor& mask, bool causal,
@@ -284,7 +283,6 @@ TEST(AttentionGradient, SavedResultsGiveTheSame) {
 }
 
 // ---- packed
-// ----------------------------------------------------------------------------------------
 
 struct Unpacked {
   Tensor q, k, v;

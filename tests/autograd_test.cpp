@@ -238,7 +238,6 @@ TEST(Autograd, LeavesHaveGradientsOfTheirOwn) {
 }
 
 // ---- bad input
-// -------------------------------------------------------------------------------------
 
 TEST(BadInput69, BackwardOfMoreThanOneNumberWantsAGradient) {
   Tensor x = leaf({1, 2});

@@ -66,7 +66,6 @@ void expect_gradients_of_every_order(const Call& call, const Tensors& points) {
 Tensor drawn(const Shape& shape, unsigned seed) { return draw::uniform(shape, -1.2, 1.2, seed); }
 
 // ---- formulas
-// --------------------------------------------------------------------------------------
 
 const auto wave = elementwise("wave", [](auto x, auto y) { return x * cos(y) - sin(x * y); });
 
@@ -162,7 +161,6 @@ TEST(AutogradUserOp, GradientEpsIsTheScopes) {
 }
 
 // ---- custom functions
-// ------------------------------------------------------------------------------
 
 // Rows scaled to length 1, and their lengths; both gradients from the results.
 CustomFunction normalize() {
@@ -361,7 +359,6 @@ TEST(AutogradCustomFunction, AnErrorOfTheBackwardArrives) {
 }
 
 // ---- bad inputs
-// ------------------------------------------------------------------------------------
 
 template <class Error>
 void expect_refused(const std::function<Tensors(const Tensors&)>& gradients, const char* what) {

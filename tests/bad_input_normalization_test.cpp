@@ -117,7 +117,6 @@ CHILD_TEST(BadInputNormalization, Item79GradOutputOfTheWrongShape) {
 }
 
 // ---- optimizer steps
-// -------------------------------------------------------------------------------
 
 CHILD_TEST(BadInputOptimizerSteps, Item76LearningRateNanOrNegative) {
   Tensor param = ones({3});

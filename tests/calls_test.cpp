@@ -24,7 +24,6 @@ namespace {
   }(std::type_identity<Tensor>{})
 
 // ---- booleans and numbers
-// --------------------------------------------------------------------------
 
 static_assert(COMPILES(sum(x, 1, true)) && COMPILES(sum(x, {0, 1}, true)));
 static_assert(COMPILES(sum(x, {}, true)) && COMPILES(sum(x, -1L)) && COMPILES(sum(x, 1u)));
@@ -94,7 +93,6 @@ TEST(Calls, BooleansStayValues) {
 }
 
 // ---- the name std
-// ----------------------------------------------------------------------------------
 
 TEST(Calls, NamesAfterAUsingDirective) {
   const std::vector<double> values{1, 3};  // std is the namespace here, extensor::std a function
@@ -107,7 +105,6 @@ TEST(Calls, NamesAfterAUsingDirective) {
 }
 
 // ---- temporaries
-// -----------------------------------------------------------------------------------
 
 // The result of a call on a temporary is a value, so that no reference to it can dangle.
 template <class T>

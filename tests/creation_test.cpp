@@ -27,7 +27,6 @@ using Reals = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
 // ---- filled and counted
-// --------------------------------------------------------------------------
 
 TEST(CreationTest, FilledTensorsOfEveryDtype) {
   for (DType dtype : every_dtype) {
@@ -163,7 +162,6 @@ TEST(CreationTest, MeshgridInBothIndexings) {
 }
 
 // ---- from data
-// -----------------------------------------------------------------------------------
 
 TEST(CreationTest, FromLiterals) {
   EXPECT_EQ(tensor({1, 2, 3}).dtype(), int64);
@@ -216,7 +214,6 @@ TEST(CreationTest, ExternalMemoryIsSharedAndGivenBackOnce) {
 }
 
 // ---- operators and promotion
-// ---------------------------------------------------------------------
 
 TEST(OperatorTest, EveryOperator) {
   const Tensor a = tensor({7, -7, 4}), b = tensor({2, 2, 4});
@@ -318,7 +315,6 @@ TEST(OperatorTest, Prints) {
 }
 
 // ---- random
-// --------------------------------------------------------------------------------------
 
 // Every kind of draw, from a generator.
 using Draw = std::function<Tensor(const Shape&, Generator&)>;

@@ -93,7 +93,6 @@ Jet total(const Jets& x) {
 }
 
 // ---- norm
-// ------------------------------------------------------------------------------------------
 
 Jet norm_form(const Jets& x, Real p) {
   Jet sum = 0;
@@ -173,7 +172,6 @@ TEST(NormDerivatives, BelowTheFloor) {
 }
 
 // ---- logsumexp and softmax
-// -------------------------------------------------------------------------
 
 Jet logsumexp_form(const Jets& x) {
   Real largest = x[0].value();
@@ -229,7 +227,6 @@ TEST(SoftmaxDerivatives, LogsumexpOfInfinities) {
 }
 
 // ---- products and variances
-// ------------------------------------------------------------------------
 
 TEST(ProductDerivatives, MatchTheClosedForm) {
   for (const Numbers& at :
@@ -266,7 +263,6 @@ TEST(VarianceDerivatives, MatchTheClosedForm) {
 }
 
 // ---- single values
-// ---------------------------------------------------------------------------------
 
 Tensor at(double x) { return full({}, x, float64); }
 

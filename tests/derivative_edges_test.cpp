@@ -59,7 +59,6 @@ void expect_close(const Format& format, const std::string& where, double got, Re
 }
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
 class UnaryDerivatives : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -150,7 +149,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryDerivatives, ::testing::ValuesIn(op_registry
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
 class BinaryDerivatives : public ::testing::TestWithParam<BinaryRow> {};
 

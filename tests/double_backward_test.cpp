@@ -18,7 +18,6 @@ using op_registry::BinaryRow;
 using op_registry::UnaryRow;
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
 class UnaryDoubleBackward : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -107,7 +106,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryDoubleBackward, ::testing::ValuesIn(op_regis
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
 class BinaryDoubleBackward : public ::testing::TestWithParam<BinaryRow> {};
 
@@ -191,7 +189,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinaryDoubleBackward,
                          [](const auto& info) { return info.param.name; });
 
 // ---- beside the rows
-// -------------------------------------------------------------------------------
 
 TEST(DoubleBackward, KnownSecondDerivatives) {
   const Tensor x = tensor({0.5, 1.0, 2.0}, float64), one = ones({3}, float64);

@@ -58,7 +58,6 @@ void expect_values(const Tensor& got, const std::vector<double>& expected, const
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 class UnarySpecial : public ::testing::TestWithParam<UnaryRow> {};
 class UnaryEps : public ::testing::TestWithParam<UnaryRow> {};  // rows whose backward takes eps
@@ -108,7 +107,6 @@ TEST_P(BinarySpecial, ValuesFollowTheStandards) {
 }
 
 // ---- every backward
-// --------------------------------------------------------------------------------
 
 TEST_P(UnarySpecial, BackwardRefusesAGradientOfAnotherShapeOrAnInteger) {
   const UnaryRow& row = GetParam();
@@ -167,7 +165,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_registry::b
                          [](const auto& info) { return info.param.name; });
 
 // ---- rules of the gradients
-// ------------------------------------------------------------------------
 
 TEST(GradientRule, EpsAndIeeeAtSingularPoints) {
   const Tensor g = ones({}, DType::float64);
@@ -322,7 +319,6 @@ TEST(GradientRule, RoundHalfToEven) {
 }
 
 // ---- tails
-// -----------------------------------------------------------------------------------------
 
 TEST(Tail, NoOverflowAndNothingLost) {
   const auto f32 = [](double x) { return full({}, x, DType::float32); };

@@ -57,7 +57,6 @@ void append(std::vector<double>& values, const std::vector<double>& more) {
 }
 
 // ---- rows of one tensor
-// ----------------------------------------------------------------------------
 
 class UnaryValue : public ::testing::TestWithParam<UnaryRow> {
  protected:
@@ -210,7 +209,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryValue, ::testing::ValuesIn(op_registry::unar
                          [](const auto& info) { return info.param.label; });
 
 // ---- rows of two tensors
-// ---------------------------------------------------------------------------
 
 // Not inlined: GCC 12 then warns, falsely, of the vectors' own destructors.
 [[gnu::noinline]] std::vector<double> elements_of(const Tensor& x) { return values_of(x); }

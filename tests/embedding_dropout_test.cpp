@@ -113,7 +113,6 @@ TEST(Embedding, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- dropout
-// ---------------------------------------------------------------------------------------
 
 TEST(Dropout, DropsTheRightShareAndKeepsTheMean) {
   for (double p : {0.1, 0.5, 0.9}) {

@@ -21,7 +21,6 @@ using op_registry::UnaryRow;
 const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
 
 // ---- rows of one tensor
-// ----------------------------------------------------------------------------
 
 class UnaryGradient : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -60,7 +59,6 @@ TEST_P(UnaryGradient, ReadsAnyLayoutOfGradOutput) {
 }
 
 // ---- rows of two tensors
-// ---------------------------------------------------------------------------
 
 class BinaryGradient : public ::testing::TestWithParam<BinaryRow> {};
 
@@ -118,7 +116,6 @@ TEST_P(BinaryGradient, MatchesFiniteDifferencesWhenShapesBroadcast) {
 }
 
 // ---- the narrow dtypes against float64
-// -------------------------------------------------------------
 
 struct Narrow {
   DType dtype;
@@ -212,7 +209,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinaryGradient, ::testing::ValuesIn(op_registry::
                          [](const auto& info) { return info.param.name; });
 
 // ---- beside the rows
-// -------------------------------------------------------------------------------
 
 TEST(Gradient, GeluApproximate) {
   for (bool approximate : {false, true}) {

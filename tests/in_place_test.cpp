@@ -24,7 +24,6 @@ std::vector<std::int64_t> integers(const Tensor& x) {
 std::uint64_t version(const Tensor& x) { return x.impl().storage->version; }
 
 // ---- values and dtypes
-// ---------------------------------------------------------------------------
 
 TEST(InPlaceTest, CompoundOperators) {
   Tensor x = tensor({7, -7, 9});
@@ -161,7 +160,6 @@ TEST(InPlaceTest, EveryWriteCountsInTheStoragesVersion) {
 }
 
 // ---- overlap
-// -------------------------------------------------------------------------------------
 
 TEST(InPlaceTest, TheSameTensorOnBothSides) {
   Tensor x = arange(1000);
@@ -250,7 +248,6 @@ TEST(InPlaceTest, CopyFromConvertsAndBroadcasts) {
 }
 
 // ---- overlap against brute force
-// -----------------------------------------------------------------
 
 // The elements a view reaches, in row-major order.
 std::vector<std::int64_t> reached(const Tensor& x) {

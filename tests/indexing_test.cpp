@@ -30,7 +30,6 @@ Tensor draw_indices(const Shape& shape, std::int64_t size, std::uint64_t seed) {
 }
 
 // ---- indices
-// ---------------------------------------------------------------------------------------
 
 TEST(Indexing, EveryIntegerDTypeIndexes) {
   const Tensor x = tensor({10, 20, 30});
@@ -167,7 +166,6 @@ TEST(Indexing, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- masks
-// -----------------------------------------------------------------------------------------
 
 TEST(Indexing, MasksCoverLeadingAxes) {
   const Tensor x = arange(24).reshape({2, 3, 4});
@@ -207,7 +205,6 @@ TEST(Indexing, NonzeroSeesWhatIsNotZero) {
 }
 
 // ---- order
-// -----------------------------------------------------------------------------------------
 
 // Against std::stable_sort on every dtype, for rows short and long, with many equal elements.
 TEST(Sorting, IsStableOnEveryDType) {
@@ -325,7 +322,6 @@ TEST(Sorting, UniqueKeepsEveryNan) {
 }
 
 // ---- scans and norms
-// -------------------------------------------------------------------------------
 
 TEST(Cumulative, DTypes) {
   EXPECT_EQ(cumulative_sum(tensor({1, 2, 3}, int8)).dtype(), int64);

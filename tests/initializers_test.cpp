@@ -70,7 +70,6 @@ void expect_normal(const Tensor& x, double deviation) {
 }
 
 // ---- fans and gains
-// --------------------------------------------------------------------------------
 
 TEST(Initializers, FansOfLinearAndConvolutionWeights) {
   const std::tuple<Shape, std::int64_t, std::int64_t> cases[] = {
@@ -96,7 +95,6 @@ TEST(Initializers, Gains) {
 }
 
 // ---- distributions
-// ---------------------------------------------------------------------------------
 
 TEST(Initializers, XavierAndKaimingHaveTheirVariance) {
   const Shape shape{60, 40, 3, 3};  // fan_in 360, fan_out 540
@@ -187,7 +185,6 @@ TEST(Initializers, Constant) {
 }
 
 // ---- orthogonal
-// ------------------------------------------------------------------------------------
 
 TEST(Initializers, OrthogonalRowsOrColumns) {
   const Shape shapes[] = {{1, 1},    {3, 3},       {5, 3},        {3, 5}, {64, 64},  {100, 37},
@@ -230,7 +227,6 @@ TEST(Initializers, OrthogonalIsDrawnUniformly) {
 }
 
 // ---- what all of them promise
-// ----------------------------------------------------------------------
 
 using Make = std::function<Tensor(DType, Generator&)>;
 

@@ -122,7 +122,6 @@ TEST(Linear, WrongArgumentsAreRefused) {
 }
 
 // ---- glu
-// -------------------------------------------------------------------------------------------
 
 TEST(Glu, TailsAndErrors) {
   for (DType dtype : float_dtypes) {

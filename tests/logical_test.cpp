@@ -24,7 +24,6 @@ Bools bools_of(const Tensor& x) {
 }
 
 // ---- comparisons
-// -----------------------------------------------------------------------------------
 
 bool compared(const std::string& name, long double a, long double b) {
   if (name == "equal") return a == b;
@@ -163,7 +162,6 @@ TEST(Comparison, MixedDtypesAndBroadcasting) {
 }
 
 // ---- bitwise
-// ---------------------------------------------------------------------------------------
 
 Integer combined(const std::string& name, Integer a, Integer b) {
   if (name == "bitwise_and") return a & b;
@@ -232,7 +230,6 @@ TEST(Bitwise, BoolsAndFloats) {
 }
 
 // ---- where, fma, isclose
-// ---------------------------------------------------------------------------
 
 TEST(Where, EveryDtypeLayoutAndBroadcast) {
   for (int i = 0; i < dtype_count; ++i) {

@@ -24,7 +24,6 @@ Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::floa
 }
 
 // ---- element by element
-// ----------------------------------------------------------------------------
 
 TEST(BinaryCrossEntropy, IsFiniteAtTheEnds) {
   for (DType dtype : float_dtypes) {
@@ -296,7 +295,6 @@ TEST(TripletMarginLoss, GradientIsZeroWhereNothingIsLost) {
 }
 
 // ---- classes
-// ---------------------------------------------------------------------------------------
 
 TEST(CrossEntropy, IsLogSoftmaxThenNll) {
   const Tensor logits = draw::uniform({6, 10, 3}, -5, 5, 1);
@@ -402,7 +400,6 @@ TEST(CrossEntropy, NoClassesAtAll) {
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 TEST(Losses, TheSameBitsForAnyNumberOfThreads) {
   const int before = get_num_threads();

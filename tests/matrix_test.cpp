@@ -201,7 +201,6 @@ TEST(Matmul, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(MatrixGradient, MatmulOfEveryRank) {
   for (const auto& [a_shape, b_shape] : product_shapes()) {

@@ -153,7 +153,6 @@ TEST(NnCopying, ManyModulesMoveWithinAList) {
 }
 
 // ---- shared pointers
-// -------------------------------------------------------------------------------
 
 struct Sharing : nn::Module<Sharing> {
   nn::Linear own{2, 2};
@@ -183,7 +182,6 @@ TEST(NnCopying, ASharedPointerIsSharedByCopiesAndNotAssigned) {
 }
 
 // ---- tied parameters
-// -------------------------------------------------------------------------------
 
 struct Tied : nn::Module<Tied> {
   nn::Embedding wte{5, 3};

@@ -196,7 +196,6 @@ TEST(NnMembers, ParametersInContainers) {
 }
 
 // ---- classes derived from a module
-// -----------------------------------------------------------------
 
 struct Wider : nn::Module<Wider, Leaf> {
   nn::Linear more{2, 2, {.bias = false}};
@@ -233,7 +232,6 @@ TEST(NnMembers, OfClassesDerivedFromModules) {
 }
 
 // ---- plain tensors
-// ---------------------------------------------------------------------------------
 
 struct WithTensor : nn::Module<WithTensor> {
   Leaf leaf;
@@ -274,7 +272,6 @@ TEST(NnMembers, ATensorThatRequiresAGradientIsRefusedByName) {
 }
 
 // ---- names
-// -----------------------------------------------------------------------------------------
 
 struct SameNames : nn::Module<SameNames> {
   Leaf first, second;
@@ -285,7 +282,6 @@ TEST(NnMembers, TwoOfOneNameAreRefused) {
 }
 
 // ---- many members
-// ----------------------------------------------------------------------------------
 
 struct Many : nn::Module<Many> {
   nn::Parameter a0{ones({1})}, a1{ones({1})}, a2{ones({1})}, a3{ones({1})}, a4{ones({1})},

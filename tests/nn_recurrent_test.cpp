@@ -17,7 +17,6 @@ enum class Kind { tanh, relu, lstm, gru };
 std::int64_t gates_of(Kind kind) { return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1; }
 
 // ---- the reference
-// ---------------------------------------------------------------------------------
 
 struct Matrix {
   std::int64_t rows, columns;
@@ -145,7 +144,6 @@ Expected reference(Kind kind, const nn::NamedTensors& parameters, const Tensor& 
 }
 
 // ---- modules of all kinds
-// --------------------------------------------------------------------------
 
 struct Setting {
   std::int64_t layers = 1;
@@ -254,7 +252,6 @@ TEST(NnRecurrent, ValuesOfManyUnits) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // Σ of the results times fixed numbers.
 Tensor loss_of(const nn::LSTMOutput& result) {
@@ -406,7 +403,6 @@ TEST(NnRecurrent, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 // ---- modules
-// ---------------------------------------------------------------------------------------
 
 TEST(NnRecurrent, ParametersHavePyTorchsNamesAndShapes) {
   const nn::LSTM lstm(3, 5, {.layers = 2, .bidirectional = true});

@@ -104,7 +104,6 @@ Tensor drawn_bias(const Shape& shape, DType dtype) {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(Normalization, LayerAndRmsValuesInEveryLayout) {
   for (DType dtype : float_dtypes) {
@@ -258,7 +257,6 @@ TEST(Normalization, RmsEpsDefaultsToTheDtypesEpsilon) {
 }
 
 // ---- running statistics
-// ----------------------------------------------------------------------------
 
 TEST(BatchNorm, MovesTheRunningStatistics) {
   for (DType dtype : float_dtypes) {
@@ -298,7 +296,6 @@ TEST(BatchNorm, MovesTheRunningStatistics) {
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 void append(Tensors& list, const NormGradients& gradients) {
   list.insert(list.end(), {gradients.x, gradients.weight, gradients.bias});
@@ -370,7 +367,6 @@ TEST(Normalization, LargeCallsGiveTheSameBits) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 Tensors list_of(const NormGradients& gradients) {
   return {gradients.x, gradients.weight, gradients.bias};

@@ -85,7 +85,6 @@ Tensor spoiled(const Tensor& x, DType dtype, std::int64_t i,
 TEST(OpChecks, PassAnOpWithoutAFault) { expect_clean(op_of(product())); }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportAnUndefinedGradient) {
   for (std::size_t input : {0, 1}) {
@@ -153,7 +152,6 @@ TEST(OpChecks, ReportAWrongSecondGradientInANarrowDtype) {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportASampleWithoutAReference) {
   Sample sample = product();
@@ -243,7 +241,6 @@ TEST(OpChecks, ReportAWrongShapeAndAWrongDtype) {
 }
 
 // ---- dtypes
-// ----------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportAListedDtypeThatIsRefused) {
   expect_reported(op_of(product(), DTypes::all), CheckKind::value,

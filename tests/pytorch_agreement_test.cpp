@@ -21,7 +21,6 @@ using optim::Optimizer;
 using Values = std::vector<double>;
 
 // ---- the problem of reference.py
-// -------------------------------------------------------------------
 
 Tensor values(const Shape& shape, std::int64_t offset) {
   Tensor result = zeros(shape, DType::float64);
@@ -46,7 +45,6 @@ Tensor loss_of(const std::vector<Tensor>& p, std::int64_t step) {
 }
 
 // ---- what PyTorch did
-// ------------------------------------------------------------------------------
 
 class PyTorchAgreement : public ::testing::Test {
  protected:
@@ -144,7 +142,6 @@ TEST_F(PyTorchAgreement, Optimizers) {
 }
 
 // ---- schedules
-// -------------------------------------------------------------------------------------
 
 optim::PerGroup per_group(const json& given) {
   return given.is_array() ? optim::PerGroup(given.get<Values>())
@@ -283,7 +280,6 @@ TEST_F(PyTorchAgreement, Schedulers) {
 }
 
 // ---- clipping and averages
-// -------------------------------------------------------------------------
 
 std::vector<Tensor> gradients(const std::vector<Tensor>& all) {
   std::vector<Tensor> grads;

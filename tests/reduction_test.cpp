@@ -109,7 +109,6 @@ std::vector<Reduction> reductions() {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(Reduction, ValuesInEveryLayoutOverEveryAxes) {
   for (const Reduction& op : reductions()) {
@@ -163,7 +162,6 @@ TEST(Reduction, IntegersAccumulateIn64Bits) {
 }
 
 // ---- rules
-// -----------------------------------------------------------------------------------------
 
 TEST(Reduction, OfNothing) {
   for (DType dtype : float_dtypes) {
@@ -311,7 +309,6 @@ TEST(Reduction, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // Distinct elements, so that the extremes have no tie within the stencil.
 Tensor spread(const Shape& shape, unsigned seed) {

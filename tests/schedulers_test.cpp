@@ -207,7 +207,6 @@ TEST(Schedulers, Plateau) {
 }
 
 // ---- saving and loading
-// ----------------------------------------------------------------------------
 
 // A schedule that was stepped, saved and loaded into a new one goes on as if nothing had happened.
 template <class Make>
@@ -256,7 +255,6 @@ TEST(Schedulers, GoOnWhereTheyWereSaved) {
 }
 
 // ---- errors
-// ----------------------------------------------------------------------------------------
 
 TEST(Schedulers, OptionsOutsideTheirRange) {
   TwoGroups setup;

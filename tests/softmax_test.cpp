@@ -155,7 +155,6 @@ TEST(Softmax, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(SoftmaxGradient, OnEveryAxisInEveryLayout) {
   std::vector<Shape> all = shapes();

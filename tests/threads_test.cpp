@@ -42,7 +42,6 @@ class NumThreads : public ::testing::Test {
 };
 
 // ---- the number of threads
-// -----------------------------------------------------------------------
 
 TEST_F(NumThreads, IsValidated) {
   for (int count : {0, -1, INT32_MIN, 1025, 100'000, INT32_MAX}) {
@@ -142,7 +141,6 @@ TEST_F(NumThreads, ChangesNoBit) {
 }
 
 // ---- several callers
-// -----------------------------------------------------------------------------
 
 TEST(ThreadsTest, EveryCallerGetsTheSameResults) {
   const std::vector<Work> work = every_work();

@@ -151,7 +151,6 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherModel) {
 }
 
 // ---- callbacks
-// -------------------------------------------------------------------------------------
 
 data::TensorDataset line(std::int64_t count) {
   const Tensor x = linspace(-1, 1, count, float32).reshape({count, 1});

@@ -18,7 +18,6 @@ using gradients::Tensors;
 using layouts::Layout;
 
 // ---- formulas
-// --------------------------------------------------------------------------------------
 
 const auto swish = elementwise("swish", [](auto x) { return x * sigmoid(x); });
 const auto rotate = elementwise("rotate", [](auto x, auto y) { return x * cos(y) - sin(x * y); });
@@ -232,7 +231,6 @@ TEST(UserOp, SingularGradientsStayFinite) {
 }
 
 // ---- custom functions
-// ------------------------------------------------------------------------------
 
 // Sum and product of two tensors of one shape.
 CustomFunction both() {

@@ -30,7 +30,6 @@ Shape shape_of(const Sizes& sizes) {
 }
 
 // ---- views as lists of positions
-// ---------------------------------------------------------------
 
 // The positions in a buffer that a view shows, in row-major order.
 struct Map {
@@ -99,7 +98,6 @@ Map broadcast(const Map& old, const Sizes& shape) {
 }
 
 // ---- one program
-// -------------------------------------------------------------------------------
 
 struct Program {
   // One piece of memory, and its immutable value in the other run.

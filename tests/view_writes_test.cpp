@@ -39,7 +39,6 @@ void expect_contains(const std::string& text, const std::string& part) {
 }
 
 // ---- the base takes part
-// ---------------------------------------------------------------------
 
 TEST(ViewWrites, CopyIntoARowOfAnUntrackedBuffer) {
   Tensor w = leaf({1, 2});
@@ -226,7 +225,6 @@ TEST(ViewWrites, SecondDerivatives) {
 }
 
 // ---- what is refused
-// ---------------------------------------------------------------------------
 
 TEST(ViewWrites, AViewOfALeafIsRefusedAsTheLeafIs) {
   Tensor w = leaf({1, 2, 3, 4}, {2, 2});
@@ -332,7 +330,6 @@ TEST(ViewWrites, SavedTensorsAreStillGuarded) {
 }
 
 // ---- leaves among views
-// ------------------------------------------------------------------------
 
 TEST(ViewWrites, AskingAViewOrItsBaseForAGradient) {
   Tensor buffer = ones({2, 2}, float64);
@@ -364,7 +361,6 @@ TEST(ViewWrites, AParameterThatGetsOtherMemoryLeavesItsViewsBehind) {
 }
 
 // ---- length, memory, threads
-// -------------------------------------------------------------------
 
 TEST(ViewWrites, ManyWritesIntoOneBase) {
   Tensor w = leaf({1, 2});

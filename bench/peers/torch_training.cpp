@@ -54,7 +54,6 @@ torch::nn::Sequential lenet() {
 }
 
 // ---- ResNet-18 for 32 × 32
-// -------------------------------------------------------------------------
 
 struct BlockImpl : torch::nn::Module {
   BlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
@@ -94,7 +93,6 @@ torch::nn::Sequential resnet18() {
 }
 
 // ---- GPT
-// -------------------------------------------------------------------------------------------
 
 struct GptBlockImpl : torch::nn::Module {
   GptBlockImpl(std::int64_t width, std::int64_t heads)
@@ -153,7 +151,6 @@ struct GptImpl : torch::nn::Module {
 TORCH_MODULE(Gpt);
 
 // ---- LSTM
-// ------------------------------------------------------------------------------------------
 
 struct TaggerImpl : torch::nn::Module {
   TaggerImpl(std::int64_t width, std::int64_t layers)
