@@ -1,4 +1,4 @@
-# cmake -DWAY=package|sources -D... -P run.cmake: builds the consumer one way and runs it.
+# cmake -DWAY=package|sources -D... -P run.cmake: builds the consumer in one way and runs it.
 #   SOURCE_DIR  ExTensor's sources    BUILD_DIR  its build
 #   WORK_DIR    scratch               CACHE      initial cache: how that build was configured
 
@@ -17,7 +17,7 @@ set(tool ${WORK_DIR}/moved/bin/extensor)
 if(WAY STREQUAL "package")
   file(REMOVE_RECURSE ${WORK_DIR})
   run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
-  # The installed tool starts, wherever the prefix is.
+  # The installed tool starts from any prefix.
   file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)
   if(EXISTS ${tool})
     run(${CMAKE_COMMAND} -E env --unset=LD_LIBRARY_PATH ${tool} devices)
@@ -26,7 +26,7 @@ if(WAY STREQUAL "package")
   endif()
   run(${configure} -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
 else()
-  # A project that says nothing of its own, which ExTensor must leave so.
+  # A project that sets no build options; ExTensor must not set them either.
   foreach(subdirectory IN ITEMS OFF ON)
     file(REMOVE_RECURSE ${WORK_DIR}/plain)
     run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/plain -G Ninja
