@@ -1,6 +1,7 @@
 // Pins the names and arguments of the core ops: calls each once, by family, with its aliases and
-// backwards. A name that is missing or changes its arguments does not compile. The calls check only shapes: the last test checks that
-// every name is in the op database, whose values op_database_test checks.
+// backwards. A name that is missing or changes its arguments does not compile. The calls check only
+// shapes: the last test checks that every name is in the op database, whose values op_database_test
+// checks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
