@@ -58,7 +58,7 @@ struct Row {
   int operands;
   double lo, hi;
 };
-// The rows of the op tables that take floats, forward and backward.
+// The rows of the op tables that support floats, forward and backward.
 const std::vector<Row>& table_rows();
 
 // Figures of the whole library.

@@ -134,7 +134,7 @@ inline std::vector<UnaryRow> unary_rows() {
   using namespace detail::unary_words;
   using List = std::vector<double>;
   std::vector<UnaryRow> rows;
-// The arguments behind the tensors come last, each behind its comma.
+// ARGUMENTS are those after the tensors, each preceded by its comma.
 #define EXTENSOR_ROW(name, label, lo_, hi_, kinks_, saved, numeric, parameters, forward_, backward_, ARGUMENTS) \
   rows.push_back({#name, label, lo_, hi_, kinks_, detail::is_result(#saved), numeric, parameters,   \
                   #forward_, #backward_,                                                            \

@@ -34,7 +34,7 @@ Tensor reduced(const Numbers& values, const Shape& shape, Reduction reduction, d
 
 constexpr Reduction every_reduction[] = {Reduction::mean, Reduction::sum, Reduction::none};
 
-// ---- element by element
+// ---- elementwise losses
 
 // One loss with bound parameters.
 struct Elementwise {
@@ -280,7 +280,7 @@ std::vector<Sample> focal_samples() {
   return elementwise_samples(losses);
 }
 
-// ---- classes
+// ---- losses over classes
 
 struct ClassCase {
   Shape shape;
@@ -289,7 +289,7 @@ struct ClassCase {
   double label_smoothing = 0;
 };
 
-// The inputs are logits, target and, where there are some, weights.
+// The inputs are logits, target and optional weights.
 struct ClassReference {
   std::int64_t outer, classes, inner;
   Shape row_shape;
@@ -471,7 +471,7 @@ std::vector<Sample> nll_samples() {
   return samples;
 }
 
-// ---- distances
+// ---- losses over distances
 
 struct TripletCase {
   Shape shape;

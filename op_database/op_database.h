@@ -64,8 +64,8 @@ enum class DTypes : std::uint8_t {
   floats,             // float16, bfloat16, float32, float64
   numbers,            // the floats and the integers
   all,                // and bool
-  as_float32,         // every dtype; integers and bool give float32
-  as_64_bits,         // every dtype; integers and bool give int64, unsigned integers uint64
+  as_float32,         // every dtype; integers and bool become float32
+  as_64_bits,         // every dtype; integers and bool become int64, unsigned integers uint64
   integers,           // the integers
   integers_and_bool,  // and bool
   int64_only,         // the dtype is fixed
@@ -92,7 +92,7 @@ const std::vector<Op>& ops();
 // Null if no op has that name.
 const Op* find_op(const std::string& name);
 
-// ---- numbers to sample with, the same in every run
+// ---- deterministic numbers for samples
 
 Tensor sample_uniform(const Shape& shape, double lo, double hi, std::uint64_t seed);
 // No two elements closer than 0.02, in random order around 0: for maxima, sorting, medians.

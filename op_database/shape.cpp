@@ -61,7 +61,7 @@ Sample reshaping_sample(std::string label, const Shape& from, const Shape& to,
       std::move(backward));
 }
 
-// ---- the same order
+// ---- ops that keep the order of elements
 
 std::vector<Sample> reshape_samples() {
   std::vector<Sample> samples;

@@ -203,7 +203,7 @@ std::vector<Sample> searchsorted_samples() {
                             }).to_tensor(DType::int64)};
            },
            nullptr});
-      // Shifted to be non-negative: unsigned dtypes take magnitudes, which would change the order.
+      // Shifted to be non-negative: unsigned dtypes use magnitudes, which would change the order.
       samples.back().integer_of = [](std::size_t, double x) { return x + 4; };
     }
   }

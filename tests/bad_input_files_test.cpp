@@ -91,7 +91,7 @@ std::vector<Kind> kinds() {
            read_npz, true}};
 }
 
-// ---- the items ----------------------------------------------------------------------------------
+// ---- the tests
 
 CHILD_TEST(BadInputFiles, Item80TruncationAtEveryByte) {
   for (const Kind& kind : kinds()) {

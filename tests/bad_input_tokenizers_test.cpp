@@ -71,7 +71,7 @@ Parts with_bytes(const Parts& more) {
 const std::string vocabulary = test_support::gpt2_vocabulary(with_bytes({"ab", "abc"}));
 const std::string merges = "#version: 0.2\na b\nab c\n";
 
-// ---- the items ----------------------------------------------------------------------------------
+// ---- the tests
 
 CHILD_TEST(BadInputTokenizers, Item80TruncationAtEveryByte) {
   for (const std::string& file : {CharacterTokenizer("abä\n").to_json(),

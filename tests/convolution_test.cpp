@@ -30,7 +30,7 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& exp
   EXPECT_LE(worst, tolerance * largest) << what;
 }
 
-// ---- every route at sizes of its own ------------------------------------------------------------
+// ---- every algorithm, at sizes around its blocks
 
 struct Case {
   Shape x, weight;

@@ -76,7 +76,7 @@ TEST(Words, KnowUnicode) {
   EXPECT_EQ(words_of("a\u00a0b\u3000\u2003c"),
             (Parts{"a", "\u00a0", "b", "\u3000", "\u2003", "c"}));
   EXPECT_EQ(words_of("😀 😀x"), (Parts{"😀", " 😀", "x"}));
-  EXPECT_EQ(words_of("हिन्दी"), (Parts{"ह", "ि", "न", "्", "द", "ी"}));  // marks are no letters
+  EXPECT_EQ(words_of("हिन्दी"), (Parts{"ह", "ि", "न", "्", "द", "ी"}));  // marks are not letters
   EXPECT_EQ(words_of("it's I'LL  end  "), (Parts{"it", "'s", " I", "'", "LL", " ", " end", "  "}));
 }
 
@@ -87,7 +87,7 @@ TEST(Words, TakeBytesThatAreNotUtf8ForOtherCharacters) {
   EXPECT_EQ(words_of(std::string("a\0b", 3)), (Parts{"a", std::string(1, '\0'), "b"}));
 }
 
-// ---- learning -----------------------------------------------------------------------------------
+// ---- training
 
 TEST(BytePairTraining, ByHand) {
   // aa occurs 4 times; then ab and (aa)a twice each, and ab has the lower number; then (aa)(ab).
@@ -238,7 +238,7 @@ TEST(Gpt2Files, AreReadWithoutAVersionAndFromWindows) {
   }
 }
 
-// ---- files of our own ---------------------------------------------------------------------------
+// ---- our file format
 
 TEST(TokenizerFiles, RoundTrip) {
   const TemporaryDirectory directory;

@@ -243,7 +243,7 @@ TEST(Transforms, RefuseAnImageThatIsNotOne) {
   }
 }
 
-// ---- pictures in batches ------------------------------------------------------------------------
+// ---- images in batches
 
 LabelledImages pictures(const Shape& shape) {
   LabelledImages set;

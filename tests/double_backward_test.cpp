@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinaryDoubleBackward,
                          ::testing::ValuesIn(op_registry::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- beside the rows
+// ---- functions that are not rows
 
 TEST(DoubleBackward, KnownSecondDerivatives) {
   const Tensor x = tensor({0.5, 1.0, 2.0}, float64), one = ones({3}, float64);

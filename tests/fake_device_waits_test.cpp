@@ -18,7 +18,7 @@ using fake_device::same_bits;
 
 constexpr Device device = fake_device::first;
 
-// ---- values that kernels find not allowed
+// ---- invalid values that kernels detect
 
 // Runs `function` on both devices. The CPU throws immediately; the device does not wait, and throws
 // the same error once, at the next wait.

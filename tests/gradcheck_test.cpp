@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryGradient, ::testing::ValuesIn(op_registry::u
 INSTANTIATE_TEST_SUITE_P(Rows, BinaryGradient, ::testing::ValuesIn(op_registry::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- beside the rows
+// ---- functions that are not rows
 
 TEST(Gradient, GeluApproximate) {
   for (bool approximate : {false, true}) {

@@ -226,7 +226,7 @@ TEST(Initializers, OrthogonalIsDrawnUniformly) {
   }
 }
 
-// ---- what all of them promise
+// ---- common guarantees
 
 using Make = std::function<Tensor(DType, Generator&)>;
 

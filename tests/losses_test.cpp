@@ -23,7 +23,7 @@ Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::floa
   return from_data(Numbers(values)).to(dtype);
 }
 
-// ---- element by element
+// ---- elementwise losses
 
 TEST(BinaryCrossEntropy, IsFiniteAtTheEnds) {
   for (DType dtype : float_dtypes) {

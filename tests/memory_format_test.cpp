@@ -32,7 +32,7 @@ void expect_near(const Tensor& got, const Tensor& expected, double tolerance = 1
       << max_reduce(abs(got.to(float64) - expected.to(float64))).item<double>();
 }
 
-// ---- making and asking
+// ---- construction and queries
 
 TEST(MemoryFormat, StridesOfNewTensors) {
   const TensorOptions last{.memory_format = channels_last};

@@ -114,7 +114,7 @@ TEST(Optim, FollowTheirReferences) {
       [](const auto& first, const auto& second) { check_formula(first, second); });
 }
 
-// ---- many at once
+// ---- many parameters at once
 
 const std::vector<Shape> many_shapes = {{40001}, {}, {0, 3}, {17}, {5, 7}, {20000}, {1}, {16384}};
 

@@ -205,7 +205,7 @@ CHILD_TEST(Fork, ChildAndParentGoOnComputing) {
   });
 }
 
-// ---- The default number of threads ----------------------------------------------------
+// ---- the default number of threads
 
 class ControlGroups : public ::testing::Test {
  protected:

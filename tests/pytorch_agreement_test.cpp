@@ -45,7 +45,7 @@ Tensor loss_of(const std::vector<Tensor>& p, std::int64_t step) {
   return mean(square(output - y));
 }
 
-// ---- what PyTorch did
+// ---- PyTorch's results
 
 class PyTorchAgreement : public ::testing::Test {
  protected:

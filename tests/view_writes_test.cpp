@@ -38,7 +38,7 @@ void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-// ---- the base takes part
+// ---- histories of the base
 
 TEST(ViewWrites, CopyIntoARowOfAnUntrackedBuffer) {
   Tensor w = leaf({1, 2});
@@ -224,7 +224,7 @@ TEST(ViewWrites, SecondDerivatives) {
   EXPECT_NEAR(values(gg)[1], 2 + 12 * y * y, 1e-12);
 }
 
-// ---- what is refused
+// ---- errors
 
 TEST(ViewWrites, AViewOfALeafIsRefusedAsTheLeafIs) {
   Tensor w = leaf({1, 2, 3, 4}, {2, 2});

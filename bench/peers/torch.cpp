@@ -84,7 +84,7 @@ Work by_name(const Task& task, const std::vector<at::Tensor>& x) {
     const auto function = found->typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
     return [function, a = x[0], b = x[1]] { function.call(a, b); };
   }
-  // Further arguments take their defaults; this call costs PyTorch some 0.2 µs more than a typed
+  // Further arguments have their defaults; this call costs PyTorch some 0.2 µs more than a typed
   // one.
   return [function = *found, x] {
     torch::jit::Stack stack(x.begin(), x.end());

@@ -46,7 +46,7 @@ def load(path):
     return tensors
 
 
-# ---- the models, with the names that ExTensor gives ------------------------------------------------
+# ---- the models, with ExTensor's names -----------------------------------------------------------
 
 
 class LeNet(nn.Module):

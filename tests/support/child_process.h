@@ -128,7 +128,7 @@ inline void expect_passes_in_child(const std::string& test) {
   }                                                                         \
   static void suite##_##name##_body()
 
-// ---- what an error must satisfy -----------------------------------------------------------------
+// ---- requirements on an error
 
 // Everything about a tensor that a failed call could have changed.
 struct Snapshot {

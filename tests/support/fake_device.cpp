@@ -143,7 +143,7 @@ StoragePointer allocate(std::size_t bytes, int index, const char* operation) {
   return StoragePointer(storage);
 }
 
-// ---- order
+// ---- synchronization
 
 // Throws the errors that kernels have reported so far.
 void throw_report() {
@@ -194,7 +194,7 @@ void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int) {
   throw_report();
 }
 
-// ---- kernels: a call with its addresses replaced, given to the CPU's kernel
+// ---- kernels: the CPU's, called with replaced addresses
 
 template <class... Pointers>
 void translate(Pointers&... pointers) {
