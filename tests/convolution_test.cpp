@@ -30,7 +30,7 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& exp
   EXPECT_LE(worst, tolerance * largest) << what;
 }
 
-// ---- every algorithm, at sizes around its blocks
+// ---- every algorithm
 
 struct Case {
   Shape x, weight;
