@@ -121,8 +121,7 @@ void run_case(const Case& c, const std::vector<Peer*>& peers, int threads,
       for (Contender& contender : contenders) {
         if (contenders.size() > 1) {
           wait_for_idle_threads();
-          time_batch(contender.work,
-                     contender.batch);  // lets caches and clocks recover from the wait
+          time_batch(contender.work, contender.batch);  // warms up caches and clocks again
         }
         contender.samples.push_back(time_batch(contender.work, contender.batch));
       }

@@ -233,8 +233,7 @@ CHILD_TEST(BadInputFiles, Item84OverlappingGappedOrTrailingData) {
   expect_npz_error(Archive({Entry::stored("x.npy", array + "x")}).file,
                    {"'x.npy'", "9 bytes", "needs 8"});
   const Archive shared({Entry::stored("x.npy", array), Entry::stored("x.npz", array)}, true);
-  expect_npz_error(shared.file,
-                   {"not the entry"});  // its local header has the name of the other entry
+  expect_npz_error(shared.file, {"not the entry"});  // its local header has another name
   Archive good({Entry::stored("x.npy", array), Entry::stored("y.npy", array)});
   EXPECT_NO_THROW(read_npz(good.file));
   expect_npz_error("x" + good.file, {"directory"});

@@ -94,7 +94,7 @@ CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
     EXPECT_EQ(softmax(x)[1][5].item<float>(), 1.0F);
     EXPECT_EQ(sum(softmax(x)[1]).item<float>(), 1.0F);
     EXPECT_EQ(softmax(x.transpose(), 0)[5][1].item<float>(), 1.0F);
-    // +∞ is ∞ − ∞ as well.
+    // +∞ gives ∞ − ∞, too.
     x[2][3].fill(infinity);
     EXPECT_TRUE(isnan(softmax(x)[2][3]).item<bool>());
     EXPECT_EQ(logsumexp(x, 1)[2].item<float>(), infinity);
@@ -105,8 +105,7 @@ CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
 }
 
 CHILD_TEST(BadInputReductions, Item38ExtremesOfNan) {
-  // Functions related to sort, which the indexing tests cover, order NaN too: it is the largest, at
-  // any position.
+  // The extremes are NaN if an element is, at any position. The indexing tests cover sort.
   for (DType dtype : {float16, bfloat16, float32, float64}) {
     for (std::int64_t at : {0, 1, 15, 16, 63, 64, 1023, 1024, 1999}) {
       Tensor x = arange(2000).to(dtype);

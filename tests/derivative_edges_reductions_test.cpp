@@ -43,9 +43,8 @@ Numbers along(const Call& call, const Numbers& at, const Numbers& direction) {
 
 // The scale of an error, together with the largest derivative of that order.
 struct Scale {
-  double reach = 0;  // rounding errors of inputs of this size are allowed
-  std::function<double(int)> terms =
-      {};  // the magnitude of the terms of a derivative of that order
+  double reach = 0;                       // rounding errors of inputs of this size are allowed
+  std::function<double(int)> terms = {};  // the magnitude of the terms of that order
 };
 
 // Along every axis and along a direction that mixes them.

@@ -124,7 +124,7 @@ TEST_F(FakeDevice, EveryWaitReports) {
     expect_words(message_of<IndexError>(way), {"take: index 7 "});
     EXPECT_NO_THROW(way());
   }
-  // Without rows no kernel reads an index until then.
+  // With an empty table a kernel has no row to read instead, so the call itself throws.
   EXPECT_THROW(embedding(zeros({0, 3}, device), tensor({0}, device)), IndexError);
 }
 

@@ -189,7 +189,7 @@ TEST(Gpt, DropoutRatesAreTheirOwn) {
     Gpt model(options);
     return model;
   };
-  // Every token embedding is dropped.
+  // Every embedding is dropped.
   const Gpt embedding = with([](GptOptions& o) { o.embedding_dropout = 1; });
   EXPECT_TRUE(identical(embedding(ids), zeros({2, 6, 13})));
   // Every branch is dropped.

@@ -80,7 +80,7 @@ TEST(Autocast, RecurrentLayersComputeAsWithoutIt) {
   check(nn::GRU(5, 4, {.bidirectional = true}));
 }
 
-// Gradients below the range of float16, whose smallest number is 2⁻²⁴.
+// Fits a line whose gradients are below the range of float16: its smallest number is 2⁻²⁴.
 double loss_after_training(bool scaled) {
   manual_seed(1);
   const Tensor x = rand({64, 4});

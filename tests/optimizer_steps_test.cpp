@@ -20,7 +20,7 @@ using Values = std::vector<double>;
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 constexpr int steps = 4;
 
-// The relative precision of the dtype; every step rounds three halves.
+// The relative rounding error of the dtype.
 double unit(DType dtype) { return std::ldexp(1.0, -compare::format_of(dtype).digits); }
 
 struct Case {

@@ -40,7 +40,7 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
       const Tensor y = max_pool2d(x, 2);
       const Tensor g = draw::uniform(y.shape(), -1, 1, 7).to(dtype);
       const Tensor got = max_pool2d_backward(g, x, 2);
-      // The same windows as 2 × 2, but on the general path: dilation along a window of one row.
+      // The same maxima on the general path, by rows and then by columns.
       const Tensor rows = max_pool2d(x, {1, 2}, {.stride = Size2d{1, 2}});
       const Tensor both = max_pool2d(rows, {2, 1}, {.stride = Size2d{2, 1}});
       EXPECT_TRUE(identical(y, both)) << width;

@@ -91,8 +91,7 @@ TEST(ShapeOps, TileLikeNumPy) {
 TEST(ShapeOps, RollLikeNumPy) {
   const Tensor x = arange(10).reshape({2, 5});
   EXPECT_EQ(integers(roll(x, 1)), (Integers{9, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(integers(roll(x, {1, 1}, {1, 1})),
-            integers(roll(x, 2, 1)));  // an axis that occurs twice adds up
+  EXPECT_EQ(integers(roll(x, {1, 1}, {1, 1})), integers(roll(x, 2, 1)));  // repeated axes add up
   EXPECT_EQ(integers(roll(x, {1, 2}, 1)), integers(roll(x, 3, 1)));
   EXPECT_EQ(integers(roll(x, 1, {0, 1})), (Integers{9, 5, 6, 7, 8, 4, 0, 1, 2, 3}));
   for (std::int64_t shift : {INT64_MIN, INT64_MAX}) {

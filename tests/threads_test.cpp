@@ -182,8 +182,7 @@ TEST(ThreadsTest, SharedHandlesAndViews) {
   std::atomic<int> wrong{0};
   run_together([&](int) {
     for (int i = 0; i < 200; ++i) {
-      const Tensor copy =
-          shared;  // increments and decrements the reference counts of the tensor and its memory
+      const Tensor copy = shared;  // changes the reference counts of the tensor and its memory
       const Tensor view = copy.slice(0, i, i + 100).reshape({10, 10}).transpose();
       wrong += sum(view).item<std::int64_t>() != 100 * i + 4950;
     }

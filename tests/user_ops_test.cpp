@@ -201,7 +201,7 @@ TEST(UserOp, ErrorsNameTheOp) {
             "swish.backward: grad_output is [4], the forward gave [2, 3]");
   EXPECT_NE(message_of<ShapeError>([&] { rotate.backward(b, a, b); }).find("rotate.backward"),
             std::string::npos);
-  // A function that returns other elements.
+  // A function that returns a captured tensor.
   const expression::Value stray(ones({5}));
   const auto smuggler = elementwise("smuggler", [&](expression::Value) { return stray; });
   EXPECT_EQ(message_of<ShapeError>([&] { smuggler(a); }),

@@ -26,8 +26,7 @@ class FaultyFiles final : public extensor::io::FileOperations {
     return fails("open") ? -1 : FileOperations::open(path, flags, mode);
   }
   int close(int descriptor) override {
-    const int result =
-        FileOperations::close(descriptor);  // the descriptor is closed in any case, as on Linux
+    const int result = FileOperations::close(descriptor);  // even on failure, as on Linux
     return fails("close") ? -1 : result;
   }
   int fstat(int descriptor, struct stat* status) override {
