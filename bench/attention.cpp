@@ -1,4 +1,4 @@
-// Attention and optimizer steps: the cases, and ExTensor's side of them.
+// Cases of attention and optimizer steps, and their ExTensor implementation.
 #include <extensor/extensor.h>
 
 #include "cases.h"
@@ -46,10 +46,9 @@ Work scaled_dot_product_work(const Task& task) {
 }
 
 // ---- optimizer steps
-// -------------------------------------------------------------------------------
 
-// One step on 10⁷ parameters. Attribute 0: which of PyTorch's implementations, 0 its default, a
-// sequence of tensor operations, 1 its fused one.
+// One step on 10⁷ parameters. Attribute 0 selects PyTorch's implementation: 0 is the default, a
+// sequence of tensor operations; 1 is the fused one.
 void add_adamw_step(std::vector<Case>& cases) {
   const std::int64_t n = 10000000;
   for (std::int64_t fused : {0, 1}) {

@@ -21,7 +21,7 @@ namespace extensor::bench {
 
 namespace {
 
-// Processes that use a core each until this one ends or destroys them.
+// Processes that use one core each, until this process ends or destroys them.
 class BusyProcesses {
  public:
   explicit BusyProcesses(int count) {
@@ -47,7 +47,7 @@ class BusyProcesses {
   std::vector<pid_t> children_;
 };
 
-// Seconds of an epoch in a process of its own.
+// Seconds of an epoch in a separate process.
 double epoch_seconds(const std::string& who, int threads) {
   return number_printed_with("--epoch " + who + " " + std::to_string(threads));
 }

@@ -33,7 +33,7 @@ std::string shape_name(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-// Beyond every cache only memory limits; below, the floor is not known.
+// Only memory bandwidth limits work beyond every cache; for smaller work the floor is unknown.
 std::function<Floor(int)> elementwise_floor(std::int64_t n, int operands, DType dtype) {
   if (n < ten_million) return {};
   const double bytes = static_cast<double>(n) * (operands + 1) * bytes_of(dtype);
@@ -188,7 +188,7 @@ void add_library(std::vector<Case>& cases) {
   add("library/stripped size", 8e6, library_bytes, true);
 }
 
-// Rows nobody asked a figure of: measured at one size, so that none is slow unnoticed.
+// Rows without a goal are measured at one size, so that a slow one is noticed.
 void add_other_rows(std::vector<Case>& cases) {
   for (const Row& row : table_rows()) {
     Case c = elementwise(row, hundred_thousand, DType::float32, {});

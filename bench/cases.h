@@ -1,4 +1,4 @@
-// What is measured, and the figure each piece of work has to reach.
+// The benchmark cases, and the goal of each.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace extensor::bench {
 
-// What has to hold; 0 asks for nothing.
+// The goals of a case; 0 means no goal.
 struct Goal {
   double torch = 0;      // at least this many times PyTorch
   double library = 0;    // at least this many times the best GEMM library
-  double floor = 0;      // at least this part of the physical floor's speed
-  double reference = 0;  // at least this part of the reference's speed
+  double floor = 0;      // at least this fraction of the physical floor's speed
+  double reference = 0;  // at least this fraction of the reference's speed
   double amount = 0;     // at most this many seconds, or bytes
 };
 
@@ -28,22 +28,22 @@ struct Case {
   std::optional<Task> reference = {};            // ExTensor itself on other work, e.g. in float32
   std::string reference_name = "float32";
   int rounds = 25;
-  // In place of a task: a figure that is measured once, in seconds or bytes.
+  // Instead of a task: a figure that is measured once, in seconds or bytes.
   std::function<double()> figure = {};
-  std::function<double()> torch_figure = {};  // the same of PyTorch, where there is one
+  std::function<double()> torch_figure = {};  // the same figure of PyTorch, if any
   bool in_bytes = false;
 };
 
-// The work with a figure to reach, then every further row of the op tables.
+// The cases with a goal, then all other rows of the op tables.
 std::vector<Case> all_cases();
 
-// ExTensor's way to do a task.
+// ExTensor's implementation of a task.
 Work extensor_work(const Task& task);
 
-// Operand `index` of a task, filled and laid out as it says.
+// Operand `index` of a task, filled and laid out as the task says.
 Tensor task_operand(const Task& task, std::size_t index);
 
-// Families with a file of their own: their cases, and their way to do a task of theirs.
+// Families in separate files: their cases, and their implementation of a task.
 void add_convolution(std::vector<Case>& cases);
 void add_layers(std::vector<Case>& cases);
 void add_attention(std::vector<Case>& cases);
@@ -58,12 +58,12 @@ struct Row {
   int operands;
   double lo, hi;
 };
-// The rows of the op tables that take floats, forward and backward.
+// The rows of the op tables that support floats, forward and backward.
 const std::vector<Row>& table_rows();
 
-// Figures of the library as a whole.
-double include_seconds();  // an empty file with #include <extensor/extensor.h>, at -O0
-double startup_seconds();  // a program that adds two tensors, from start to end
-double library_bytes();    // the stripped library
+// Figures of the whole library.
+double include_seconds();  // compiling an empty file with #include <extensor/extensor.h>, at -O0
+double startup_seconds();  // running a program that adds two tensors
+double library_bytes();    // size of the stripped library
 
 }  // namespace extensor::bench

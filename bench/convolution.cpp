@@ -1,4 +1,4 @@
-// Convolution and pooling: the cases, and ExTensor's side of them.
+// Cases of convolution and pooling, and their ExTensor implementation.
 #include <extensor/extensor.h>
 
 #include "cases.h"
@@ -7,8 +7,8 @@ namespace extensor::bench {
 
 namespace {
 
-// Attributes of a convolution: stride, padding, groups. One piece of work is the forward and the
-// gradients of x and weight; "/forward", "/input" and "/weight" are its parts.
+// Attributes of a convolution: stride, padding, groups. A case is the forward and the gradients of
+// x and weight; "/forward", "/input" and "/weight" are its parts.
 Case convolution(std::string name, std::string part, std::vector<std::int64_t> x,
                  std::vector<std::int64_t> weight, std::vector<std::int64_t> attributes,
                  Goal goal) {

@@ -1,5 +1,5 @@
-// ExTensor's side of the tasks. Elementwise functions come from the op tables: a new row is
-// measured without an edit here.
+// ExTensor's implementation of the tasks. Elementwise functions come from the op tables: a new row
+// is measured without an edit here.
 #include <extensor/extensor.h>
 
 #include <map>
@@ -9,7 +9,7 @@
 namespace extensor::bench {
 namespace {
 
-// One row's forward or backward; the operands it does not have are undefined.
+// The forward or backward of one row; operands that it does not have are undefined.
 using Call = void (*)(const Tensor& a, const Tensor& b, const Tensor& c);
 
 #define CALL(name, expression)                                                                     \

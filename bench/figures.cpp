@@ -1,4 +1,4 @@
-// Figures of the library as a whole: what including, starting and shipping it costs.
+// Figures of the whole library: the cost of including, starting and shipping it.
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -33,7 +33,7 @@ void for_each_part(std::size_t size, int threads, auto&& body) {
   }
 }
 
-// Ways to copy `size` bytes, a multiple of 4096. Which is quickest differs by machine.
+// Ways to copy `size` bytes, a multiple of 4096. The fastest differs by machine.
 using Copy = void (*)(std::byte* to, const std::byte* from, std::size_t size);
 
 void copy_plain(std::byte* to, const std::byte* from, std::size_t size) {

@@ -1,4 +1,5 @@
-// The physical floor: the same bytes merely copied or read, the same flops from registers.
+// The physical floor of a case: the same bytes merely copied or read, or the same flops from
+// registers.
 #pragma once
 
 #include "task.h"
@@ -6,15 +7,15 @@
 namespace extensor::bench {
 
 struct Floor {
-  Work work;         // one call; empty where the floor is not known
-  double scale = 1;  // the floor is this many calls
+  Work work;         // one call; empty if the floor is unknown
+  double scale = 1;  // number of calls that make the floor
 };
 
-// The quickest copy this machine has, reading and writing `bytes` in all.
+// The fastest copy of this machine, reading and writing `bytes` in total.
 Floor copy_floor(double bytes, int threads);
 Floor read_floor(double bytes, int threads);
-// Four arrays of `elements` float32 read, three of them written: what an optimizer with two states
-// per parameter has to move.
+// Reads four arrays of `elements` float32 and writes three of them: the memory traffic of an
+// optimizer with two states per parameter.
 Floor in_place_floor(std::int64_t elements, int threads);
 // Fused multiply-adds from registers on every thread.
 Floor fma_floor(double flops, DType dtype, int threads);

@@ -1,4 +1,4 @@
-// Losses, normalization and embedding: the cases, and ExTensor's side of them.
+// Cases of losses, normalization and embedding, and their ExTensor implementation.
 #include <extensor/extensor.h>
 
 #include <string>
@@ -10,9 +10,8 @@ namespace extensor::bench {
 namespace {
 
 // ---- cross-entropy and embedding, each forward and backward
-// ----------------------------------------
 
-// Integers below `limit`, made of the same numbers for everybody.
+// Integers below `limit`, the same for ExTensor and every peer.
 Tensor integers(std::int64_t n, std::int64_t limit) {
   Tensor values = empty({n}, DType::float32), result = empty({n}, DType::int64);
   fill(values.data<float>(), n, 0, static_cast<double>(limit), 9);
@@ -54,7 +53,7 @@ Work linear_cross_entropy_work(const Task& task) {
   };
 }
 
-// The most that tensors hold beside the operands during a step, by the allocator's count.
+// Peak bytes of tensors other than the operands during a step, as the allocator counts them.
 double step_bytes(const Task& task) {
   const Work work = linear_cross_entropy_work(task);
   work();
@@ -79,7 +78,7 @@ void add_linear_cross_entropy(std::vector<Case>& cases) {
   time.rounds = 11;
   cases.push_back(time);
 
-  // A quarter of the second line: the logits, their gradient and the weight's.
+  // At most a quarter of the unfused form, which holds the logits, their gradient and the weight's.
   for (const auto& [op, goal] :
        {std::pair{"linear_cross_entropy", 68.3e6}, std::pair{"linear then cross_entropy", 0.0}}) {
     Case memory;
@@ -111,9 +110,8 @@ Work embedding_work(const Task& task) {
 }
 
 // ---- normalization
-// ---------------------------------------------------------------------------------
 
-// x, grad_output, weight and bias; forward and backward are one piece of work.
+// x, grad_output, weight and bias; the work is forward and backward.
 void add_layer_norm(std::vector<Case>& cases) {
   const std::int64_t rows = 4096, length = 768;
   Case c;
@@ -121,7 +119,7 @@ void add_layer_norm(std::vector<Case>& cases) {
   c.task.op = "layer_norm";
   c.task.operands = {{{rows, length}}, {{rows, length}}, {{length}}, {{length}}};
   c.goal.torch = 1.5;
-  // x in and the result out, then x and grad_output in and the gradient out.
+  // Reads x and writes the result, then reads x and grad_output and writes the gradient.
   const double bytes = 5.0 * rows * length * 4;
   c.floor = [bytes](int threads) { return copy_floor(bytes, threads); };
   cases.push_back(c);
@@ -138,8 +136,7 @@ Work layer_norm_work(const Task& task) {
   };
 }
 
-// ---- fused normalization, beside the same as single ops
-// ------------------------------------------
+// ---- fused normalization, compared with single ops
 
 const std::string unfused = ", one op after the other";
 
@@ -160,7 +157,7 @@ void add_add_norms(std::vector<Case>& cases) {
   }
 }
 
-// x, residual, grad_output, weight and bias: the ends of ResNet-50's blocks.
+// x, residual, grad_output, weight and bias: the end of a ResNet-50 block.
 void add_batch_norm_add_relu(std::vector<Case>& cases) {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{8, 256, 56, 56}, {8, 1024, 14, 14}}) {

@@ -1,6 +1,6 @@
-// Figures that take minutes, each beside its yardstick in the same run:
-//   extensor_long pipeline MNIST_DIRECTORY    loading and augmenting beside one batch in memory
-//   extensor_long files DIRECTORY             safetensors of 1 GB beside dd
+// Figures that take minutes, each measured together with its baseline in the same run:
+//   extensor_long pipeline MNIST_DIRECTORY    loading and augmenting, against one batch in memory
+//   extensor_long files DIRECTORY             safetensors of 1 GB, against dd
 #include <extensor/extensor.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -28,15 +28,14 @@ double median(std::vector<double> list) {
 }
 
 // ---- the pipeline
-// ----------------------------------------------------------------------------------
 
-// A training of its own: what differs is where batches come from.
+// A training run with its own model; runs differ in the source of their batches.
 class Training {
  public:
   explicit Training(const data::DataLoader& loader) : loader_(loader), batches_(loader.epoch(0)) {
     rate();
   }
-  // Steps a second. Short, so that what else the machine does hits all alike.
+  // Steps per second. Short, so that other load on the machine affects all runs alike.
   double rate() {
     constexpr int steps = 40;
     return steps / seconds_of([&] {
@@ -64,7 +63,7 @@ class Training {
   optim::AdamW optimizer_{model_.parameters(), {.lr = 1e-3}};
 };
 
-// Always the same batch.
+// Always returns the same batch.
 class OneBatch final : public data::Dataset {
  public:
   OneBatch(data::Batch batch, std::int64_t size) : batch_(std::move(batch)), size_(size) {}
@@ -113,7 +112,6 @@ void pipeline(const char* directory) {
 }
 
 // ---- files
-// -----------------------------------------------------------------------------------------
 
 double dd_seconds(const std::string& arguments) {
   const std::string command = "dd " + arguments + " status=none";
@@ -122,7 +120,7 @@ double dd_seconds(const std::string& arguments) {
   });
 }
 
-// The file is only on the disk after this.
+// The file is on the disk only after this.
 void forget(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY);
   if (file < 0 || fdatasync(file) != 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0) {
@@ -131,7 +129,7 @@ void forget(const std::string& path) {
   close(file);
 }
 
-// Ours beside dd, round by round.
+// Alternates ExTensor and dd, round by round.
 struct Race {
   const char* what;
   std::vector<double> ours = {}, dd = {};
@@ -159,7 +157,8 @@ void files(const std::string& directory) {
   std::vector<double> opened;
   save_safetensors(ours, tensors);
   for (int round = 0; round < 5; ++round) {
-    // As ours: from memory (a file in the page cache) to a new file, which then replaces the old.
+    // The same as ExTensor: from memory (a file in the page cache) to a new file that replaces the
+    // old one.
     const std::string fresh = theirs + ".new";
     write.dd.push_back(dd_seconds("if=" + ours + " of=" + fresh + " bs=4M conv=fsync"));
     std::rename(fresh.c_str(), theirs.c_str());

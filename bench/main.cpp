@@ -1,4 +1,4 @@
-// ./ex bench: every case in one process, everybody in turn, medians in one table.
+// ./ex bench: measures every case in one process, all contenders in turn, and prints the medians.
 //
 // Google Benchmark registers, filters and writes the JSON. One of its iterations is one round: a
 // batch of calls by ExTensor and by each peer, in alternating order, so that a machine that slows
@@ -40,7 +40,8 @@ double time_batch(const Work& work, std::int64_t batch) {
   return spent.count() / static_cast<double>(batch);
 }
 
-// Warms up, and makes a batch long enough for the clock and short enough to alternate often.
+// Warms up, and picks a batch that is long enough for the clock and short enough to alternate
+// often.
 void calibrate(Contender& contender) {
   constexpr double batch_seconds = 2e-3;
   double once = 0;
@@ -57,9 +58,10 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// The contenders have thread pools of their own, whose threads spin for a while after their last
-// task. Waits until they sleep, so that they take no core from the next contender. The period is
-// longer than a tick of the scheduler: the processor time of running threads is only counted then.
+// Waits until the threads of all contenders sleep, so that they take no core from the next
+// contender: each has its own thread pool, whose threads spin for a while after their last task.
+// The period is longer than a tick of the scheduler, because the processor time of running threads
+// is only counted then.
 void wait_for_idle_threads() {
   constexpr int most_rounds = 20;
   constexpr auto period = std::chrono::milliseconds(10);
@@ -76,11 +78,11 @@ double median(std::vector<double> samples) {
   return *middle;
 }
 
-// Everybody who can do the case; who cannot is left out.
+// All contenders that can do the case.
 std::vector<Contender> contenders_for(const Case& c, const std::vector<Peer*>& peers, int threads) {
   std::vector<Contender> contenders;
   contenders.push_back({"ExTensor", extensor_work(c.task)});
-  // For comparing two builds of ExTensor: no thread pool but its own takes part.
+  // For comparing two builds of ExTensor without the thread pools of peers.
   if (std::getenv("EXTENSOR_BENCH_ALONE") != nullptr) return contenders;
   for (Peer* peer : peers) {
     try {
@@ -88,7 +90,7 @@ std::vector<Contender> contenders_for(const Case& c, const std::vector<Peer*>& p
       if (work) work();
       contenders.push_back({peer->name, std::move(work)});
     } catch (const std::exception&) {
-      // It has the name but not this dtype or layout: an empty cell.
+      // The peer has the function but not this dtype or layout: an empty cell.
     }
   }
   if (c.reference) contenders.push_back({"reference", extensor_work(*c.reference)});
@@ -119,7 +121,7 @@ void run_case(const Case& c, const std::vector<Peer*>& peers, int threads,
       for (Contender& contender : contenders) {
         if (contenders.size() > 1) {
           wait_for_idle_threads();
-          time_batch(contender.work, contender.batch);  // caches and clocks recover from the wait
+          time_batch(contender.work, contender.batch);  // warms up caches and clocks again
         }
         contender.samples.push_back(time_batch(contender.work, contender.batch));
       }

@@ -38,7 +38,7 @@ class LeNet(nn.Module):
 
 def main(directory, epochs):
     torch.manual_seed(0)
-    # Converted and normalised once, before the clock runs: the loader only picks and stacks.
+    # Converted and normalized once, before the clock starts: the loader only picks and stacks.
     def inputs(images):
         return (images.unsqueeze(1).float() / 255 - 0.1307) / 0.3081
 

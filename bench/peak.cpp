@@ -53,7 +53,7 @@ int print_peak(const std::string& who, const std::string& op, int threads) {
     }
     if (!make) return 1;
   }
-  // Forgets the peak so far, of loading libraries.
+  // Resets the peak, which includes the loading of libraries.
   std::ofstream("/proc/self/clear_refs") << "5";
   const double before = resident_bytes();
   const Work work = make(task);

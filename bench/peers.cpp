@@ -15,8 +15,8 @@ std::vector<Peer*> load_peers() {
       std::fprintf(stderr, "bench: no %s here, its column stays empty\n", name.c_str());
       continue;
     }
-    // Local scope: PyTorch brings a oneDNN and a BLAS of its own, which must not meet the others.
-    // libgomp is in the process already, so everybody shares that one.
+    // Local scope: PyTorch's own copies of oneDNN and BLAS must not be mixed up with the others.
+    // libgomp is loaded already, so all peers share it.
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     void* entry = module != nullptr ? dlsym(module, "extensor_bench_peer") : nullptr;
     if (entry == nullptr) {

@@ -1,4 +1,4 @@
-// Loads the peer modules that were built and that load.
+// Loads the available peer modules.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace extensor::bench {
 
-// In the order of the table's columns; those that are missing are left out, and stderr says why.
+// In the order of the table's columns; missing peers are omitted, with the reason on stderr.
 std::vector<Peer*> load_peers();
 
 }  // namespace extensor::bench

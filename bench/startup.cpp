@@ -1,4 +1,4 @@
-// The smallest program: adds two tensors. The benchmark times it from start to end.
+// The smallest program: adds two tensors. The benchmark times the whole process.
 #include <extensor/extensor.h>
 
 int main() {

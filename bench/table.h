@@ -1,4 +1,4 @@
-// The one table: a line per case as soon as it is measured.
+// The result table: prints one line per case as soon as it is measured.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -11,7 +11,7 @@
 
 namespace extensor::bench {
 
-// Counters of a run: "ExTensor" and every peer's name in seconds, "floor", "reference".
+// Counters of a run: seconds under "ExTensor" and the name of every peer, "floor", "reference".
 class Table : public benchmark::BenchmarkReporter {
  public:
   explicit Table(const std::vector<Case>& cases);

@@ -1,4 +1,4 @@
-// A piece of work, described so that ExTensor and every peer can build the same thing from it.
+// A description of a piece of work, from which ExTensor and every peer build the same computation.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace extensor::bench {
 
-// One call of the work; empty where somebody cannot do it.
+// One call of the work; empty if a contender cannot do it.
 using Work = std::function<void()>;
 
 struct Operand {
-  std::vector<std::int64_t> shape;  // as stored, row-major
-  bool transposed = false;          // then read with its axes reversed
-  std::int64_t step = 1;            // and with this step along the last axis
+  std::vector<std::int64_t> shape;  // in memory, row-major
+  bool transposed = false;          // whether the axes are then reversed
+  std::int64_t step = 1;            // step along the last axis
 };
 
 inline constexpr int all_axes = -1000;
 
 struct Task {
-  std::string op;  // the public function's name
+  std::string op;  // name of the public function
   DType dtype = DType::float32;
   std::vector<Operand> operands = {};
   int axis = all_axes;
-  double lo = -1, hi = 1;    // the values lie between
-  bool into_buffer = false;  // a peer writes into a buffer it was given (PyTorch's out=)
-  std::vector<std::int64_t> attributes = {};  // what else the op needs: stride, groups … in its
-                                              // family's own order
+  double lo = -1, hi = 1;    // range of the values
+  bool into_buffer = false;  // a peer writes into an existing buffer (PyTorch's out=)
+  std::vector<std::int64_t> attributes = {};  // further arguments (stride, groups …) in the
+                                              // order that the family defines
 };
 
 inline std::int64_t count(const Operand& operand) {
@@ -38,7 +38,7 @@ inline std::int64_t count(const Operand& operand) {
   return product;
 }
 
-// Deterministic values between lo and hi, alike for everybody.
+// Deterministic values between lo and hi, the same for all contenders.
 inline void fill(float* first, std::int64_t n, double lo, double hi, std::uint32_t seed) {
   std::uint32_t state = seed * 2654435761u + 12345u;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -50,7 +50,7 @@ inline void fill(float* first, std::int64_t n, double lo, double hi, std::uint32
 // C = A·B, row-major, as a BLAS sees it.
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
-  bool a_transposed = false, b_transposed = false;  // stored the other way round
+  bool a_transposed = false, b_transposed = false;  // stored in the other order
 
   explicit Gemm(const Task& task) {
     const Operand& a = task.operands[0];
@@ -66,8 +66,8 @@ struct Gemm {
   double flops() const { return 2.0 * m * n * k; }
 };
 
-// Somebody to compare with. Each lives in its own module that is loaded at run time, so that one
-// that is missing or does not load costs an empty column and nothing else.
+// A library to compare with. Each is in a separate module that is loaded at run time, so that one
+// that is missing or does not load only leaves its column empty.
 struct Peer {
   std::string name;
   std::string version;
@@ -77,5 +77,5 @@ struct Peer {
 
 }  // namespace extensor::bench
 
-// Every peer module exports this one function.
+// The one function that every peer module exports.
 extern "C" extensor::bench::Peer* extensor_bench_peer();

@@ -1,4 +1,4 @@
-// Training steps: the model, autograd and the optimizer as a user has them.
+// Training steps, with model, autograd and optimizer as a user writes them.
 #include <extensor/extensor.h>
 
 #include <chrono>
@@ -38,7 +38,7 @@ struct Tagger : nn::Module<Tagger> {
   Tensor forward(const Tensor& x) const { return lstm(x).output[-1]; }
 };
 
-// What recording adds to a small op.
+// The overhead that recording adds to a small op.
 double recording_seconds() {
   const Tensor a = rand({4}), b = rand({4}), leaf = rand({4}).requires_grad_();
   const auto seconds = [](const auto& call) {
@@ -54,7 +54,8 @@ double recording_seconds() {
   return seconds([&] { return leaf * b; }) - seconds([&] { return a * b; });
 }
 
-// How much memory a million steps gather beyond ten thousand; live tensors must hold none of it.
+// Growth of memory between step 10,000 and step 1,000,000; the bytes of live tensors must not
+// change.
 double million_steps_growth() {
   const Work step =
       training(models::Mlp({4, 16, 2}), SgdOptions{.lr = 0.01}, images({8, 4}), labels(8, 2));

@@ -1,4 +1,4 @@
-// Readers may not ask for more memory than twice the file and 1 MiB, whatever the file says.
+// A reader must not allocate more than twice the file size plus 1 MiB, whatever the file claims.
 #pragma once
 
 #include <sanitizer/allocator_interface.h>
@@ -11,7 +11,7 @@
 
 namespace extensor::fuzz {
 
-// Aborts where what is allocated while it lives, and not yet freed, passes that. One at a time.
+// Aborts if the live allocations made during its lifetime exceed the limit. At most one may exist.
 class AllocationLimit {
  public:
   explicit AllocationLimit(std::size_t file_size) : most_(2 * file_size + (1U << 20)) {
@@ -26,7 +26,7 @@ class AllocationLimit {
   AllocationLimit& operator=(const AllocationLimit&) = delete;
   ~AllocationLimit() {
     counts_ = false;
-    // Tensors' large blocks do not come from malloc.
+    // Large blocks of tensors do not come from malloc.
     if (memory_stats().peak_allocated_bytes > before_ + most_) fail();
   }
 

@@ -1,4 +1,4 @@
-// The fuzzer's bytes as a source of choices; when they are used up, every choice is the first.
+// The fuzzer's bytes as a source of choices; once they are used up, every choice is the first.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Records of CIFAR-10 and CIFAR-100; the first byte says which.
+// Records of CIFAR-10 and CIFAR-100; the first byte selects the format.
 #include "data/cifar.h"
 
 #include "fuzz/data_reader.h"
@@ -7,7 +7,7 @@ namespace {
 
 using namespace extensor;
 
-// What was read, as the records it was read from; the coarse labels are not kept.
+// The records that the data was read from, rebuilt; the coarse labels are not kept.
 bool is_what_was_read(const data::LabelledImages& set, std::span<const std::uint8_t> bytes,
                       std::size_t labels) {
   const std::size_t record = labels + 3072;

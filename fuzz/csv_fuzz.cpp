@@ -1,4 +1,4 @@
-// Numbers in lines; the first byte says how they are read.
+// CSV files; the first byte selects the options.
 #include "data/csv.h"
 
 #include <charconv>
@@ -17,7 +17,7 @@ data::CsvOptions options_of(std::uint8_t byte) {
   return options;
 }
 
-// The numbers as text that has all of their bits.
+// The numbers as text that preserves every bit.
 std::string written(const data::Table& table, char separator) {
   std::string text;
   const auto* value = table.values.data<double>();
@@ -26,7 +26,7 @@ std::string written(const data::Table& table, char separator) {
     char number[64];
     const auto [end, error] = std::to_chars(number, number + sizeof(number), *value);
     if (!std::isnan(*value)) text.append(number, end);
-    // One empty cell alone would be an empty line.
+    // A single empty cell would be an empty line.
     if (std::isnan(*value) && columns == 1) text += "\"\"";
     text += (i + 1) % columns == 0 ? '\n' : separator;
   }

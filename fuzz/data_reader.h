@@ -1,4 +1,4 @@
-// What the fuzzers of data files share: any bytes are a value or an Error.
+// Helpers of the data file fuzzers: arbitrary bytes must produce a value or an Error.
 #pragma once
 
 #include <zlib.h>
@@ -7,7 +7,7 @@
 
 namespace extensor::fuzz {
 
-// Reads; whether there is a value.
+// Reads, and returns whether the result is a value.
 template <class Read>
 bool reads(const std::uint8_t* data, std::size_t size, Read&& read) {
   try {
@@ -19,10 +19,10 @@ bool reads(const std::uint8_t* data, std::size_t size, Read&& read) {
   }
 }
 
-// The bytes in gzip's wrapper, or in zlib's.
+// The bytes compressed in the format of gzip or zlib.
 inline File compressed(std::span<const std::byte> bytes, bool gzip) {
   z_stream stream{};
-  // Little memory, which takes time to set up: the inputs are short.
+  // A small window, because setup time dominates for short inputs.
   constexpr int window_bits = 9, memory_level = 1;
   if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, window_bits + (gzip ? 16 : 0), memory_level,
                    Z_DEFAULT_STRATEGY) != Z_OK) {

@@ -1,4 +1,4 @@
-// Gzip's members: any bytes, and whatever they are compressed to.
+// Gzip members: arbitrary bytes, and the same bytes compressed.
 #include "data/gzip.h"
 
 #include "fuzz/data_reader.h"
@@ -7,12 +7,12 @@ namespace {
 
 using namespace extensor;
 
-// All of it, piece by piece; pieces of any size make the same.
+// Reads everything in pieces; the size of the pieces must not matter.
 fuzz::File inflated(std::span<const std::byte> bytes, std::size_t piece) {
   const io::MemorySource source("fuzz", bytes);
   io::GzipStream stream(source);
   fuzz::File all, buffer(piece);
-  // A bomb of the fuzzer's is only looked at from outside.
+  // Stops at 1 MiB, so that a decompression bomb takes no time.
   for (std::size_t count = piece; count == piece && all.size() < (1 << 20);) {
     {
       const fuzz::AllocationLimit limit(bytes.size());

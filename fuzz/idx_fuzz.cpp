@@ -1,4 +1,4 @@
-// Arrays of MNIST's format, plain and compressed.
+// IDX files, plain and compressed.
 #include "data/idx.h"
 
 #include "fuzz/data_reader.h"
@@ -19,7 +19,7 @@ fuzz::File written(const std::vector<std::uint32_t>& shape, char kind, std::size
 
 }  // namespace
 
-// What is read is read the same in gzip's wrapper.
+// A file that can be read must read the same when compressed.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   if (!fuzz::reads(data, size, io::read_idx)) return 0;

@@ -1,5 +1,5 @@
-// Pictures: PNG and Netpbm's. The CRCs and the compression of PNG are put right before some are
-// read, for no fuzzer finds what is behind them.
+// Image files: PNG and Netpbm. Some PNG files get correct CRCs and compression before they are
+// read, because a fuzzer does not find inputs that pass them.
 #include "data/image_file.h"
 #include "data/png.h"
 
@@ -29,7 +29,7 @@ void append_chunk(fuzz::File& file, const char* type, std::span<const std::byte>
                    0, reinterpret_cast<const Bytef*>(file.data() + from), file.size() - from)));
 }
 
-// A PNG whose header, palette, transparency and lines are the bytes.
+// A PNG whose header, palette, transparency and lines are the given bytes.
 fuzz::File wrapped(std::span<const std::byte> bytes) {
   fuzz::File file;
   for (const std::uint8_t byte : io::png_signature) file.push_back(std::byte{byte});
@@ -38,7 +38,7 @@ fuzz::File wrapped(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(part.size());
     return part;
   };
-  // Small sides, for the lines to fill them now and then.
+  // Small sides, so that the lines sometimes fill them.
   fuzz::File header(13);
   std::ranges::copy(take(5), header.begin() + 8);
   std::ranges::copy(take(1), header.begin() + 3);

@@ -1,4 +1,4 @@
-// Tokens learned from any text; the first byte says of which kind and how many.
+// Tokenizers trained on arbitrary text; the first byte selects the kind and the number of tokens.
 #include "fuzz/tokenizer.h"
 
 namespace {

@@ -35,7 +35,7 @@ fuzz::File deflated() {
   io::ZipWriter archive(sink);
   archive.add("x.npy", data, {});
   archive.finish();
-  // As stored, so far: the method and the size that it has when inflated are put in.
+  // Stored so far: sets the compression method and the uncompressed size.
   fuzz::File file = sink.bytes;
   const std::size_t central = io::local_size + 5 + data.size();
   const auto put = [&](std::size_t at, std::uint32_t value, std::size_t size) {
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t most, unsigned seed) {
   NamedTensors few = fuzz::sample_tensors();
-  few.resize(3);  // more would be longer than the fuzzer's inputs
+  few.resize(3);  // more would exceed the length of the fuzzer's inputs
   static const std::vector<fuzz::File> files = {
       written(few, {}), written({{"x", ones({2})}}, {.most_bytes = 0}),
       written({{"x", ones({2})}}, {.most_entries = 0}), deflated()};

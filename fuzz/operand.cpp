@@ -83,7 +83,7 @@ std::int64_t broadcast_position(const Shape& from, const Shape& shape, std::int6
 
 Operand draw_operand(Bytes& bytes, const Shape& shape, DType dtype, Numbers numbers) {
   const std::size_t rank = shape.size();
-  // The memory behind the view: per axis a step and what lies around it, or a repetition.
+  // The memory that the view refers to: per axis a step and surrounding elements, or a repetition.
   enum { plain, stepped, reversed, repeated };
   std::vector<int> ways(rank);
   Dims order(rank, 0);

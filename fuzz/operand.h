@@ -1,4 +1,4 @@
-// Tensors made by a chain of views, beside the numbers they should hold.
+// Tensors made by a chain of views, together with their expected values.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace extensor::fuzz {
 
-// A tensor and its elements in row-major order, followed through every view by index arithmetic of
-// our own.
+// A tensor and its expected elements in row-major order, tracked through every view by separate
+// index arithmetic.
 struct Operand {
   Tensor tensor;
   std::vector<double> values;
@@ -24,7 +24,7 @@ Shape draw_shape(Bytes& bytes);
 DType draw_float(Bytes& bytes);
 DType draw_dtype(Bytes& bytes);
 
-// Of the given shape; its memory is strided, reversed, offset or repeated as the bytes say.
+// A tensor of the given shape; the bytes make its memory strided, reversed, offset or repeated.
 Operand draw_operand(Bytes& bytes, const Shape& shape, DType dtype, Numbers numbers);
 
 std::int64_t count_of(const Shape& shape);

@@ -1,6 +1,6 @@
-// Bytes become a program: an op, shapes, strides, dtypes and values. Its result is compared with
-// plain loops over doubles. A typed error is a fine answer to a bad program; a crash or a wrong
-// number is not.
+// Turns bytes into a program: an op, shapes, strides, dtypes and values. The result is compared
+// with plain loops over doubles. A typed error is a valid answer to a bad program; a crash or a
+// wrong number is not.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,7 +17,7 @@
 namespace extensor::fuzz {
 namespace {
 
-using Wide = long double;  // so that the reference's own rounding does not count
+using Wide = long double;  // so that the reference's rounding is negligible
 
 [[noreturn]] void mismatch(const std::string& what, const Operand& operand, double got,
                            Wide expected) {
@@ -33,7 +33,7 @@ double epsilon_of(DType dtype) {
   return std::ldexp(1.0, 1 - format.digits);
 }
 
-// Half of the smallest number: what rounding may cost where a unit is no longer relative.
+// Half of the smallest positive number: the rounding error where a unit is no longer relative.
 Wide least_unit(DType dtype) {
   const compare::Format format = compare::format_of(dtype);
   return std::ldexp(Wide{1}, format.min_exponent - format.digits - 1);
@@ -64,7 +64,7 @@ void run_unary(Bytes& bytes) {
   if (row.parameters.size() > 1) parameters.q = rounded(row.parameters[1]);
   for (std::size_t i = 0; i < got.size(); ++i) {
     const long double exact = found->second(x.values[i], parameters);
-    // Half a unit for the halves, two for the others (SPEC §4), a little more for the reference.
+    // At most half a unit for the halves, two for the others, and a margin for the reference.
     const double limit = is_half(dtype) ? 0.51 : 2.1;
     if (compare::ulp_error(compare::format_of(dtype), got[i], exact) <= limit) continue;
     std::fprintf(stderr, "x = %.17g\n", x.values[i]);
@@ -227,7 +227,7 @@ void run_reduction(Bytes& bytes) {
         break;
       case prod_:
         expected = compare::rounded_to(compare::format_of(dtype), product);
-        // The order of factors decides about overflow on the way.
+        // The order of factors decides whether an intermediate product overflows.
         if (!std::isfinite(expected) || std::fabs(expected) < 1e-30) continue;
         allowed = (n + 1) * epsilon * std::fabs(product);
         break;
@@ -351,7 +351,7 @@ void run_sample(Bytes& bytes) {
 
 // ---- bad programs -------------------------------------------------------------------------------
 
-// Shapes, axes and indices that need not fit: an Error, or a result of whatever kind.
+// Shapes, axes and indices that may not fit: the result is an Error or any tensor.
 void run_unchecked(Bytes& bytes) {
   const Operand a = draw_operand(bytes, draw_shape(bytes), draw_dtype(bytes), Numbers::any);
   const Operand b = draw_operand(bytes, draw_shape(bytes), draw_dtype(bytes), Numbers::any);
@@ -425,7 +425,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     extensor::fuzz::run_program(bytes);
   } catch (const extensor::Error&) {
-    // A typed error: what bad input is promised.
+    // A typed error, as promised for bad input.
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// What the fuzzers of readers share: any bytes are an error or tensors, and those, written, are
-// read again as they were. Files that are right are among the mutations, so that none need be kept.
+// Helpers of the reader fuzzers: arbitrary bytes must produce an error or tensors, and tensors that
+// are written must be read back unchanged. Valid files are among the mutations, so no corpus is
+// needed.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +36,7 @@ inline NamedTensors sample_tensors() {
           {"none", zeros({2, 0, 3}, int16)}};
 }
 
-// Every byte, and the shape.
+// Compares every byte, and the shape.
 inline bool same(const NamedTensors& a, const NamedTensors& b) {
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
     const Tensor &s = x.second, &t = y.second;
@@ -44,7 +45,7 @@ inline bool same(const NamedTensors& a, const NamedTensors& b) {
   });
 }
 
-// `read` makes tensors of a source, `write` a file of tensors.
+// `read` makes tensors of a source, `write` makes a file of tensors.
 template <class Read, class Write>
 int check_reader(const std::uint8_t* data, std::size_t size, Read&& read, Write&& write) {
   NamedTensors tensors;
@@ -59,7 +60,7 @@ int check_reader(const std::uint8_t* data, std::size_t size, Read&& read, Write&
   return 0;
 }
 
-// One of the files now and then, in place of what the fuzzer has.
+// Sometimes replaces the fuzzer's input by one of the valid files.
 inline std::size_t mutate(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed,
                           const std::vector<File>& files) {
   if (seed % 256 == 0) {

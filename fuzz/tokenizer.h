@@ -1,4 +1,4 @@
-// What holds for every tokenizer.
+// Properties of every tokenizer.
 #pragma once
 
 #include <numeric>
@@ -13,7 +13,7 @@ inline io::MemorySource source(const char* label, std::string_view text) {
   return {label, std::as_bytes(std::span(text))};
 }
 
-// decode is the inverse of encode, and every token stands for something.
+// decode is the inverse of encode, and every token decodes to something.
 inline void check_tokenizer(const data::Tokenizer& tokenizer, std::string_view text) {
   try {
     if (tokenizer.decode(tokenizer.encode(text)) != text) std::abort();
@@ -25,7 +25,7 @@ inline void check_tokenizer(const data::Tokenizer& tokenizer, std::string_view t
   if (tokenizer.decode(all).size() < all.size()) std::abort();
 }
 
-// A file of it is the same tokenizer.
+// Saving and loading gives the same tokenizer.
 inline void check_file(const data::Tokenizer& tokenizer) {
   const std::string file = tokenizer.to_json();
   if (data::read_tokenizer(source("again", file))->to_json() != file) std::abort();

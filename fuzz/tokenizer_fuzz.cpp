@@ -1,6 +1,6 @@
-// The first byte says what the others are: a tokenizer's file, or GPT-2's two files. In a file, the
-// byte 1 stands for all 256 bytes as tokens, which every tokenizer of byte pairs needs and few
-// mutations would hold; the byte 2 is between GPT-2's files.
+// The first byte selects the input: a tokenizer file, or GPT-2's two files. In a file, the byte 1
+// stands for all 256 bytes as tokens, which every byte-pair tokenizer needs and few mutations would
+// contain; the byte 2 separates GPT-2's files.
 #include "fuzz/tokenizer.h"
 
 #include "data/byte_symbols.h"
@@ -25,7 +25,7 @@ std::string list_of_bytes(bool numbers) {
   return text;
 }
 
-// Once: a second time only makes it long.
+// Expands the first placeholder only: more of them would only make the text longer.
 std::string expanded(std::string_view file, bool numbers) {
   static const std::string lists[] = {list_of_bytes(false), list_of_bytes(true)};
   std::string text(file);
@@ -33,7 +33,7 @@ std::string expanded(std::string_view file, bool numbers) {
   return at == std::string::npos ? text : text.replace(at, 1, lists[numbers ? 1 : 0]);
 }
 
-// What the bytes say. An Error where they say nothing.
+// The tokenizer that the bytes describe. Error if they describe none.
 std::unique_ptr<data::Tokenizer> made_of(std::uint8_t kind, std::string_view rest) {
   if (kind % 2 == 0) {
     const std::string file = expanded(rest, false);
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   } catch (const Error&) {
     return 0;
   }
-  // Not each time, for that takes longer than reading.
+  // Not for every input, because it takes longer than reading.
   if (bytes[0] >= 192) fuzz::check_tokenizer(*tokenizer, rest);
   if (bytes[0] >= 240) fuzz::check_file(*tokenizer);
   return 0;

@@ -7,7 +7,7 @@ namespace extensor::op_database {
 
 namespace {
 
-// A dense copy in double that can be read as if it had a broadcast batch in front.
+// A dense copy in double that can be indexed with broadcast batch dimensions in front.
 struct Values {
   Shape shape;
   std::vector<double> data;
@@ -15,7 +15,7 @@ struct Values {
   explicit Values(const Tensor& x)
       : shape(x.shape()), data(x.to(DType::float64).to_vector<double>()) {}
 
-  // The element at `index`, whose last positions belong to this shape; a size of 1 repeats.
+  // The element at `index`, whose last positions index this shape; a dimension of size 1 repeats.
   double at(const std::vector<std::int64_t>& index) const {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -31,14 +31,14 @@ struct Setting {
   std::optional<double> scale = {};
 };
 
-// softmax(scale · q·kᵀ + mask)·v by its definition, one query after the other, and the logsumexp of
-// the scores.
+// softmax(scale · q·kᵀ + mask)·v by its definition, one query at a time, and the logsumexp of the
+// scores.
 Tensors reference(const Tensors& inputs, const Setting& setting) {
   const Values q(inputs[0]), k(inputs[1]), v(inputs[2]);
   const bool has_mask = inputs.size() > 3;
   const bool is_bool = has_mask && inputs[3].dtype() == DType::bool_;
   const Values mask(has_mask ? inputs[3] : zeros({}));
-  std::vector<std::int64_t> batch;  // the broadcast dimensions before the last two
+  std::vector<std::int64_t> batch;  // the broadcast dimensions except the last two
   for (const Values* operand : {&q, &k, &v}) {
     const std::size_t rank = operand->shape.size() - 2;
     if (batch.size() < rank) batch.insert(batch.begin(), rank - batch.size(), 1);
@@ -133,7 +133,7 @@ Tensors with_mask(Tensors list, Tensor mask) {
   return list;
 }
 
-// About two in three take part; `hidden_row` of the second last axis sees nothing.
+// About two in three entries are visible; row `hidden_row` of the second last axis sees nothing.
 Tensor drawn_mask(const Shape& shape, std::uint64_t seed, std::int64_t hidden_row = -1) {
   Tensor mask = greater(sample_integers(shape, 0, 3, seed), 0);
   if (hidden_row >= 0) mask[{ellipsis, hidden_row, Slice{}}].fill(false);
@@ -189,7 +189,7 @@ std::vector<Sample> samples() {
   return list;
 }
 
-// Without a backward: the logsumexp is there for the other op's.
+// Without a backward: the logsumexp only serves the backward of the other op.
 std::vector<Sample> samples_with_logsumexp() {
   const auto both = [](std::string label, Tensors inputs, Setting setting = {}) {
     Sample result;
@@ -213,8 +213,8 @@ std::vector<Sample> samples_with_logsumexp() {
 
 // ---- packed
 
-// q, k and v of one head after the other, from [batch, time, 3 · heads · d], each into the
-// reference; its rows back to their place.
+// Splits [batch, time, 3 · heads · d] into q, k and v of each head, runs the reference on them, and
+// puts the rows back in place.
 Tensor packed_reference(const Tensors& in, std::int64_t heads, const Setting& setting) {
   const Values all(in[0]);
   const std::int64_t batch = all.shape[0], time = all.shape[1], width = all.shape[2] / 3;

@@ -13,7 +13,7 @@ namespace {
 
 using layouts::Layout;
 
-// Gradients below 1 / magnification are compared absolutely, all others relative to themselves.
+// Gradients below 1 / magnification are compared absolutely, all others relatively.
 constexpr double magnification = 1024;
 constexpr double finite_difference_tolerance = 1e-6;
 
@@ -24,14 +24,14 @@ void fail(CheckResult& result, std::initializer_list<std::string> parts) {
   result.passed = false;
 }
 
-// Compares with an allowance that is relative to each element, and where that is too little with
-// what f, which gives the exact results, accumulates for it; `least` is the least magnitude.
+// Compares with an allowance relative to each element. Where that is too small, also allows for the
+// magnitudes that f, which computes the exact results, accumulates; they are at least `least`.
 void compare_with(const Tensors& got, const std::function<Tensors(const Tensors&)>& f,
                   const Tensors& inputs, const Tensors& exact, const Allowance& allowance,
                   double least, CheckResult& result) {
   Comparison comparison = compare(got, exact, allowance, {});
   if (!comparison.message.empty()) {
-    // Samples keep three times that far from kinks.
+    // Samples stay three times this far from kinks.
     const double step = std::min(allowance.absolute, 1e-3);
     comparison = compare(got, exact, allowance, magnitudes_of(f, inputs, step, least));
   }
@@ -39,16 +39,15 @@ void compare_with(const Tensors& got, const std::function<Tensors(const Tensors&
   if (!comparison.message.empty()) fail(result, {comparison.message});
 }
 
-// In a broadcast layout rows are equal and differences of theirs cancel to exactly 0, however the
-// inputs are varied: errors are measured by what the results are made of.
+// In a broadcast layout rows are equal, and their differences cancel to exactly 0 however the
+// inputs are varied. Errors are therefore measured relative to the operands of the results.
 double least_magnitude(Layout layout, const Tensors& made_of) {
   return layout == Layout::broadcast ? largest_of(made_of) : 0;
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
-// The allowance follows the dtype of the first result: the halves' statistics may be float32.
+// The allowance follows the dtype of the first result: statistics of halves may be float32.
 CheckResult check_value(const Op& op, const Sample& sample, DType dtype, Layout layout) {
   CheckResult result;
   if (!sample.reference) {
@@ -68,7 +67,7 @@ CheckResult check_value(const Op& op, const Sample& sample, DType dtype, Layout 
       exact[k] = wrapped(exact[k], expected);
     }
     if (outputs[k].dtype() == expected) continue;
-    // Statistics beside a half result may stay wide.
+    // Statistics returned with a half result may be wider.
     if (k > 0 && is_half(expected) && outputs[k].dtype() == float32) continue;
     fail(result, {"result ", std::to_string(k), " is ", extensor::name(outputs[k].dtype()),
                   ", expected ", extensor::name(expected)});
@@ -111,15 +110,14 @@ CheckResult check_refusal(const Sample& sample, DType dtype) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
-// The gradients of a sample's inputs; the results that its backward reads are computed here.
+// The gradients of a sample's inputs; computes the results that its backward reads.
 Tensors gradients_of(const Sample& sample, const Tensors& grads, const Tensors& inputs) {
   if (!sample.saves_results) return sample.backward(grads, inputs);
   return sample.backward(grads, joined(inputs, sample.forward(inputs)));
 }
 
-// The gradients to start from: fixed numbers between 0.5 and 1.5.
+// The incoming gradients: fixed numbers between 0.5 and 1.5.
 Tensors grad_outputs_of(const Tensors& outputs, DType dtype) {
   Tensors grads;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -130,8 +128,8 @@ Tensors grad_outputs_of(const Tensors& outputs, DType dtype) {
   return grads;
 }
 
-// One gradient for each input, there where the sample says so and nowhere else. False where their
-// number is wrong.
+// Checks that exactly the inputs that the sample declares have a gradient. False if the number of
+// gradients is wrong.
 bool check_presence(const Sample& sample, const Tensors& gradients, CheckResult& result) {
   if (gradients.size() != sample.inputs.size()) {
     fail(result, {"the backward gave ", std::to_string(gradients.size()), " gradients for ",
@@ -148,7 +146,7 @@ bool check_presence(const Sample& sample, const Tensors& gradients, CheckResult&
   return result.passed;
 }
 
-// A gradient has the dtype of what it is the gradient of.
+// Checks that a gradient has the dtype of its tensor.
 void check_dtypes(const Tensors& gradients, const Tensors& of, CheckResult& result) {
   for (std::size_t k = 0; k < gradients.size() && k < of.size(); ++k) {
     if (!gradients[k].defined() || gradients[k].dtype() == of[k].dtype()) continue;
@@ -157,7 +155,7 @@ void check_dtypes(const Tensors& gradients, const Tensors& of, CheckResult& resu
   }
 }
 
-// The gradients in a dtype and layout against those in float64 of the same numbers, dense.
+// Compares the gradients in a dtype and layout with those in float64 of the same dense numbers.
 CheckResult check_against_float64(const Sample& sample, DType dtype, Layout layout) {
   CheckResult result;
   const Tensors inputs = arranged(sample, dtype, layout);
@@ -178,9 +176,9 @@ CheckResult check_against_float64(const Sample& sample, DType dtype, Layout layo
   return result;
 }
 
-// The second gradients in a dtype and layout against those in float64, dense. They may be composed
-// of several ops that each round to the dtype, and read a result that was rounded: the dtype's
-// tolerance holds for all that they are made of, and for the gradients that they start from.
+// Compares the second gradients in a dtype and layout with those in float64, dense. They may be
+// composed of several ops that each round to the dtype, and may read a rounded result, so the
+// tolerance of the dtype applies to all intermediate values and to the incoming gradients.
 void check_second_against_float64(const Sample& sample, DType dtype, Layout layout,
                                   CheckResult& result) {
   const Tensors inputs = arranged(sample, dtype, layout);
@@ -200,7 +198,8 @@ void check_second_against_float64(const Sample& sample, DType dtype, Layout layo
   check_dtypes(found, joined(grads, inputs), result);
 }
 
-// A function of many tensors to many, as gradcheck's function of some float64 tensors to one.
+// Adapts a function of many tensors to many, so that gradcheck sees one of some float64 tensors to
+// one.
 struct Flattened {
   std::function<Tensors(const Tensors&)> forward;
   std::function<Tensors(const Tensors&, const Tensors&)> backward;
@@ -254,7 +253,7 @@ void check_finite_differences(const Flattened& function, CheckResult& result) {
   if (!checked.passed) fail(result, {checked.message});
 }
 
-// Finite differences take the time, so they are for the layouts that have numbers of their own; the
+// Finite differences are slow, so they run only for the layouts that have their own numbers; the
 // others are compared with the dense gradients, far more closely.
 bool has_own_numbers(Layout layout) {
   return layout == Layout::contiguous || layout == Layout::broadcast;
@@ -280,7 +279,7 @@ CheckResult check_gradient(const Sample& sample, DType dtype, Layout layout) {
 }
 
 // The backward as a function of grad_outputs and inputs, whose gradient is the double backward. All
-// of them move: a gradient that the double backward leaves undefined has to be 0.
+// of them vary: a gradient that the double backward leaves undefined has to be 0.
 CheckResult check_second_gradient(const Sample& sample, Layout layout) {
   CheckResult result;
   const Tensors inputs = arranged(sample, float64, layout);
@@ -313,7 +312,7 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
     if (moves) function.moving.push_back(k);
   }
   if (has_own_numbers(layout)) check_finite_differences(function, result);
-  // The error reported is that of float64, as the check is.
+  // Reports the error in float64, in which the check is made.
   const double error = result.error;
   for (DType dtype : {float64, float32, float16, bfloat16}) {
     check_second_against_float64(sample, dtype, layout, result);
@@ -322,7 +321,7 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
   return result;
 }
 
-// A check that throws has failed too.
+// A check that throws counts as failed.
 template <class Function>
 CheckResult guarded(Function&& check) {
   try {
@@ -335,7 +334,7 @@ CheckResult guarded(Function&& check) {
   }
 }
 
-// Calls visit(sample, kind, dtype, layout) for every check there is.
+// Calls visit(sample, kind, dtype, layout) for every check.
 template <class Visit>
 void for_each_check(const Op& op, const CheckOptions& options, Visit&& visit) {
   for (const Sample& sample : op.samples()) {
@@ -352,7 +351,7 @@ void for_each_check(const Op& op, const CheckOptions& options, Visit&& visit) {
       if (!floats && sample.floats_only) continue;
       for (Layout layout : layouts::every_layout) {
         if (!has_layout(sample, layout)) continue;
-        // The layouts are the floats' matter; one that is not dense is enough for integers.
+        // Floats run in every layout; for integers one layout that is not dense is enough.
         if (!floats && layout != Layout::contiguous && layout != Layout::stepped) continue;
         if (options.values) visit(sample, CheckKind::value, dtype, layout);
         if (options.gradients && floats && sample.backward) {
@@ -435,7 +434,7 @@ void check_op(const Op& op, const CheckOptions& options,
 
 void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& below,
                  const std::function<void(const Check&, const CheckResult&)>& report) {
-  // Made once per op: a drawn check costs less than its samples.
+  // Made once per op: a random check costs less than making the samples.
   static std::map<const Op*, std::vector<Sample>> made;
   auto found = made.find(&op);
   if (found == made.end()) found = made.emplace(&op, op.samples()).first;

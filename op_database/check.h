@@ -1,5 +1,5 @@
 // Checks of the ops in the database: every sample, in every dtype and layout. A check that cannot
-// be made, for want of a reference or a gradient, has failed.
+// be made, because a reference or a gradient is missing, fails.
 #pragma once
 
 #include <functional>
@@ -30,12 +30,12 @@ struct Check {
 
 struct CheckResult {
   bool passed = true;
-  double error = 0;     // the worst, relative
-  std::string message;  // of the first error
+  double error = 0;     // the largest relative error
+  std::string message;  // the first error
 };
 
 struct CheckOptions {
-  bool values = true;  // and refusals
+  bool values = true;  // and rejected dtypes
   bool gradients = true;
   bool second_gradients = true;
 };
@@ -44,17 +44,17 @@ struct CheckOptions {
 void check_op(const Op& op, const CheckOptions& options,
               const std::function<void(const Check&, const CheckResult&)>& report);
 
-// One value check and one gradient check of `op`: below(n) picks the sample, the float dtype and
-// the layout. Without finite differences, which take too long for a fuzzer.
+// Makes one value check and one gradient check of `op`: below(n) picks the sample, the float dtype
+// and the layout. Skips finite differences, which are too slow for a fuzzer.
 void check_drawn(const Op& op, const std::function<std::int64_t(std::int64_t)>& below,
                  const std::function<void(const Check&, const CheckResult&)>& report);
 
-// How many checks check_op makes.
+// The number of checks that check_op makes.
 std::int64_t count_checks(const Op& op, const CheckOptions& options);
 
-// The gradients of grad_outputs, then of the inputs, given those of the backward's results: those
-// of the sample's own function, else those that autograd finds through the recorded backward. An
-// undefined gradient, given or found, stands for 0.
+// The gradients of grad_outputs, then of the inputs, given those of the backward's results. They
+// come from the sample's double_backward, or else from autograd through the recorded backward. An
+// undefined gradient stands for 0, as argument and as result.
 Tensors second_gradients(const Sample& sample, const Tensors& given, const Tensors& grad_outputs,
                          const Tensors& inputs);
 

@@ -12,7 +12,7 @@
 namespace extensor::compare {
 
 struct Format {
-  int digits;        // of the significand, the hidden one included
+  int digits;        // of the significand, including the hidden one
   int min_exponent;  // as in std::numeric_limits
   int max_exponent;
 };
@@ -34,7 +34,8 @@ inline bool same_zero(long double a, long double b) {
   return a == 0 && b == 0 && std::signbit(a) == std::signbit(b);
 }
 
-// To the nearest, ties to even, overflow to infinity: one rounding from long double to any format.
+// Rounds to nearest, ties to even, overflow to infinity: one rounding from long double to any
+// format.
 inline long double rounded_to(const Format& format, long double exact) {
   if (exact == 0 || !std::isfinite(exact)) return exact;
   const int exponent = std::max(std::ilogb(exact) + 1, format.min_exponent);
@@ -46,9 +47,9 @@ inline long double rounded_to(const Format& format, long double exact) {
   return result == 0 ? std::copysign(0.0L, exact) : result;
 }
 
-// The distance in units of the last place of the exact value. NaN must meet NaN, a zero the zero
-// of the same sign, also where it stands for a number too small; an infinity counts as the power of
-// two beyond the largest finite number.
+// The distance in units of the last place of the exact value. NaN must match NaN, and a zero must
+// match a zero of the same sign, also one that results from underflow. An infinity counts as the
+// power of two above the largest finite number.
 inline double ulp_error(const Format& format, long double got, long double exact) {
   if (got != got || exact != exact) return (got != got) == (exact != exact) ? 0 : 1e30;
   if (exact == 0) return same_zero(got, exact) ? 0 : 1e30;
@@ -61,12 +62,12 @@ inline double ulp_error(const Format& format, long double got, long double exact
                              std::ldexp(1.0L, exponent - format.digits));
 }
 
-// The elements in row-major order; every float dtype is exact in double.
+// The elements in row-major order; double represents every float dtype exactly.
 inline std::vector<double> values_of(const Tensor& x) {
   return x.to(DType::float64).to_vector<double>();
 }
 
-// The same shape, dtype and bits, NaN with NaN: what determinism and in-place forms promise.
+// Whether shape, dtype and bits are equal, with NaN equal to NaN.
 inline bool identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   const Tensor x = a.to(cpu_device).contiguous(), y = b.to(cpu_device).contiguous();

@@ -12,7 +12,7 @@ using Values = std::vector<double>;
 Values values_of(const Tensor& x) { return x.to(DType::float64).to_vector<double>(); }
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// x [N, C, H, W] with weight [O, C / groups, kh, kw], and the bias where there is one.
+// x [N, C, H, W] with weight [O, C / groups, kh, kw], and an optional bias.
 Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options) {
   const Values image = values_of(x), filter = values_of(weight);
@@ -57,7 +57,7 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return from_data(result, {batch, filters, rows, columns});
 }
 
-// Every element of x spreads its filter over the result.
+// Every element of x adds its multiple of the filter to the result.
 Tensor spread(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvTranspose2dOptions& options) {
   const Values image = values_of(x), filter = values_of(weight);
@@ -111,7 +111,7 @@ Tensor bias_of(const Tensors& inputs) { return inputs.size() > 2 ? inputs[2] : T
 
 WantedGradients wanted_for(const Tensors& inputs) { return {true, true, inputs.size() > 2}; }
 
-// How the ops of this family are called; their arguments have the same order.
+// Calls of the ops of this family; their arguments have the same order.
 template <class Options>
 struct Convolution {
   Tensor (*forward)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Options&);

@@ -16,10 +16,10 @@ Tensor filled(const Shape& shape, double value) {
   return from_data(Doubles(static_cast<std::size_t>(count_of(shape)), value), shape);
 }
 
-// The input of a function that takes none: its dtype and device are those asked for.
+// The input of a function without tensor arguments: it carries the dtype and device.
 Tensors dtype_alone() { return {sample_uniform({}, 1, 2, 1)}; }
 
-// A value for every dtype.
+// A value that the dtype can represent.
 double value_for(DType dtype) {
   return is_floating_point(dtype) ? -2.5 : dtype == bool_ ? 1 : is_signed_integer(dtype) ? -3 : 3;
 }
@@ -54,7 +54,7 @@ std::vector<Sample> like_samples(const std::function<Tensor(const Tensor&)>& mak
   return samples;
 }
 
-// A call for a dtype against a list of numbers.
+// Compares a call for a dtype with a list of numbers.
 Sample fixed_sample(std::string label, std::function<Tensor(const TensorOptions&)> make,
                     Doubles expected, const Shape& shape) {
   return sample_of(
@@ -79,7 +79,7 @@ std::vector<Sample> arange_samples() {
           return arange(whole(start), whole(stop), whole(step), options);
         },
         expected, {count}));
-    // An unsigned dtype has no −3, an integer none of the halves.
+    // An unsigned dtype has no −3, and an integer no halves.
     samples.back().floats_only = start < 0 || step < 0 || step != std::floor(step);
   };
   add_range(0, 17, 1);
@@ -215,7 +215,8 @@ void add_creation(std::vector<Op>& ops) {
                           const std::function<double(DType)>& value) {
     return [=] { return like_samples(make, value); };
   };
-  // Undefined contents have no reference; that all of the memory can be written has.
+  // Uninitialized contents have no reference; the sample checks that all of the memory can be
+  // written.
   add_op("empty", "any contents", DTypes::all,
          of_shape(
              [](const Shape& shape, const TensorOptions& options) {

@@ -74,7 +74,7 @@ std::vector<Sample> cumulative_prod_samples() {
   return samples;
 }
 
-// Which axes go away: all, or those listed.
+// The reduced axes: all, or those listed.
 struct Reduction {
   std::vector<bool> reduced;
   Shape result;
@@ -93,7 +93,7 @@ struct Reduction {
       }
     }
   }
-  // What of x belongs to an element of the result.
+  // The elements of x that belong to an element of the result.
   std::vector<double> elements(const PlainArray& x, const Dims& position, bool keepdims) const {
     std::vector<double> found;
     for_each_position(x.shape, [&](const Dims& from) {

@@ -8,7 +8,7 @@ namespace extensor::op_database {
 
 namespace {
 
-// Without comments and preprocessor lines; the declarations are plain enough for that.
+// Removes comments and preprocessor lines; the declarations are simple enough for this.
 std::string code_of(const std::string& text) {
   std::string code;
   bool continued = false;
@@ -29,7 +29,7 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
-// The statements at the outermost level of `namespace extensor`, bodies left out.
+// The statements at the outermost level of `namespace extensor`, without bodies.
 std::vector<std::string> outer_statements(const std::string& code) {
   std::vector<std::string> statements;
   const std::regex opening(R"(namespace extensor \{)");

@@ -14,8 +14,8 @@ namespace draw {
 using extensor::Shape;
 using extensor::Tensor;
 
-// The step of the finite differences, as extensor::gradcheck takes it, and how far from a kink an
-// element has to stay: its stencil reaches two steps, and a half rounds it before.
+// The step of the finite differences in extensor::gradcheck, and the distance that an element keeps
+// from a kink: the stencil spans two steps, and a half dtype rounds the element first.
 inline constexpr double step = 1e-3;
 inline double reach(double x) { return 4 * step * std::max(1.0, std::fabs(x)); }
 
@@ -49,7 +49,7 @@ inline Tensor inputs_of(const op_registry::UnaryRow& row, const Shape& shape, un
   return extensor::from_data(values, shape);
 }
 
-// Whether the row is smooth wherever the stencils of a and b reach.
+// Whether the row is smooth on the stencils of a and b.
 inline bool is_smooth_around(const op_registry::BinaryRow& row, double a, double b) {
   const bool sign = row.kink(a, b) > 0;
   for (double i = -1; i <= 1; i += 0.5) {
@@ -61,8 +61,8 @@ inline bool is_smooth_around(const op_registry::BinaryRow& row, double a, double
   return true;
 }
 
-// Two operands that broadcast, in the row's domain, every pair that meets away from the kinks. An
-// operand that is repeated along an axis is chosen first, the other one to fit it.
+// Two operands that broadcast, in the row's domain, such that every pair of elements that meet is
+// away from the kinks.
 inline std::pair<Tensor, Tensor> inputs_of(const op_registry::BinaryRow& row, const Shape& a_shape,
                                            const Shape& b_shape, unsigned seed) {
   for (;; ++seed) {
@@ -78,7 +78,7 @@ inline std::pair<Tensor, Tensor> inputs_of(const op_registry::BinaryRow& row, co
     std::vector<double> b = drawn.second.to_vector<double>();
     std::mt19937_64 engine(seed + 2000);
     std::uniform_real_distribution<double> distribution(row.lo, row.hi);
-    // A bad pair gets a new number on one side; rounds until no pair is bad, or another draw.
+    // Replaces one number of each bad pair, until none is bad; after too many rounds, draws anew.
     for (int round = 0; round < 2000; ++round) {
       bool clean = true;
       for (std::int64_t i = 0; i < element_count(shape); ++i) {

@@ -50,7 +50,6 @@ std::string text(const std::pair<Shape, Shape>& pair) {
 }
 
 // ---- references
-// ------------------------------------------------------------------------------------
 
 std::vector<double> numbers(const Tensor& x) { return x.to(float64).to_vector<double>(); }
 
@@ -94,7 +93,7 @@ Tensors mapped(const Tensor& a, const Tensor& b, Function function) {
   return {from_data(values, shape)};
 }
 
-// The result of clip on integers and bool depends on the bounds: with fractional bounds it is
+// The result dtype of clip on integers and bool depends on the bounds: with fractional bounds it is
 // float32, with whole bounds a bool becomes int64.
 Tensors promoted(const Tensors& exact, const Tensor& x, bool whole_bounds) {
   if (is_floating_point(x.dtype()) || (whole_bounds && x.dtype() != bool_)) return exact;
@@ -102,7 +101,6 @@ Tensors promoted(const Tensors& exact, const Tensor& x, bool whole_bounds) {
 }
 
 // ---- rows of one tensor
-// ----------------------------------------------------------------------------
 
 bool takes_bounds(const UnaryRow& row) { return row.numeric && !row.parameters.empty(); }
 
@@ -144,7 +142,7 @@ std::vector<Sample> samples_of(const UnaryRow& row) {
   return samples;
 }
 
-// The rows are called with bounds that are no whole numbers.
+// The rows are called with fractional bounds.
 Sample whole_bounds_sample() {
   Sample sample;
   sample.label = "[5, 7], 1, 3";
@@ -157,7 +155,7 @@ Sample whole_bounds_sample() {
 }
 
 void add_unary(std::vector<Op>& ops) {
-  // A row with parameters comes twice, the second time with others than the defaults.
+  // A row with parameters appears twice, the second time with other values than the defaults.
   std::vector<std::vector<UnaryRow>> groups;
   for (const UnaryRow& row : op_registry::unary_rows()) {
     if (groups.empty() || groups.back()[0].name != row.name) groups.emplace_back();
@@ -187,7 +185,6 @@ void add_unary(std::vector<Op>& ops) {
 }
 
 // ---- rows of two tensors
-// ---------------------------------------------------------------------------
 
 std::vector<Sample> samples_of(const BinaryRow& row) {
   std::vector<Sample> samples;
@@ -229,7 +226,7 @@ std::vector<Sample> samples_of(const BinaryRow& row) {
   return samples;
 }
 
-// Addition and multiplication of bool are "or" and "and"; there is no difference and no quotient.
+// Addition and multiplication of bool are "or" and "and"; bool has no difference and no quotient.
 DTypes dtypes_of(const BinaryRow& row) {
   if (!row.numeric) return DTypes::as_float32;
   for (const char* name : {"add", "multiply", "maximum", "minimum"}) {
@@ -252,9 +249,8 @@ void add_binary(std::vector<Op>& ops) {
 }
 
 // ---- rows without a gradient
-// -----------------------------------------------------------------------
 
-// Written again here, on doubles: what the comparisons and predicates should say.
+// The expected comparisons and predicates, written independently on doubles.
 const std::map<std::string, std::function<bool(double, double)>>& compare_references() {
   static const std::map<std::string, std::function<bool(double, double)>> references = {
       {"equal", [](double a, double b) { return a == b; }},
@@ -289,7 +285,7 @@ bitwise_references() {
   return references;
 }
 
-// Few different numbers, so that equal ones meet, and zeros.
+// Few distinct numbers, so that some are equal, and zeros.
 Tensor sample_steps(const Shape& shape, std::uint64_t seed) {
   return sample_integers(shape, -2, 3, seed).to(float64) * 0.5;
 }
@@ -406,8 +402,7 @@ void add_bitwise(std::vector<Op>& ops) {
   }
 }
 
-// ---- beside the rows
-// -------------------------------------------------------------------------------
+// ---- elementwise ops that are not rows
 
 std::vector<Sample> fma_samples() {
   const std::vector<std::vector<Shape>> lists = {{{17}, {17}, {17}},
@@ -467,7 +462,7 @@ std::vector<Sample> where_samples() {
       auto [grad_a, grad_b] = where_backward(g[0], in[0], in[1].shape(), in[2].shape());
       return Tensors{Tensor(), grad_a, grad_b};
     };
-    // Linear in a and b: the gradient of grad_output is the forward of their gradients.
+    // The op is linear in a and b: the gradient of grad_output is the forward of their gradients.
     sample.double_backward = [](const Tensors& gg, const Tensors&, const Tensors& in) {
       return Tensors{where(in[0], gg[1], gg[2]), Tensor(), zeros_like(in[1]), zeros_like(in[2])};
     };
@@ -476,7 +471,7 @@ std::vector<Sample> where_samples() {
   return samples;
 }
 
-// With tolerances so wide that every dtype agrees on which numbers are close.
+// The tolerances are so wide that every dtype agrees on which numbers are close.
 std::vector<Sample> closeness_samples(bool all) {
   std::vector<Sample> list;
   constexpr double relative = 0.5, absolute = 0.25;

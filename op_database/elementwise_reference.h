@@ -1,5 +1,5 @@
-// What the rows of the op tables should return, by name, written independently of the library: libm
-// in x87 long double. A new row gets its line here.
+// The expected values of the rows of the op tables, by name, written independently of the library
+// with libm in x87 long double. A new row needs a line here.
 #pragma once
 
 #include <cmath>

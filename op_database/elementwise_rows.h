@@ -1,6 +1,6 @@
-// Every row of the op tables as data and functions over tensors, generated from the tables alone: a
-// new row is tested by whoever walks these lists, with no other edit. elementwise.cpp makes the op
-// database's entries of them; tests walk them where they ask more than that.
+// Every row of the op tables as data and functions over tensors, generated from the tables: all
+// users of these lists test a new row without another edit. elementwise.cpp makes the entries of
+// the op database from them; tests that need more than the database use them directly.
 #pragma once
 
 #include <cmath>
@@ -32,7 +32,7 @@ struct Kinks {
 
 struct UnaryRow {
   std::string name;
-  std::string label;  // the name, and what sets this variant apart
+  std::string label;  // the name and the variant
   double lo, hi;      // the domain
   Kinks kinks;
   bool saves_result;  // the backward reads the result y, not the input x
@@ -42,11 +42,11 @@ struct UnaryRow {
   std::function<Tensor(const Tensor&)> forward;
   std::function<Tensor&(Tensor&)> in_place;
   std::function<Tensor(const Tensor& grad_output, const Tensor& saved)> backward;
-  // The gradients of grad_output and of what was saved.
+  // The gradients of grad_output and of the saved tensor.
   std::function<std::pair<Tensor, Tensor>(const Tensor& grad_grad_x, const Tensor& grad_output,
                                           const Tensor& saved)>
       double_backward;
-  // Null where the backward takes no eps.
+  // Null if the backward has no eps.
   std::function<Tensor(const Tensor& grad_output, const Tensor& saved, double eps)> backward_eps;
 
   Tensor saved(const Tensor& x) const { return saves_result ? forward(x) : x; }
@@ -55,7 +55,7 @@ struct UnaryRow {
 struct BinaryRow {
   std::string name;
   double lo, hi;
-  // Keeps its sign where the derivative does not jump.
+  // Does not change its sign where the derivative is continuous.
   std::function<double(double a, double b)> kink;
   bool numeric;
   bool divides;                                 // an integer divisor of 0 is a ValueError
@@ -67,7 +67,7 @@ struct BinaryRow {
   std::function<Tensor&(Tensor&, const Scalar&)> in_place_scalar;
   using Gradients = std::pair<Tensor, Tensor>;
   std::function<Gradients(const Tensor& g, const Tensor& a, const Tensor& b)> backward;
-  // Undefined where the gradient is none of the operands', as of a sum.
+  // Gradients are undefined where the backward does not depend on the operand, as for a sum.
   std::function<extensor::DoubleGradients(const Tensor& grad_grad_a, const Tensor& grad_grad_b,
                                           const Tensor& g, const Tensor& a, const Tensor& b)>
       double_backward;
@@ -97,13 +97,13 @@ struct BitwiseRow {
   std::function<Tensor&(Tensor&, const Tensor&)> in_place;
 };
 
-// What GoogleTest prints of a parameter.
+// Prints a parameter of GoogleTest.
 inline void PrintTo(const UnaryRow& row, std::ostream* stream) { *stream << row.label; }
 inline void PrintTo(const BinaryRow& row, std::ostream* stream) { *stream << row.name; }
 
 namespace detail {
 
-// The words of the tables' kinks column. A row of two tensors gives a function of a and b.
+// The words of the tables' kinks column. In a row of two tensors they define a function of a and b.
 namespace unary_words {
 template <class... Points>
 Kinks kinks(Points... points) {
@@ -120,7 +120,7 @@ inline double along(double f) { return f; }
 
 inline bool is_result(const std::string& saved) { return saved == "y"; }
 
-// Parameters other than the defaults, so that a kernel that ignores them is found out.
+// Parameters other than the defaults, to detect a kernel that ignores them.
 inline double altered(double parameter) { return 0.6 * parameter; }
 // A row without defaults gets bounds inside its domain.
 inline double lower_part(double lo, double hi) { return lo + (hi - lo) * 0.3125; }
@@ -134,7 +134,7 @@ inline std::vector<UnaryRow> unary_rows() {
   using namespace detail::unary_words;
   using List = std::vector<double>;
   std::vector<UnaryRow> rows;
-// The arguments behind the tensors come last, each behind its comma.
+// ARGUMENTS are those after the tensors, each preceded by its comma.
 #define EXTENSOR_ROW(name, label, lo_, hi_, kinks_, saved, numeric, parameters, forward_, backward_, ARGUMENTS) \
   rows.push_back({#name, label, lo_, hi_, kinks_, detail::is_result(#saved), numeric, parameters,   \
                   #forward_, #backward_,                                                            \

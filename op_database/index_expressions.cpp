@@ -1,4 +1,4 @@
-// Index expressions: x[…] read as a view or through tensors, and written. References name the
+// Index expressions: x[…] read as a view or through tensors, and written. References compute the
 // element of x for every position of the result.
 #include <tuple>
 
@@ -26,8 +26,8 @@ std::int64_t from_front(std::int64_t index, std::int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-// An index expression of slices and of the inputs behind x, as a list for the library, and the
-// element of x that it names at each position of the result.
+// An index expression of slices and of the inputs after x, as a list for the library, and the
+// element of x that it selects for each position of the result.
 struct TensorIndexCase {
   std::string label;
   Shape shape, result;
@@ -115,7 +115,7 @@ Sample tensor_index_sample(const TensorIndexCase& entry) {
       });
 }
 
-// Values of the shape of the selection, and one value for all of it.
+// Values with the shape of the selection, and one value for all of it.
 std::vector<Sample> index_put_samples() {
   std::vector<Sample> samples;
   for (const TensorIndexCase& entry : tensor_index_cases()) {

@@ -1,4 +1,4 @@
-// Elements by position. References go element by element, as the definitions do.
+// Elements by position. References compute one element at a time, as the definitions do.
 #include <cmath>
 
 #include "op_database/op_database.h"
@@ -28,7 +28,6 @@ std::int64_t from_front(std::int64_t index, std::int64_t size) {
 }
 
 // ---- take
-// ------------------------------------------------------------------------------------------
 
 Sample take_sample(const Shape& shape, const Shape& indices, std::int64_t axis) {
   return linear_sample(
@@ -87,7 +86,6 @@ std::vector<Sample> take_samples() {
 }
 
 // ---- an index for every element
-// --------------------------------------------------------------------
 
 // y[p] = x[p with the index at p on the axis], x broadcast where it has size 1.
 Tensors taken_along(const Tensors& in, const Shape& result, std::int64_t axis) {
@@ -219,13 +217,12 @@ std::vector<Sample> index_add_samples() {
               index_add_backward(g[0], entry.axis, in[1], entry.alpha);
           return Tensors{grad_x, Tensor(), grad_source};
         }));
-    samples.back().floats_only = entry.alpha < 0;  // a fraction, too
+    samples.back().floats_only = entry.alpha < 0;  // alpha is a fraction, too
   }
   return samples;
 }
 
 // ---- masks
-// -----------------------------------------------------------------------------------------
 
 Tensor drawn_mask(const Shape& shape, std::uint64_t seed) {
   return greater(sample_uniform(shape, -1, 1, seed), 0);
@@ -304,12 +301,11 @@ std::vector<Sample> masked_fill_samples() {
 }
 
 // ---- positions
-// -------------------------------------------------------------------------------------
 
 std::vector<Sample> nonzero_samples() {
   std::vector<Sample> samples;
   for (const Shape& shape : {Shape{4, 9}, Shape{33}, Shape{2, 3, 4}, Shape{3, 0}}) {
-    // Near 0 becomes 0.
+    // Values near 0 become 0.
     const Tensor x = drawn(shape);
     samples.push_back({to_string(shape),
                        {where(greater(abs(x), 0.7), x, zeros({}, DType::float64))},

@@ -1,4 +1,4 @@
-// The same numbers in memory in different ways: what every kernel has to read alike.
+// The same numbers in different memory layouts, which every kernel must read alike.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline std::int64_t element_count(const Shape& shape) {
   return count;
 }
 
-// Whether a layout differs from contiguous memory for a shape at all.
+// Whether a layout differs from contiguous memory for this shape.
 inline bool is_distinct(Layout layout, const Shape& shape) {
   switch (layout) {
     case Layout::contiguous:
@@ -88,7 +88,7 @@ inline Tensor with_layout(const Tensor& drawn, Layout layout, const Shape& shape
   return drawn;
 }
 
-// Sizes around the vector lengths, small matrices and blocks, and what has no or one element.
+// Sizes around the vector lengths, small matrices and blocks, and tensors of no or one element.
 inline std::vector<Shape> gradient_shapes() {
   return {{},   {0},  {3, 0, 2}, {1},    {3},    {7},       {8},       {9},   {16},
           {17}, {31}, {33},      {2, 3}, {5, 7}, {2, 3, 4}, {3, 1, 5}, {1, 9}};

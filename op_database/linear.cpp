@@ -117,7 +117,7 @@ std::vector<Sample> glu_samples() {
   return samples;
 }
 
-// ---- linear, then cross-entropy
+// ---- linear_cross_entropy
 
 struct LossCase {
   Shape x;

@@ -1,5 +1,5 @@
-// What the samples of several families share: references as plain loops over doubles, and the
-// derivatives that follow from linearity alone.
+// Helpers that several families share: references as plain loops over doubles, and derivatives that
+// follow from linearity alone.
 #pragma once
 
 #include <functional>
@@ -16,16 +16,17 @@ using Doubles = std::vector<double>;
 Doubles doubles(const Tensor& x);
 std::int64_t count_of(const Shape& shape);
 
-// Every group of elements that the axes make one, in row-major order within the group, given to
-// `reduce`; the results in the shape of a reduction.
+// Calls `reduce` on every group of elements that the axes reduce to one, in row-major order within
+// the group; returns the results in the shape of the reduction.
 Tensor reduce_groups(const Tensor& x, const Axes& axes, bool keepdims,
                      const std::function<double(const Doubles&)>& reduce);
-// Every row along one axis given to `map`, which returns as many numbers as it has to.
+// Calls `map` on every row along one axis; it returns the numbers of the result.
 Tensor map_rows(const Tensor& x, std::int64_t axis,
                 const std::function<Doubles(const Doubles&)>& map);
 
 // Σ over the letters that `output` lacks of the products of the operands, whose dimensions are
-// named by one letter each: the definition of einsum, a loop per letter. A dimension of 1 repeats.
+// named by one letter each: the definition of einsum, one loop per letter. A dimension of 1
+// repeats.
 Tensor sum_of_products(const std::vector<std::string>& names, const std::string& output,
                        const Tensors& operands);
 
@@ -35,8 +36,8 @@ using Gradients = std::function<Tensors(const Tensor& grad_output, const Tensors
 // A sample of an op with one result.
 Sample sample_of(std::string label, Tensors inputs, Function forward, Function reference,
                  Gradients backward = nullptr);
-// The same of an op that is linear in each input: its second derivatives are its own forward and
-// backward, with one input after the other replaced.
+// A sample of an op that is linear in each input: its second derivatives are its own forward and
+// backward, with one input at a time replaced.
 Sample multilinear_sample(std::string label, Tensors inputs, Function forward, Function reference,
                           Gradients backward);
 

@@ -34,9 +34,9 @@ Tensor reduced(const Numbers& values, const Shape& shape, Reduction reduction, d
 
 constexpr Reduction every_reduction[] = {Reduction::mean, Reduction::sum, Reduction::none};
 
-// ---- element by element
+// ---- elementwise losses
 
-// One loss with its parameters bound.
+// One loss with bound parameters.
 struct Elementwise {
   std::string label;  // of the parameters; may be empty
   std::function<Tensor(const Tensor& x, const Tensor& y, Reduction)> forward;
@@ -96,8 +96,8 @@ auto between(double lo, double hi) {
   return
       [=](const Shape& shape, std::uint64_t seed) { return sample_uniform(shape, lo, hi, seed); };
 }
-// Multiples of 0.2, plus `offset`: so two draws are as far apart as their offsets, whichever of
-// their elements meet.
+// Multiples of 0.2, plus `offset`: any two elements of two draws differ at least as much as their
+// offsets.
 auto on_a_grid(double offset) {
   return [=](const Shape& shape, std::uint64_t seed) {
     return multiply(sample_integers(shape, -10, 11, seed).to(DType::float64), 0.2) + offset;
@@ -126,7 +126,8 @@ std::vector<Sample> binary_cross_entropy_samples() {
       true,
       true};
   std::vector<Sample> samples = elementwise_samples({loss});
-  // Clamped: the gradient goes on inwards where the value does not, so it is not its derivative.
+  // At the clamp the gradient points inwards where the value is constant, so it is not the
+  // derivative.
   Sample ends = elementwise_sample(loss, {4}, Reduction::sum);
   ends.label = "p at 0 and 1";
   ends.inputs = {from_data(Numbers{0, 1, 0, 1}), from_data(Numbers{1, 1, 0, 0})};
@@ -279,7 +280,7 @@ std::vector<Sample> focal_samples() {
   return elementwise_samples(losses);
 }
 
-// ---- classes
+// ---- losses over classes
 
 struct ClassCase {
   Shape shape;
@@ -288,7 +289,7 @@ struct ClassCase {
   double label_smoothing = 0;
 };
 
-// The inputs are logits, target and, where there are some, weights.
+// The inputs are logits, target and optional weights.
 struct ClassReference {
   std::int64_t outer, classes, inner;
   Shape row_shape;
@@ -316,7 +317,7 @@ struct ClassReference {
   std::size_t at(std::int64_t row, std::int64_t c) const {
     return static_cast<std::size_t>((row / inner * classes + c) * inner + row % inner);
   }
-  // The mean's divisor; sets each row's value by row_value(row, target of class c).
+  // The loss whose rows have the values row_value(row, target of class c).
   template <class RowValue>
   Tensor loss(Reduction reduction, double smoothing, RowValue&& row_value) const {
     const std::int64_t rows = outer * inner;
@@ -348,7 +349,7 @@ Tensors class_inputs(const ClassCase& c) {
   if (c.probabilities) {
     inputs.push_back(sample_uniform(c.shape, 0.05, 0.9, 6));
   } else {
-    // −100 is never drawn, so it is mixed in: every third row.
+    // −100 is never drawn, so every third row is set to it.
     Tensor indices = sample_integers(rows, 0, classes, 7);
     if (c.some_ignored) {
       Tensor flat = indices.flatten();
@@ -369,7 +370,7 @@ std::string class_label(const ClassCase& c) {
 
 Tensor weight_of(const Tensors& in) { return in.size() > 2 ? in[2] : Tensor(); }
 
-// One gradient per input: none for indices and weights.
+// One gradient per input: undefined for indices and weights.
 Tensors class_gradients(const Tensors& in, const Tensor& of_x, const Tensor& of_target) {
   Tensors gradients{of_x, of_target};
   if (in.size() > 2) gradients.push_back(Tensor());
@@ -427,7 +428,7 @@ std::vector<Sample> cross_entropy_samples() {
   for (const Shape& shape :
        {Shape{6}, Shape{1, 1}, Shape{4, 17}, Shape{3, 33}, Shape{2, 3, 2, 2}}) {
     samples.push_back(cross_entropy_sample({shape, mean}));
-    // The gradient of one class alone is 0, which rounding decides.
+    // The gradient of a single class is 0 up to rounding.
     if (shape != Shape{1, 1}) {
       samples.push_back(cross_entropy_sample({shape, none, true, false, false, 0.1}));
     }
@@ -470,7 +471,7 @@ std::vector<Sample> nll_samples() {
   return samples;
 }
 
-// ---- distances
+// ---- losses over distances
 
 struct TripletCase {
   Shape shape;

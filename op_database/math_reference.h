@@ -1,6 +1,6 @@
-// What the vector math functions should return, written independently of the library: plain libm in
-// a wider type (double for float, x87 long double for double), with first-order corrections where
-// rounding the argument would already cost more than the tolerance.
+// The expected values of the vector math functions, written independently of the library: plain
+// libm in a wider type (double for float, x87 long double for double), with first-order corrections
+// where rounding the argument would already cost more than the tolerance.
 #pragma once
 
 #include <algorithm>

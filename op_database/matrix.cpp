@@ -10,7 +10,7 @@ Tensors both(const std::pair<Tensor, Tensor>& gradients) {
   return {gradients.first, gradients.second};
 }
 
-// How the samples name the dimensions for the reference.
+// The names of dimensions in the samples, for the reference.
 struct Named {
   Shape a, b;
   std::string a_names, b_names, output;
@@ -84,7 +84,7 @@ std::vector<Sample> transpose_samples() {
 std::vector<Sample> matrix_transpose_samples() {
   struct Case {
     Shape shape;
-    Dims axes;  // the same permutation in full
+    Dims axes;  // the permutation in full
     std::string names, output;
   };
   std::vector<Sample> samples;
@@ -103,7 +103,7 @@ std::vector<Sample> matrix_transpose_samples() {
 std::vector<Sample> tensordot_samples() {
   struct Case {
     Named named;
-    std::int64_t count;  // −1: the lists
+    std::int64_t count;  // −1: the lists are used
     Dims a_axes, b_axes;
   };
   const std::vector<Case> cases{

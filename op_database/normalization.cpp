@@ -11,7 +11,7 @@ using Values = std::vector<double>;
 
 Values values_of(const Tensor& x) { return x.to(DType::float64).to_vector<double>(); }
 
-// Which elements are normalized together, and which parameter an element has.
+// Which elements are normalized together, and which parameter applies to an element.
 struct Sets {
   std::function<std::size_t(std::size_t)> set_of, channel_of;
   std::size_t count;
@@ -184,14 +184,14 @@ Tensor elementwise_sum(const Tensor& a, const Tensor& b) {
   return from_data(sum, a.shape());
 }
 
-// Sixteenths, whose sums halves hold exactly: the norm is of the sum as the op rounds it.
+// Multiples of 1/16, whose sums are exact in the half dtypes: the op normalizes the rounded sum.
 Tensor sixteenths(const Shape& shape, std::uint64_t seed) {
   Values values = values_of(sample_integers(shape, -31, 32, seed));
   for (double& value : values) value /= 16;
   return from_data(values, shape);
 }
 
-// Which of its results the sample gives, and so what the backward has gradients of.
+// The results that the sample returns, and for which the backward has gradients.
 enum class Given : std::uint8_t { both, sum, output };
 
 // Inputs: x, residual, then the parameters.
@@ -398,7 +398,7 @@ std::vector<Sample> batch_norm_samples() {
 }
 
 // max(batch_norm(x) + residual, 0). Inputs: x, the running mean and variance, the parameters, and
-// last the residual where there is one.
+// the residual, if any, last.
 Tensor reference_add_relu(const Tensors& in, bool residual, bool training, double eps) {
   Tensors norm = in;
   if (residual) norm.pop_back();
@@ -415,7 +415,7 @@ struct AddRelu {
   double eps = 1e-5;
 };
 
-// A residual that takes the sum to a distance of 0.2 … 1 from 0, above it as often as below.
+// A residual for which |sum| is between 0.2 and 1, with either sign.
 Tensor residual_beside_zero(const Tensor& normalized, std::uint64_t seed) {
   const Values y = values_of(normalized);
   Values goal = values_of(sample_uniform(normalized.shape(), -0.8, 0.8, seed));
@@ -430,7 +430,7 @@ Tensors add_relu_inputs(const AddRelu& a, std::uint64_t seed) {
     inputs.push_back(residual_beside_zero(normalized, seed + 5));
     return inputs;
   }
-  // Other numbers where one of the results is next to the kink.
+  // Draws other numbers if a result is close to the kink.
   for (double y : values_of(normalized)) {
     if (std::fabs(y) < 0.1) return add_relu_inputs(a, seed + 100);
   }

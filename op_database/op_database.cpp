@@ -15,8 +15,8 @@ std::size_t count_of(const Shape& shape) {
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
 }
 
-// Other names of the same functions: those of the Python Array API, and the one of std that a
-// using-directive does not make ambiguous.
+// Aliases: the names of the Python Array API, and one for `std`, which a using-directive makes
+// ambiguous.
 void add_aliases(std::vector<Op>& list) {
   constexpr std::pair<const char*, const char*> aliases[] = {
       {"modulo", "remainder"}, {"power", "pow"},          {"unsqueeze", "expand_dims"},

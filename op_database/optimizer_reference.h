@@ -1,5 +1,5 @@
-// References of the optimizers in extensor/tables/optimizers.def, for the tests: the step of one
-// element in plain doubles, and options to try it with.
+// References of the optimizers in extensor/tables/optimizers.def: the step of one element in plain
+// doubles, and options to test it with.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace extensor::op_database {
 template <class Options>
 struct OptimizerReference {
   std::string formula;           // for docs/ops.md
-  std::vector<Options> options;  // together they take every branch of the step
+  std::vector<Options> options;  // together they reach every branch of the step
   // The parameter p after a step with gradient g. The states are the members of the State struct in
-  // order; those that the options do not use are left alone. step counts from 1.
+  // order; states that the options do not use are unchanged. step counts from 1.
   double (*step)(const Options& o, double p, double g, double* states, int step);
 };
 
@@ -25,7 +25,7 @@ struct OptimizerReference {
 
 inline constexpr std::size_t most_states = 3;
 
-// ---- the functions of a row by the type of its options
+// ---- the functions of a row, selected by the type of its options
 
 // visit(name, Options(), State(), step function) for every optimizer.
 template <class Visit>
@@ -45,7 +45,7 @@ std::vector<Tensor*> tensors_of(State& state) {
       state, [](auto&... members) { return std::vector<Tensor*>{&members...}; });
 }
 
-// "lr=0.100000, nesterov=1": the options that are not the defaults.
+// "lr=0.100000, nesterov=1": the options that differ from the defaults.
 template <class Options>
 std::string describe(const Options& options) {
   constexpr std::size_t n = reflect::member_count<Options, false>;

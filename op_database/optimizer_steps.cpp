@@ -8,7 +8,7 @@
 
 namespace extensor::op_database {
 
-// ---- one reference for each optimizer
+// ---- one reference per optimizer
 
 OptimizerReference<SgdOptions> reference(const SgdOptions&) {
   return {"p ← p − lr · d, d the gradient, its momentum, or Nesterov's blend of both",
@@ -106,7 +106,7 @@ OptimizerReference<AdadeltaOptions> reference(const AdadeltaOptions&) {
           }};
 }
 
-// The betas keep the average away from 0, where a rounding would change the sign.
+// The betas keep the average away from 0, where a rounding error would change the sign.
 OptimizerReference<LionOptions> reference(const LionOptions&) {
   return {"p ← p − lr · (sign(m + (1 − β₁) · (g − m)) + weight_decay · p), m an average of g",
           {{}, {.lr = 0.1, .betas = {0.7, 0.8}, .weight_decay = 0.2, .maximize = true}},
@@ -142,7 +142,7 @@ std::vector<Sample> step_samples(const Step& step_function) {
         sample.inputs = {sample_uniform(shape, -2, 2, 1), sample_uniform(shape, -1, 1, 2)};
         State layout;
         for (std::size_t k = 0; k < tensors_of(layout).size(); ++k) {
-          // A square is larger than the square of the mean beside it.
+          // The mean of squares exceeds the square of the mean.
           sample.inputs.push_back(
               sample_uniform(shape, k == 0 ? 0.5 : 0.1, k == 0 ? 1 : 0.4, 3 + k));
         }
@@ -180,7 +180,7 @@ std::vector<Sample> step_samples(const Step& step_function) {
 
 // ---- clipping
 
-// Two gradients; the clipped ones come back.
+// Two gradients; the results are the clipped ones.
 std::vector<Sample> clip_grad_norm_samples() {
   std::vector<Sample> samples;
   const double infinity = std::numeric_limits<double>::infinity();

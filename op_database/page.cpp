@@ -11,7 +11,7 @@ namespace extensor::op_database {
 
 namespace {
 
-// As the headers declare it, each overload a line.
+// The declarations in the headers, one line per overload.
 std::vector<std::string> signatures_of(const std::string& function) {
   std::vector<std::string> lines = row_signatures(function);
   for (const Declaration& declaration : declarations()) {

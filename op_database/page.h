@@ -1,4 +1,4 @@
-// docs/ops.md, made from the database and the declarations in the public headers.
+// Generates docs/ops.md from the database and the declarations in the public headers.
 #pragma once
 
 #include <string>

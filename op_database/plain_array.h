@@ -34,7 +34,7 @@ struct PlainArray {
   explicit PlainArray(const Shape& of, double value = 0) : shape(of) {
     for_each_position(of, [&](const Dims&) { values.push_back(value); });
   }
-  // Each element from its position.
+  // Computes each element from its position.
   template <class Function>
   static PlainArray from(const Shape& of, Function&& f) {
     PlainArray result(of);
@@ -68,8 +68,8 @@ inline Dims with_entry(const Dims& position, std::int64_t axis, std::int64_t val
   return result;
 }
 
-// The second derivative's part of ops that are linear in their floats: grad_outputs receive the
-// forward of the gradients' gradients, the inputs nothing.
+// The second derivatives of an op that is linear in its floats: grad_outputs receive the forward of
+// the gradients' gradients, the inputs receive none.
 inline std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Tensor>&,
                                          const std::vector<Tensor>&)>
 linear_double_backward(std::function<std::vector<Tensor>(const std::vector<Tensor>&)> forward) {

@@ -1,4 +1,4 @@
-// Pooling, against windows written out as nested loops.
+// Pooling, compared with windows written as nested loops.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -14,8 +14,8 @@ using Values = std::vector<double>;
 Values values_of(const Tensor& x) { return x.to(DType::float64).to_vector<double>(); }
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// The length PyTorch documents: rounded down, or up unless the last window would begin in the
-// padding behind x.
+// The length that PyTorch documents: rounded down, or up unless the last window would start in the
+// padding after x.
 std::int64_t pooled_length(std::int64_t length, std::int64_t kernel, std::int64_t stride,
                            std::int64_t padding, std::int64_t dilation, bool ceil_mode) {
   const std::int64_t room = length + 2 * padding - dilation * (kernel - 1) - 1;

@@ -1,4 +1,4 @@
-// Random tensors and initial weights. Every call makes a generator of its own seed, so that the
+// Random tensors and initial weights. Every call uses a generator with its own seed, so that the
 // draws are those of random_reference.h.
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ const std::vector<Shape>& weight_shapes() {
 }
 
 using Make = std::function<Tensor(const Shape&, const TensorOptions&, Generator&)>;
-// An element, and the magnitudes it is made of.
+// An element, and the magnitudes from which it is computed.
 struct Draw {
   double value, magnitude;
 };
@@ -36,7 +36,7 @@ Tensor filled(const Shape& shape, const std::function<double(std::uint64_t)>& el
   return from_data(values, shape);
 }
 
-// The input is there for its dtype alone.
+// The input only carries the dtype.
 std::vector<Sample> draw_samples(const std::vector<Shape>& list, const Make& make,
                                  const Element& element) {
   std::vector<Sample> samples;
@@ -66,7 +66,7 @@ Draw uniform_draw(DType dtype, std::uint64_t n, double low, double high) {
           std::fabs(low) + std::fabs(high)};
 }
 
-// A radius close to 0 is the logarithm of a uniform number close to 1, which was rounded.
+// A radius close to 0 is the logarithm of a rounded uniform number close to 1.
 Draw normal_draw(DType dtype, std::uint64_t n, double mean, double deviation) {
   const auto [z, radius] = random_reference::normal(dtype, seed, n);
   return {static_cast<double>(mean + deviation * z),
@@ -84,8 +84,7 @@ struct Fan {
   }
 };
 
-// The rows of normal draws made orthonormal one after the other, each by what the rows before it
-// leave of it.
+// Gram–Schmidt on rows of normal draws.
 std::vector<std::vector<long double>> orthonormal_rows(std::int64_t rows, std::int64_t columns) {
   std::vector<std::vector<long double>> basis;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -142,7 +141,7 @@ std::vector<Sample> orthogonal_samples() {
   return samples;
 }
 
-// The positions in the order of random 64-bit keys, found by insertion.
+// The positions in the order of random 64-bit keys, sorted by insertion.
 std::vector<Sample> randperm_samples() {
   std::vector<Sample> samples;
   for (std::int64_t count : {0, 1, 17, 33}) {

@@ -1,5 +1,6 @@
-// Random draws as include/extensor/random.h promises them, a function of (seed, stream 0, number of
-// the draw): Philox4x32-10 written from its paper, the distributions with libm's long double.
+// Random draws as include/extensor/random.h specifies them, as a function of (seed, stream 0,
+// number of the draw): Philox4x32-10 written from its paper, the distributions with libm's long
+// double.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// The arguments of the call whose opening parenthesis is at `open`; sets `end` behind its closing
-// one.
+// The arguments of the call whose opening parenthesis is at `open`; sets `end` to the position
+// after its closing parenthesis.
 std::vector<std::string> arguments(const std::string& text, std::size_t open, std::size_t& end) {
   std::vector<std::string> found(1);
   int depth = 0;

@@ -1,4 +1,4 @@
-// The op tables' expressions as people write them.
+// Converts the expressions of the op tables to mathematical notation.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace extensor::op_database {
 // "g * select(x >= 0, 1, exp(x))" → "g · (1 where x ≥ 0, else exp(x))".
 std::string readable(const std::string& expression);
 
-// As few digits as tell the number: 0.01, −1.
+// The shortest text of the number: 0.01, −1.
 std::string readable_number(double value);
 
 }  // namespace extensor::op_database

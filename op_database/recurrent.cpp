@@ -19,8 +19,7 @@ struct Setting {
   }
 };
 
-// Inputs: x, weight_ih, weight_hh, then the biases, then the first states, as far as they are
-// there.
+// Inputs: x, weight_ih, weight_hh, then the biases, then the initial states, if any.
 RecurrentWeights weights_of(const Setting& s, const Tensors& in) {
   return {in[1], in[2], s.bias ? in[3] : Tensor(), s.bias ? in[4] : Tensor()};
 }
@@ -33,7 +32,7 @@ Tensor cell_of(const Setting& s, const Tensors& in) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-// By the definition, one unit of one sample after the other.
+// By the definition, one unit of one sample at a time.
 Tensors reference(const Setting& s, const Tensors& in) {
   const PlainArray x(in[0]), w(in[1]), u(in[2]);
   const std::int64_t steps = x.shape[0], batch = x.shape[1], width = x.shape[2];
@@ -182,12 +181,12 @@ void add_recurrent(std::vector<Op>& ops) {
   rnn.backward = {"rnn_layer_backward"};
   rnn.samples = [] {
     std::vector<Sample> list = samples(Cell::tanh);
-    // Positive parts only, and far from the kink.
+    // Only positive terms, far from the kink.
     Sample relu = sample("relu", {.cell = Cell::relu}, {3, 2, 3, 4}, 91);
     for (std::size_t k = 0; k < relu.inputs.size(); ++k) {
       relu.inputs[k] = abs(relu.inputs[k]) + 0.1;
     }
-    // One unit is never open.
+    // One unit is always off.
     relu.inputs[3][1].fill(-30);
     list.push_back(std::move(relu));
     return list;

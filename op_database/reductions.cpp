@@ -22,7 +22,7 @@ std::string label_of(const Case& c) {
   return label;
 }
 
-// Nothing empty is reduced: these serve the reductions of nothing too where that is an error.
+// No empty range is reduced: also for reductions that do not allow one.
 std::vector<Case> usual_cases() {
   return {{{}, {}, false},
           {{1}, {}, false},
@@ -108,7 +108,7 @@ std::vector<Sample> prod_samples() {
         [](const Tensors& in) { return reduce_groups(in[0], 1, false, product); },
         [](const Tensor& g, const Tensors& in) { return Tensors{prod_backward(g, in[0], 1)}; }));
   }
-  // So small that no product of theirs leaves the integers that a double counts exactly.
+  // Values so small that all products are integers that a double represents exactly.
   for (Sample& sample : samples) {
     sample.integer_of = [](std::size_t, double x) {
       return x == 0 ? 0 : std::fabs(x) < 0.8 ? -1 : std::fabs(x) < 1.2 ? 1 : 2;
@@ -171,7 +171,7 @@ std::vector<Sample> logsumexp_samples() {
       logarithm_of_sum, logsumexp_backward);
 }
 
-// The truth of zeros and ones, of nothing too.
+// Truth values of zeros and ones, also of empty ranges.
 std::vector<Sample> truth_samples(Reduce reduce, const Group& group) {
   std::vector<Sample> samples = reduce_samples(
       all_cases(), [](const Shape& shape) { return sample_integers(shape, 0, 3, 4).to(float64); },

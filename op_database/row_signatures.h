@@ -6,7 +6,7 @@
 
 namespace extensor::op_database {
 
-// Of a row's function and its backward; empty for a name that is no row.
+// The declarations of a row's function and its backward; empty for a name that is not a row.
 std::vector<std::string> row_signatures(const std::string& name);
 
 }  // namespace extensor::op_database

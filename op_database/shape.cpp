@@ -1,5 +1,5 @@
-// Changes of shape. References are written from the position of each element of the result: where
-// it comes from.
+// Changes of shape. References compute, for each position of the result, the position of its
+// element in the input.
 #include <algorithm>
 
 #include "op_database/op_database.h"
@@ -12,14 +12,14 @@ namespace {
 using Forward = std::function<Tensors(const Tensors&)>;
 using Backward = std::function<Tensors(const Tensors&, const Tensors&)>;
 
-// Everything in this family is linear.
+// All ops of this family are linear.
 Sample linear_sample(std::string label, Tensors inputs, Forward forward, Forward reference,
                      Backward backward) {
   return {std::move(label),     std::move(inputs),   std::move(forward),
           std::move(reference), std::move(backward), {}};
 }
 
-// An op of one tensor whose result of `shape` has at each position the element at source(position).
+// An op of one tensor whose result of `shape` has the element at source(position) at each position.
 Sample moving_sample(std::string label, const Tensor& x, const Shape& shape,
                      std::function<Tensor(const Tensor&)> forward,
                      std::function<Dims(const Dims&)> source,
@@ -39,7 +39,7 @@ Tensor drawn(const Shape& shape, std::uint64_t seed = 1) {
   return sample_uniform(shape, -2, 2, seed);
 }
 
-// Where the i-th element in row-major order is.
+// The position of the i-th element in row-major order.
 Dims position_of(std::int64_t i, const Shape& shape) {
   Dims position(shape.size(), 0);
   for (std::size_t d = shape.size(); d-- > 0; i /= shape[d]) position[d] = i % shape[d];
@@ -61,8 +61,7 @@ Sample reshaping_sample(std::string label, const Shape& from, const Shape& to,
       std::move(backward));
 }
 
-// ---- the same order
-// --------------------------------------------------------------------------------
+// ---- ops that keep the order of elements
 
 std::vector<Sample> reshape_samples() {
   std::vector<Sample> samples;
@@ -118,7 +117,6 @@ std::vector<Sample> unsqueeze_samples() {
 }
 
 // ---- axes
-// ------------------------------------------------------------------------------------------
 
 std::vector<Sample> moveaxis_samples() {
   return {moving_sample(
@@ -219,7 +217,6 @@ std::vector<Sample> roll_samples() {
 }
 
 // ---- repeating
-// -------------------------------------------------------------------------------------
 
 std::vector<Sample> tile_samples() {
   std::vector<Sample> samples;
@@ -278,7 +275,7 @@ std::vector<Sample> repeat_samples() {
               })};
 }
 
-// The position of x that a padded position shows, walking there step by step; −1: none.
+// The position of x that a padded position shows, found step by step; −1: none.
 std::int64_t padded_source(std::int64_t at, std::int64_t before, std::int64_t n, PadMode mode) {
   std::int64_t i = at - before;
   while (i < 0 || i >= n) {
@@ -303,7 +300,7 @@ std::vector<Sample> pad_samples() {
                                     {PadMode::edge, "edge"},
                                     {PadMode::wrap, "wrap"}}) {
     const PadMode chosen = mode;
-    // The padding itself is not linear in x unless it is 0.
+    // The padding value itself is not linear in x unless it is 0.
     const double value = 0;
     samples.push_back(linear_sample(
         std::string("[3, 5], ") + label, {drawn(from)},
@@ -350,8 +347,7 @@ std::vector<Sample> pad_samples() {
   return samples;
 }
 
-// ---- joining and taking apart
-// ----------------------------------------------------------------------
+// ---- joining and splitting
 
 std::vector<Sample> concatenate_samples() {
   std::vector<Sample> samples;

@@ -1,4 +1,4 @@
-// Order. References insert one element after the other into its place.
+// Sorting. References use insertion sort.
 #include <cmath>
 
 #include "op_database/op_database.h"
@@ -8,7 +8,7 @@ namespace extensor::op_database {
 
 namespace {
 
-// The positions of a row in order; equal elements keep theirs.
+// The positions of a row in sorted order; equal elements keep their order.
 std::vector<std::int64_t> order_of(const std::vector<double>& row, bool descending) {
   std::vector<std::int64_t> order;
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -27,7 +27,7 @@ struct Ordered {
   PlainArray values, indices;
 };
 
-// The first `count` along an axis in order.
+// The first `count` elements along an axis in sorted order.
 Ordered ordered(const Tensor& input, std::int64_t axis, std::int64_t count, bool descending) {
   const PlainArray x(input);
   const auto at = static_cast<std::size_t>(axis);
@@ -203,7 +203,7 @@ std::vector<Sample> searchsorted_samples() {
                             }).to_tensor(DType::int64)};
            },
            nullptr});
-      // From −4 up: the magnitudes of negative numbers would be in the wrong order.
+      // Shifted to be non-negative: unsigned dtypes use magnitudes, which would change the order.
       samples.back().integer_of = [](std::size_t, double x) { return x + 4; };
     }
   }

@@ -55,7 +55,7 @@ double largest_of(const Tensors& tensors) {
 
 Magnitudes magnitudes_of(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs,
                          double step, double least) {
-  // The first changes all inputs alike. Two terms that cancel show when their changes differ.
+  // The first direction changes all inputs alike. Terms that cancel show when their changes differ.
   constexpr int directions = 16;
   const Tensors at = f(inputs);
   const double jump = 1e4 * std::max({1.0, largest_of(at), largest_of(inputs)});

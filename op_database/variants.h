@@ -11,7 +11,7 @@ inline constexpr DType every_dtype[] = {
     DType::int16,   DType::int32,   DType::int64,   DType::uint8,    DType::uint16,
     DType::uint32,  DType::uint64,  DType::bool_};
 
-// Whether some input takes other dtypes, and some input looks different in that layout.
+// Whether some input has variable dtypes, and whether some input differs in that layout.
 bool has_dtypes(const Sample& sample);
 bool has_layout(const Sample& sample, layouts::Layout layout);
 
@@ -23,7 +23,7 @@ Tensors dense(const Tensors& tensors);
 Tensors in_float64(const Tensors& tensors);
 Tensors joined(Tensors first, const Tensors& second);
 
-// The values of a float64 tensor as `dtype` holds them: integers wrap, a float is not rounded.
+// The values of a float64 tensor in `dtype`: integers wrap, floats are not rounded.
 Tensor wrapped(const Tensor& exact, DType dtype);
 
 }  // namespace extensor::op_database

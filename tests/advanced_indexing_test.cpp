@@ -1,5 +1,5 @@
-// Index expressions against the loops of support/index_reference.h: several hundred random ones,
-// read and written, for several dtypes and layouts, with gradients.
+// Compares several hundred random index expressions with the loops of support/index_reference.h:
+// reads and writes, for several dtypes and layouts, with gradients.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -62,7 +62,7 @@ std::vector<Index> library_index(Random& random, const Expression& expression) {
   return index;
 }
 
-// Numbers that every dtype holds, different next to each other.
+// Numbers that every dtype represents; neighbors differ.
 Tensor numbers(const Shape& shape, DType dtype, std::int64_t offset = 0) {
   std::int64_t count = 1;
   for (std::int64_t size : shape) count *= size;
@@ -70,8 +70,8 @@ Tensor numbers(const Shape& shape, DType dtype, std::int64_t offset = 0) {
   return all.reshape(shape).to(dtype);
 }
 
-// x's values in another layout: dense, transposed, every second element, or backwards. `memory` is
-// the tensor that holds them.
+// The values of x in another layout: dense, transposed, every second element, or reversed. `memory`
+// is the tensor that holds them.
 Tensor laid_out(const Tensor& x, int layout, Tensor& memory) {
   const std::int64_t rank = x.ndim();
   if (layout == 0 || rank == 0) {
@@ -156,7 +156,7 @@ TEST(AdvancedIndexing, WritesWhatTheReferenceNames) {
     const Tensor x = laid_out(values, i % 4, memory);
     const Tensor before = memory.clone();
     const Ints source_shape = index_reference::draw_broadcastable(random, drawn.named.shape);
-    // Of the same dtype, or of one that converts to it without a loss of these values.
+    // Of the same dtype, or of one that converts to it without changing these values.
     const DType source_dtype = i % 3 == 0 ? bool_ : i % 3 == 1 && dtype == float64 ? int16 : dtype;
     const Tensor source = numbers(Shape(source_shape), source_dtype, 50);
     const Doubles new_values = doubles(source);
@@ -172,7 +172,7 @@ TEST(AdvancedIndexing, WritesWhatTheReferenceNames) {
     EXPECT_EQ(doubles(memory), doubles(before)) << "index_put changed its input: " << drawn.text;
     x.index(drawn.index) = source;
     EXPECT_EQ(doubles(x), expected) << drawn.text << " = " << to_string(source.shape());
-    // Memory between the elements of x is as it was.
+    // The memory between the elements of x is unchanged.
     Tensor restored = x;
     restored.copy_from(values);
     EXPECT_EQ(doubles(memory), doubles(before)) << drawn.text;
@@ -231,7 +231,7 @@ TEST(AdvancedIndexing, GradientOfWriting) {
     if (has_tensors(drawn)) {
       x.index(drawn.index) = values;
     } else {
-      x = index_put(x, drawn.index, values);  // assignment through views is tested on its own
+      x = index_put(x, drawn.index, values);  // assignment through views has a separate test
     }
     const Tensor g = numbers(x.shape(), float64, 5);
     x.backward(g);
@@ -303,7 +303,7 @@ TEST(AdvancedIndexing, GradientsOfEveryOrderAgreeWithFiniteDifferences) {
                   {x, values});
     EXPECT_TRUE(written.passed) << written.message;
 
-    // Second order: of Σ exp(x[index])² and of Σ put(x, values)³, by one more walk back.
+    // Second order: of Σ exp(x[index])² and of Σ put(x, values)³, by a second backward pass.
     Tensor leaf = x.clone().requires_grad_();
     const Tensor first = grad(sum(exp(leaf.index(index))), {leaf}, {.create_graph = true})[0];
     const Tensor second = grad(sum(first), {leaf})[0];

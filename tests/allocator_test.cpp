@@ -89,7 +89,7 @@ TEST_F(AllocatorTest, LargeBlocksFitBest) {
   const StoragePointer first = allocate(8 * mebibyte - 100);
   EXPECT_EQ(first->data, close);
   const StoragePointer second = allocate(8 * mebibyte);
-  EXPECT_EQ(second->data, wide);  // a quarter more is acceptable
+  EXPECT_EQ(second->data, wide);  // a block may be up to a quarter larger
   const StoragePointer third = allocate(2 * mebibyte);
   EXPECT_NE(third->data, wide);
 }
@@ -152,8 +152,7 @@ TEST_F(AllocatorTest, LimitMessageNamesOperationAndNumbers) {
   }
 }
 
-// A kernel that needs memory while it runs takes it from here: a sort of n elements holds them
-// twice.
+// Kernels allocate scratch memory from this allocator: a sort of n elements holds them twice.
 TEST_F(AllocatorTest, ScratchMemoryOfKernelsIsCountedAndLimited) {
   const Tensor x = arange(1 << 16, float32);
   const std::size_t base = memory_stats().allocated_bytes, result = x.nbytes();
@@ -178,7 +177,7 @@ TEST_F(AllocatorTest, Item04BeyondTheMachineIsSurvived) {
 }
 
 TEST_F(AllocatorTest, ManyBlocksThatTogetherExceedTheMachine) {
-  // Promised by an overcommitting kernel, but never there.
+  // An overcommitting kernel grants this memory but does not have it.
   std::vector<StoragePointer> held;
   const std::size_t step = std::size_t{1} << 30;
   bool refused = false;
@@ -195,7 +194,7 @@ TEST_F(AllocatorTest, ManyBlocksThatTogetherExceedTheMachine) {
   EXPECT_EQ(allocate(step)->bytes, step);
 }
 
-// Every thread keeps a small share of the total to itself. Where one thread frees what others
+// Every thread keeps a small part of the total to itself. If one thread frees what others
 // allocated, the shared part is negative.
 TEST_F(AllocatorTest, OneThreadFreesWhatManyAllocated) {
   constexpr int threads = 40;
@@ -212,7 +211,7 @@ TEST_F(AllocatorTest, OneThreadFreesWhatManyAllocated) {
       blocks[static_cast<std::size_t>(i)] = std::move(mine);
       ++allocated;
       changed.notify_all();
-      changed.wait(lock, [&] { return freed; });  // a thread that ends would count its share
+      changed.wait(lock, [&] { return freed; });  // a thread that ends would publish its part
     });
   }
   {
@@ -220,7 +219,7 @@ TEST_F(AllocatorTest, OneThreadFreesWhatManyAllocated) {
     changed.wait(lock, [&] { return allocated == threads; });
   }
   blocks.clear();
-  // 60000 · 40 bytes are not back in the shared total, 2^20 of them are charged now.
+  // 60000 · 40 bytes are missing from the shared total, and 2^20 of them are charged now.
   EXPECT_NO_THROW(allocate(mebibyte));
   EXPECT_LT(memory_stats().allocated_bytes, 40 * mebibyte);
   {
@@ -231,7 +230,7 @@ TEST_F(AllocatorTest, OneThreadFreesWhatManyAllocated) {
   for (std::thread& other : others) other.join();
 }
 
-// One thread allocates, another frees: what it frees must come back into circulation.
+// One thread allocates and another frees: the freed blocks must be reused.
 TEST_F(AllocatorTest, ProducerAndConsumerStayBounded) {
   for (const std::size_t bytes : {std::size_t{256}, std::size_t{60000}, 2 * mebibyte}) {
     empty_cache();
@@ -311,7 +310,7 @@ TEST_F(AllocatorTest, ManyThreadsAtOnce) {
 
 TEST_F(AllocatorTest, TensorsFreedByThreadLocalDestructors) {
   std::thread([] {
-    // Constructed before the allocator's own thread-local state, so destroyed after it.
+    // Constructed before the allocator's thread-local state, so destroyed after it.
     struct Late {
       StoragePointer storage;
       ~Late() {

@@ -1,5 +1,5 @@
-// Attention beside the samples of the op database: sizes on both sides of the blocks, special rows,
-// memory, and the same bits for any number of threads.
+// Attention beyond the samples of the op database: sizes below and above the block sizes, special
+// rows, memory, and identical bits for any number of threads.
 #include "extensor/attention.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using op_database::tolerance_of;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-// Relative to the largest element, or to `least` where all of them cancel to 0.
+// Relative to the largest element, or to `least` if all elements cancel to 0.
 void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
                  double least = 1e-30) {
   ASSERT_EQ(got.shape(), expected.shape());
@@ -107,7 +107,7 @@ TEST(Attention, SizesAroundTheBlocks) {
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {
-  // The maximum rises from block to block, so that everything before is corrected to nothing.
+  // The maximum grows from block to block, so that all earlier contributions are scaled to nothing.
   const std::int64_t keys = 400;
   const Tensor q = ones({1, 1});
   const Tensor k = arange(keys).to(DType::float32).reshape({keys, 1}) * 1e4;
@@ -124,7 +124,7 @@ TEST(Attention, QueriesThatSeeNothing) {
     const Problem p = draw_problem({2}, 5, 150, 4, 3, dtype, 1);
     Tensor taken = ones({5, 150}, DType::bool_);
     taken[1].fill(false);
-    taken[{3, Slice{0, 100}}].fill(false);  // the first block hidden, the second seen
+    taken[{3, Slice{0, 100}}].fill(false);  // the first block is hidden, the second visible
     const Tensor added = where(taken, zeros({}), full({}, -infinity));
     for (const Tensor& mask : {taken, added}) {
       const AttentionResult got = scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, mask);
@@ -137,7 +137,7 @@ TEST(Attention, QueriesThatSeeNothing) {
       for (const Tensor& gradient : {gradients.q, gradients.k, gradients.v}) {
         for (double value : values_of(gradient)) EXPECT_TRUE(std::isfinite(value));
       }
-      // The gradient of its output reaches nothing.
+      // The gradient of its output has no effect.
       Tensor other = p.g.clone();
       other.slice(1, 1, 2).fill(7);
       const AttentionGradients same =
@@ -154,7 +154,7 @@ TEST(Attention, QueriesThatSeeNothing) {
 }
 
 TEST(Attention, WidthsOfZero) {
-  // Without width all scores are equal, and the result is the mean.
+  // With a width of 0 all scores are equal, and the result is the mean.
   const Tensor v = draw::uniform({4, 3}, -1, 1, 1);
   expect_near(scaled_dot_product_attention(zeros({2, 0}), zeros({4, 0}), v),
               mean(v, 0, true).broadcast_to({2, 3}), 1e-15);
@@ -208,7 +208,7 @@ TEST(Attention, TheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
-// What forward and backward hold beyond their operands and results, at the most.
+// Peak memory of forward and backward, without their operands and results.
 std::size_t extra_bytes(std::int64_t length) {
   const Problem p = draw_problem({}, length, length, 64, 64, DType::float32, 1);
   const std::size_t tensor = p.q.nbytes(), row = tensor / 64;
@@ -223,13 +223,12 @@ std::size_t extra_bytes(std::int64_t length) {
 TEST(Attention, MemoryGrowsWithTheSequenceNotItsSquare) {
   const std::size_t at_512 = extra_bytes(512), at_2048 = extra_bytes(2048);
   EXPECT_GT(at_512, 0U);
-  // All scores at once would be 1 MiB and 16 MiB.
+  // The full score matrices would take 1 MiB and 16 MiB.
   EXPECT_LT(at_2048, at_512 + 4 * 512 * 64 * sizeof(float));
   EXPECT_LT(at_2048, std::size_t{4} << 20);
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // The formula with whole matrices, in float64.
 AttentionGradients composed_gradients(const Problem& p, const Tensor& mask, bool causal,
@@ -284,7 +283,6 @@ TEST(AttentionGradient, SavedResultsGiveTheSame) {
 }
 
 // ---- packed
-// ----------------------------------------------------------------------------------------
 
 struct Unpacked {
   Tensor q, k, v;

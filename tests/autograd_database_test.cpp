@@ -1,5 +1,5 @@
-// Every op of the database through autograd: its gradient is that of its explicit backward, and the
-// gradient of its gradient agrees with finite differences.
+// Runs every op of the database through autograd: its gradient must equal that of its explicit
+// backward, and the gradient of the gradient must agree with finite differences.
 #include <gtest/gtest.h>
 
 #include "op_database/tolerance.h"
@@ -10,7 +10,7 @@ namespace {
 
 bool is_float(const Tensor& x) { return x.defined() && is_floating_point(x.dtype()); }
 
-// The sample's inputs as leaves; those that are differentiable ask for a gradient.
+// The sample's inputs as leaves; the differentiable ones require a gradient.
 Tensors leaves_of(const Sample& sample, DType dtype) {
   Tensors leaves;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
@@ -60,8 +60,8 @@ double unit_of(DType dtype) {
   }
 }
 
-// Ops whose recorded form keeps the result, rounded to its dtype, and reads it in the backward,
-// where the explicit backward computes it anew.
+// Ops whose recorded form saves the rounded result and reads it in the backward, where the explicit
+// backward computes the result again.
 bool reads_rounded_result(const std::string& op) {
   return op == "linear" || op == "scaled_dot_product_attention" ||
          op == "scaled_dot_product_attention_packed";
@@ -69,7 +69,8 @@ bool reads_rounded_result(const std::string& op) {
 
 class AutogradDatabase : public ::testing::TestWithParam<std::string> {};
 
-// The arguments of the explicit backward: the gradients of the results, then what it reads.
+// The arguments of the explicit backward: the gradients of the results, then the tensors that it
+// reads.
 struct BackwardCall {
   Tensors arguments;
   std::size_t results = 0;
@@ -109,8 +110,8 @@ TEST_P(AutogradDatabase, GradientIsTheExplicitOne) {
         ASSERT_TRUE(expected[k].defined()) << what << ": the backward gives no gradient " << k;
         EXPECT_EQ(got[k].dtype(), dtype) << what;
       }
-      // Where rounding comes is all they may differ in: two units in the last place, and as many of
-      // what is accumulated.
+      // They may differ only in rounding: two units in the last place of the result and of the
+      // accumulated magnitudes.
       const bool reads_rounded = reads_rounded_result(op.name);
       const DType accumulated = reads_rounded || dtype == float64 ? dtype : float32;
       const Allowance allowance{2 * unit_of(dtype), 2 * unit_of(accumulated)};

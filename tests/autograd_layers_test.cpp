@@ -1,5 +1,5 @@
-// Recorded layers and losses beyond the op database's samples: gradients that only some inputs ask
-// for, what is saved, mixed dtypes, third order.
+// Recorded layers and losses beyond the op database's samples: gradients of only some inputs, saved
+// tensors, mixed dtypes, third order.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(RecordedConvolution, AFrozenWeightDoesNotKeepX) {
   Tensor x = leaf({2, 3, 5, 6}, 1);
   const Tensor twice = x * 1.0, y = conv2d(twice, weight);
   {
-    // Nothing reads it on the way back.
+    // The backward does not read it.
     const NoGrad off;
     Tensor memory = twice.detach();
     memory.fill(0);
@@ -56,7 +56,7 @@ TEST(RecordedLoss, OnlyTheTargetAsks) {
   Tensor y = leaf({7}, 3);
   const Tensor loss = mean_squared_error(x, y, Reduction::none);
   expect_near(grad({loss}, {y}, {.grad_outputs = {g}})[0], 2 * g * (y.detach() - x));
-  // Of an input of integers as well, to the second order.
+  // Also for an input of integers, to second order.
   const Tensor integers = sample_integers({7}, -3, 3, 4);
   const Tensor first =
       grad(mean_squared_error(integers, y, Reduction::sum), {y}, {.create_graph = true})[0];
@@ -111,7 +111,7 @@ TEST(RecordedNorm, FrozenParameters) {
   const Tensor weight = drawn({6}, 2), bias = drawn({6}, 3), g = drawn({4, 6}, 4);
   expect_near(grad({layer_norm(x, {6}, weight, bias)}, {x}, {.grad_outputs = {g}})[0],
               layer_norm_backward(g, x.detach(), {6}, weight, bias).x);
-  // The parameters' gradients of integers.
+  // The gradients of parameters for an input of integers.
   const Tensor integers = sample_integers({4, 6}, -3, 3, 5);
   Tensor w = drawn({6}, 2).to(float32).requires_grad_();
   expect_near(grad({layer_norm(integers, {6}, w)}, {w}, {.grad_outputs = {g.to(float32)}})[0],

@@ -1,4 +1,4 @@
-// Ops whose second gradients have code of their own, to the third order and beyond.
+// Ops with separate code for second gradients, to third order and beyond.
 #include <gtest/gtest.h>
 
 #include "extensor/extensor.h"
@@ -10,7 +10,7 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Call = std::function<Tensor(const Tensor&)>;
 
-// Σ w · d^order f / dx^order, each derivative weighed with numbers that tell its elements apart.
+// Σ w · d^order f / dx^order, each derivative weighted with numbers that distinguish its elements.
 Tensor weighed(const Tensor& y, unsigned seed) {
   return sum(y * draw::uniform(y.shape(), 0.5, 1.5, seed));
 }
@@ -25,7 +25,7 @@ Tensor derivative(const Call& call, const Tensor& x, int order, bool create_grap
   return y;
 }
 
-// Every derivative up to `highest` against finite differences of the one before.
+// Compares every derivative up to `highest` with finite differences of the previous one.
 void expect_derivatives(const char* name, const Call& call, const Tensor& point, int highest) {
   for (int order = 0; order < highest; ++order) {
     const auto result = gradcheck(
@@ -70,7 +70,7 @@ TEST(AutogradOrders, Reductions) {
       "cumulative_prod", [](const Tensor& x) { return cumulative_prod(x, 1); }, drawn({2, 4}), 4);
 }
 
-// Where some of the factors are 0.
+// Some of the factors are 0.
 TEST(AutogradOrders, ProductsWithZeros) {
   const Tensor x = tensor({{0.0, 0.7, 1.2, 0.6}, {0.0, 1.1, 0.0, 0.8}}, float64);
   expect_derivatives(
@@ -79,7 +79,7 @@ TEST(AutogradOrders, ProductsWithZeros) {
       "cumulative_prod", [](const Tensor& x) { return cumulative_prod(x, 1); }, x, 4);
 }
 
-// Input and target move together, so that mixed derivatives count too.
+// Input and target vary together, so that mixed derivatives count too.
 TEST(AutogradOrders, Losses) {
   using Loss = std::function<Tensor(const Tensor& x, const Tensor& y)>;
   const auto expect_loss = [](const char* name, const Loss& loss) {
@@ -138,7 +138,7 @@ TEST(AutogradOrders, Contractions) {
       "tensordot", [](const Tensor& x) { return tensordot(x, x * x, 1); }, drawn({2, 2}), 3);
 }
 
-// Linear ops, of which a product makes something to differentiate.
+// Linear ops, combined with a product to get nonzero higher derivatives.
 TEST(AutogradOrders, PositionsAndOrder) {
   const Tensor index = tensor({2, 0, 2, 1});
   const auto expect_cubed = [](const char* name, const Call& call, const Shape& shape) {
@@ -162,7 +162,7 @@ TEST(AutogradOrders, PositionsAndOrder) {
   expect_cubed("tril", [](const Tensor& x) { return tril(x); }, {3, 3});
 }
 
-// Layers whose operands are all made of x, so that every input of their backward moves.
+// Layers whose operands all depend on x, so that every input of their backward varies.
 TEST(AutogradOrders, Layers) {
   const auto part = [](const Tensor& x, std::int64_t first, const Shape& shape) {
     std::int64_t count = 1;
@@ -225,7 +225,7 @@ TEST(AutogradOrders, Layers) {
       drawn({6}), 3);
 }
 
-// Indices that were changed since are an error, not a wrong gradient.
+// Indices that were changed after the forward are an error, not a wrong gradient.
 TEST(AutogradOrders, ChangedIndices) {
   Tensor x = drawn({3}).requires_grad_();
   Tensor index = tensor({2, 0});
@@ -234,11 +234,11 @@ TEST(AutogradOrders, ChangedIndices) {
   EXPECT_THROW(y.backward(), ValueError);
   Tensor mask = tensor({true, false, true});
   const Tensor z = sum(masked_select(x, mask));
-  mask.fill(true);  // its positions were found before
+  mask.fill(true);  // its positions were determined before
   EXPECT_EQ(grad(z, {x})[0].to_vector<double>(), (std::vector<double>{1, 0, 1}));
 }
 
-// Of dtypes that promote, each gets the gradient in its own; of integers there is none.
+// Operands of dtypes that promote get gradients in their own dtypes; integers get none.
 TEST(AutogradOrders, MixedDtypes) {
   Tensor x = drawn({3}).to(float32).requires_grad_();
   Tensor source = drawn({2}).requires_grad_();

@@ -1,4 +1,4 @@
-// Recording and going back, on tensors small enough to see through.
+// Recording and the backward pass, on tensors small enough to compute by hand.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -103,7 +103,7 @@ TEST(Autograd, HooksSeeAndChangeGradients) {
     ++calls;
     return g * 10.0;
   });
-  x.register_hook([&](const Tensor&) { return Tensor(); });  // leaves it alone
+  x.register_hook([&](const Tensor&) { return Tensor(); });  // leaves the gradient unchanged
   sum(y).backward({.retain_graph = true});
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(values(x.grad()), (std::vector<double>{30, 30}));
@@ -208,7 +208,7 @@ TEST(Autograd, AnomalyModeNamesTheOp) {
   } catch (const ValueError& error) {
     EXPECT_NE(std::string(error.what()).find("log"), std::string::npos) << error.what();
   }
-  // 0 · ∞ on the way back: the first NaN is multiply's.
+  // The backward pass computes 0 · ∞: the first NaN comes from multiply.
   const GradientEps ieee(0);
   const Tensor zero = leaf({0.0}, {1});
   const Tensor y = sqrt(zero) * 0.0;
@@ -238,7 +238,6 @@ TEST(Autograd, LeavesHaveGradientsOfTheirOwn) {
 }
 
 // ---- bad input
-// -------------------------------------------------------------------------------------
 
 TEST(BadInput69, BackwardOfMoreThanOneNumberWantsAGradient) {
   Tensor x = leaf({1, 2});
@@ -282,7 +281,7 @@ TEST(BadInput72, AChainOfAMillionNodes) {
   y.backward();
   EXPECT_EQ(values(x.grad())[0], 1);
   for (int i = 0; i < 1'000'000; ++i) y = y + 1.0;
-  y = Tensor();  // comes down without having been walked
+  y = Tensor();  // destroyed without a backward pass
 }
 
 TEST(BadInput74, AHookThatThrows) {
@@ -312,7 +311,8 @@ TEST(BadInput75, BackwardFromSeveralThreads) {
   for (std::thread& thread : all) thread.join();
   EXPECT_EQ(values(shared.grad()),
             (std::vector<double>{2.0 * threads * rounds, 4.0 * threads * rounds}));
-  // One graph, walked by several at once: each either gets all of it or is told it is gone.
+  // Several threads walk one graph: each gets the whole gradient or an error that the graph is
+  // gone.
   Tensor x = leaf({1, 2});
   const Tensor y = sum(x * x);
   std::atomic<int> walked = 0, refused = 0;

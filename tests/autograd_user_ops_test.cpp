@@ -1,4 +1,4 @@
-// Ops that users define, through autograd.
+// User-defined ops in autograd.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,8 @@ Tensors leaves_of(const Tensors& points) {
   return leaves;
 }
 
-// The gradients of Σ y³, which are not linear in y, so that a second gradient sees all of them.
+// The gradients of Σ y³, which are not linear in y, so that a second gradient depends on all of
+// them.
 Tensors first_gradients(const Call& call, const Tensors& leaves, bool create_graph) {
   const Tensor y = call(leaves);
   return grad(sum(y * y * y), leaves, {.create_graph = create_graph});
@@ -31,7 +32,7 @@ Tensor joined(const Tensors& list) {
   return concatenate(flat);
 }
 
-// First, second and third gradients against finite differences of what is one order lower.
+// Compares first, second and third gradients with finite differences of the next lower order.
 void expect_gradients_of_every_order(const Call& call, const Tensors& points) {
   const auto first =
       gradcheck([&](const Tensors& in) { return power(call(in), 3.0); },
@@ -66,7 +67,6 @@ void expect_gradients_of_every_order(const Call& call, const Tensors& points) {
 Tensor drawn(const Shape& shape, unsigned seed) { return draw::uniform(shape, -1.2, 1.2, seed); }
 
 // ---- formulas
-// --------------------------------------------------------------------------------------
 
 const auto wave = elementwise("wave", [](auto x, auto y) { return x * cos(y) - sin(x * y); });
 
@@ -84,7 +84,7 @@ TEST(AutogradUserOp, EveryOrderOfInputsThatBroadcast) {
   expect_gradients_of_every_order(call, {drawn({}, 5), drawn({2, 3}, 6)});
 }
 
-// The first order is the fused gradient, to the last bit, for one chunk and for many.
+// First-order gradients are bit-identical to the fused gradient, for one chunk and for many.
 TEST(AutogradUserOp, FirstGradientIsTheExplicitOne) {
   for (const DType dtype : {float64, float32, bfloat16}) {
     for (const Shape& shape : {Shape{7, 5}, Shape{300, 100}}) {
@@ -103,7 +103,7 @@ TEST(AutogradUserOp, FirstGradientIsTheExplicitOne) {
   }
 }
 
-// Inputs without a gradient, also integers, are not asked for one.
+// Inputs that require no gradient, also integers, get none.
 TEST(AutogradUserOp, OnlyWhatIsAskedFor) {
   Tensor x = drawn({4}, 1).requires_grad_();
   const Tensor counts = tensor({1, 2, 3, 4});
@@ -128,7 +128,7 @@ TEST(AutogradUserOp, OutlivedByItsRecord) {
   EXPECT_TRUE(allclose(grad(sum(slope), {x})[0], full({6}, 6.0, float64), 1e-14));
 }
 
-// The name in an error is still there after what was saved, and the op, are gone.
+// The name in an error outlives the saved tensors and the op.
 TEST(AutogradUserOp, SecondWalkNamesTheOp) {
   Tensor x = drawn({3}, 1).requires_grad_();
   Tensor y;
@@ -145,7 +145,7 @@ TEST(AutogradUserOp, SecondWalkNamesTheOp) {
   }
 }
 
-// One that dual numbers do not fit is recorded as the operations it is made of.
+// A lambda that does not accept dual numbers is recorded as the operations that it calls.
 TEST(AutogradUserOp, AFunctionOfPlainValues) {
   using expression::Value;
   const auto plain = elementwise("plain", [](const Value& x, const Value& y) { return x * x * y; });
@@ -162,7 +162,6 @@ TEST(AutogradUserOp, GradientEpsIsTheScopes) {
 }
 
 // ---- custom functions
-// ------------------------------------------------------------------------------
 
 // Rows scaled to length 1, and their lengths; both gradients from the results.
 CustomFunction normalize() {
@@ -198,7 +197,7 @@ TEST(AutogradCustomFunction, EveryOrderThroughItsResults) {
       {drawn({3, 4}, 1)});
 }
 
-// A result that nothing depends on has zeros for a gradient.
+// A result on which nothing depends has a gradient of zeros.
 TEST(AutogradCustomFunction, EveryOrderOfOneResult) {
   const CustomFunction function = normalize();
   expect_gradients_of_every_order([&](const Tensors& in) { return function(in)[0]; },
@@ -236,7 +235,7 @@ TEST(AutogradCustomFunction, ABackwardThatWalksItsOwnGraphIsRefused) {
     EXPECT_NE(std::string(error.what()).find("twice"), std::string::npos) << error.what();
   }
   EXPECT_FALSE(x.grad().defined());
-  // Another graph may be walked.
+  // Walking another graph is allowed.
   const CustomFunction other = custom_function(
       "other", [](const Tensors& in) { return Tensors{in[0] * 2.0}; },
       [&](const Tensors& g, const Tensors& in, const Tensors&) {
@@ -248,7 +247,7 @@ TEST(AutogradCustomFunction, ABackwardThatWalksItsOwnGraphIsRefused) {
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{2, 2}));
 }
 
-// The user's backward is what counts, not what the forward is made of.
+// The user's backward defines the gradient, not the ops inside the forward.
 TEST(AutogradCustomFunction, ForwardIsNotRecorded) {
   Tensor captured = ones({2}, float64).requires_grad_();
   bool recorded = false;
@@ -284,7 +283,8 @@ TEST(AutogradCustomFunction, MovedFromStillWorks) {
   EXPECT_EQ(first.name(), second.name());  // NOLINT: that it may be used is what is tested
 }
 
-// A result that is an input, or that somebody holds, is not made part of this function's history.
+// A result that is an input, or that the caller holds, does not become part of this function's
+// history.
 TEST(AutogradCustomFunction, ReturningAnInputOrAHeldTensor) {
   const Tensor held = full({2}, 5.0, float64);
   Tensor held_leaf = full({2}, 7.0, float64).requires_grad_();
@@ -304,7 +304,7 @@ TEST(AutogradCustomFunction, ReturningAnInputOrAHeldTensor) {
   EXPECT_FALSE(held.requires_grad());
   EXPECT_EQ(out[0].to_vector<double>(), inner.to_vector<double>());
   EXPECT_EQ(out[1].to_vector<double>(), held.to_vector<double>());
-  // Each result has its own gradient, and `inner` the history it had.
+  // Each result has its own gradient, and `inner` keeps its history.
   for (std::size_t k = 0; k < out.size(); ++k) {
     const double factor = 3 * static_cast<double>(k + 2);
     EXPECT_EQ(grad(sum(out[k]), {x}, {.retain_graph = true})[0].to_vector<double>(),
@@ -313,7 +313,7 @@ TEST(AutogradCustomFunction, ReturningAnInputOrAHeldTensor) {
   }
   EXPECT_EQ(grad(sum(inner), {x})[0].to_vector<double>(), std::vector<double>(2, 3));
   EXPECT_THROW(grad(sum(out[2]), {held_leaf}, {.retain_graph = true}), ValueError);
-  // A leaf given back is a leaf still, also where nothing is recorded.
+  // A returned leaf remains a leaf, also if nothing is recorded.
   const Tensor leaf_back = same({x})[0];
   EXPECT_TRUE(x.is_leaf());
   EXPECT_FALSE(leaf_back.is_leaf());
@@ -337,7 +337,7 @@ TEST(AutogradCustomFunction, IntegersHaveNoGradient) {
   EXPECT_TRUE(allclose(grad(sum(slope), {x})[0], tensor({2.0, 0.0, 4.0, 0.0}, float64)));
 }
 
-// What was saved and then changed is an error, not a wrong gradient.
+// A saved tensor that was changed is an error, not a wrong gradient.
 TEST(AutogradCustomFunction, ChangedInPlace) {
   Tensor x = drawn({4}, 1).requires_grad_();
   const Tensor doubled = x * 2;
@@ -356,12 +356,11 @@ TEST(AutogradCustomFunction, AnErrorOfTheBackwardArrives) {
   Tensor x = ones({2}).requires_grad_();
   const Tensor y = sum(fails({x})[0]);
   EXPECT_THROW(y.backward(), std::runtime_error);
-  EXPECT_THROW(y.backward(), std::runtime_error);  // nothing is left locked
+  EXPECT_THROW(y.backward(), std::runtime_error);  // no lock remains held
   EXPECT_FALSE(x.grad().defined());
 }
 
 // ---- bad inputs
-// ------------------------------------------------------------------------------------
 
 template <class Error>
 void expect_refused(const std::function<Tensors(const Tensors&)>& gradients, const char* what) {

@@ -1,4 +1,4 @@
-// Bad input 93, and whatever else an archive can lie about.
+// Malformed zip archives and npz files.
 #include "io/npz.h"
 #include "support/archive.h"
 #include "support/child_process.h"
@@ -28,14 +28,14 @@ CHILD_TEST(BadInputArchives, Item93CompressionBomb) {
   const std::string array = npy_of(zeros({1000}, float64));
   const Entry honest = Entry::compressed("x.npy", array);
   EXPECT_NO_THROW(read_npz(Archive({honest}).file));
-  // More than is said comes out.
+  // More data than declared.
   Entry lying = honest;
   lying.data = deflated(npy_of(zeros({1000}, float64)) + std::string(1 << 24, '\0'));
   expect_npz_error(Archive({lying}).file, {"'x.npy'", "more data"});
-  // Less than is said.
+  // Less data than declared.
   lying.data = deflated(array.substr(0, 500));
   expect_npz_error(Archive({lying}).file, {"'x.npy'", "too early"});
-  // A size that nothing so short can have: refused before anything is allocated.
+  // A size that no file this short can have: rejected before any allocation.
   lying = honest;
   lying.size = 0xfffffff0;
   expect_npz_error(Archive({lying}).file, {"'x.npy'", "4294967280 bytes", "compressed"});
@@ -46,7 +46,7 @@ CHILD_TEST(BadInputArchives, Item93CompressionBomb) {
   expect_npz_error(Archive({lying}).file, {"'x.npy'", "1152921504606846976 bytes", "compressed"});
   lying.extra.resize(8);
   expect_npz_error(Archive({lying}).file, {"'x.npy'"});
-  // A shape that says more than the entry has.
+  // A shape that is larger than the entry.
   const std::string petabyte =
       npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1125899906842624,)}", "");
   expect_npz_error(Archive({Entry::compressed("x.npy", petabyte)}).file,
@@ -54,7 +54,7 @@ CHILD_TEST(BadInputArchives, Item93CompressionBomb) {
   // The same data under many names.
   std::vector<Entry> many(1000, honest);
   expect_npz_error(Archive(many, true).file, {"twice"});
-  // What is within the bounds of the format is held to those of the memory.
+  // Sizes that the format allows are still limited by the memory.
   const std::string head = npy_of(zeros({1 << 16}, float64)).substr(0, 128);
   const Archive large({Entry::compressed("x.npy", head + std::string(8 << 16, '\0'))});
   set_memory_limit(memory_stats().allocated_bytes + (1 << 16));
@@ -64,7 +64,7 @@ CHILD_TEST(BadInputArchives, Item93CompressionBomb) {
   EXPECT_EQ(read_npz(large.file)[0].second.numel(), 1 << 16);
 }
 
-// What else an archive can lie about.
+// Other inconsistencies of an archive.
 CHILD_TEST(BadInputArchives, Item93ArchivesThatLie) {
   const std::string array = npy_of(ones({4}));
   const Archive good({Entry::stored("x.npy", array), Entry::compressed("y.npy", array)});
@@ -126,7 +126,7 @@ CHILD_TEST(BadInputArchives, Item93ArchivesThatLie) {
   }
 }
 
-// A directory as large as a file that takes no room on the disk: nothing of it is read.
+// A central directory as large as a sparse file: none of it is read.
 CHILD_TEST(BadInputArchives, Item93ADirectoryAsLargeAsTheFile) {
   const test_support::TemporaryDirectory directory;
   const std::filesystem::path path = directory / "sparse.npz";
@@ -142,7 +142,7 @@ CHILD_TEST(BadInputArchives, Item93ADirectoryAsLargeAsTheFile) {
   io::append_number<std::uint64_t>(end, size / 100);  // entries on this disk
   io::append_number<std::uint64_t>(end, size / 100);
   io::append_number<std::uint64_t>(end, size);  // bytes
-  io::append_number<std::uint64_t>(end, 0);     // from there
+  io::append_number<std::uint64_t>(end, 0);     // offset
   io::append_number(end, io::locator64_signature);
   io::append_number<std::uint32_t>(end, 0);
   io::append_number(end, size);

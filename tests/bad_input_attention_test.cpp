@@ -1,4 +1,4 @@
-// Bad inputs 67, 68 and 79 of attention, and operands that do not fit together.
+// Invalid input to attention: masks, special values, and operands that do not fit together.
 #include <limits>
 #include <vector>
 
@@ -26,7 +26,7 @@ CHILD_TEST(BadInputAttention, Item67FullyMaskedRowGivesZero) {
       EXPECT_EQ(gradients.q[0].to(float64).to_vector<double>(), std::vector<double>(3, 0.0));
       EXPECT_EQ(gradients.v[2].to(float64).to_vector<double>(), std::vector<double>(2, 0.0));
     }
-    // What a row does not see cannot spoil it.
+    // Invisible keys do not affect a row.
     const Tensor infinite = full({4, 2}, 1, float32).to(dtype) / 0.0;
     EXPECT_EQ(scaled_dot_product_attention(q, k, infinite, zeros({2, 4}, bool_))
                   .to(float64)

@@ -1,4 +1,4 @@
-// Bad inputs 57 to 62 and 79 for convolution and pooling, and sizes beyond every bound.
+// Invalid input to convolution and pooling, and sizes out of bounds.
 #include <limits>
 
 #include "support/child_process.h"
@@ -118,13 +118,13 @@ CHILD_TEST(BadInputConvolution, Item61GroupsZeroOrNotDividing) {
     expect_error<ValueError>([&] { conv_transpose2d(o.x, o.transposed, {}, {.groups = groups}); },
                              {"conv_transpose2d", "groups"}, {o.x});
   }
-  // Divides the channels, not the filters.
+  // The groups divide the channels, but not the filters.
   expect_error<ValueError>(
       [&] {
         conv2d(o.x, ones({6, 1, 3, 3}), {}, {.groups = 4});
       },
       {"conv2d", "groups", "6 filters"}, {o.x});
-  // Divides both, but the weight has all channels.
+  // The groups divide both, but the weight has all channels.
   expect_error<ShapeError>([&] { conv2d(o.x, o.weight, {}, {.groups = 2}); },
                            {"conv2d", "channels differ", "[8, 4, 3, 3]"}, {o.x, o.weight});
   EXPECT_EQ(conv2d(o.x, ones({8, 2, 3, 3}), {}, {.groups = 2}).shape(), (Shape{2, 8, 4, 4}));
@@ -221,10 +221,10 @@ CHILD_TEST(BadInputConvolution, SizesBeyondEveryBound) {
         conv_transpose2d(o.x, o.transposed, {}, {.stride = {std::int64_t{1} << 44, 1}});
       },
       {"conv_transpose2d"}, {o.x});
-  // Far apart, but few: a stride as large as the padding.
+  // A stride as large as the padding: few windows, far apart.
   const Tensor far = conv2d(o.x, o.weight, {}, {.stride = huge / 2, .padding = huge / 2 - 1});
   EXPECT_EQ(far.shape(), (Shape{2, 8, 3, 3}));
-  EXPECT_EQ((far[{1, 7, 1, 1}].item<float>()), 36.0F);  // the only window that meets x
+  EXPECT_EQ((far[{1, 7, 1, 1}].item<float>()), 36.0F);  // the only window that overlaps x
   EXPECT_EQ(sum(far).item<float>(), 16 * 36.0F);
   const Tensor lonely =
       conv2d_backward(far, o.x, o.weight, {.stride = huge / 2, .padding = huge / 2 - 1}).weight;
@@ -245,7 +245,7 @@ CHILD_TEST(BadInputConvolution, EmptyBatchAndChannelsGiveEmptyOrZeros) {
   EXPECT_EQ(avg_pool2d(none, 2).shape(), (Shape{0, 4, 3, 3}));
   EXPECT_EQ(max_pool2d_backward(ones({0, 4, 3, 3}), none, 2).shape(), none.shape());
   EXPECT_EQ(adaptive_avg_pool2d(none, 2).shape(), (Shape{0, 4, 2, 2}));
-  // Without input channels only the bias is left, without filters no gradient of x.
+  // Without input channels the result is the bias; without filters x has no gradient.
   EXPECT_EQ(conv2d(ones({1, 0, 3, 3}), ones({2, 0, 3, 3}), ones({2})).to_vector<float>(),
             (std::vector<float>{1, 1}));
   EXPECT_EQ(conv2d_backward(ones({1, 0, 1, 1}), ones({1, 1, 2, 2}), ones({0, 1, 2, 2}))

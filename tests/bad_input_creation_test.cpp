@@ -1,4 +1,4 @@
-// Bad inputs 1 to 10: tensors that cannot be made.
+// Tensors that cannot be created.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,7 +22,7 @@ CHILD_TEST(BadInputCreation, Item01NegativeDimension) {
   expect_error<ShapeError>([] { zeros({2, -3}); }, {"zeros", "-3", "[2, -3]"});
   expect_error<ShapeError>([] { ones({-1}); }, {"ones", "-1"});
   expect_error<ShapeError>([] { empty({INT64_MIN}); }, {"empty", "-9223372036854775808"});
-  expect_error<ShapeError>([] { full({0, -1}, 2.5); }, {"full", "-1"});  // 0 is no excuse
+  expect_error<ShapeError>([] { full({0, -1}, 2.5); }, {"full", "-1"});  // also next to a 0
   expect_error<ShapeError>([] { rand({-4, 2}); }, {"rand", "-4"});
   expect_error<ShapeError>([] { randint(0, 3, {-4}); }, {"randint", "-4"});
   expect_error<ShapeError>([] { eye(-2); }, {"eye", "-2"});
@@ -37,7 +37,7 @@ CHILD_TEST(BadInputCreation, Item01NegativeDimension) {
 CHILD_TEST(BadInputCreation, Item02ElementCountOverflows) {
   const std::int64_t large = std::int64_t{1} << 40;
   expect_error<ShapeError>([=] { zeros({large, large}); }, {"zeros", "1099511627776", "overflow"});
-  // A 0 elsewhere must not hide it, nor a product that wraps round to something small.
+  // A 0 in another dimension must not hide it, nor a product that wraps around to a small number.
   expect_error<ShapeError>([=] { empty({large, 0, large}); }, {"empty", "overflow"});
   expect_error<ShapeError>(
       [] {
@@ -83,12 +83,12 @@ CHILD_TEST(BadInputCreation, Item04OnePetabyte) {
   expect_error<OutOfMemoryError>([=] { randn({petabyte / 4}); }, {"randn"});
   expect_error<OutOfMemoryError>([=] { randperm(petabyte / 8); }, {"randperm"});
   expect_error<OutOfMemoryError>([=] { eye(std::int64_t{1} << 24); }, {"eye"});
-  // Views of that size cost nothing; making them real must fail.
+  // Views of that size are free; copying them must fail.
   const Tensor one = ones({1});
   const Tensor huge = one.broadcast_to({petabyte});
   expect_error<OutOfMemoryError>([&] { (void)huge.clone(); }, {"clone"}, {one});
   expect_error<OutOfMemoryError>([&] { (void)(huge + 1); }, {"add"}, {one});
-  // A failed draw takes nothing from the generator.
+  // A failed draw does not advance the generator.
   Generator generator(7);
   expect_error<OutOfMemoryError>([&] { rand({petabyte}, float32, generator); }, {"rand"});
   EXPECT_EQ(generator.offset(), 0U);
@@ -113,7 +113,7 @@ CHILD_TEST(BadInputCreation, Item05Rank65) {
   expect_error<ShapeError>([&] { (void)x[{newaxis}]; }, {"index", "65"}, {x});
   const std::vector<Tensor> vectors(65, ones({1}));
   expect_error<ShapeError>([&] { meshgrid(vectors); }, {"meshgrid", "65"});
-  // The deepest that is allowed works.
+  // The maximum depth works.
   EXPECT_EQ((x + x).shape(), Shape(64, 1));
   EXPECT_EQ(sum(x).item<float>(), 1.0F);
 }
@@ -137,12 +137,12 @@ CHILD_TEST(BadInputCreation, NullForData) {
       [] { from_data(std::span<const double>(static_cast<const double*>(nullptr), 2), {2}); },
       {"from_data", "values is null"});
   EXPECT_EQ(from_bytes(nullptr, 0, float32, {0, 3}).shape(), Shape({0, 3}));
-  const unsigned char bytes[] = {0, 1, 2, 255};  // any but 0 is true
+  const unsigned char bytes[] = {0, 1, 2, 255};  // every value but 0 is true
   const Tensor truth = from_bytes(bytes, 4, bool_, {4});
   EXPECT_EQ(truth.to(uint8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 1, 1, 1}));
 }
 
-// A number that is cast to DType and names none.
+// A number cast to DType that is not one of its values.
 CHILD_TEST(BadInputCreation, InvalidDType) {
   for (int number : {13, 100, 255}) {
     const auto invalid = static_cast<DType>(number);
@@ -173,7 +173,7 @@ CHILD_TEST(BadInputCreation, InvalidDType) {
   }
 }
 
-// A number that is cast to an enumeration of options and names none of them.
+// A number cast to an options enumeration that is not one of its values.
 CHILD_TEST(BadInputCreation, InvalidOptions) {
   const Tensor x = ones({2, 3});
   const auto mode = static_cast<FanMode>(2);
@@ -219,7 +219,7 @@ CHILD_TEST(BadInputCreation, InvalidOptions) {
                            {"reduction", "3"}, {x});
 }
 
-// A backward takes a shape, which may be one that no tensor has.
+// A backward has a shape parameter, which may be invalid for any tensor.
 CHILD_TEST(BadInputCreation, ShapesOfBackwardsThatNoTensorHas) {
   const Tensor one = ones({});
   expect_error<ShapeError>([&] { sum_backward(one, Shape(65, 1)); }, {"sum_backward", "65", "64"});

@@ -1,4 +1,4 @@
-// Bad inputs 80, 89, 90, 91, 92 and 93 of the files of data.
+// Malformed data files.
 #include <sys/stat.h>
 
 #include "data/cifar.h"
@@ -23,7 +23,7 @@ using test_support::source_of;
 using test_support::TemporaryDirectory;
 using test_support::write_file;
 
-// A small file of each kind, and how it is read.
+// A small file of each kind, and its reader.
 struct Kind {
   std::string name, file;
   std::function<Tensor(const io::ByteSource&)> read;
@@ -38,7 +38,7 @@ Tensor read_csv(const io::ByteSource& source) {
   return io::read_csv(source, {.separator = ',', .header = true}).values;
 }
 
-// The last byte of each is needed, so that no beginning is a file as well.
+// The last byte of each file is required, so that no prefix is valid.
 std::vector<Kind> kinds() {
   const std::string idx = idx_file(12, {2, 3}, "abcdefghijklmnopqrstuvwx");
   PngFile png{.width = 5, .height = 4, .depth = 4, .colour = 3};
@@ -73,13 +73,13 @@ CHILD_TEST(BadInputDataFiles, Item80TruncationAtEveryByte) {
         EXPECT_EQ(std::string(error.what()).substr(0, 6), "load: ") << error.what();
       }
     }
-    // Of a table, whole cells of fewer columns or lines are a table as well.
+    // A prefix of a table with whole cells or lines is a valid table.
     const std::vector<std::size_t> tables = {1, 2, 5, 6, 10, 11, 12, 14};
     EXPECT_EQ(read, kind.name == "csv" ? tables : std::vector<std::size_t>());
   }
 }
 
-// What is noticed is a FormatError, and a picture with a checksum is right or refused.
+// Detected damage is a FormatError; an image with a checksum is read correctly or rejected.
 CHILD_TEST(BadInputDataFiles, Item80EveryByteFlipped) {
   for (const Kind& kind : kinds()) {
     SCOPED_TRACE(kind.name);
@@ -90,7 +90,7 @@ CHILD_TEST(BadInputDataFiles, Item80EveryByteFlipped) {
         file[at] = static_cast<char>(file[at] ^ change);
         try {
           kind.read(source_of("load", file));
-          // Signature, header, palette and pixels are all under a CRC.
+          // Signature, header, palette and pixels are all covered by a CRC.
           EXPECT_FALSE(kind.name.starts_with("png")) << at;
         } catch (const FormatError&) {
           ++refused;
@@ -116,20 +116,20 @@ CHILD_TEST(BadInputDataFiles, Item89IdxWithLyingDimensions) {
     std::vector<std::string> parts;
   };
   const std::vector<Lie> lies = {
-      // Too large, for the file and for any memory.
+      // Too large for the file and for any memory.
       {idx_file(8, {2, 3, 5}, elements), {"24 bytes of elements", "[2, 3, 5]", "needs 30"}},
       {idx_file(8, {25}, elements), {"24 bytes of elements", "needs 25"}},
       {idx_file(14, {4}, elements), {"24 bytes of elements", "float64", "needs 32"}},
-      // Products that overflow to what is there, or to nothing.
+      // Products that overflow to the actual size, or to 0.
       {idx_file(8, {0x80000000, 0x80000000, 4}, ""), {"overflows"}},
       {idx_file(14, {0x80000000, 0x40000000}, ""), {"overflows"}},
       {idx_file(8, {most, most, most}, elements), {"overflows"}},
       {idx_file(8, {0, most, most, most}, ""), {"overflows"}},
       {idx_file(8, std::vector<std::uint32_t>(65, 1), "x"), {"65"}},
       {idx_file(8, std::vector<std::uint32_t>(255, most), "x"), {}},
-      // More dimensions than there are bytes.
+      // More dimensions than bytes.
       {idx_file(8, {}, elements).replace(3, 1, "\x9"), {"dimensions"}},
-      // What is not a kind of element.
+      // Not an element type.
       {idx_file(10, {24}, elements), {"kind 10", "8 uint8"}},
       {idx_file(0, {24}, elements), {"kind 0"}}};
   for (const Lie& lie : lies) {
@@ -147,14 +147,14 @@ CHILD_TEST(BadInputDataFiles, Item89IdxWithLyingDimensions) {
   expect_damaged(idx_file(8, {24}, elements) + "x", {"25 bytes of elements", "needs 24"});
   expect_damaged(gzip_of(idx_file(8, {24}, elements)) + "x", {"compressed data is"});
   expect_damaged(gzip_of(idx_file(8, {24}, elements)) + gzip_of("x"), {"more than the 24 bytes"});
-  // A petabyte: refused before anything is allocated.
+  // A petabyte: rejected before any allocation.
   expect_damaged(idx_file(8, {1U << 25, 1U << 25}, elements), {"needs 1125899906842624"});
   expect_damaged(gzip_of(idx_file(8, {1U << 25, 1U << 25}, elements)),
                  {"needs 1125899906842624", "compressed", "at most"});
   expect_damaged("PK\3\4", {"begins with 80, 75", "IDX", "gzip"});
 }
 
-// What is plausible by its size is held to what is really there: memory grows with it.
+// Sizes that are plausible are checked against the actual data: memory grows with it.
 CHILD_TEST(BadInputDataFiles, Item89MemoryGrowsWithWhatIsThere) {
   const std::uint32_t claimed = 200 << 20;
   std::string noise;
@@ -198,7 +198,7 @@ CHILD_TEST(BadInputDataFiles, Item91NotARegularFile) {
     expect_error<IoError>([&] { data::load_image(place.first); },
                           {"load_image", path.string(), kind});
     expect_error<IoError>([&] { data::save_png(place.first, image); }, {"save_png", kind}, {image});
-    // As one of the files of a directory.
+    // Also as one of the files of a directory.
     const TemporaryDirectory set;
     for (const char* name :
          {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
@@ -248,22 +248,22 @@ CHILD_TEST(BadInputDataFiles, Item93GzipBomb) {
     expect_error<FormatError>([&] { io::read_idx(source_of("load_idx: 'file'", file)); }, parts);
   };
   set_memory_limit(memory_stats().allocated_bytes + (4 << 20));
-  // Twenty megabytes behind a small header, in one member and in many.
+  // Twenty megabytes after a small header, in one member and in many.
   const std::string bomb(20 << 20, '\0'), small = idx_file(8, {1000}, "");
   expect_damaged(gzip_of(small + bomb), {"load_idx: 'file'", "more than the 1000 bytes"});
   const std::string part = gzip_of(bomb.substr(0, 1 << 20));
   std::string many = gzip_of(small);
   for (int i = 0; i < 1000; ++i) many += part;
   expect_damaged(many, {"more than the 1000 bytes"});
-  // A header that such a bomb could fulfil, but this memory cannot.
+  // A header that such a bomb could satisfy, but that exceeds the memory.
   const std::string large = gzip_of(idx_file(8, {20 << 20}, bomb));
   expect_error<OutOfMemoryError>([&] { io::read_idx(source_of("load_idx: 'file'", large)); },
                                  {"load_idx: 'file'"});
   set_memory_limit(0);
   EXPECT_EQ(io::read_idx(source_of("load_idx: 'file'", large)).numel(), 20 << 20);
-  // Gzip in gzip is not looked into.
+  // Nested gzip is not expanded.
   expect_damaged(gzip_of(gzip_of(small)), {"begins with 31, 139"});
-  // A picture of more pixels than its bytes can hold, and one whose bytes hold more.
+  // An image with more pixels than its bytes can hold, and one whose bytes hold more.
   PngFile png{.width = 100, .height = 100};
   png.samples.assign(10'000, 0);
   const auto expect_no_picture = [](const std::string& file,
@@ -277,7 +277,7 @@ CHILD_TEST(BadInputDataFiles, Item93GzipBomb) {
   expect_no_picture(png.with_data(little), {"1048576 wide", "cannot hold"});
 }
 
-// What gzip says of itself is compared with what it holds.
+// The size and checksum in a gzip trailer are compared with the data.
 CHILD_TEST(BadInputDataFiles, Item93GzipThatLies) {
   const std::string idx = idx_file(8, {100}, std::string(100, 'x')), good = gzip_of(idx, 2);
   const auto expect_damaged = [](const std::string& file, const std::string& part) {

@@ -1,4 +1,4 @@
-// Bad inputs 22 to 31: operands that do not fit together, and values an operation cannot take.
+// Operands that do not fit together, and values that an operation does not allow.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -55,7 +55,7 @@ CHILD_TEST(BadInputElementwise, Item23IntegerDivisionByZero) {
   expect_error<ValueError>([&] { power(a, tensor({2, -1, 0})); }, {"power", "-1"}, {a});
   expect_error<ValueError>([&] { power(a, -1); }, {"power", "-1"}, {a});
   EXPECT_EQ(floor_divide(a, zeros({0, 3}, int64)).shape(), (Shape{0, 3}));
-  // True division of integers is a float's affair.
+  // True division of integers produces floats.
   EXPECT_EQ((a / none).to_vector<float>(),
             (std::vector<float>{float(infinity), float(-infinity), float(infinity)}));
   EXPECT_TRUE(std::isnan((tensor({1.0}) % tensor({0.0})).item<float>()));
@@ -133,7 +133,7 @@ void expect_saturates() {
   for (DType dtype : {bfloat16, float32, float64}) {
     const Tensor x = tensor({nan_value, 1e30, -1e30, infinity, -infinity}, dtype);
     EXPECT_EQ(x.to(dtype_of<T>).template to_vector<T>(), expected);
-    // The same through blocks and tails of the converting loops.
+    // The same in the blocks and tails of the converting loops.
     const Tensor many = x.broadcast_to({41, 5}).clone().to(dtype_of<T>);
     for (std::int64_t i = 0; i < 41; ++i) {
       EXPECT_EQ(many[i].template to_vector<T>(), expected);
@@ -181,7 +181,7 @@ CHILD_TEST(BadInputElementwise, Item29InPlaceOnABroadcastView) {
 }
 
 CHILD_TEST(BadInputElementwise, Item30OperandsOnTwoDevices) {
-  // No second device in this build: its memory is pretended.
+  // This build has no second device: its memory is faked.
   float place[4] = {1, 2, 3, 4};
   const Device cuda{Device::Type::cuda, 0};
   Tensor far =
@@ -201,7 +201,7 @@ CHILD_TEST(BadInputElementwise, Item30OperandsOnTwoDevices) {
   expect_error<DeviceError>([&] { exp_backward(near, far); }, {"exp_backward", "cuda:0"}, both);
   expect_error<DeviceError>([&] { softmax_backward(near, far); }, {"softmax_backward", "cuda:0"},
                             both);
-  // Alone it has no backend here either.
+  // On its own it has no backend either.
   expect_error<DeviceError>([&] { (void)(far + far); }, {"cuda:0"}, both);
   expect_error<DeviceError>([&] { sum(far); }, {"cuda:0"}, both);
   expect_error<DeviceError>([&] { exp_(far); }, {"cuda:0"}, both);
@@ -218,7 +218,7 @@ CHILD_TEST(BadInputElementwise, Item31ClipWithLowAboveHigh) {
   expect_error<ValueError>([&] { hard_tanh(x, 2, 1); }, {"hard_tanh", "2", "1"}, {x});
   expect_error<ValueError>([&] { clip_backward(x, x, 1, -1); }, {"clip_backward", "1", "-1"}, {x});
   expect_error<ValueError>([&] { clip(n.to(int8), -300, 3); }, {"clip", "-300", "int8"}, {n});
-  // Bounds that only differ beyond what a double holds.
+  // Bounds that differ by less than a double can represent.
   const std::int64_t large = (std::int64_t{1} << 53) + 1;
   expect_error<ValueError>([&] { clip(n, large, large - 1); },
                            {"clip", "9007199254740993", "9007199254740992"}, {n});

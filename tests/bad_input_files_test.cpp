@@ -1,4 +1,4 @@
-// Bad inputs 80 to 88, 90 to 92, 95 and 96 of the files of tensors; 93: bad_input_archives_test.
+// Malformed tensor files. bad_input_archives_test covers zip archives.
 #include <sys/stat.h>
 
 #include "io/atomic_file.h"
@@ -33,7 +33,7 @@ std::string with_length(const std::string& header, const std::string& data = "")
   return file + header + data;
 }
 
-// One tensor's line of a header.
+// The header entry of one tensor.
 std::string line(const std::string& name, const std::string& dtype, const std::string& shape,
                  const std::string& offsets) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
@@ -68,11 +68,11 @@ void expect_npz_error(const std::string& file, std::vector<std::string> parts) {
   expect_error<FormatError>([&] { read_npz(file); }, parts);
 }
 
-// A small file of each kind, and how it is read.
+// A small file of each kind, and its reader.
 struct Kind {
   std::string name, file;
   std::function<NamedTensors(const std::string&)> read;
-  bool checks_data;  // notices another element
+  bool checks_data;  // detects a changed element
 };
 
 std::vector<Kind> kinds() {
@@ -91,7 +91,7 @@ std::vector<Kind> kinds() {
            read_npz, true}};
 }
 
-// ---- the items ----------------------------------------------------------------------------------
+// ---- the tests
 
 CHILD_TEST(BadInputFiles, Item80TruncationAtEveryByte) {
   for (const Kind& kind : kinds()) {
@@ -110,7 +110,7 @@ CHILD_TEST(BadInputFiles, Item80TruncationAtEveryByte) {
   }
 }
 
-// Not every flip can be noticed: a name is as good as another. But none may do harm.
+// Not every flipped bit can be detected, for example in a name. But none may do harm.
 CHILD_TEST(BadInputFiles, Item80EveryByteFlipped) {
   for (const Kind& kind : kinds()) {
     SCOPED_TRACE(kind.name);
@@ -146,7 +146,7 @@ CHILD_TEST(BadInputFiles, Item81HeaderLength) {
                              {"header's length is " + std::to_string(length), "at most"});
   }
   expect_safetensors_error(std::string(8, '\0'), {"header"});
-  // A header that would fit the file, but is longer than the format allows.
+  // A header that fits the file but exceeds the length that the format allows.
   const TemporaryDirectory directory;
   write_file(directory / "x", with_length(std::string(100'000'001, ' ')).substr(0, 10));
   std::filesystem::resize_file(directory / "x", 200'000'000);
@@ -233,12 +233,12 @@ CHILD_TEST(BadInputFiles, Item84OverlappingGappedOrTrailingData) {
   expect_npz_error(Archive({Entry::stored("x.npy", array + "x")}).file,
                    {"'x.npy'", "9 bytes", "needs 8"});
   const Archive shared({Entry::stored("x.npy", array), Entry::stored("x.npz", array)}, true);
-  expect_npz_error(shared.file, {"not the entry"});  // its local header has the other's name
+  expect_npz_error(shared.file, {"not the entry"});  // its local header has another name
   Archive good({Entry::stored("x.npy", array), Entry::stored("y.npy", array)});
   EXPECT_NO_THROW(read_npz(good.file));
   expect_npz_error("x" + good.file, {"directory"});
   expect_npz_error(good.file + "x", {"directory"});
-  // The first entry said to reach into the second.
+  // The first entry claims to extend into the second.
   Archive reaching({Entry::stored("x.npy", array), Entry::stored("y.npy", array)});
   const auto longer = static_cast<std::uint32_t>(array.size() + 4);
   reaching.file = reaching.with(reaching.directory + 20, longer);
@@ -254,7 +254,7 @@ CHILD_TEST(BadInputFiles, Item85SpanIsNotTheShape) {
   for (const char* shape : {"[1]", "[3]", "[0]", "[2,2]", "[2,0]"}) {
     expect_safetensors_error(one("F32", shape, "[0,8]"), {"tensor 'a'", "span 8 bytes", "needs"});
   }
-  // Products that overflow to what is there.
+  // Products that overflow to the actual size.
   expect_safetensors_error(one("F32", "[4611686018427387904,4]", "[0,0]"), {"'a'", "overflows"});
   expect_safetensors_error(one("F32", "[4611686018427387905,4]", "[0,8]"), {"'a'", "overflows"});
   expect_safetensors_error(one("F64", "[2305843009213693953]", "[0,8]"), {"'a'", "overflows"});
@@ -283,7 +283,7 @@ CHILD_TEST(BadInputFiles, Item85SpanIsNotTheShape) {
   }
 }
 
-// A file that takes no room on the disk, and has more than the memory could hold.
+// A sparse file that is larger than the memory.
 CHILD_TEST(BadInputFiles, Item85MoreThanTheMemory) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory / "sparse";
@@ -333,10 +333,10 @@ CHILD_TEST(BadInputFiles, Item87NamesWithNulOrDots) {
         },
         {"save_npz", "the name has"}, {x});
   }
-  // Dots that mean nothing.
+  // Dots without a special meaning.
   save_safetensors(directory / "x", {{"layers..0...weight", x}, {"a/b", x}});
   EXPECT_EQ(load_safetensors(directory / "x").tensors[0].first, "layers..0...weight");
-  // Bytes that are no text.
+  // Bytes that are not text.
   expect_safetensors_error(with_length("{" + line("\xff", "U8", "[1]", "[0,1]") + "}", "x"),
                            {"JSON"});
   expect_safetensors_error(with_length("{" + line("\\ud800", "U8", "[1]", "[0,1]") + "}", "x"),
@@ -453,7 +453,7 @@ CHILD_TEST(BadInputFiles, Item91NotARegularFile) {
     }
     expect_error<IoError>([&, &path = path] { load_npy(path); }, {"load_npy", path.string(), kind});
     expect_error<IoError>([&, &path = path] { load_npz(path); }, {"load_npz", path.string(), kind});
-    // Nor is one replaced.
+    // An existing file is not replaced either.
     expect_error<IoError>(
         [&, &path = path] {
           save_safetensors(path, {{"x", x}});
@@ -506,7 +506,7 @@ CHILD_TEST(BadInputFiles, Item92DiskFullInputOutputErrorShortWrite) {
   test_support::expect_same(io::read_safetensors(io::FileSource("load", path, files)).tensors,
                             sample);
 
-  // The system's own disk that is full; every call that writes: io_atomic_file_test.
+  // A full disk of the system; io_atomic_file_test covers every call that writes.
   FaultyFiles full;
   full.failing = 2;
   full.error = ENOSPC;
@@ -532,7 +532,7 @@ CHILD_TEST(BadInputFiles, Item95DirectoryThatCannotBeWritten) {
         save_npz(directory / "file/x.npz", {{"x", x}});
       },
       {"save_npz", "file/x.npz", "Not a directory"}, {x});
-  // Where even root may not write.
+  // A place where not even root may write.
   expect_error<IoError>(
       [&] {
         save_safetensors("/proc/x.safetensors", {{"x", x}});

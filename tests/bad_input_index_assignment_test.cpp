@@ -1,5 +1,4 @@
-// Bad inputs 40, 41, 46, 47 and 50 for index expressions: x[…] read and assigned. Nothing is
-// written where an index does not fit.
+// Invalid index expressions: x[…] read and assigned. Nothing is written if an index does not fit.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,8 +11,8 @@ namespace {
 using namespace extensor;
 using test_support::expect_error;
 
-// The expression is refused alike when it is read, assigned a tensor or a number, changed in place,
-// put, and in the backwards.
+// The expression must be rejected alike when it is read, assigned a tensor or a number, changed in
+// place, put, and in the backwards.
 template <class Error>
 void expect_refused(const Tensor& x, const std::vector<Index>& index,
                     const std::vector<std::string>& texts) {
@@ -51,7 +50,7 @@ CHILD_TEST(BadInputIndexAssignment, Item40And41IndexOutOfRange) {
   expect_refused<IndexError>(x, {ellipsis, fine, ellipsis}, {"2 ellipses"});
   expect_refused<IndexError>(arange(1)[0], {fine}, {"1 indices", "[]", "at most 0"});
   expect_refused<IndexError>(zeros({0, 2}, int64), {fine}, {"index 0", "size 0"});
-  // One bad index far behind many good ones.
+  // One bad index after many good ones.
   const Tensor many = zeros({100000}, int64);
   many[99999] = 2;
   expect_refused<IndexError>(x, {many}, {"index 2", "[99999]"});
@@ -96,7 +95,7 @@ CHILD_TEST(BadInputIndexAssignment, ValuesThatDoNotFit) {
   expect_error<DTypeError>([&] { x[rows] = 0.5; }, {"index_put", "0.5", "int64"}, {x});
   const Tensor small = zeros({2}, int8);
   expect_error<ValueError>([&] { small[tensor({0})] = 300; }, {"index_put", "300"}, {small});
-  // A broadcast tensor has one element in several places.
+  // A broadcast tensor has one element at several positions.
   const Tensor broadcast = zeros({1}).broadcast_to({3});
   expect_error<ValueError>([&] { broadcast[tensor({0})] = 1; }, {"index_put"}, {broadcast});
   expect_error<ValueError>([&] { broadcast[{Slice{0, 2}}] = 1; }, {"fill"}, {broadcast});

@@ -1,5 +1,5 @@
-// Bad inputs 40 to 50, but for the embedding's: indices and masks that do not fit. 37 and 38 are
-// about sorting.
+// Indices and masks that do not fit, and invalid arguments of sorting. bad_input_losses_test covers
+// the embedding.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -63,7 +63,7 @@ CHILD_TEST(BadInputIndexing, Item40GatherOutOfRange) {
   const Tensor huge = from_data(std::vector<std::uint64_t>{0, UINT64_MAX});
   expect_error<IndexError>([&] { take(x, huge, 0); }, {"take", std::to_string(UINT64_MAX)},
                            {x, huge});
-  // One bad index far behind many good ones.
+  // One bad index after many good ones.
   Tensor many = zeros({100000}, int64);
   many[99999].fill(2);
   expect_error<IndexError>([&] { take(x, many, 0); }, {"index 2", "[99999]"}, {x, many});
@@ -117,7 +117,7 @@ CHILD_TEST(BadInputIndexing, Item42ScatterWithRepeatsIsDeterministic) {
   const auto sum = scatter_add(zeros({10}), 0, indices, source).to_vector<float>();
   const auto rows = index_add(zeros({10}), 0, indices, source).to_vector<float>();
   for (std::int64_t i = 0; i < 10; ++i) {
-    // The last source of each place stays.
+    // The last source for each position remains.
     std::int64_t last = 49999;
     while (last * 7919 % 10 != i) --last;
     EXPECT_EQ(put[static_cast<std::size_t>(i)], source[last].item<float>());
@@ -144,7 +144,7 @@ CHILD_TEST(BadInputIndexing, Item46FloatIndex) {
                            {"index_add", "float32"}, {x});
   expect_error<DTypeError>([&] { one_hot(real, 3); }, {"one_hot", "float32"}, {real});
   expect_error<DTypeError>([&] { (void)x[real]; }, {"float32"}, {x, real});
-  // A mask is no list of indices.
+  // A mask is not a list of indices.
   expect_error<DTypeError>([&] { take(x, zeros({2}, bool_), 0); }, {"take", "bool"}, {x});
   EXPECT_EQ(integers(take(x, tensor({1}, uint8), 0)), (Integers{3, 4, 5}));
 }
@@ -186,12 +186,12 @@ CHILD_TEST(BadInputIndexing, Item48TakeFromAnEmptyAxis) {
       {"gather", "size 0"}, {x});
   expect_error<IndexError>([&] { index_add(flat, 0, tensor({0}), zeros({1})); },
                            {"index_add", "size 0"}, {flat});
-  // Nothing from nothing is nothing.
+  // Selecting nothing from an empty tensor is valid.
   EXPECT_EQ(take(x, zeros({0}, int64), 1).shape(), (Shape{2, 0, 3}));
   EXPECT_EQ(take(x, tensor({1, 1, 0}), 0).shape(), (Shape{3, 0, 3}));
 }
 
-// The message names the result's dtype, not the wider one in which sums are kept.
+// The message names the result's dtype, not the wider one that accumulates sums.
 CHILD_TEST(BadInputIndexing, IndexAddWithAnAlphaThatDoesNotFit) {
   const Tensor x = ones({3}, uint8), first = tensor({0}), source = ones({1}, uint8);
   const auto add = [&](const Tensor& to, const Scalar& alpha) {

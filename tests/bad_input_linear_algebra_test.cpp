@@ -1,4 +1,4 @@
-// Bad inputs 51 to 56: products of shapes that do not fit.
+// Products of shapes that do not fit.
 #include <vector>
 
 #include "support/child_process.h"
@@ -33,7 +33,7 @@ CHILD_TEST(BadInputLinearAlgebra, Item51InnerDimensionsDiffer) {
 CHILD_TEST(BadInputLinearAlgebra, Item52InnerDimensionZeroGivesZeros) {
   for (DType dtype : {float64, float32, float16, bfloat16, int32, uint8, bool_}) {
     SCOPED_TRACE(name(dtype));
-    // Memory that held something else before must not shine through.
+    // Previous contents of the memory must not affect the result.
     { const Tensor dirty = full({3, 2}, 1, dtype); }
     const Tensor product = matmul(zeros({3, 0}, dtype), zeros({0, 2}, dtype));
     EXPECT_EQ(product.shape(), (Shape{3, 2}));
@@ -120,7 +120,7 @@ CHILD_TEST(BadInputLinearAlgebra, Item54MalformedEinsum) {
   // As many indices as a result may have dimensions, and no more.
   misfit("...,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
          {ones(Shape(20, 1)), ones(Shape(52, 1))}, {"72 different indices", "62"});
-  // A result too large to count.
+  // A result with too many elements to count.
   const Tensor long_one = ones({1}).broadcast_to({std::int64_t{1} << 40});
   expect_error<ShapeError>([&] { einsum("i,j->ij", {long_one, long_one}); }, {"einsum"}, {});
   EXPECT_EQ(einsum("ij,jk", two).to_vector<float>(), std::vector<float>(8, 3.0F));
@@ -132,7 +132,7 @@ CHILD_TEST(BadInputLinearAlgebra, Item55TensordotOverUnequalAxes) {
                            {"tensordot: axis 1 of a, [2, 3, 4], and axis 0 of b, [4, 3, 5]"},
                            {a, b});
   expect_error<ShapeError>([&] { tensordot(a, b, {0}, {0}); }, {"tensordot", "axis 0"}, {a, b});
-  // A length of 1 does not stand for a longer one here.
+  // A length of 1 does not broadcast here.
   expect_error<ShapeError>([&] { tensordot(ones({2, 1}), ones({3, 2}), 1); }, {"tensordot"}, {});
   expect_error<ValueError>(
       [&] {

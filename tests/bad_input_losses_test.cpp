@@ -1,4 +1,4 @@
-// Bad inputs 43 to 45, 64 to 66, and 79 for losses, embedding and dropout.
+// Invalid input to losses, embedding and dropout.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -50,7 +50,7 @@ CHILD_TEST(BadInputIndexing, Item44EmbeddingIdOutOfRangeInTheBackward) {
                            {g, ids});
   expect_error<IndexError>([&] { embedding_backward(g, ids, 0); }, {"embedding_backward"},
                            {g, ids});
-  // A table that cannot exist.
+  // A table of an impossible size.
   expect_error<ShapeError>([&] { embedding_backward(g, ids, INT64_MAX / 2); },
                            {"embedding_backward"}, {g, ids});
   EXPECT_EQ(embedding_backward(g, ids, 4).to_vector<float>(),
@@ -58,7 +58,7 @@ CHILD_TEST(BadInputIndexing, Item44EmbeddingIdOutOfRangeInTheBackward) {
 }
 
 CHILD_TEST(BadInputIndexing, Item45EmbeddingOfWidthZero) {
-  // An empty dimension is legal, and the ids are still looked at.
+  // An empty dimension is valid, and the ids are still checked.
   const Tensor weight = zeros({4, 0}), ids = tensor({{0, 3}, {1, 1}});
   EXPECT_EQ(embedding(weight, ids).shape(), (Shape{2, 2, 0}));
   EXPECT_EQ(embedding_backward(zeros({2, 2, 0}), ids, 4).shape(), (Shape{4, 0}));
@@ -107,7 +107,7 @@ CHILD_TEST(BadInputLayers, Item65ClassIndexOutOfRange) {
                                {"nll_loss_backward", text}, {g, logits, target});
     }
   }
-  // Another index to ignore, and −100 is out of range like any other.
+  // With another ignore_index, −100 is out of range like any other.
   const Tensor target = tensor({0, -100, 1});
   expect_error<IndexError>([&] { cross_entropy(logits, target, {}, Reduction::mean, -1); },
                            {"cross_entropy", "-100"}, {target});
@@ -134,7 +134,7 @@ CHILD_TEST(BadInputLayers, Item66EveryTargetIgnored) {
     EXPECT_EQ(nll_loss(x, target).item<float>(), 0);
     EXPECT_TRUE(all(equal(nll_loss_backward(ones({}), x, target), 0)).item<bool>());
   }
-  // Kept, but of no weight.
+  // Kept, but with a weight of 0.
   const Tensor weight = zeros({4});
   EXPECT_EQ(cross_entropy(logits, tensor({0, 1, 2}), weight).item<float>(), 0);
   EXPECT_EQ(cross_entropy(zeros({0, 4}), zeros({0}, int64)).item<float>(), 0);
@@ -142,11 +142,11 @@ CHILD_TEST(BadInputLayers, Item66EveryTargetIgnored) {
   EXPECT_NEAR(cross_entropy(logits, tensor({0, 1, -100})).item<float>(), std::log(4.0), 1e-6);
 }
 
-// Labels of 1 and 2, or logits given for probabilities, would be clamped and give a plausible loss.
+// Labels of 1 and 2, or logits passed as probabilities, would be clamped and give a plausible loss.
 CHILD_TEST(BadInputLosses, BinaryCrossEntropyOutsideZeroToOne) {
   const Tensor one = ones({});
   for (DType dtype : {float16, bfloat16, float32, float64}) {
-    for (std::int64_t count : {3, 5000}) {  // in one piece, and in many
+    for (std::int64_t count : {3, 5000}) {  // in one chunk, and in many
       const Tensor good = full({count}, 0.5, dtype);
       for (double value : {-0.25, 1.5, -1e-3, 8.0}) {
         Tensor bad = good.clone();
@@ -167,15 +167,15 @@ CHILD_TEST(BadInputLosses, BinaryCrossEntropyOutsideZeroToOne) {
   }
   const Tensor p = full({2, 2}, 0.5), labels = tensor({{0, 1}, {2, 1}});
   expect_error<ValueError>([&] { binary_cross_entropy(p, labels); }, {"y is 2 at element 2"});
-  // As it is recorded.
+  // The recorded form.
   Tensor w = full({2}, 1.5).requires_grad_();
   expect_error<ValueError>([&] { binary_cross_entropy(w, ones({2})); }, {"p is 1.5 at element 0"});
-  // Both ends are inside, and NaN is not outside: it shows in the loss.
+  // Both ends are allowed, and NaN is not rejected: it shows in the loss.
   EXPECT_TRUE(
       std::isfinite(binary_cross_entropy(tensor({0.0, 1.0}), tensor({1, 0})).item<float>()));
   EXPECT_TRUE(std::isnan(binary_cross_entropy(full({1}, std::nan("")), ones({1})).item<float>()));
   EXPECT_EQ(binary_cross_entropy(zeros({0}), zeros({0}), Reduction::sum).item<float>(), 0);
-  // A logit is any number, and so is its target.
+  // A logit and its target may be any number.
   EXPECT_EQ(binary_cross_entropy_with_logits(tensor({0.0}), tensor({2.0})).item<float>(),
             binary_cross_entropy_with_logits(tensor({0.0}), tensor({-1.0})).item<float>());
 }

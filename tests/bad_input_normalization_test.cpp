@@ -1,5 +1,4 @@
-// Bad inputs 63, 76 and 79 for normalization and optimizer steps, and what else their arguments can
-// get wrong.
+// Invalid input to normalization and optimizer steps.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -35,7 +34,7 @@ CHILD_TEST(BadInputNormalization, Item63BatchNormOfOneValueInTraining) {
     expect_error<ValueError>([&] { batch_norm_backward(x, x, mean, var, {}, {}, true); },
                              {"batch_norm_backward", "one value"}, {x, mean, var});
     expect_error<ValueError>([&] { instance_norm(x); }, {"instance_norm", "one value"}, {x});
-    // Outside training there is nothing wrong with it.
+    // Valid outside training.
     EXPECT_EQ(batch_norm(x, mean, var, {}, {}, false, 0.1, 0).to_vector<float>(),
               (std::vector<float>{1, 1, 1}));
   }
@@ -117,7 +116,6 @@ CHILD_TEST(BadInputNormalization, Item79GradOutputOfTheWrongShape) {
 }
 
 // ---- optimizer steps
-// -------------------------------------------------------------------------------
 
 CHILD_TEST(BadInputOptimizerSteps, Item76LearningRateNanOrNegative) {
   Tensor param = ones({3});

@@ -1,4 +1,4 @@
-// Bad inputs 76 to 78: learning rates, parameters and states that optimizers must refuse.
+// Learning rates, parameters and states that optimizers must reject.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -60,7 +60,7 @@ CHILD_TEST(BadInputOptimizers, Item77NoParameters) {
   expect_error<ValueError>([&] { optim::Lion optimizer(no_groups); }, {"Lion", "0 groups"});
   expect_error<ValueError>([&] { optim::ExponentialMovingAverage average(none); },
                            {"ExponentialMovingAverage", "no parameters"});
-  EXPECT_EQ(optim::clip_grad_norm(none, 1), 0);  // nothing to clip is no mistake
+  EXPECT_EQ(optim::clip_grad_norm(none, 1), 0);  // an empty list is valid
 }
 
 CHILD_TEST(BadInputOptimizers, ParametersThatCannotBe) {
@@ -78,7 +78,7 @@ CHILD_TEST(BadInputOptimizers, ParametersThatCannotBe) {
   expect_error<ValueError>([&] { optim::ExponentialMovingAverage({w}, 1.5); }, {"decay", "1.5"});
 }
 
-// Two parameters that share an element would step it twice.
+// Two parameters that share an element would update it twice.
 CHILD_TEST(BadInputOptimizers, ParametersThatShareMemory) {
   const Tensor memory = arange(12).reshape({3, 4}).to(DType::float32);
   const auto part = [&](std::int64_t axis, std::int64_t begin, std::int64_t end) {
@@ -95,13 +95,13 @@ CHILD_TEST(BadInputOptimizers, ParametersThatShareMemory) {
   optim::SGD optimizer({rows});
   expect_error<ValueError>([&] { optimizer.add_group({columns}, {}); }, {"share memory"});
   EXPECT_EQ(optimizer.group_count(), 1u);
-  // Neighbours and interleaved columns have no element in common.
+  // Adjacent and interleaved columns share no element.
   optimizer.add_group({part(0, 2, 3)}, {});
   const optim::SGD interleaved({part(1, 0, 1), part(1, 1, 2), part(1, 2, 4)});
   EXPECT_EQ(interleaved.parameters().size(), 3u);
 }
 
-// Nothing is written when a later gradient is refused.
+// Nothing is written if a later gradient is invalid.
 CHILD_TEST(BadInputOptimizers, AGradientThatSharesMemoryWithItsParameter) {
   const Tensor memory = arange(6).to(DType::float32);
   Tensor first = leaf({3}), second = memory.slice(0, 0, 4).requires_grad_();
@@ -128,7 +128,7 @@ void expect_same(const optim::StateDict& a, const optim::StateDict& b) {
   }
 }
 
-// Loading fails and leaves the optimizer as it was: options, states and parameters.
+// A failed load leaves the optimizer unchanged: options, states and parameters.
 template <class ErrorType, class Options>
 void expect_refused(optim::OptimizerOf<Options>& optimizer, const optim::StateDict& foreign,
                     const std::vector<std::string>& parts) {
@@ -199,7 +199,7 @@ CHILD_TEST(BadInputOptimizers, Item78StateOfAnotherModel) {
   expect_refused<DTypeError>(
       optimizer, changed([](auto& s) { s.tensors["state.1.exp_avg"] = ones({2}, DType::int32); }),
       {load, "state.1.exp_avg", "int32"});
-  optimizer.load_state_dict(own);  // its own is taken
+  optimizer.load_state_dict(own);  // its own state is accepted
 
   optim::ExponentialMovingAverage average({leaf({3, 2}), leaf({2})}), other({leaf({3, 3})});
   expect_error<ValueError>([&] { average.load_state_dict(other.state_dict()); },

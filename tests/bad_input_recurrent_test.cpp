@@ -1,4 +1,4 @@
-// What recurrent layers, their cells and their ops refuse, and how they say so.
+// Invalid input to recurrent layers, their cells and their ops, and the error messages.
 #include <gtest/gtest.h>
 
 #include <cmath>

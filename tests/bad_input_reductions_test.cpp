@@ -1,4 +1,4 @@
-// Bad inputs 32 to 39: reductions of nothing, of too little, or along axes that are not there.
+// Reductions of empty or too short ranges, or along axes that do not exist.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,7 +22,7 @@ CHILD_TEST(BadInputReductions, Item32ArgmaxOfNothing) {
   expect_error<ValueError>([&] { argmax(wide, -1, true); }, {"argmax", "[3, 0]"}, {wide});
   expect_error<ValueError>([&] { max_reduce(none); }, {"max_reduce", "[0]"}, {none});
   expect_error<ValueError>([&] { min(wide, 1); }, {"min_reduce", "[3, 0]"}, {wide});
-  // No results to find, so nothing is missing.
+  // The result is empty, so no value is missing.
   EXPECT_EQ(argmax(wide, 0).shape(), (Shape{0}));
   EXPECT_EQ(max_reduce(wide, 0, true).shape(), (Shape{1, 0}));
 }
@@ -78,7 +78,7 @@ CHILD_TEST(BadInputReductions, Item35VarianceWithTooLargeACorrectionIsNan) {
 CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
   for (DType dtype : {float16, bfloat16, float32, float64}) {
     SCOPED_TRACE(name(dtype));
-    // As IEEE has it: 0 / 0. The sum of such a row is 0, whose logarithm is −∞.
+    // As in IEEE: 0 / 0. The sum of such a row is 0, whose logarithm is −∞.
     Tensor x = zeros({3, 37}, dtype);
     x[1].fill(-infinity);
     const Tensor y = softmax(x), log_y = log_softmax(x);
@@ -89,12 +89,12 @@ CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
       EXPECT_TRUE(allclose(y[row], full({37}, 1.0 / 37, dtype), 1e-2));
       EXPECT_TRUE(allclose(log_y[row], full({37}, -std::log(37.0), dtype), 1e-2));
     }
-    // One number among them takes everything, and a column is treated as a row is.
+    // A single finite number gets all the weight, and a column behaves like a row.
     x[1][5].fill(-1000.0);
     EXPECT_EQ(softmax(x)[1][5].item<float>(), 1.0F);
     EXPECT_EQ(sum(softmax(x)[1]).item<float>(), 1.0F);
     EXPECT_EQ(softmax(x.transpose(), 0)[5][1].item<float>(), 1.0F);
-    // +∞ is ∞ − ∞ as well.
+    // +∞ gives ∞ − ∞, too.
     x[2][3].fill(infinity);
     EXPECT_TRUE(isnan(softmax(x)[2][3]).item<bool>());
     EXPECT_EQ(logsumexp(x, 1)[2].item<float>(), infinity);
@@ -105,8 +105,7 @@ CHILD_TEST(BadInputReductions, Item36SoftmaxOfARowOfMinusInfinity) {
 }
 
 CHILD_TEST(BadInputReductions, Item38ExtremesOfNan) {
-  // The neighbours of sort, which is tested with the indexing, order NaN too: it wins, wherever it
-  // stands.
+  // The extremes are NaN if an element is, at any position. The indexing tests cover sort.
   for (DType dtype : {float16, bfloat16, float32, float64}) {
     for (std::int64_t at : {0, 1, 15, 16, 63, 64, 1023, 1024, 1999}) {
       Tensor x = arange(2000).to(dtype);

@@ -1,4 +1,4 @@
-// Bad inputs 80 to 84, 90 to 92, 95 and 96 of tokenizers' files and of text.
+// Malformed tokenizer files and text.
 #include <sys/stat.h>
 
 #include "data/tokenizer_files.h"
@@ -71,7 +71,7 @@ Parts with_bytes(const Parts& more) {
 const std::string vocabulary = test_support::gpt2_vocabulary(with_bytes({"ab", "abc"}));
 const std::string merges = "#version: 0.2\na b\nab c\n";
 
-// ---- the items ----------------------------------------------------------------------------------
+// ---- the tests
 
 CHILD_TEST(BadInputTokenizers, Item80TruncationAtEveryByte) {
   for (const std::string& file : {CharacterTokenizer("abä\n").to_json(),
@@ -85,7 +85,7 @@ CHILD_TEST(BadInputTokenizers, Item80TruncationAtEveryByte) {
   for (std::size_t size = 0; size < vocabulary.size(); ++size) {
     EXPECT_THROW(read_gpt2(vocabulary.substr(0, size), merges), FormatError) << size;
   }
-  // Lines that are whole are a file of fewer pairs.
+  // A prefix of whole lines is a valid file with fewer pairs.
   for (std::size_t size = 0; size < merges.size(); ++size) {
     const std::string cut = merges.substr(0, size);
     if (cut.empty() || cut.back() == '\n') {
@@ -161,7 +161,7 @@ CHILD_TEST(BadInputTokenizers, Item83DuplicateKeys) {
   expect_gpt2_error(vocabulary, merges + "a b\n", {"'merges': line 4", "already", "pair 1"});
 }
 
-// What must be there, and nothing else.
+// Required keys, and no others.
 CHILD_TEST(BadInputTokenizers, Item84MissingUnknownOrOther) {
   EXPECT_EQ(read_json(characters("[]"))->size(), 0);
   expect_json_error("", {"begins with ''"});
@@ -260,7 +260,7 @@ CHILD_TEST(BadInputTokenizers, Item85Gpt2FilesThatDoNotFit) {
   expect_gpt2_error(vocabulary, "a b", {"'merges': line 1", "newline"});
 }
 
-// Memory follows the size of the file, whatever it says.
+// Memory is bounded by the size of the file, whatever it claims.
 CHILD_TEST(BadInputTokenizers, TakesNoMoreMemoryThanTheFileIsWorth) {
   std::string many_tokens, many_pairs = "[[0,0]", many_names = "{\"\xc4\x80\":0";
   for (int i = 0; i < 400'000; ++i) {
@@ -297,7 +297,7 @@ CHILD_TEST(BadInputTokenizers, Item89LargerThanAnyTokenizer) {
   std::filesystem::resize_file(directory / "x", (std::uint64_t{256} << 20) + 1);
   expect_error<FormatError>([&] { data::load_tokenizer(directory / "x"); },
                             {"load_tokenizer", "268435457 bytes", "at most"});
-  // A hole larger than any machine's memory.
+  // A sparse file larger than any machine's memory.
   std::error_code error;
   std::filesystem::resize_file(directory / "x", std::uint64_t{1} << 43, error);
   if (error) return;

@@ -1,4 +1,4 @@
-// Bad inputs 11 to 21: views and joins that cannot be.
+// Invalid views and joins.
 #include <cstdint>
 #include <vector>
 
@@ -139,8 +139,8 @@ CHILD_TEST(BadInputViews, Item21SplitIntoZeroOrUnequalParts) {
   expect_error<ValueError>([&] { split(x, -1); }, {"split", "-1"}, {x});
   expect_error<ValueError>([&] { split(x, INT64_MIN); }, {"split"}, {x});
   expect_error<IndexError>([&] { split(x, 2, 1); }, {"split", "1"}, {x});
-  // An empty axis has any number of parts, but only so many fit into the machine. So it is with
-  // the tensors of a broadcast axis.
+  // An empty axis can be split into any number of parts, but only so many fit into memory. The same
+  // holds for the tensors of a broadcast axis.
   const Tensor nothing = zeros({0, 2});
   expect_error<OutOfMemoryError>([&] { split(nothing, INT64_MAX); },
                                  {"split", "9223372036854775807"}, {nothing});

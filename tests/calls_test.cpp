@@ -1,6 +1,6 @@
-// Calls that could mean something else than they say: a bool for an axis or a number, a number for
-// a flag, a reference into a temporary, and the name std after a using-directive. Calls that must
-// be refused are refused by the compiler, so most checks here are static.
+// Calls that could be misunderstood: a bool for an axis or a number, a number for a flag, a
+// reference into a temporary, and the name std after a using-directive. The compiler must reject
+// the wrong calls, so most checks here are static.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 #include "extensor/extensor.h"
 
-// At global scope, as a small program has it.
+// At global scope, as in a small program.
 using namespace extensor;
 
 namespace {
@@ -24,7 +24,6 @@ namespace {
   }(std::type_identity<Tensor>{})
 
 // ---- booleans and numbers
-// --------------------------------------------------------------------------
 
 static_assert(COMPILES(sum(x, 1, true)) && COMPILES(sum(x, {0, 1}, true)));
 static_assert(COMPILES(sum(x, {}, true)) && COMPILES(sum(x, -1L)) && COMPILES(sum(x, 1u)));
@@ -81,7 +80,7 @@ TEST(Calls, KeepdimsIsTheLastArgument) {
   EXPECT_EQ(sum(x, std::int8_t{-1}).to_vector<double>(), (std::vector<double>{3, 12}));
 }
 
-// As values, bools go where values go.
+// Bools are accepted as values.
 TEST(Calls, BooleansStayValues) {
   EXPECT_EQ(full({2}, true, bool_).to_vector<bool>(), (std::vector<bool>{true, true}));
   EXPECT_EQ(full({1}, true).dtype(), bool_);
@@ -94,7 +93,6 @@ TEST(Calls, BooleansStayValues) {
 }
 
 // ---- the name std
-// ----------------------------------------------------------------------------------
 
 TEST(Calls, NamesAfterAUsingDirective) {
   const std::vector<double> values{1, 3};  // std is the namespace here, extensor::std a function
@@ -107,7 +105,6 @@ TEST(Calls, NamesAfterAUsingDirective) {
 }
 
 // ---- temporaries
-// -----------------------------------------------------------------------------------
 
 // The result of a call on a temporary is a value, so that no reference to it can dangle.
 template <class T>

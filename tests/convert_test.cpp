@@ -23,7 +23,7 @@ using extensor::detail::visit_dtype;
 template <class T>
 constexpr bool is_floating = !std::is_integral_v<T>;
 
-// Every dtype's values are exact in x87's 64-bit significand.
+// x87's 64-bit significand represents the values of every dtype exactly.
 static_assert(std::numeric_limits<long double>::digits >= 64);
 template <class T>
 long double exact(T value) {
@@ -53,7 +53,7 @@ To reference(long double value, bool from_integer) {
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else {
-    // Nearest even, found among the two half values around the one that truncating gives.
+    // Nearest even, found among the two half values around the truncated one.
     if (std::isnan(value)) return To(std::numeric_limits<float>::quiet_NaN());
     const auto start = To(static_cast<float>(value)).bits();
     To best = To::from_bits(start);
@@ -176,7 +176,7 @@ TEST(ConvertTest, Item27NanAndHugeToIntegers) {
 }
 
 TEST(ConvertTest, LargeIntegersRoundOnceToBfloat16) {
-  // One above the middle of two bfloat16: going through double would lose the one.
+  // One above the middle of two bfloat16: a conversion through double would lose the one.
   const std::int64_t middle = (std::int64_t{1} << 62) + (std::int64_t{1} << 54);
   EXPECT_EQ(convert<BFloat16>(middle + 1).bits(), BFloat16(0x1p62f).bits() + 1);
   EXPECT_EQ(convert<BFloat16>(middle).bits(), BFloat16(0x1p62f).bits());

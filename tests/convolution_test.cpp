@@ -1,5 +1,5 @@
-// Convolutions beside the samples of the op database: each way of computing them against plain
-// loops, and the same bits for any number of threads and any layout.
+// Convolutions beyond the samples of the op database: each algorithm compared with plain loops, and
+// identical bits for any number of threads and any layout.
 #include "extensor/convolution.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using compare::values_of;
 using layouts::Layout;
 using op_database::tolerance_of;
 
-// Relative to the largest element expected.
+// Relative to the largest expected element.
 void expect_close(const std::vector<double>& got, const std::vector<double>& expected,
                   double tolerance, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
@@ -25,12 +25,12 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& exp
   for (double value : expected) largest = std::max(largest, std::fabs(value));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = std::fabs(got[i] - expected[i]);
-    worst = error <= worst ? worst : error;  // a NaN gets through
+    worst = error <= worst ? worst : error;  // lets a NaN through
   }
   EXPECT_LE(worst, tolerance * largest) << what;
 }
 
-// ---- every route at sizes of its own ------------------------------------------------------------
+// ---- every algorithm
 
 struct Case {
   Shape x, weight;
@@ -78,7 +78,8 @@ struct Exact {
   std::vector<double> y, x, weight;
 };
 
-// All three products in one nest of loops: each meeting of x and weight in y adds to all of them.
+// All three products in one loop nest: each pair of x and weight that meets in y adds to all of
+// them.
 Exact plain_loops(const Case& c, const Tensor& x, const Tensor& weight, const Tensor& g) {
   const auto xv = values_of(x), wv = values_of(weight), gv = values_of(g);
   Exact exact{std::vector<double>(gv.size()), std::vector<double>(xv.size()),
@@ -192,7 +193,7 @@ TEST(Convolution, ReadsAnyLayout) {
                                   layout, shape);
     };
     const Tensor x = drawn(x_shape, 1), w = drawn(weight_shape, 2), g = drawn(g_shape, 3);
-    // Sums of another format are rounded in another order; memory_format_test compares the two.
+    // Sums in another format are rounded in another order; memory_format_test compares the two.
     const auto copy = [&](const Tensor& from) {
       return layout == Layout::channels_last ? from.clone() : from.contiguous();
     };
@@ -245,7 +246,7 @@ TEST(Convolution, SpecialValuesStayWhereTheyBelong) {
   }
 }
 
-// A NaN in the corner of x meets one tap of the filters only.
+// A NaN in the corner of x meets only one tap of the filters.
 TEST(Convolution, SpecialValuesReachOnlyTheirWeights) {
   for (const Case& c :
        {Case{{2, 16, 10, 12}, {16, 16, 3, 3}, {}}, Case{{1, 1, 10, 40}, {2, 1, 3, 3}, {}},

@@ -1,4 +1,4 @@
-// New tensors, drawn tensors, operators and promotion, against expectations written out here.
+// New tensors, random tensors, operators and promotion, compared with expectations written by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,6 @@ using Reals = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
 // ---- filled and counted
-// --------------------------------------------------------------------------
 
 TEST(CreationTest, FilledTensorsOfEveryDtype) {
   for (DType dtype : every_dtype) {
@@ -163,7 +162,6 @@ TEST(CreationTest, MeshgridInBothIndexings) {
 }
 
 // ---- from data
-// -----------------------------------------------------------------------------------
 
 TEST(CreationTest, FromLiterals) {
   EXPECT_EQ(tensor({1, 2, 3}).dtype(), int64);
@@ -216,7 +214,6 @@ TEST(CreationTest, ExternalMemoryIsSharedAndGivenBackOnce) {
 }
 
 // ---- operators and promotion
-// ---------------------------------------------------------------------
 
 TEST(OperatorTest, EveryOperator) {
   const Tensor a = tensor({7, -7, 4}), b = tensor({2, 2, 4});
@@ -265,7 +262,7 @@ TEST(OperatorTest, ScalarsAreWeak) {
   const Tensor truth = tensor({true, false});
   EXPECT_EQ((truth + 1).dtype(), int64);
   EXPECT_EQ((truth * 0.5).dtype(), float32);
-  // A float64 tensor sees all of a scalar's digits, a 0-d tensor is not weak.
+  // A float64 tensor uses all digits of a scalar; a 0-d tensor is not weak.
   EXPECT_EQ((ones({1}, float64) * 0.1).item<double>(), 0.1);
   EXPECT_EQ((ones({2}, float16) + scalar(1.0)).dtype(), float32);
 }
@@ -295,7 +292,7 @@ TEST(OperatorTest, ANumberBesideAHalfIsRoundedLikeOne) {
     EXPECT_EQ(reals(x >= 0.1), Reals(3, 1));
     EXPECT_EQ(reals(x > 0.1), Reals(3, 0));
   }
-  // Unless nothing of it were left.
+  // Unless nothing of it would remain.
   EXPECT_EQ(reals(full({1}, 1e30, float16) == 1e30), Reals(1, 0));
 }
 
@@ -318,7 +315,6 @@ TEST(OperatorTest, Prints) {
 }
 
 // ---- random
-// --------------------------------------------------------------------------------------
 
 // Every kind of draw, from a generator.
 using Draw = std::function<Tensor(const Shape&, Generator&)>;
@@ -344,7 +340,7 @@ TEST(RandomTest, AFunctionOfSeedStreamAndOffset) {
     SCOPED_TRACE(what);
     Generator first(42), again(42), other_seed(43), other_stream(42, 1), later(42);
     const Reals values = reals(draw({1000}, first));
-    EXPECT_EQ(reals(draw({10, 100}, again)), values);  // whatever the shape
+    EXPECT_EQ(reals(draw({10, 100}, again)), values);  // for any shape
     EXPECT_EQ(first.offset(), 1000U);
     EXPECT_NE(reals(draw({1000}, other_seed)), values);
     EXPECT_NE(reals(draw({1000}, other_stream)), values);
@@ -500,7 +496,7 @@ TEST(RandomTest, IntegerDraws) {
   }
   EXPECT_EQ(reals(randint(5, 6, {4}, uint8, generator)), Reals(4, 5));
   EXPECT_EQ(randint(0, 256, {4}, uint8, generator).dtype(), uint8);
-  // The widest range: both halves are hit equally, every top nibble too.
+  // The widest range: both halves are hit equally often, and so is every top nibble.
   std::vector<std::int64_t> nibbles(16, 0);
   for (std::int64_t value : integers(randint(INT64_MIN, INT64_MAX, {160000}, int64, generator))) {
     ++nibbles[static_cast<std::uint64_t>(value) >> 60];
@@ -519,11 +515,11 @@ TEST(RandomTest, Permutations) {
     std::sort(order.begin(), order.end());
     EXPECT_EQ(order, integers(arange(count)));
   }
-  // Each of the 24 orders of four is equally likely.
+  // The 24 permutations of four are equally likely.
   std::vector<std::int64_t> counts(24, 0);
   for (int round = 0; round < 24000; ++round) {
     const Integers order = integers(randperm(4, generator));
-    std::size_t rank = 0;  // its place among all orders
+    std::size_t rank = 0;  // its index among all permutations
     for (std::size_t i = 0; i < 4; ++i) {
       std::size_t smaller = 0;
       for (std::size_t j = i + 1; j < 4; ++j) smaller += order[j] < order[i];

@@ -1,5 +1,5 @@
-// Datasets, their random numbers, and the loader: the same batches for any number of workers, from
-// any batch on, and an end at any moment.
+// Datasets, their random numbers, and the loader: the same batches for any number of workers,
+// starting at any batch, and ending at any moment.
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -25,7 +25,7 @@ using Numbers = std::vector<std::int64_t>;
 
 // ---- draws --------------------------------------------------------------------------------------
 
-// Computed by another implementation of Philox and of the layout in draw_blocks.h.
+// Computed by an independent implementation of Philox and of the layout in draw_blocks.h.
 TEST(Draws, AreThoseOfThePage) {
   Draws wide(1, (std::int64_t{1} << 39) + 5, (std::int64_t{1} << 47) + (std::int64_t{1} << 31) + 2);
   for (const double expected : {5815575487234542., 5050139656047513., 6508240925824319.}) {
@@ -43,7 +43,7 @@ TEST(Draws, AreThoseOfThePage) {
 }
 
 TEST(Draws, AreNeverThoseOfTensors) {
-  // The highest byte of the counter tells them apart.
+  // They differ in the highest byte of the counter.
   for (const auto kind : {data::examples_kind, data::order_kind}) {
     EXPECT_GT(static_cast<unsigned>(kind), static_cast<unsigned>(detail::DrawKind::integer));
     EXPECT_LT(static_cast<unsigned>(kind), 256U);
@@ -106,7 +106,7 @@ TEST(Draws, KeepToTheirBounds) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   bool far = false;
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(draws.uniform(1, above), 1);  // half of the sums round up to what is left out
+    EXPECT_EQ(draws.uniform(1, above), 1);  // half of the sums round up to the excluded bound
     EXPECT_EQ(draws.uniform(2, 2), 2);
     EXPECT_EQ(draws.below(1), 0);
     EXPECT_FALSE(draws.chance(0));
@@ -259,7 +259,7 @@ DataLoader loader_of(std::int64_t size, const DataLoaderOptions& options = {}) {
   return DataLoader(drawn_squares(size), options);
 }
 
-// Computed by another implementation.
+// Computed by an independent implementation.
 TEST(DataLoader, OrderIsThatOfThePage) {
   EXPECT_EQ(loader_of(12).order(0), (Numbers{7, 2, 10, 5, 3, 4, 8, 6, 0, 11, 9, 1}));
   EXPECT_EQ(loader_of(12, {.seed = (std::uint64_t{5} << 32) + 7}).order(3),
@@ -370,7 +370,7 @@ TEST(DataLoader, GivesTheSameForAnyNumberOfWorkersFromAnyBatchOn) {
   }
 }
 
-// How many threads live that asked a dataset for something, but for the one that asks the loader.
+// The number of live threads that called a dataset, without the one that calls the loader.
 std::atomic<int> living{0};
 const std::thread::id tester = std::this_thread::get_id();
 struct Alive {
@@ -406,7 +406,7 @@ TEST(DataLoader, ThrowsWhereTheBatchWouldHaveComeAndEnds) {
   }
 }
 
-// Waits for it, but not for ever.
+// Waits for it, with a timeout.
 bool eventually(const std::function<bool()>& holds) {
   for (int i = 0; i < 2000 && !holds(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -424,7 +424,7 @@ TEST(DataLoader, MakesNoMoreAheadThanItMay) {
                           {.batch_size = 1, .workers = 2, .prefetch = 3});
   DataLoader::Epoch epoch = loader.epoch(0);
   for (int given = 0; given < 5; ++given) {
-    // They begin again when half of the places are free, and stop when none is.
+    // They resume when half of the places are free, and stop when none is.
     EXPECT_TRUE(eventually([&] { return made >= given + 2; })) << made << " for " << given;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_LE(made, given + 3);
@@ -457,7 +457,7 @@ TEST(DataLoader, EpochsEndAtAnyMoment) {
   EXPECT_EQ(living, 0);
 }
 
-// Each worker uses one core at most, whatever the dataset computes.
+// Each worker uses at most one core, whatever the dataset computes.
 TEST(DataLoader, WorkersDoNotStartParallelLoops) {
   const int threads = get_num_threads();
   set_num_threads(3);
@@ -489,7 +489,7 @@ TEST(DataLoader, EpochsCanBeMoved) {
   EXPECT_EQ(second.next()->indices, expected[1].indices);
   first = loader.epoch(1, 5);
   EXPECT_EQ(first.next()->indices, expected[5].indices);
-  first = std::move(second);  // ends the threads of what it was
+  first = std::move(second);  // ends the threads of the previous epoch
   EXPECT_EQ(first.next()->indices, expected[2].indices);
 }
 

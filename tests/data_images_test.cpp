@@ -1,4 +1,4 @@
-// Pictures: PNG of every kind made by an encoder of the test's own, Netpbm's, and what is written.
+// Images: PNG files of every kind from an independent encoder, Netpbm files, and written PNG files.
 #include <cmath>
 
 #include "data/image_file.h"
@@ -45,7 +45,7 @@ std::string palette(int count) {
   return png_chunk("PLTE", data);
 }
 
-// Samples without an order, the highest and lowest among them; indices stay in the palette.
+// Samples in no order, including the highest and lowest; indices stay within the palette.
 PngFile picture(int colour, int depth, std::uint32_t width, std::uint32_t height) {
   PngFile png{.width = width, .height = height, .depth = depth, .colour = colour};
   const int count = colour == 3 ? std::min(palette_size, 1 << depth) : 1 << depth;
@@ -60,11 +60,11 @@ PngFile picture(int colour, int depth, std::uint32_t width, std::uint32_t height
 }
 
 struct Transparency {
-  std::vector<int> key;      // of gray and rgb
-  std::vector<int> palette;  // of the first colours
+  std::vector<int> key;      // for gray and rgb
+  std::vector<int> palette;  // for the first colors
 };
 
-// What the standard says of a pixel, in plain arithmetic.
+// The value of a pixel according to the standard, in plain arithmetic.
 Tensor expected_of(const PngFile& png, const Transparency& transparency = {}) {
   const int per_pixel = png.per_pixel();
   const bool alpha = png.colour == 4 || png.colour == 6;
@@ -126,7 +126,7 @@ TEST(Png, IsReadFromChunksOfAnySize) {
     png.chunk = chunk;
     expect_same(read_image(png.file()), expected);
   }
-  // An empty one between, and chunks that say nothing of the pixels.
+  // An empty chunk in between, and chunks that do not affect the pixels.
   const std::string data = PngFile::zlib_of(png.all_lines());
   expect_same(read_image(test_support::png_start + png.header() + png_chunk("gAMA", "1234") +
                          png_chunk("IDAT", data.substr(0, 10)) + png_chunk("IDAT", "") +
@@ -190,7 +190,7 @@ TEST(Png, NamesWhatIsWrong) {
   std::string crc = start + good.header() + data + end;
   crc[crc.size() - 20] ^= 1;
   expect_damaged(crc, {"IDAT", "CRC"});
-  // Headers.
+  // Malformed headers.
   const auto header = [&](const PngFile& png) { return start + png.header() + data + end; };
   expect_damaged(header({.width = 0, .height = 3}), {"0 wide"});
   expect_damaged(header({.width = 4, .height = 0x80000000}), {"2147483648 high"});
@@ -205,7 +205,7 @@ TEST(Png, NamesWhatIsWrong) {
   expect_damaged(
       start + png_chunk("IHDR", std::string("\0\0\0\1\0\0\0\1\10\0\0\0\2", 13)) + data + end,
       {"interlace 2"});
-  // Pixels.
+  // Malformed pixels.
   const std::string lines = good.all_lines();
   expect_damaged(good.with_data(PngFile::zlib_of(lines + "x")), {"more pixels"});
   expect_damaged(good.with_data(PngFile::zlib_of(lines.substr(1))), {"cut off"});
@@ -229,7 +229,7 @@ TEST(Png, NamesWhatIsWrong) {
   expect_damaged(gray.file(), {"tRNS", "transparency of its own"});
 }
 
-// Width × height is limited before memory is taken, in every format.
+// Width × height is checked before any allocation, in every format.
 TEST(Image, HasALimitOnPixels) {
   const TemporaryDirectory directory;
   data::save_png(directory / "a.png", zeros({3, 20, 30}, uint8));
@@ -250,7 +250,7 @@ TEST(Image, HasALimitOnPixels) {
   }
   EXPECT_EQ(data::load_image(directory / "a.png", {.max_pixels = 600}).shape(), (Shape{3, 20, 30}));
   EXPECT_EQ(data::load_image(directory / "b.pgm", {.max_pixels = 600}).shape(), (Shape{1, 20, 30}));
-  // 400 million of them in a small file.
+  // 400 million pixels in a small file.
   const PngFile large{.width = 20000, .height = 20000, .depth = 1, .colour = 0};
   expect_damaged(test_support::png_start + large.header() +
                      png_chunk("IDAT", std::string(100'000, 'x')) + png_chunk("IEND", ""),
@@ -264,7 +264,7 @@ TEST(SavePng, WritesWhatOthersRead) {
   const Tensor image = ((arange(3 * 4 * 5) * 11) % 256).to(uint8).reshape({3, 4, 5});
   data::save_png(directory / "x.png", image);
   const std::string file = test_support::read_file(directory / "x.png");
-  // The signature and header as they must be, and the lines, pixel by pixel, behind them.
+  // Signature and header as required, followed by the lines, pixel by pixel.
   const PngFile shape{.width = 5, .height = 4, .depth = 8, .colour = 2};
   const std::string start = test_support::png_start + shape.header();
   ASSERT_EQ(file.substr(0, start.size()), start);

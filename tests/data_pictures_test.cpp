@@ -1,4 +1,4 @@
-// Pictures of one's own: directories of classes, of parts, or of IDX files.
+// Image datasets from directories of classes, of train and test parts, or of IDX files.
 #include <gtest/gtest.h>
 
 #include "support/child_process.h"
@@ -16,7 +16,7 @@ using Labels = std::vector<std::int64_t>;
 using Names = std::vector<std::string>;
 using Bytes = std::vector<std::uint8_t>;
 
-// A gray picture of one brightness.
+// A gray image of uniform brightness.
 std::string gray(int height, int width, int brightness) {
   return "P5 " + std::to_string(width) + " " + std::to_string(height) + " 255\n" +
          std::string(static_cast<std::size_t>(height * width), static_cast<char>(brightness));
@@ -34,7 +34,7 @@ void write(const std::filesystem::path& path, const std::string& file) {
   write_file(path, file);
 }
 
-// The first pixel of every picture.
+// The first pixel of every image.
 Bytes firsts(const Tensor& images) {
   Bytes list;
   for (std::int64_t k = 0; k < images.size(0); ++k) {
@@ -56,7 +56,7 @@ TEST(Pictures, OfClassesHoldOutEveryTenth) {
   const data::ImageSplits splits = data::load_pictures(directory.path());
   EXPECT_EQ(splits.train.classes, (Names{"a", "b"}));
   EXPECT_EQ(splits.test.classes, (Names{"a", "b"}));
-  // Of three pictures the last, of 21 the tenth and the twentieth; the classes take turns.
+  // Holds out the last of three images, and the tenth and twentieth of 21; the classes alternate.
   EXPECT_EQ(firsts(splits.test.images), (Bytes{2, 109, 119}));
   EXPECT_EQ(splits.test.labels.to_vector<std::int64_t>(), (Labels{0, 1, 1}));
   const Bytes training = firsts(splits.train.images);
@@ -78,7 +78,7 @@ TEST(Pictures, OfTwoPartsHaveTheClassesOfTheFirst) {
   EXPECT_EQ(splits.train.labels.to_vector<std::int64_t>(), (Labels{0, 1}));
   EXPECT_EQ(splits.test.labels.to_vector<std::int64_t>(), (Labels{1}));
   EXPECT_EQ(splits.test.classes, (Names{"cat", "dog"}));
-  // In the order that is asked for.
+  // In the requested order.
   const data::ImageSplits other =
       data::load_pictures(directory.path(), {.classes = {"emu", "dog", "cat"}});
   EXPECT_EQ(other.train.labels.to_vector<std::int64_t>(), (Labels{1, 2}) /* dog, cat */);
@@ -110,7 +110,7 @@ TEST(Pictures, BecomeOfOneSizeAndColour) {
   EXPECT_EQ(splits.train.images.to_vector<std::uint8_t>(), expected);
   EXPECT_EQ(splits.test.images.to_vector<std::uint8_t>(), Bytes(10, 30));  // 29.9
 
-  // As the first is, but no side longer than 4.
+  // The size of the first image, but no side longer than 4.
   EXPECT_EQ(data::load_pictures(directory.path(), {.most = 4}).train.images.shape(),
             (Shape{2, 3, 4, 3}));
   EXPECT_EQ(data::load_pictures(directory.path(), {.most = 8}).train.images.shape(),

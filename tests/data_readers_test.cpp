@@ -1,4 +1,4 @@
-// Readers of IDX, CIFAR and CSV against files made here, and the real MNIST.
+// Readers of IDX, CIFAR and CSV on generated files, and on the real MNIST.
 #include <cmath>
 
 #include "data/cifar.h"
@@ -67,14 +67,14 @@ TEST(Idx, ReadsWhateverGzipWrites) {
   const Tensor expected = read_idx(file);
   EXPECT_EQ(test_support::bytes_of(expected), elements);
   for (int flags = 0; flags < 32; ++flags) expect_same(read_idx(gzip_of(file, flags)), expected);
-  // Several members, cut anywhere, also empty ones.
+  // Several members, split anywhere, also empty ones.
   for (const std::size_t cut : {0, 1, 4, 11, 12, 13, 2000, 5011, 5012}) {
     expect_same(read_idx(gzip_of(file.substr(0, cut), 8) + gzip_of("") + gzip_of(file.substr(cut))),
                 expected);
   }
 }
 
-// Longer than any buffer on the way, and so compressed that memory must grow.
+// Longer than any internal buffer, and compressed so much that memory must grow.
 TEST(Idx, ReadsLargeFiles) {
   for (const std::uint32_t count : {1U << 18, (1U << 18) + 1, 1U << 19, 3'000'001U}) {
     std::string elements(count, '\0');
@@ -105,7 +105,7 @@ TEST(Gzip, GivesBytesInAnyPieces) {
 
 // ---- MNIST --------------------------------------------------------------------------------------
 
-// The four files, of 3 and 2 pictures.
+// The four files, with 3 and 2 images.
 std::vector<std::pair<std::string, std::string>> mnist_files() {
   return {{"train-images-idx3-ubyte", idx_file(8, {3, 4, 5}, bytes_from(0, 60))},
           {"train-labels-idx1-ubyte", idx_file(8, {3}, "\7\1\2")},
@@ -161,7 +161,7 @@ TEST(Mnist, RefusesFilesThatDoNotFitTogether) {
                         {"load_fashion_mnist", "none", "train-images-idx3-ubyte.gz"});
 }
 
-// Counts and sums that Python's gzip and struct give.
+// Counts and sums computed with Python's gzip and struct.
 TEST(Mnist, IsTheRealOne) {
   const std::filesystem::path directory = test_support::data_directory("mnist");
   if (directory.empty()) GTEST_SKIP() << test_support::missing_data;
@@ -202,7 +202,7 @@ TEST(Cifar, TenIsReadFromSixFiles) {
     Labels labels;
     for (int batch = 1; batch <= 5; ++batch) {
       std::string file;
-      for (int i = 0; i < batch * 20; ++i) {  // more than are read together
+      for (int i = 0; i < batch * 20; ++i) {  // more than one read returns
         const int label = (batch + i) % 10;
         file += cifar_record(std::string(1, static_cast<char>(label)), batch + i);
         expected += bytes_from(batch + i, 3072);
@@ -237,7 +237,7 @@ TEST(Cifar, HundredHasItsFineClasses) {
     EXPECT_EQ(test_support::bytes_of(splits.train.images[1]), bytes_from(6, 3072));
     EXPECT_EQ(splits.test.labels.to_vector<std::int64_t>(), Labels{2});
     ASSERT_EQ(splits.train.classes.size(), 100U);
-    EXPECT_TRUE(std::ranges::is_sorted(splits.train.classes));  // as they are numbered
+    EXPECT_TRUE(std::ranges::is_sorted(splits.train.classes));  // in the order of their numbers
     EXPECT_EQ(splits.train.classes[99], "worm");
   }
   const TemporaryDirectory nothing;
@@ -302,7 +302,7 @@ TEST(Csv, FindsTheNamesOfColumns) {
   EXPECT_EQ(table.values.to_vector<double>(), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(read_csv("x,y").values.shape(), (Shape{0, 2}));
   EXPECT_EQ(read_csv("x,y\n").columns, (Names{"x", "y"}));
-  // What one says goes before what is seen.
+  // An explicit option overrides detection.
   EXPECT_EQ(read_csv("1,2\n3,4", {.header = true}).columns, (Names{"1", "2"}));
   EXPECT_EQ(read_csv("1,2\n3,4", {.header = true}).values.shape(), (Shape{1, 2}));
   expect_error<FormatError>([] { read_csv("x,2\n3,4", {.header = false}); },

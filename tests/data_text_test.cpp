@@ -79,9 +79,9 @@ TEST(LoadText, NamesTheByteThatIsNotUtf8) {
                               {"load_text", path.string(), "at byte " + at + " ", "UTF-8"});
   };
   refused("abc\xff", "3");
-  refused("€\xe2\x82", "3");           // cut short
-  refused("a\xc0\x80", "1");           // longer than it need be
-  refused("\xed\xa0\x80", "0");        // half of a pair
+  refused("€\xe2\x82", "3");           // truncated
+  refused("a\xc0\x80", "1");           // an overlong encoding
+  refused("\xed\xa0\x80", "0");        // half of a surrogate pair
   refused("ab\xf4\x90\x80\x80", "2");  // beyond U+10FFFF
 }
 

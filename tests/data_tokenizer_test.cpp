@@ -1,4 +1,4 @@
-// Tokenizers: beside a plain reference, by hand, in files, on real text.
+// Tokenizers: against a plain reference, by hand, in files, on real text.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -67,7 +67,7 @@ TEST(Words, AreThoseOfTheExpression) {
   }
 }
 
-// As Python's `regex` cuts them with GPT-2's expression.
+// The split of Python's `regex` with GPT-2's expression.
 TEST(Words, KnowUnicode) {
   EXPECT_EQ(words_of("Größe naïve Ωmega Привет, мир!"),
             (Parts{"Größe", " naïve", " Ωmega", " Привет", ",", " мир", "!"}));
@@ -76,7 +76,7 @@ TEST(Words, KnowUnicode) {
   EXPECT_EQ(words_of("a\u00a0b\u3000\u2003c"),
             (Parts{"a", "\u00a0", "b", "\u3000", "\u2003", "c"}));
   EXPECT_EQ(words_of("😀 😀x"), (Parts{"😀", " 😀", "x"}));
-  EXPECT_EQ(words_of("हिन्दी"), (Parts{"ह", "ि", "न", "्", "द", "ी"}));  // marks are no letters
+  EXPECT_EQ(words_of("हिन्दी"), (Parts{"ह", "ि", "न", "्", "द", "ी"}));  // marks are not letters
   EXPECT_EQ(words_of("it's I'LL  end  "), (Parts{"it", "'s", " I", "'", "LL", " ", " end", "  "}));
 }
 
@@ -87,10 +87,10 @@ TEST(Words, TakeBytesThatAreNotUtf8ForOtherCharacters) {
   EXPECT_EQ(words_of(std::string("a\0b", 3)), (Parts{"a", std::string(1, '\0'), "b"}));
 }
 
-// ---- learning -----------------------------------------------------------------------------------
+// ---- training
 
 TEST(BytePairTraining, ByHand) {
-  // aa is there 4 times; then ab and (aa)a twice each, and ab is lower; then (aa)(ab).
+  // aa occurs 4 times; then ab and (aa)a twice each, and ab has the lower number; then (aa)(ab).
   const auto tokenizer = BytePairTokenizer::train("aaabdaaabac", 1000);
   EXPECT_EQ(tokenizer.size(), 259);
   EXPECT_EQ(tokenizer.decode({256}), "aa");
@@ -178,7 +178,7 @@ TEST(BytePairEncoding, SaysWhatIsNoToken) {
 
 // ---- GPT-2's files ------------------------------------------------------------------------------
 
-// The beginning of GPT-2's own files, and its last token: numbers as everybody knows them.
+// The beginning of GPT-2's own files, and its last token, with the well-known numbers.
 TEST(Gpt2Files, ByHand) {
   Parts tokens = test_support::gpt2_bytes();
   const std::vector<StringPair> merges = {{" ", "t"}, {" ", "a"}, {"h", "e"},  {"i", "n"},
@@ -199,7 +199,7 @@ TEST(Gpt2Files, ByHand) {
   EXPECT_GT(tokenizer.encode(end).size(), 1U);
 }
 
-// Pairs whose tokens are made in several ways, or by a later pair: the order must be GPT-2's.
+// Pairs whose tokens can be formed in several ways, or by a later pair: the order must be GPT-2's.
 TEST(Gpt2Files, EncodeAsTheReference) {
   std::mt19937 random(4);
   for (int i = 0; i < 60; ++i) {
@@ -238,7 +238,7 @@ TEST(Gpt2Files, AreReadWithoutAVersionAndFromWindows) {
   }
 }
 
-// ---- files of our own ---------------------------------------------------------------------------
+// ---- our file format
 
 TEST(TokenizerFiles, RoundTrip) {
   const TemporaryDirectory directory;

@@ -1,4 +1,4 @@
-// Transforms against plain code of what they say, and pictures on their way into batches.
+// Transforms against plain code, and images in batches.
 #include <cmath>
 #include <numbers>
 #include <set>
@@ -18,7 +18,7 @@ using test_support::expect_error;
 using Numbers = std::vector<std::int64_t>;
 using Pixels = std::vector<float>;
 
-// Every pixel another number.
+// Every pixel has a different value.
 Image image_of(std::int64_t channels, std::int64_t height, std::int64_t width) {
   Image image{channels, height, width, {}};
   for (std::int64_t i = 0; i < channels * height * width; ++i) {
@@ -49,7 +49,7 @@ TEST(Transforms, ReadEveryByteAsItsPartOf255) {
   }
 }
 
-// To the last bit a division, also where it is computed otherwise.
+// Bit-identical to a division, also if it is computed in another way.
 TEST(Transforms, NormalizeDividesExactly) {
   Image image{1, 1, 4096, std::vector<float>(4096)};
   for (std::size_t k = 0; k < image.pixels.size(); ++k) {
@@ -145,8 +145,8 @@ TEST(Transforms, RandomHorizontalFlipMirrorsSome) {
                            {"random_horizontal_flip", "-0.5"});
 }
 
-// Forward: a point of the source, from the middle, is sheared, turned, scaled and moved. So the
-// pixel that comes to (x, y) is found by solving for it.
+// Forward: a point of the source, relative to the center, is sheared, rotated, scaled and moved.
+// The source of the pixel at (x, y) is found by solving for it.
 double reference(const Image& image, std::int64_t c, double x, double y) {
   const auto left = static_cast<std::int64_t>(std::floor(x));
   const auto top = static_cast<std::int64_t>(std::floor(y));
@@ -205,7 +205,7 @@ TEST(Transforms, RandomAffineOfNothingChangesNothing) {
 }
 
 TEST(Transforms, ResizeIsBilinear) {
-  // As torch.nn.functional.interpolate(mode="bilinear") has it.
+  // As torch.nn.functional.interpolate(mode="bilinear") computes it.
   const Image small{1, 2, 2, {1, 2, 3, 4}};
   const Image large = transformed(data::resize(4, 4), small);
   EXPECT_EQ(large.pixels, (Pixels{1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5,  //
@@ -243,7 +243,7 @@ TEST(Transforms, RefuseAnImageThatIsNotOne) {
   }
 }
 
-// ---- pictures in batches ------------------------------------------------------------------------
+// ---- images in batches
 
 LabelledImages pictures(const Shape& shape) {
   LabelledImages set;
@@ -318,7 +318,7 @@ TEST(ImageDataset, RefusesWhatIsNoSetOfPictures) {
   expect_error<ValueError>([&] { ImageDataset(good, {Transform()}); }, {"transform is empty"});
   const Numbers beyond = {4}, all = {0, 1, 2, 3};
   expect_error<IndexError>([&] { ImageDataset(good).batch({beyond}); }, {"ImageDataset", "4"});
-  // Pictures that differ in size behind the transforms.
+  // Images that differ in size after the transforms.
   const Transform cuts = [](Image& image, Draws& draws) {
     image.height = draws.below(1000) + 1;
     image.width = 1;
@@ -330,7 +330,7 @@ TEST(ImageDataset, RefusesWhatIsNoSetOfPictures) {
   expect_error<ShapeError>([&] { ImageDataset(good, {lies}).batch({all}); }, {"9 pixels"});
 }
 
-// Enough pictures for several threads.
+// Enough images for several threads.
 TEST(ImageDataset, IsTheSameForAnyNumberOfThreads) {
   const int threads = get_num_threads();
   const LabelledImages set = data::digits(100, 3);
@@ -351,7 +351,7 @@ TEST(ImageDataset, IsTheSameForAnyNumberOfThreads) {
 
 TEST(ImageDataset, ThrowsWhatTheFirstPictureDid) {
   const int threads = get_num_threads();
-  // The first pixel is the number of the picture.
+  // The first pixel is the index of the image.
   LabelledImages set{zeros({100, 28, 28}, uint8), zeros({100}, int64), {}};
   for (std::int64_t k = 0; k < 100; ++k) {
     set.images.data<std::uint8_t>()[k * 28 * 28] = static_cast<std::uint8_t>(k);

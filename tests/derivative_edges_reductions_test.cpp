@@ -1,6 +1,6 @@
 // Derivatives of ops that are not rows of the op tables at their edges (zeros, ties, infinities,
-// tiny and huge numbers), against closed forms in long double; and single values that
-// docs/gradient-rules.md promises.
+// tiny and huge numbers), compared with closed forms in long double; and single values that
+// docs/gradient-rules.md states.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,8 +43,8 @@ Numbers along(const Call& call, const Numbers& at, const Numbers& direction) {
 
 // The scale of an error, together with the largest derivative of that order.
 struct Scale {
-  double reach = 0;                       // roundings of the inputs of this size are excused
-  std::function<double(int)> terms = {};  // the size of what a derivative of that order is a sum of
+  double reach = 0;                       // rounding errors of inputs of this size are allowed
+  std::function<double(int)> terms = {};  // the magnitude of the terms of that order
 };
 
 // Along every axis and along a direction that mixes them.
@@ -93,7 +93,6 @@ Jet total(const Jets& x) {
 }
 
 // ---- norm
-// ------------------------------------------------------------------------------------------
 
 Jet norm_form(const Jets& x, Real p) {
   Jet sum = 0;
@@ -103,7 +102,7 @@ Jet norm_form(const Jets& x, Real p) {
   return pow(sum, 1 / p);
 }
 
-// A norm y has derivatives made of terms of the size y^(1 − order).
+// The derivatives of a norm y have terms of magnitude y^(1 − order).
 void expect_norm(double p, const Numbers& at) {
   std::ostringstream op;
   op << "norm, p = " << p;
@@ -124,7 +123,7 @@ TEST(NormDerivatives, MatchTheClosedForm) {
   }
 }
 
-// Elements much smaller than the norm: p below 1 is steep there, and no floor acts on them.
+// Elements much smaller than the norm: p below 1 is steep there, and no floor applies.
 TEST(NormDerivatives, SmallElements) {
   for (double p : {0.3, 0.5, 0.9}) {
     expect_norm(p, {1.0, 1e-12, 2.0});
@@ -132,8 +131,8 @@ TEST(NormDerivatives, SmallElements) {
   }
 }
 
-// An element that is 0 has the gradient 0, whatever p and eps; so has its row of second derivatives
-// below p = 2.
+// An element that is 0 has the gradient 0, for every p and eps; below p = 2 so has its row of
+// second derivatives.
 TEST(NormDerivatives, ZeroElements) {
   for (double eps : {default_eps, 0.0}) {
     const GradientEps scope(eps);
@@ -152,7 +151,7 @@ TEST(NormDerivatives, ZeroElements) {
     EXPECT_EQ(norm_backward(ones({}, float64), zeros({2}, float64), 2, {}, eps).to_vector<double>(),
               (Numbers{0, 0}));
   }
-  // Where p is even the norm is smooth at such an element.
+  // For even p the norm is smooth at such an element.
   const Scale scale{.terms = [](int order) { return std::pow(3, 1 - order); }};
   expect_derivatives(
       "norm, p = 2", [](const Tensor& x) { return norm(x, 2); },
@@ -173,7 +172,6 @@ TEST(NormDerivatives, BelowTheFloor) {
 }
 
 // ---- logsumexp and softmax
-// -------------------------------------------------------------------------
 
 Jet logsumexp_form(const Jets& x) {
   Real largest = x[0].value();
@@ -199,7 +197,7 @@ TEST(SoftmaxDerivatives, MatchTheClosedForm) {
   }
 }
 
-// The elements that are +∞ share the gradient, as those of logaddexp do; −∞ has none.
+// The elements that are +∞ share the gradient, as in logaddexp; −∞ has none.
 TEST(SoftmaxDerivatives, LogsumexpOfInfinities) {
   const auto derivatives = [](const Numbers& at) {
     const Tensor x = vector_of(at).requires_grad_();
@@ -217,7 +215,7 @@ TEST(SoftmaxDerivatives, LogsumexpOfInfinities) {
   EXPECT_EQ(derivatives({-infinity, -infinity, -infinity}).first, nothing3);
   EXPECT_EQ(derivatives({-infinity, 2, -infinity}), (std::pair{Numbers{0, 1, 0}, nothing3}));
   for (double each : derivatives({infinity, NAN, 0}).first) EXPECT_TRUE(std::isnan(each));
-  // A row with an infinity does not touch its neighbours.
+  // A row with an infinity does not affect other rows.
   const Tensor x = tensor({{infinity, 1.0}, {0.0, 0.0}}, float64);
   EXPECT_EQ(logsumexp_backward(ones({2}, float64), x, 1).to_vector<double>(),
             (Numbers{1, 0, 0.5, 0.5}));
@@ -229,7 +227,6 @@ TEST(SoftmaxDerivatives, LogsumexpOfInfinities) {
 }
 
 // ---- products and variances
-// ------------------------------------------------------------------------
 
 TEST(ProductDerivatives, MatchTheClosedForm) {
   for (const Numbers& at :
@@ -266,7 +263,6 @@ TEST(VarianceDerivatives, MatchTheClosedForm) {
 }
 
 // ---- single values
-// ---------------------------------------------------------------------------------
 
 Tensor at(double x) { return full({}, x, float64); }
 
@@ -284,7 +280,7 @@ TEST(DerivativeValues, PowerAtItsCorners) {
   EXPECT_EQ(second(-3, 3)[0], -18);
   EXPECT_EQ(second(-3, 2)[0], 2);
   EXPECT_EQ(second(-2, -1)[0], -0.25);
-  // At the base 0 the exponents 1, 2 and 3 are polynomials, and the exponent has the gradient 0.
+  // At base 0 the exponents 1, 2 and 3 are polynomials, and the gradient of the exponent is 0.
   EXPECT_EQ(second(0, 1), (Numbers{0, 1, 0, 0}));
   EXPECT_EQ(second(0, 2), (Numbers{2, 0, 0, 0}));
   EXPECT_EQ(second(0, 3), (Numbers{0, 0, 0, 0}));
@@ -323,7 +319,7 @@ TEST(DerivativeValues, OfTheIssue) {
               1, 1e-14);
 }
 
-// A gradient of a gradient keeps no floor of its own, so neither has what is recorded of it.
+// A gradient of a gradient has no additional floor, and neither have the ops recorded for it.
 TEST(DerivativeValues, HigherOrdersUnderAndOverTheFloor) {
   const auto derivatives = [](double x) {
     return along([](const Tensor& t) { return log(t); }, {x}, {1});

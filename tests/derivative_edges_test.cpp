@@ -22,13 +22,13 @@ static_assert(orders < Jet::order);
 
 struct Format {
   DType dtype;
-  double epsilon, smallest, largest;  // of results that are compared
+  double epsilon, smallest, largest;  // of the compared results
 };
 // A third derivative is made of products that are larger and smaller than itself.
 constexpr Format formats[] = {{DType::float64, 0x1p-52, 1e-200, 1e200},
                               {DType::float32, 0x1p-23, 1e-20, 1e20}};
 
-// Roundings that the result of an order may be off by.
+// The number of rounding errors allowed for a result of this order.
 double allowed(int order) { return order == 1 ? 8 : 64; }
 
 Tensor derivative_of(const Tensor& y, const Tensor& x) {
@@ -59,7 +59,6 @@ void expect_close(const Format& format, const std::string& where, double got, Re
 }
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
 class UnaryDerivatives : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -68,7 +67,7 @@ const closed_forms::Unary* form_of(const UnaryRow& row) {
   return found == closed_forms::unary().end() ? nullptr : &found->second;
 }
 
-// The points in the domain as the dtype stores them. With a floor, those that it does not reach.
+// The points in the domain as the dtype stores them. With a floor, those that it does not affect.
 std::vector<double> points_of(const closed_forms::Unary& form, DType dtype, double eps) {
   std::vector<double> candidates = closed_forms::common_points(), points;
   candidates.insert(candidates.end(), form.points.begin(), form.points.end());
@@ -150,7 +149,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryDerivatives, ::testing::ValuesIn(op_registry
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
 class BinaryDerivatives : public ::testing::TestWithParam<BinaryRow> {};
 

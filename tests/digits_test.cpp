@@ -1,4 +1,4 @@
-// The built-in digits: the same for any split and number of threads, balanced, and not blank.
+// The built-in digits: identical for any split and number of threads, balanced, and not blank.
 #include <gtest/gtest.h>
 
 #include "extensor/extensor.h"

@@ -18,7 +18,6 @@ using op_registry::BinaryRow;
 using op_registry::UnaryRow;
 
 // ---- one input
-// -------------------------------------------------------------------------------------
 
 class UnaryDoubleBackward : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -47,7 +46,7 @@ TEST_P(UnaryDoubleBackward, MatchesFiniteDifferences) {
   }
 }
 
-// More elements than a chunk has, in every layout, give what the elements give one by one.
+// More elements than a chunk, in every layout, have the same results as one element at a time.
 TEST_P(UnaryDoubleBackward, ChunksAndLayoutsDoNotMatter) {
   const UnaryRow& row = GetParam();
   const Shape shape{37, 613};
@@ -107,7 +106,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryDoubleBackward, ::testing::ValuesIn(op_regis
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
-// ------------------------------------------------------------------------------------
 
 class BinaryDoubleBackward : public ::testing::TestWithParam<BinaryRow> {};
 
@@ -117,7 +115,7 @@ const std::pair<Shape, Shape> shape_pairs[] = {
     {{2, 1, 3}, {4, 1}}, {{1}, {9}},       {{3, 0}, {3, 1}}, {{}, {0}},
 };
 
-// backward gives two tensors: each is checked, with the other's gradient undefined or zero.
+// backward returns two tensors: each is checked, with the gradient of the other undefined or zero.
 TEST_P(BinaryDoubleBackward, MatchesFiniteDifferences) {
   const BinaryRow& row = GetParam();
   unsigned seed = 100;
@@ -138,7 +136,7 @@ TEST_P(BinaryDoubleBackward, MatchesFiniteDifferences) {
         row.name + " b",
         [&](const Tensors& in) { return row.backward(in[0], in[1], in[2]).second; },
         [&](const Tensor& gg, const Tensors& in) { return gradients_of({}, gg, in); }, {g, a, b});
-    // Both at once: the gradient of the sum of what each gives.
+    // Both at once: the sum of the separate results.
     expect_gradient(
         row.name + " both",
         [&](const Tensors& in) {
@@ -190,8 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinaryDoubleBackward,
                          ::testing::ValuesIn(op_registry::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- beside the rows
-// -------------------------------------------------------------------------------
+// ---- functions that are not rows
 
 TEST(DoubleBackward, KnownSecondDerivatives) {
   const Tensor x = tensor({0.5, 1.0, 2.0}, float64), one = ones({3}, float64);
@@ -216,7 +213,7 @@ TEST(DoubleBackward, SingularitiesStayFinite) {
   EXPECT_TRUE(all(isfinite(sqrt_double_backward(one, one, zero).second)).item<bool>());
   const DoubleGradients divided = divide_double_backward(one, one, one, one, zero);
   EXPECT_TRUE(all(isfinite(divided.b)).item<bool>());
-  // eps = 0 asks for IEEE, all the way.
+  // eps = 0 selects IEEE behavior in every order.
   const Tensor tiny = full({4}, 1e-12, float64), one64 = ones({4}, float64);
   EXPECT_NEAR(log_double_backward(one64, one64, tiny, 0).second[0].item<double>() / -1e24, 1, 1e-9);
   EXPECT_THROW(log_double_backward(one, one, zero, -1), ValueError);

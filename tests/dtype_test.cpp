@@ -21,7 +21,7 @@ using extensor::Scalar;
 const std::string short_names[] = {"b",  "i1", "i2", "i4", "i8", "u1", "u2",
                                    "u4", "u8", "f2", "bf", "f4", "f8"};
 
-// Row and column in the order above; -- where there is no common dtype.
+// Row and column in the order above; -- means no common dtype.
 const char* const promotion_table = R"(
 b  i1 i2 i4 i8 u1 u2 u4 u8 f2 bf f4 f8
 i1 i1 i2 i4 i8 i2 i4 i8 -- f2 bf f4 f8

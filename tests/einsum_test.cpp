@@ -1,5 +1,5 @@
-// Sums of products over named indices: einsum, tensordot, inner and vecdot. Values and gradients
-// are those of the op database's samples; here the rules beside them.
+// Sums of products over named indices: einsum, tensordot, inner and vecdot. The op database's
+// samples cover values and gradients; this file covers the other rules.
 #include "extensor/einsum.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(Contraction, NothingIsCopiedWhereAViewWillDo) {
 TEST(Contraction, SpacesCapitalsAndTheImplicitOrder) {
   const Tensor x = draw::uniform({2, 3}, -1, 1, 1), y = draw::uniform({3, 4}, -1, 1, 2);
   EXPECT_TRUE(identical(einsum(" i j , j k -> i k ", {x, y}), einsum("ij,jk->ik", {x, y})));
-  // Capitals come before small letters.
+  // Upper case precedes lower case.
   EXPECT_EQ(einsum("aB", {x}).shape(), (Shape{3, 2}));
   EXPECT_EQ(einsum("ba", {x}).shape(), (Shape{3, 2}));
   EXPECT_EQ(einsum("i...", {draw::uniform({2, 3, 4}, -1, 1, 3)}).shape(), (Shape{3, 4, 2}));
@@ -104,7 +104,7 @@ TEST(Contraction, GradientsKeepTheirOperandsDtype) {
   EXPECT_EQ(gradients[0].dtype(), DType::float16);
   EXPECT_EQ(gradients[1].dtype(), DType::float64);
   EXPECT_EQ(gradients[0].shape(), (Shape{2, 3}));
-  // A sum's gradient is memory of its own, and so is a diagonal's.
+  // The gradient of a sum has separate memory, and so has that of a diagonal.
   auto total = einsum_backward(ones({}), "ij->", {a});
   total[0][{0, 0}].fill(7);
   EXPECT_EQ(values_of(total[0]), (std::vector<double>{7, 1, 1, 1, 1, 1}));
@@ -136,8 +136,7 @@ TEST(Contraction, VecdotNeedsVectorsOfOneLength) {
   EXPECT_THROW(inner(ones({2, 3}), ones({2, 4})), ShapeError);
 }
 
-// Finding the next pair must not take a search through all pairs at every step: 400 operands took
-// 15 s.
+// Finding the next pair must not search all pairs at every step: 400 operands took 15 s.
 TEST(Contraction, ManyOperandsTakeNoTime) {
   const auto begin = std::chrono::steady_clock::now();
   std::string vectors = "a", mixed = "ab";
@@ -148,11 +147,11 @@ TEST(Contraction, ManyOperandsTakeNoTime) {
   const std::vector<Tensor> halves(400, full({2}, 0.5, DType::float64));
   EXPECT_EQ(values_of(einsum(vectors + "->a", halves)),
             (std::vector<double>(2, std::ldexp(1.0, -400))));
-  // Every element is 1, so the sum counts the places of a, b and c.
+  // Every element is 1, so the sum counts the positions of a, b and c.
   EXPECT_EQ(
       einsum(mixed + "->", std::vector<Tensor>(400, ones({2, 2}, DType::float64))).item<double>(),
       8);
-  // More than the search sees at once.
+  // More operands than the search considers at once.
   std::vector<Tensor> factors;
   for (int i = 0; i < 1501; ++i) factors.push_back(scalar(i % 2 == 0 ? 0.5 : 2.0, DType::float64));
   EXPECT_EQ(einsum(std::string(1500, ','), factors).item<double>(), 0.5);
@@ -161,7 +160,7 @@ TEST(Contraction, ManyOperandsTakeNoTime) {
 }
 
 TEST(Contraction, SumOfProductsIsWhatItSays) {
-  // The reference itself, by hand.
+  // Checks the reference itself, by hand.
   const Tensor a = tensor({{1., 2.}, {3., 4.}}), b = tensor({5., 6.});
   EXPECT_EQ(values_of(sum_of_products({"ij", "j"}, "i", {a, b})), (std::vector<double>{17, 39}));
   EXPECT_EQ(values_of(sum_of_products({"ii"}, "", {a})), (std::vector<double>{5}));

@@ -1,4 +1,4 @@
-// The op database's entries of the op tables: none is missing, and their formulas can be read.
+// The op database has an entry for every row of the op tables, with a readable formula.
 #include <gtest/gtest.h>
 
 #include "op_database/elementwise_rows.h"

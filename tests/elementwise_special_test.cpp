@@ -1,5 +1,5 @@
 // Zeros, infinities, NaN, subnormals and the largest numbers (C99 Annex F, the Array API's tables),
-// and the rules of the elementwise gradients at their corners.
+// and the elementwise gradient rules at special points.
 #include <gtest/gtest.h>
 
 #include "op_database/elementwise_reference.h"
@@ -21,7 +21,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-// The corners of a format and the numbers the standards' tables single out, of both signs.
+// The extreme values of a format and the numbers that the standards' tables list, of both signs.
 std::vector<double> special_values(DType dtype) {
   const compare::Format format = format_of(dtype);
   const double least = std::ldexp(1.0, format.min_exponent - format.digits);
@@ -58,10 +58,9 @@ void expect_values(const Tensor& got, const std::vector<double>& expected, const
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 class UnarySpecial : public ::testing::TestWithParam<UnaryRow> {};
-class UnaryEps : public ::testing::TestWithParam<UnaryRow> {};  // rows whose backward takes eps
+class UnaryEps : public ::testing::TestWithParam<UnaryRow> {};  // rows whose backward has an eps
 class BinarySpecial : public ::testing::TestWithParam<BinaryRow> {};
 
 TEST_P(UnarySpecial, ValuesFollowTheStandards) {
@@ -98,7 +97,7 @@ TEST_P(BinarySpecial, ValuesFollowTheStandards) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       const long double exact = found->second(left[i], right[i]);
       if (exact == 0 && results[i] == 0 && (row.name == "maximum" || row.name == "minimum")) {
-        continue;  // either zero will do
+        continue;  // either zero is allowed
       }
       EXPECT_LE(ulp_error(format_of(dtype), results[i], exact), is_half(dtype) ? 0.501 : 2)
           << name(dtype) << " a = " << left[i] << ", b = " << right[i] << ": got " << results[i]
@@ -108,7 +107,6 @@ TEST_P(BinarySpecial, ValuesFollowTheStandards) {
 }
 
 // ---- every backward
-// --------------------------------------------------------------------------------
 
 TEST_P(UnarySpecial, BackwardRefusesAGradientOfAnotherShapeOrAnInteger) {
   const UnaryRow& row = GetParam();
@@ -137,7 +135,7 @@ TEST_P(BinarySpecial, BackwardRefusesAGradientOfAnotherShape) {
   EXPECT_THROW(row.backward(ones({2, 4}), ones({2, 4}), ones({3})), ShapeError);
 }
 
-// With the default eps no gradient is NaN or infinite at a singular point; with 0 it is IEEE's.
+// With the default eps no gradient is NaN or infinite at a singular point; with 0 it follows IEEE.
 TEST_P(UnaryEps, KeepsGradientsFinite) {
   const UnaryRow& row = GetParam();
   for (DType dtype : float_dtypes) {
@@ -148,7 +146,7 @@ TEST_P(UnaryEps, KeepsGradientsFinite) {
     }
     EXPECT_FALSE(any(isnan(row.backward(g, saved))).item<bool>()) << name(dtype);
   }
-  // Where the denominator is far from 0, eps changes nothing.
+  // Where the denominator is far from 0, eps has no effect.
   const Tensor x = draw::inputs_of(row, {50}, 1), g = ones({50}, DType::float64);
   EXPECT_TRUE(compare::identical(row.backward(g, x), row.backward_eps(g, x, 0)));
 }
@@ -167,7 +165,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_registry::b
                          [](const auto& info) { return info.param.name; });
 
 // ---- rules of the gradients
-// ------------------------------------------------------------------------
 
 TEST(GradientRule, EpsAndIeeeAtSingularPoints) {
   const Tensor g = ones({}, DType::float64);
@@ -249,19 +246,19 @@ TEST(GradientRule, PowerCorners) {
   }
   EXPECT_EQ(at(0, 0.5, 0).first, infinity);
   EXPECT_EQ(at(0, 0.5, 0).second, 0);
-  // Below an exponent of 1 the floor acts on the base: it is eps, with the sign of the base.
+  // For an exponent below 1 the floor applies to the base: it is eps, with the sign of the base.
   EXPECT_DOUBLE_EQ(at(0, 0.5, default_eps).first, 0.5 * std::pow(default_eps, -0.5));
   EXPECT_DOUBLE_EQ(at(1e-30, -1, default_eps).first, -1e20);
   EXPECT_DOUBLE_EQ(at(-1e-30, -3, default_eps).first, -3e40);
   EXPECT_DOUBLE_EQ(at(0, -1, default_eps).second, 1e10 * std::log(1e-10));
   EXPECT_EQ(at(0, -1, 0), (std::pair{-infinity, -infinity}));
-  // Wherever the base is at least eps, the gradient is exact.
+  // Where the base is at least eps, the gradient is exact.
   EXPECT_NEAR(at(0.1, -12, default_eps).first / -1.2e14, 1, 1e-14);
   EXPECT_NEAR(at(1e-4, -2, default_eps).first / -2e12, 1, 1e-14);
   EXPECT_NEAR(at(1e-4, -2, default_eps).second / (1e8 * std::log(1e-4)), 1, 1e-14);
 }
 
-// The sign of the divisor, as Python has it for floats and integers.
+// The sign of the divisor, as in Python for floats and integers.
 TEST(GradientRule, ModuloAndFloorDivide) {
   const Tensor a = vector_of({7, -7, 7, -7, 6, -6, 5.5, -5.5});
   const Tensor b = vector_of({3, 3, -3, -3, 3, -3, 2, 2});
@@ -275,7 +272,7 @@ TEST(GradientRule, ModuloAndFloorDivide) {
   EXPECT_EQ(modulo(i, j).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, -2, -1, 0}));
   EXPECT_EQ(floor_divide(i, j).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{2, -3, -3, 2, -2}));
-  // Beyond what a double holds.
+  // Beyond the range that a double represents exactly.
   const std::int64_t large = 9007199254740993;
   EXPECT_EQ(floor_divide(tensor({large}), 1).item<std::int64_t>(), large);
   EXPECT_EQ(floor_divide(tensor({INT64_MAX}), 2).item<std::int64_t>(), INT64_MAX / 2);
@@ -298,7 +295,8 @@ TEST(GradientRule, IntegerDivisionByZeroWritesNothing) {
   EXPECT_EQ(divide(a, b).dtype(), DType::float32);
 }
 
-// A function that is defined on integers too has gradients of floats only, and its page says so.
+// A function that also supports integers has gradients only for floats, and its documentation says
+// so.
 TEST(GradientRule, IntegersHaveNoGradient) {
   const Tensor integers = tensor({-1, 0, 2});
   EXPECT_THROW(relu_backward(integers, integers), DTypeError);
@@ -322,7 +320,6 @@ TEST(GradientRule, RoundHalfToEven) {
 }
 
 // ---- tails
-// -----------------------------------------------------------------------------------------
 
 TEST(Tail, NoOverflowAndNothingLost) {
   const auto f32 = [](double x) { return full({}, x, DType::float32); };
@@ -337,7 +334,7 @@ TEST(Tail, NoOverflowAndNothingLost) {
   EXPECT_EQ(number(logaddexp(f32(1000), f32(1000))), static_cast<float>(1000 + std::log(2.0)));
 }
 
-// Exactly x or 0, and a gradient of 1 or 0, as far out as numbers go.
+// Exactly x or 0, and a gradient of 1 or 0, for arguments of any magnitude.
 TEST(Tail, ActivationsFarOut) {
   for (const UnaryRow& row : op_registry::unary_rows()) {
     const std::string& name = row.name;

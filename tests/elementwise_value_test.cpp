@@ -22,14 +22,14 @@ using layouts::Layout;
 using op_registry::BinaryRow;
 using op_registry::UnaryRow;
 
-constexpr double tolerance = 2;  // ULP, SPEC §4
+constexpr double tolerance = 2;  // ULP
 
 std::string missing(const std::string& row) {
   return "the row '" + row +
          "' has no reference: add a line to op_database/elementwise_reference.h";
 }
 
-// A parameter is weak: it takes the dtype that is computed in.
+// A parameter is weak: it has the dtype of the computation.
 reference::Parameters parameters_of(const UnaryRow& row, DType dtype) {
   const auto taken = [&](std::size_t i) -> double {
     if (row.parameters.size() <= i) return 0;
@@ -38,7 +38,7 @@ reference::Parameters parameters_of(const UnaryRow& row, DType dtype) {
   return {taken(0), taken(1)};
 }
 
-// Numbers of every magnitude the format has, of both signs.
+// Numbers of every magnitude of the format, of both signs.
 std::vector<double> wide_values(DType dtype, int count, unsigned seed) {
   const Format format = format_of(dtype);
   std::mt19937_64 engine(seed);
@@ -57,7 +57,6 @@ void append(std::vector<double>& values, const std::vector<double>& more) {
 }
 
 // ---- rows of one tensor
-// ----------------------------------------------------------------------------
 
 class UnaryValue : public ::testing::TestWithParam<UnaryRow> {
  protected:
@@ -125,7 +124,7 @@ TEST_P(UnaryValue, ReadsEveryLayoutAndLength) {
   }
 }
 
-// Whatever stands beside an element in its vector, its result has the same bits.
+// The result of an element does not depend on the other elements of its vector.
 TEST_P(UnaryValue, DependsOnTheElementAlone) {
   const UnaryRow& row = GetParam();
   for (DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
@@ -180,7 +179,7 @@ void check_integer_row(const UnaryRow& row) {
   const auto found = reference::integer_unary_references().find(row.name);
   ASSERT_NE(found, reference::integer_unary_references().end()) << missing(row.name);
   const auto p = static_cast<T>(std::is_signed_v<T> ? -100 : 5), q = static_cast<T>(120);
-  // Integer bounds where the row has parameters: float ones would make the result a float.
+  // Integer bounds for rows with parameters: float bounds would make the result a float.
   const Tensor got = row.parameters.empty() ? row.forward(x) : clip(x, p, q);
   ASSERT_EQ(got.dtype(), dtype_of<T>);
   const auto results = got.to_vector<T>();
@@ -210,7 +209,6 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryValue, ::testing::ValuesIn(op_registry::unar
                          [](const auto& info) { return info.param.label; });
 
 // ---- rows of two tensors
-// ---------------------------------------------------------------------------
 
 // Not inlined: GCC 12 then warns, falsely, of the vectors' own destructors.
 [[gnu::noinline]] std::vector<double> elements_of(const Tensor& x) { return values_of(x); }
@@ -223,7 +221,7 @@ class BinaryValue : public ::testing::TestWithParam<BinaryRow> {
     exact_ = found->second;
   }
 
-  // a and b have the result's shape, broadcast where need be.
+  // a and b have the result's shape, broadcast if necessary.
   void expect_close(const Tensor& a, const Tensor& b, const Tensor& got, double limit) const {
     const auto left = elements_of(a.broadcast_to(got.shape()));
     const auto right = elements_of(b.broadcast_to(got.shape())), results = elements_of(got);
@@ -244,7 +242,7 @@ class BinaryValue : public ::testing::TestWithParam<BinaryRow> {
 
   double error_of(DType dtype, double got, double a, double b) const {
     const long double exact = exact_(a, b);
-    // The extremes do not tell zeros apart.
+    // The extremes do not distinguish zeros.
     const bool extreme = GetParam().name == "maximum" || GetParam().name == "minimum";
     if (extreme && exact == 0) return got == 0 ? 0 : 1e30;
     return ulp_error(format_of(dtype), got, exact);
@@ -277,7 +275,7 @@ TEST_P(BinaryValue, MatchesTheReference) {
 
 TEST_P(BinaryValue, HalvesAreRoundedOnce) {
   const BinaryRow& row = GetParam();
-  // float32 is wide enough to make these exact but for the last rounding.
+  // float32 is wide enough to make these exact except for the last rounding.
   const bool arithmetic =
       row.name == "add" || row.name == "subtract" || row.name == "multiply" || row.name == "divide";
   for (DType dtype : {DType::float16, DType::bfloat16}) {

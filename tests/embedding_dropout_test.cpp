@@ -1,5 +1,5 @@
 // Embedding and dropout beyond the op database's samples: many repeats, padding, streaming sizes,
-// what masks promise, and the same bits for any number of threads.
+// guarantees of masks, and identical bits for any number of threads.
 #include <gtest/gtest.h>
 
 #include "extensor/dropout.h"
@@ -31,7 +31,7 @@ TEST(Embedding, EveryDtypeAndLayout) {
 }
 
 TEST(Embedding, RepeatsAreSummedAccurately) {
-  // 100,000 float32 gradients of one row: added one by one they would be off by 1e-3.
+  // 100,000 float32 gradients of one row: sequential addition would be off by 1e-3.
   const std::int64_t n = 100'000;
   const Tensor g = full({n, 3}, 0.1f, DType::float32);
   const Tensor ids = full({n}, 2, DType::int64);
@@ -61,11 +61,11 @@ TEST(Embedding, PaddingHasNoGradient) {
 }
 
 TEST(Embedding, LargeTablesAreZeroedAndFilled) {
-  // Beyond the size from which rows are written past the caches; odd widths, unaligned rows.
+  // Above the size from which rows bypass the caches; odd widths, unaligned rows.
   const std::int64_t rows = 9001, width = 1001;
   const Tensor ids = randint(0, rows, {700});
   const Tensor g = draw::uniform({700, width}, -1, 1, 1).to(DType::float32);
-  full({rows, width}, 7.0);  // leaves a block behind that is not 0
+  full({rows, width}, 7.0);  // leaves a freed block that is not 0
   const Tensor table = embedding_backward(g, ids, rows);
   const auto id = ids.to_vector<std::int64_t>();
   std::vector<std::vector<double>> expected(static_cast<std::size_t>(rows));
@@ -113,7 +113,6 @@ TEST(Embedding, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- dropout
-// ---------------------------------------------------------------------------------------
 
 TEST(Dropout, DropsTheRightShareAndKeepsTheMean) {
   for (double p : {0.1, 0.5, 0.9}) {
@@ -148,7 +147,7 @@ TEST(Dropout, NothingAndEverything) {
   EXPECT_EQ(values_of(zero), std::vector<double>(3, 0));
   EXPECT_EQ(values_of(dropout_backward(x, mask)), std::vector<double>(3, 0));
   EXPECT_EQ(generator.offset(), 0u);
-  // Dropped is 0, whatever it was.
+  // A dropped element is 0, whatever its value was.
   Generator other(1);
   const Tensor y = dropout(full({1000}, INFINITY), 0.5, true, other).output;
   EXPECT_FALSE(any(isnan(y)).item<bool>());
@@ -172,7 +171,7 @@ TEST(Dropout, LayoutsAndThreadsDoNotMatter) {
       set_num_threads(threads);
       EXPECT_TRUE(identical(run(x), expected)) << name(dtype);
     }
-    // The halves drop the same elements, each rounded once.
+    // The halves drop the same elements, and round each once.
     EXPECT_TRUE(identical(equal(expected, 0), equal(run(x.to(DType::float64)), 0)));
   }
   set_num_threads(before);

@@ -1,4 +1,4 @@
-// Event files: read back by a small parser of their own.
+// Event files, read back by a small independent parser.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ using train::EventFile;
 
 // ---- the checksum -------------------------------------------------------------------------------
 
-// Of RFC 3720, appendix B.4, and the usual check value.
+// From RFC 3720, appendix B.4, and the usual check value.
 TEST(Crc32c, OfKnownBytes) {
   std::string ascending, descending;
   for (int i = 0; i < 32; ++i) {
@@ -79,7 +79,7 @@ std::uint64_t varint(const std::string& bytes, std::size_t& at) {
   }
 }
 
-// The fields of a message: numbers as such, the others as their bytes. None is there twice.
+// The fields of a message: numbers as such, the others as their bytes. Each occurs once.
 struct Fields {
   std::map<std::uint64_t, std::uint64_t> numbers;
   std::map<std::uint64_t, std::string> bytes;
@@ -140,7 +140,7 @@ TEST(EventFile, HoldsScalars) {
   std::size_t size = 1;
   for (const auto& scalar : scalars) {
     events.add_scalar(scalar.name, scalar.value, scalar.step);
-    // Whole at once, not when the file is closed.
+    // Complete after every record, not only when the file is closed.
     const auto records = records_of(read_file(events.path()));
     ASSERT_EQ(records.size(), ++size);
     const Fields event = fields_of(records.back());
@@ -211,7 +211,7 @@ CHILD_TEST(EventFile, SaysWhyADirectoryCannotBe) {
   EXPECT_EQ(directory.names(), std::vector<std::string>{"file"});
 }
 
-// Where the system stops in the middle of a record, it is taken back, and the next stands well.
+// If the system fails in the middle of a record, the record is removed, and the next one is valid.
 CHILD_TEST(EventFile, TakesBackARecordCutShort) {
   const TemporaryDirectory directory;
   EventFile events(directory.path());

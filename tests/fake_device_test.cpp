@@ -1,5 +1,6 @@
 // Tensors on a device whose memory the host cannot read: creation, copies, ops, autograd, errors
-// and failed allocations, and every op of the database, whose results must have the CPU's bits.
+// and failed allocations, and every op of the database, whose results must be bit-identical to the
+// CPU's.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -139,7 +140,7 @@ TEST_F(FakeDevice, ATensorOfTheCpuWithoutDimensionsIsANumber) {
   Tensor u = a.to(device);
   u += scalar(2.0);
   EXPECT_TRUE(same_bits(u, a + 2.0));
-  // Also in ops outside the elementwise tables, and with the gradient where the number is.
+  // Also in ops outside the elementwise tables, with the gradient on the device of the number.
   EXPECT_TRUE(same_bits(scalar(4.0) + sum(x), scalar(4.0) + sum(a)));
   Tensor factor = scalar(3.0, float32).requires_grad_();
   sum(x * factor).backward();
@@ -229,14 +230,14 @@ TEST_F(FakeDevice, DataOfADeviceThrows) {
   EXPECT_THROW((void)std::as_const(x).data<float>(), DeviceError);
 }
 
-// The wall around the memory holds: a read or write on the host is a fault of the program.
+// The memory is protected: a read or write on the host crashes.
 TEST_F(FakeDevice, TheHostCannotTouchItsMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const Tensor x = zeros({2}, device);
   EXPECT_DEATH(static_cast<void>(*static_cast<volatile std::byte*>(x.impl().data)), "");
   const auto* readable = static_cast<const float*>(fake_device::readable_address(x.impl().data));
   EXPECT_EQ(*readable, 0);
-  // A kernel that is given memory of the host is found out too.
+  // A kernel that receives host memory is detected too.
   const Tensor near = zeros({2});
   backend::RandomCall call{};
   call.op = backend::RandomOp::uniform;
@@ -295,8 +296,8 @@ TEST_F(FakeDevice, MemoryIsCountedAndLimited) {
   empty_cache(device);
 }
 
-// Every allocation of a forward and backward pass fails once; nothing is leaked, and the pass gives
-// the same when it is run again.
+// Every allocation of a forward and backward pass fails once; nothing leaks, and the pass gives the
+// same result when it runs again.
 TEST_F(FakeDevice, AFailedAllocationLeavesNothing) {
   Tensor weight = randn({4, 4}, device).requires_grad_();
   const Tensor input = randn({3, 4}, device);
@@ -343,17 +344,17 @@ const std::set<std::string> unfinished = {};
 
 // Ops that wait for the device. An op that does not wait must not be listed.
 const std::set<std::string> waiting = {
-    // the shape of the result depends on values, also of an index expression with a mask
+    // the shape of the result depends on values, also for an index expression with a mask
     "index_put", "masked_select", "nonzero", "slice", "unique", "unique_all",
-    // the result is a bool of the host
+    // the result is a bool on the host
     "allclose"};
 
-// Functions whose result is no tensor.
+// Functions whose result is not a tensor.
 const std::set<std::string> with_result_on_host = {"allclose"};
 
 bool is_float(const Tensor& x) { return x.defined() && is_floating_point(x.dtype()); }
 
-// The inputs of a sample on the device, in the memory layout asked for.
+// The inputs of a sample on the device, in the requested memory layout.
 Tensors on_device(const Sample& sample, DType dtype, Layout layout) {
   Tensors inputs = arranged(sample, dtype, Layout::contiguous);
   const Tensors laid_out = arranged(sample, dtype, layout);
@@ -365,7 +366,7 @@ Tensors on_device(const Sample& sample, DType dtype, Layout layout) {
   return inputs;
 }
 
-// The first difference of results of the device from those of the CPU, or nothing.
+// The first difference between the results of the device and those of the CPU, or nothing.
 std::string difference(const Tensors& got, const Tensors& expected, const char* what,
                        Device place = device) {
   if (got.size() != expected.size()) return std::string(what) + ": another number of results";
@@ -396,7 +397,7 @@ Tensors explicit_backward(const Sample& sample, const Tensors& inputs, const Ten
                          sample.saves_results ? op_database::joined(inputs, results) : inputs);
 }
 
-// The gradients that autograd gives of all differentiable inputs, and those of their sum.
+// The gradients of all differentiable inputs by autograd, and those of their sum.
 Tensors recorded_gradients(const Sample& sample, const Tensors& inputs, Device place) {
   Tensors leaves, asked, tracked, given;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -429,7 +430,7 @@ auto counting(std::int64_t& waits, const Function& function) {
   return result;
 }
 
-// The first thing about an op that is not as on the CPU, or nothing. Counts the op's waits.
+// The first difference of an op from its behavior on the CPU, or nothing. Counts the op's waits.
 std::string fault_of(const Op& op, std::int64_t& waits) {
   const Device place = with_result_on_host.contains(op.name) ? cpu_device : device;
   for (const Sample& sample : op.samples()) {

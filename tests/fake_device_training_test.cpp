@@ -1,5 +1,5 @@
-// Modules, optimizers, the trainer and files with tensors on the fake device: the same bits as on
-// the CPU, and no waits in a training step.
+// Modules, optimizers, the trainer and files with tensors on the fake device: bit-identical to the
+// CPU, and no waits in a training step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ TEST_F(FakeDevice, ASavedTensorOfAModuleThatMovedIsFound) {
   EXPECT_THROW(loss.backward(), ValueError) << "the weight was saved, and is another one now";
 }
 
-// Three steps here, three there, three here again.
+// Three steps on the CPU, three on the device, three on the CPU again.
 TEST_F(FakeDevice, AnOptimizerGoesOnWhenItsModuleMoves) {
   const auto trained = [](Device place) {
     manual_seed(3);
@@ -162,7 +162,7 @@ TEST_F(FakeDevice, StatesAreSavedFromAndLoadedIntoAnyDevice) {
   save_npz(directory.path() / "x.npz", net.state_dict());
   expect_same_bits(load_npz(directory.path() / "x.npz"), near.state_dict());
 
-  // Optimizers take states of another device, too.
+  // Optimizers accept states of another device, too.
   optim::Adam there(net.parameters()), here(near.parameters());
   steps(net, there, {}, device, 2);
   here.load_state_dict(there.state_dict());
@@ -195,7 +195,7 @@ TEST_F(FakeDevice, GradientsAreCheckedOnADevice) {
 
 // ---- without waits
 
-// Clipping gives the CPU's bits whether it clips or not, and for norms that are not finite.
+// Clipping has the CPU's bits whether it clips or not, and for norms that are not finite.
 TEST_F(FakeDevice, ClippingDoesNotWait) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double order : {2.0, 1.0, 3.0, infinity}) {
@@ -383,7 +383,7 @@ TEST_F(FakeDevice, ATrainerFindsADivergedLossOneStepLater) {
   expect_words(message_of<train::DivergedError>([&] { trainer.fit(training); }),
                {"Trainer: the ", " of step "});
 
-  // A batch that is not finite is named, although the weights no longer are either.
+  // A batch that is not finite is named, although the weights are no longer finite either.
   nn::Linear layer(2, 3);
   layer.to(device);
   optim::SGD other(layer.parameters());

@@ -1,5 +1,5 @@
-// Devices that work while the host goes on: values that are found wrong later, numbers that are
-// read later, and the default device.
+// Asynchronous devices: errors in values that are reported later, numbers that are read later, and
+// the default device.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,10 +18,10 @@ using fake_device::same_bits;
 
 constexpr Device device = fake_device::first;
 
-// ---- values that kernels find not allowed
+// ---- invalid values that kernels detect
 
-// Runs `function` on both devices. The CPU throws at once; the device does not wait, and throws the
-// same error at the next wait, once.
+// Runs `function` on both devices. The CPU throws immediately; the device does not wait, and throws
+// the same error once, at the next wait.
 template <class Error, class Function>
 void expect_late_error(const char* name, const Function& function) {
   SCOPED_TRACE(name);
@@ -78,7 +78,7 @@ TEST_F(FakeDevice, ReportsIndicesOutOfRangeAtTheNextWait) {
   expect_late_error<IndexError>("take", [&](Device d) {
     take(table(d), tensor({-100}, {int8, d}), 0);
   });
-  // ignore_index is none of them.
+  // ignore_index is not an error.
   EXPECT_TRUE(same_bits(cross_entropy(table(device), integers({0, -100, 2, 1}, device)),
                         cross_entropy(table(cpu_device), integers({0, -100, 2, 1}, cpu_device))));
 }
@@ -104,7 +104,7 @@ TEST_F(FakeDevice, ReportsOtherValuesAtTheNextWait) {
   }
 }
 
-// Every way to wait throws; of several errors the first is reported.
+// Every way to wait throws; the first of several errors is reported.
 TEST_F(FakeDevice, EveryWaitReports) {
   const Tensor table = ones({4, 3}, device);
   const auto go_wrong = [&] {
@@ -124,7 +124,7 @@ TEST_F(FakeDevice, EveryWaitReports) {
     expect_words(message_of<IndexError>(way), {"take: index 7 "});
     EXPECT_NO_THROW(way());
   }
-  // Without a row there is nothing that a kernel could read until then.
+  // With an empty table a kernel has no row to read instead, so the call itself throws.
   EXPECT_THROW(embedding(zeros({0, 3}, device), tensor({0}, device)), IndexError);
 }
 
@@ -160,7 +160,7 @@ TEST_F(FakeDevice, DefaultDeviceIsWhereTensorsAreCreated) {
     }
     EXPECT_EQ(zeros({2}, cpu_device).device(), cpu_device);
     EXPECT_EQ(zeros_like(zeros({2}, cpu_device)).device(), cpu_device);
-    // Ops work where their operands are.
+    // Ops run on the device of their operands.
     const Tensor x = ones({3, 3}, cpu_device).requires_grad_();
     sum(tril(logsumexp(x, {0}, true) + norm(x))).backward();
     EXPECT_EQ(x.grad().device(), cpu_device);

@@ -1,4 +1,4 @@
-// float16 and bfloat16: all bit patterns, and rounding against a reference that searches the
+// float16 and bfloat16: all bit patterns, and rounding compared with a reference that searches the
 // nearest representable value instead of shifting bits.
 #include "extensor/float16.h"
 
@@ -130,7 +130,7 @@ TYPED_TEST(HalfTest, DoublesRoundOnce) {
     const auto value = std::bit_cast<double>(random());
     if (std::isnan(value)) continue;
     ASSERT_EQ(TypeParam(value).bits(), nearest<TypeParam>(value)) << value;
-    // Close to a value in range too: most random doubles are far outside.
+    // Also close to a value in range: most random doubles are far outside.
     int ignored = 0;
     const double close =
         std::ldexp(std::frexp(value, &ignored), static_cast<int>(random() % 50) - 30);
@@ -152,10 +152,12 @@ TEST(Float16Test, KnownConstants) {
 }
 
 TEST(Float16Test, DoubleThatWouldRoundTwice) {
-  // Just above the middle of 1 and 1 + 2^-10: float lands on the middle, and even would go down.
+  // Just above the middle of 1 and 1 + 2^-10: float rounds to the middle, which would round down to
+  // even.
   EXPECT_EQ(Float16(1 + 0x1p-11 + 0x1p-40).bits(), 0x3c01);
   EXPECT_EQ(BFloat16(1 + 0x1p-8 + 0x1p-40).bits(), 0x3f81);
-  // Just below the middle of 1 + 2^-10 and 1 + 2^-9: float lands on it, and even would go up.
+  // Just below the middle of 1 + 2^-10 and 1 + 2^-9: float rounds to it, which would round up to
+  // even.
   EXPECT_EQ(Float16(1 + 0x1p-10 + 0x1p-11 - 0x1p-40).bits(), 0x3c01);
 }
 

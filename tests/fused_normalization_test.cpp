@@ -1,6 +1,6 @@
-// add_layer_norm, add_rms_norm and batch_norm_add_relu: the bits of the ops that they replace, any
-// number of threads, gradients that are undefined, running statistics, NaN, and bad arguments.
-// Values and gradients against independent ones: op_database_test.
+// add_layer_norm, add_rms_norm and batch_norm_add_relu: bit-identical to the ops that they replace,
+// any number of threads, undefined gradients, running statistics, NaN, and bad arguments.
+// op_database_test compares values and gradients with independent ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -101,7 +101,7 @@ TEST(AddNorm, EitherGradientMayBeUndefined) {
   expect_identical({rms_x, rms_weight}, {expected_x, expected_weight});
 }
 
-// A result that nothing depends on: the recorded op then has one gradient.
+// Nothing depends on one result: the recorded op then has one gradient.
 TEST(AddNorm, OneResultMayBeUnused) {
   const Tensor x = leaf(drawn({3, 5}, 1, float64)), w = leaf(drawn({5}, 2, float64));
   const Tensor residual = drawn({3, 5}, 3, float64);
@@ -198,7 +198,7 @@ TEST(BatchNormAddRelu, HasTheBitsOfTheThreeOps) {
   }
 }
 
-// Channels side by side in memory stay so.
+// Adjacent channels stay adjacent in memory.
 TEST(BatchNormAddRelu, KeepsChannelsLast) {
   const Channels c({2, 6, 5, 7}, float32);
   const auto channels_last = [](const Tensor& x) {
@@ -267,7 +267,7 @@ CHILD_TEST(BatchNormAddRelu, RefusesWhatDoesNotFit) {
 
 // ---- both
 
-// Sizes beyond which results are streamed past the caches.
+// Sizes above which results bypass the caches.
 TEST(FusedNorms, LargeTensorsHaveTheSameBits) {
   const Tensor x = drawn({3000, 768}, 1, float32), r = drawn({3000, 768}, 2, float32);
   const auto [sum, output] = add_layer_norm(x, r, {768});

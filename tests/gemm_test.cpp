@@ -1,5 +1,5 @@
-// The CPU matrix product against a naive one in long double: every float dtype, layout, route,
-// activation, SIMD target and thread count. Operands end at an unreadable page.
+// The CPU matrix product compared with a naive one in long double: every float dtype, layout,
+// algorithm, activation, SIMD target and thread count. Operands end at an unreadable page.
 #include "backend/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ long double wide(T value) {
     return static_cast<float>(value);
 }
 
-// Elements whose last byte is the last one before a page that faults; 64 bytes before them are
-// watched.
+// Elements whose last byte is the last one before a page that faults; the 64 bytes before them are
+// checked for writes.
 template <class T>
 class Guarded {
  public:
@@ -459,7 +459,7 @@ TYPED_TEST(Gemm, BatchesMatchSingleProducts) {
   }
 }
 
-// The target is chosen once per process, so the others run in processes of their own.
+// The target is chosen once per process, so the others run in separate processes.
 TEST(GemmTargets, EveryOtherSimdTarget) {
   if (std::getenv("EXTENSOR_SIMD") != nullptr) GTEST_SKIP() << "runs under a chosen target already";
   char self[4096];

@@ -1,5 +1,5 @@
 // Gpt and its options: numbers of parameters, names, initialization, tied embeddings, dropout, and
-// blocks beside the same from single ops. Beside PyTorch's: pytorch_exchange_test.
+// blocks compared with single ops. pytorch_exchange_test compares with PyTorch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,8 +26,8 @@ bool is_same(const Tensor& a, const Tensor& b) { return a.impl_or_null() == b.im
 
 // ---- parameters
 
-// From GPT-2's description: token and position embeddings, blocks of two norms, the projections of
-// query, key and value, that of attention, and a perceptron of four times the width, and a norm.
+// From GPT-2's description: token and position embeddings; blocks of two norms, the projections of
+// query, key and value, that of attention, and a perceptron of four times the width; and a norm.
 std::int64_t described_count(const GptOptions& o) {
   const std::int64_t c = o.width, with_bias = o.bias ? 1 : 0;
   const auto linear = [&](std::int64_t in, std::int64_t out) { return in * out + with_bias * out; };
@@ -55,7 +55,7 @@ TEST(Gpt, HasAsManyParametersAsItsDescription) {
   }
 }
 
-// Too large to make in a test: counted by the description, which the test above checks.
+// Too large to create in a test: counted by the formula that the test above checks.
 TEST(Gpt, OptionsOfGpt2) {
   const GptOptions options = models::gpt2_options();
   EXPECT_EQ(described_count(options), 124'439'808);
@@ -66,7 +66,7 @@ TEST(Gpt, OptionsOfGpt2) {
   EXPECT_EQ(options.dropout, 0.1);
   EXPECT_EQ(options.activation, GptActivation::gelu_tanh);
   EXPECT_TRUE(options.tied && options.bias);
-  GptOptions small = options;  // the same, less of it
+  GptOptions small = options;  // the same, but smaller
   small.vocabulary = 20;
   small.block = 8;
   small.layers = 1;
@@ -125,7 +125,7 @@ TEST(Gpt, TiedEmbeddingsAreOneParameter) {
   const auto gradient = [&](const Gpt& gpt) {
     return grad({gpt(ids)}, {gpt.wte.weight.tensor()}, {.grad_outputs = {g}})[0];
   };
-  // Of an untied model with the same values, the two gradients have to be added.
+  // In an untied model with the same values, the two gradients have to be added.
   Gpt untied({.vocabulary = 13, .block = 6, .layers = 1, .heads = 2, .width = 8});
   untied.load_state_dict(model.state_dict());
   EXPECT_TRUE(identical(model(ids), untied(ids)));
@@ -164,7 +164,7 @@ TEST(Gpt, TiedModelsLearnAndAreLoaded) {
   Gpt other(options);
   other.load_state_dict(model.state_dict());
   EXPECT_TRUE(identical(other(ids), model(ids)));
-  // One name is enough, two with different values are not the state of a tied model.
+  // One name is enough; two with different values are not the state of a tied model.
   NamedTensors state = model.state_dict(), one;
   for (const auto& entry : state) {
     if (entry.first != "lm_head.weight") one.push_back(entry);
@@ -189,20 +189,20 @@ TEST(Gpt, DropoutRatesAreTheirOwn) {
     Gpt model(options);
     return model;
   };
-  // Nothing of the tokens is left.
+  // Every embedding is dropped.
   const Gpt embedding = with([](GptOptions& o) { o.embedding_dropout = 1; });
   EXPECT_TRUE(identical(embedding(ids), zeros({2, 6, 13})));
-  // No branch adds anything.
+  // Every branch is dropped.
   const Gpt residual = with([](GptOptions& o) { o.residual_dropout = 1; });
   EXPECT_TRUE(identical(
       residual(ids), residual.lm_head(residual.ln_f(residual.wte(ids) + residual.wpe(arange(6))))));
-  // No token sees another one: only the last of these changes.
+  // No token attends to another one: only the last of these changes.
   const Gpt attention = with([](GptOptions& o) { o.attention_dropout = 1; });
   Tensor other = ids.clone();
   other[0][0].fill(12);
   EXPECT_FALSE(identical(attention(ids)[0][0], attention(other)[0][0]));
   EXPECT_TRUE(identical(attention(ids)[0][5], attention(other)[0][5]));
-  // `dropout` is for those that say nothing.
+  // `dropout` is the default of the other rates.
   const Gpt rest = with([](GptOptions& o) {
     o.dropout = 1;
     o.embedding_dropout = 0;
@@ -242,7 +242,7 @@ TEST(Gpt, BlocksHaveTheBitsOfSingleOps) {
   }
 }
 
-// A branch in bfloat16 is added to what is float32.
+// A branch in bfloat16 is added to a float32 residual.
 TEST(Gpt, BlocksUnderAutocastHaveTheBitsOfSingleOps) {
   manual_seed(6);
   const GptBlock block({.heads = 2, .width = 8});

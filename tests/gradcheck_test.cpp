@@ -21,7 +21,6 @@ using op_registry::UnaryRow;
 const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
 
 // ---- rows of one tensor
-// ----------------------------------------------------------------------------
 
 class UnaryGradient : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -42,7 +41,7 @@ TEST_P(UnaryGradient, MatchesFiniteDifferences) {
   }
 }
 
-// A gradient that arrives in any layout gives the same as a dense one.
+// An incoming gradient in any layout has the same result as a dense one.
 TEST_P(UnaryGradient, ReadsAnyLayoutOfGradOutput) {
   const UnaryRow& row = GetParam();
   for (const Shape& shape : {Shape{5, 7}, Shape{2, 3, 4}, Shape{33}}) {
@@ -60,7 +59,6 @@ TEST_P(UnaryGradient, ReadsAnyLayoutOfGradOutput) {
 }
 
 // ---- rows of two tensors
-// ---------------------------------------------------------------------------
 
 class BinaryGradient : public ::testing::TestWithParam<BinaryRow> {};
 
@@ -87,8 +85,8 @@ TEST_P(BinaryGradient, MatchesFiniteDifferences) {
         if (!layouts::is_distinct(a_layout, shape) || !layouts::is_distinct(b_layout, shape)) {
           continue;
         }
-        // Every pair of layouts on matrices; elsewhere those where one operand is dense or both
-        // are laid out alike.
+        // Every pair of layouts on matrices; otherwise only pairs in which one operand is dense or
+        // both have the same layout.
         const bool usual = a_layout == b_layout || a_layout == Layout::contiguous ||
                            b_layout == Layout::contiguous;
         if (!usual && !(shape == Shape{5, 7})) continue;
@@ -118,11 +116,10 @@ TEST_P(BinaryGradient, MatchesFiniteDifferencesWhenShapesBroadcast) {
 }
 
 // ---- the narrow dtypes against float64
-// -------------------------------------------------------------
 
 struct Narrow {
   DType dtype;
-  double tolerance;  // of SPEC §4
+  double tolerance;  // the relative error that the dtype is allowed
   double smallest;   // the least normal number: below it the spacing is absolute
 };
 constexpr Narrow narrow_dtypes[] = {{DType::float32, 1.3e-6, 0x1p-126},
@@ -143,9 +140,9 @@ double worst_relative_error(const Tensor& got, const Tensor& reference, double f
   return worst;
 }
 
-// Where the derivative of a row crosses 0 because two of its terms cancel: next to that no formula
-// in the same precision has a small relative error, and errors are relative to 1/16 of the largest
-// gradient instead. NaN where there is no such point.
+// Where the derivative of a row crosses 0 because two of its terms cancel. Near that point no
+// formula in the same precision has a small relative error, and errors are relative to 1/16 of the
+// largest gradient instead. NaN if there is no such point.
 double zero_of_derivative(const std::string& name) {
   static const std::map<std::string, double> zeros = {
       {"gelu", -0.7518}, {"gelu_tanh", -0.7525}, {"silu", -1.2785}, {"mish", -1.1924}};
@@ -198,7 +195,7 @@ TEST_P(BinaryGradient, NarrowDtypesAgreeWithFloat64) {
       const bool sums = !(a_shape == b_shape);
       for (const auto& [narrow_gradient, exact] :
            {std::pair{got.first, reference.first}, std::pair{got.second, reference.second}}) {
-        // A sum of terms of both signs is as exact as its terms are large.
+        // The error of a sum of terms of both signs is relative to the terms.
         const double floor = std::max(narrow.smallest, sums ? largest(exact) : 0);
         EXPECT_LE(worst_relative_error(narrow_gradient, exact, floor), narrow.tolerance);
       }
@@ -211,8 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, UnaryGradient, ::testing::ValuesIn(op_registry::u
 INSTANTIATE_TEST_SUITE_P(Rows, BinaryGradient, ::testing::ValuesIn(op_registry::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- beside the rows
-// -------------------------------------------------------------------------------
+// ---- functions that are not rows
 
 TEST(Gradient, GeluApproximate) {
   for (bool approximate : {false, true}) {
@@ -329,7 +325,7 @@ TEST(Gradient, ChangesOfShape) {
   }
 }
 
-// What is not generated from the tables; the families' own tests have the rest.
+// Functions that are not generated from the tables; the tests of each family have the rest.
 TEST(Gradient, WrongShapesOfGradOutputAreRefused) {
   const Tensor a = ones({2, 1}), b = ones({3}), condition = ones({2, 3}, DType::bool_);
   for (const Shape& wrong : {Shape{3, 2}, Shape{2, 1}, Shape{3}, Shape{}, Shape{6}}) {

@@ -1,7 +1,6 @@
-// float16 and bfloat16: every function of one tensor on all 65,536 inputs is the value in long
-// double, rounded once. Only next to 0 does that leave something open: of gelu, silu and
-// hard_swish, which are x/2 + cx² there, long double sees the x/2 alone for a subnormal bfloat16,
-// and a tie goes to even.
+// float16 and bfloat16: every function of one tensor, on all 65,536 inputs, is the value in long
+// double, rounded once. The only ambiguity is close to 0: gelu, silu and hard_swish are x/2 + cx²
+// there, for a subnormal bfloat16 long double represents only the x/2, and a tie rounds to even.
 #include <gtest/gtest.h>
 
 #include "op_database/elementwise_reference.h"
@@ -24,7 +23,7 @@ Tensor every_half() {
   return from_data(halves);
 }
 
-// How many results are not the correctly rounded ones, and the first of them.
+// The number of results that are not correctly rounded, and the first of them.
 struct Misses {
   int count = 0;
   double x = 0, got = 0, expected = 0;
@@ -32,7 +31,7 @@ struct Misses {
 
 Misses count_misses(const UnaryRow& row, const reference::Unary& exact, const Tensor& inputs) {
   const compare::Format format = compare::format_of(inputs.dtype());
-  // Weak parameters take the dtype that halves are computed in.
+  // Weak parameters have the dtype in which halves are computed.
   reference::Parameters parameters;
   if (!row.parameters.empty()) parameters.p = static_cast<float>(row.parameters[0]);
   if (row.parameters.size() > 1) parameters.q = static_cast<float>(row.parameters[1]);

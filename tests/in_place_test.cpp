@@ -1,4 +1,4 @@
-// Writing in place: what may be written, with which dtype, from which overlapping operand.
+// In-place writes: allowed targets, dtypes and overlapping operands.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,11 +24,10 @@ std::vector<std::int64_t> integers(const Tensor& x) {
 std::uint64_t version(const Tensor& x) { return x.impl().storage->version; }
 
 // ---- values and dtypes
-// ---------------------------------------------------------------------------
 
 TEST(InPlaceTest, CompoundOperators) {
   Tensor x = tensor({7, -7, 9});
-  const Tensor handle = x;  // the same memory: sees every change
+  const Tensor handle = x;  // shares the memory, so sees every change
   x += tensor({1, 1, 1});
   EXPECT_EQ(integers(handle), (std::vector<std::int64_t>{8, -6, 10}));
   x -= 2;
@@ -161,7 +160,6 @@ TEST(InPlaceTest, EveryWriteCountsInTheStoragesVersion) {
 }
 
 // ---- overlap
-// -------------------------------------------------------------------------------------
 
 TEST(InPlaceTest, TheSameTensorOnBothSides) {
   Tensor x = arange(1000);
@@ -173,7 +171,7 @@ TEST(InPlaceTest, TheSameTensorOnBothSides) {
   Tensor turned = matrix.transpose();
   turned += matrix.transpose();
   EXPECT_EQ(integers(matrix), integers(arange(12) * 2));
-  // The same elements at the same places under another shape.
+  // The same elements at the same positions under another shape.
   Tensor row = arange(3).reshape({1, 3});
   row += row.reshape({3});
   EXPECT_EQ(integers(row), (std::vector<std::int64_t>{0, 2, 4}));
@@ -243,16 +241,15 @@ TEST(InPlaceTest, CopyFromConvertsAndBroadcasts) {
   x.copy_from(tensor({1, 2, 3}));
   EXPECT_EQ(integers(x), (std::vector<std::int64_t>{1, 2, 3, 1, 2, 3}));
   Tensor n = zeros({3}, int32);
-  EXPECT_THROW(n.copy_from(ones({3})), DTypeError);  // would drop fractions unasked
+  EXPECT_THROW(n.copy_from(ones({3})), DTypeError);  // would silently drop fractions
   EXPECT_THROW(n.copy_from(ones({2, 3}, int32)), ShapeError);
   n.copy_from(tensor({true, false, true}));
   EXPECT_EQ(integers(n), (std::vector<std::int64_t>{1, 0, 1}));
 }
 
 // ---- overlap against brute force
-// -----------------------------------------------------------------
 
-// The elements a view reaches, in row-major order.
+// The elements that a view covers, in row-major order.
 std::vector<std::int64_t> reached(const Tensor& x) {
   const auto* first = static_cast<const std::byte*>(x.impl().storage->data);
   const auto item = static_cast<std::int64_t>(x.itemsize());
@@ -282,7 +279,7 @@ Tensor random_view(std::mt19937& random, const Tensor& base) {
     const auto offset = static_cast<std::int64_t>(random() % 60);
     try {
       return detail::strided_view("test", base, shape, strides, offset);
-    } catch (const ValueError&) {  // reaches outside: draw again
+    } catch (const ValueError&) {  // out of bounds: draw again
     }
   }
 }

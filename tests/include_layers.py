@@ -9,7 +9,7 @@ import re
 import sys
 
 LAYERS = ["core", "backend", "ops", "autograd", "nn", "optim", "io", "data", "train"]
-# Declarations that a lower layer implements or needs, although their header belongs to a higher one.
+# Headers of a higher layer that a lower layer may include, with the reason.
 ALLOWED = {
     # The gradient of the recurrent layers' backward differentiates the layer as composed ops.
     ("src/ops/recurrent.cpp", "extensor/autograd.h"),

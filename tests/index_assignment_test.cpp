@@ -1,6 +1,6 @@
-// Assignment through an index expression writes into the tensor, assignment to a name rebinds it;
-// generic code works with tensors as before. advanced_indexing_test.cpp compares random expressions
-// with a reference.
+// Assignment through an index expression writes into the tensor; assignment to a name rebinds it;
+// generic code handles both. advanced_indexing_test.cpp compares random expressions with a
+// reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ static_assert(std::is_assignable_v<IndexedTensor, const Tensor&>);
 static_assert(std::is_assignable_v<IndexedTensor, IndexedTensor>);
 static_assert(std::is_assignable_v<IndexedTensor, int>);
 static_assert(std::is_assignable_v<IndexedTensor, double>);
-// A name is rebound to a tensor, never filled by a number.
+// A name is rebound to a tensor, never filled with a number.
 static_assert(std::is_assignable_v<IndexedTensor&, Tensor>);
 static_assert(!std::is_assignable_v<IndexedTensor&, double>);
 static_assert(std::is_nothrow_move_constructible_v<Tensor>);
@@ -49,7 +49,7 @@ static_assert(std::is_nothrow_move_constructible_v<IndexedTensor>);
 static_assert(std::is_nothrow_move_assignable_v<IndexedTensor>);
 static_assert(std::is_convertible_v<IndexedTensor, Tensor>);
 static_assert(std::is_same_v<std::common_type_t<Tensor, IndexedTensor>, Tensor>);
-// A bool or a float is no index.
+// A bool or a float is not an index.
 static_assert(IndexableBy<int> && IndexableBy<std::int64_t> && IndexableBy<Tensor>);
 static_assert(!IndexableBy<bool> && !IndexableBy<float> && !IndexableBy<double>);
 static_assert(!std::is_constructible_v<Index, bool> && !std::is_constructible_v<Index, double>);
@@ -67,7 +67,7 @@ TEST(IndexAssignment, IntegersAndSlicesWrite) {
   x[{newaxis, 0}] = zeros({1, 4});
   EXPECT_EQ(floats(x[0]), (Floats{0, 0, 0, 0}));
   x[0][1] = 3;
-  x[2] = x[0] = tensor({9.0F});  // the right-hand side goes to both
+  x[2] = x[0] = tensor({9.0F});  // the right-hand side is assigned to both
   EXPECT_EQ(floats(x), (Floats{9, 9, 9, 9, 6, -1, 5, 0, 9, 9, 9, 9}));
   x[{}] = 2;
   EXPECT_EQ(floats(x), Floats(12, 2));
@@ -113,7 +113,7 @@ TEST(IndexAssignment, OverlappingSources) {
   EXPECT_EQ(integers(x), (Integers{0, 0, 1, 2, 3}));
   x[tensor({4, 3, 2, 1, 0})] = x;
   EXPECT_EQ(integers(x), (Integers{3, 2, 1, 0, 0}));
-  // The indices are the tensor that is written.
+  // The index tensor is the tensor that is written.
   const Tensor p = tensor({1, 2, 0});
   p[p] = tensor({10, 11, 12});
   EXPECT_EQ(integers(p), (Integers{12, 10, 11}));
@@ -134,11 +134,11 @@ TEST(IndexAssignment, MasksWrite) {
   x[x < 0].fill(3);
   x[x == 18].copy_from(tensor({1}));
   EXPECT_EQ(integers(x), (Integers{0, 3, 4, 5, 16, 1}));
-  x[x > 100] = 1;  // nothing is true
+  x[x > 100] = 1;  // the mask is all false
   x[x > 100] = zeros({0}, int64);
   EXPECT_EQ(integers(x), (Integers{0, 3, 4, 5, 16, 1}));
   const Tensor y = ones({2, 3});
-  y[full({}, true, bool_)] = 4;  // a mask without dimensions is all or nothing
+  y[full({}, true, bool_)] = 4;  // a mask without dimensions selects all or nothing
   y[full({}, false, bool_)] = 5;
   EXPECT_EQ(floats(y), Floats(6, 4));
 }
@@ -238,7 +238,7 @@ TEST(IndexAssignment, WritesTakePartInAutograd) {
   Tensor w = tensor({2.0, 3.0}).requires_grad_();
   Tensor buffer = zeros({4}, w.dtype());
   buffer[tensor({1, 3})] = w * w;
-  buffer[tensor({0, 0})] = w;  // the second stays
+  buffer[tensor({0, 0})] = w;  // the second write remains
   (sum(buffer * tensor({1.0, 10.0, 100.0, 1000.0})) + sum(w)).backward();
   EXPECT_EQ(floats(w.grad()), (Floats{2 * 2 * 10 + 1, 2 * 3 * 1000 + 1 + 1}));
 

@@ -30,7 +30,6 @@ Tensor draw_indices(const Shape& shape, std::int64_t size, std::uint64_t seed) {
 }
 
 // ---- indices
-// ---------------------------------------------------------------------------------------
 
 TEST(Indexing, EveryIntegerDTypeIndexes) {
   const Tensor x = tensor({10, 20, 30});
@@ -38,7 +37,7 @@ TEST(Indexing, EveryIntegerDTypeIndexes) {
     EXPECT_EQ(integers(take(x, tensor({2, 0}, dtype))), (Integers{30, 10})) << name(dtype);
     EXPECT_EQ(integers(gather(x, 0, tensor({1}, dtype))), Integers{20}) << name(dtype);
   }
-  // As large as a negative number looks when it is read as one.
+  // As large as a negative number reinterpreted as unsigned.
   const Tensor huge = from_data(std::vector<std::uint64_t>{UINT64_MAX});
   EXPECT_THROW(take(x, huge), IndexError);
   EXPECT_THROW(take(x, tensor({255}, uint8)), IndexError);
@@ -98,7 +97,7 @@ TEST(Indexing, TheLastOfRepeatedScattersStays) {
   EXPECT_EQ(values_of(grad_source), (std::vector<double>{0, 0, 1}));
 }
 
-// A million small numbers on one place: kept in float64 and rounded once.
+// A million small numbers added to one element: accumulated in float64 and rounded once.
 TEST(Indexing, RepeatedSumsAreExact) {
   const std::int64_t count = 100000;
   for (DType dtype : float_dtypes) {
@@ -167,7 +166,6 @@ TEST(Indexing, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- masks
-// -----------------------------------------------------------------------------------------
 
 TEST(Indexing, MasksCoverLeadingAxes) {
   const Tensor x = arange(24).reshape({2, 3, 4});
@@ -199,7 +197,7 @@ TEST(Indexing, NonzeroSeesWhatIsNotZero) {
   EXPECT_EQ(integers(nonzero(scalar(3))[0]), Integers{0});
   EXPECT_EQ(nonzero(zeros({3, 0, 2})).size(), 3U);
   EXPECT_EQ(nonzero(zeros({3, 0, 2}))[2].shape(), Shape{0});
-  // More than a block of positions, true at both ends of each.
+  // More than one block of positions, true at both ends of each.
   Tensor mask = zeros({70000}, bool_);
   for (std::int64_t i : {0, 16383, 16384, 65535, 65536, 69999}) mask[i].fill(true);
   EXPECT_EQ(integers(nonzero(mask)[0]), (Integers{0, 16383, 16384, 65535, 65536, 69999}));
@@ -207,9 +205,8 @@ TEST(Indexing, NonzeroSeesWhatIsNotZero) {
 }
 
 // ---- order
-// -----------------------------------------------------------------------------------------
 
-// Against std::stable_sort on every dtype, for rows short and long, with many equal elements.
+// Compares with std::stable_sort on every dtype, for short and long rows, with many equal elements.
 TEST(Sorting, IsStableOnEveryDType) {
   std::mt19937_64 engine(3);
   for (int i = 0; i < dtype_count; ++i) {
@@ -267,7 +264,7 @@ TEST(Sorting, NanIsLastAndZerosAreEqual) {
       EXPECT_EQ((Integers{order.begin(), order.begin() + 4}), (Integers{2, 7, 4, 5}));
       EXPECT_EQ(reversed[0], 6);
       EXPECT_EQ(reversed[1], 1);
-      EXPECT_FALSE(std::signbit(up[2]));  // the zeros keep their order and their signs
+      EXPECT_FALSE(std::signbit(up[2]));  // the zeros keep their order and signs
       EXPECT_TRUE(std::signbit(up[3]));
       EXPECT_EQ(values_of(topk(x, 1).values)[0], infinity);
       EXPECT_EQ(values_of(topk(x, 1, 0, false).values)[0], -infinity);
@@ -283,7 +280,7 @@ TEST(Sorting, SmallShapes) {
   EXPECT_EQ(sort(zeros({0, 3}), 0).shape(), (Shape{0, 3}));
   EXPECT_EQ(topk(zeros({3, 4}), 0).values.shape(), (Shape{3, 0}));
   EXPECT_EQ(topk(zeros({0, 4}), 2).indices.shape(), (Shape{0, 2}));
-  // As PyTorch does, a 0-d tensor gives 0-d tensors.
+  // As in PyTorch, a 0-d tensor returns 0-d tensors.
   const auto [value, index] = topk(scalar(3), 1);
   EXPECT_EQ(value.shape(), Shape{});
   EXPECT_EQ(value.item<int>(), 3);
@@ -325,7 +322,6 @@ TEST(Sorting, UniqueKeepsEveryNan) {
 }
 
 // ---- scans and norms
-// -------------------------------------------------------------------------------
 
 TEST(Cumulative, DTypes) {
   EXPECT_EQ(cumulative_sum(tensor({1, 2, 3}, int8)).dtype(), int64);
@@ -343,7 +339,7 @@ TEST(Cumulative, DTypes) {
   EXPECT_THROW(cumulative_prod_backward(zeros({3}), zeros({4}), 0), ShapeError);
 }
 
-// A sum of many equal numbers, where adding one by one in the dtype itself would drift or stall.
+// A sum of many equal numbers, where sequential addition in the dtype itself would drift or stall.
 TEST(Cumulative, LongSumsStayExact) {
   const std::int64_t count = 200000;
   for (DType dtype : {float16, bfloat16, float32, float64}) {
@@ -400,7 +396,7 @@ TEST(Norm, SpecialValues) {
   EXPECT_THROW(norm(zeros({2}), nan), ValueError);
   EXPECT_EQ(norm(tensor({3, 4})).dtype(), float32);
   EXPECT_EQ(norm(tensor({3, 4})).item<float>(), 5);
-  // Ties share; a denominator below eps is replaced, unless IEEE is asked for.
+  // Ties share the gradient; a denominator below eps is replaced, unless IEEE behavior is selected.
   EXPECT_EQ(values_of(norm_backward(one, vector_of({2, -2, 1}), infinity)),
             (std::vector<double>{0.5, -0.5, 0}));
   const double tiny = values_of(norm_backward(one, vector_of({1e-12, 0})))[0];

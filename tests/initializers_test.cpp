@@ -1,5 +1,5 @@
 // Initializers: their distributions (mean, variance, Kolmogorov–Smirnov), fans and gains,
-// orthogonality, and the same values for any number of threads.
+// orthogonality, and identical values for any number of threads.
 #include "extensor/initializers.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,6 @@ void expect_normal(const Tensor& x, double deviation) {
 }
 
 // ---- fans and gains
-// --------------------------------------------------------------------------------
 
 TEST(Initializers, FansOfLinearAndConvolutionWeights) {
   const std::tuple<Shape, std::int64_t, std::int64_t> cases[] = {
@@ -96,7 +95,6 @@ TEST(Initializers, Gains) {
 }
 
 // ---- distributions
-// ---------------------------------------------------------------------------------
 
 TEST(Initializers, XavierAndKaimingHaveTheirVariance) {
   const Shape shape{60, 40, 3, 3};  // fan_in 360, fan_out 540
@@ -132,7 +130,7 @@ TEST(Initializers, TruncNormalFollowsTheConditionedNormal) {
   for (const Case& c : {Case{0, 1, -2, 2}, Case{0, 0.02, -0.04, 0.04}, Case{1, 2, 0, 1.5},
                         Case{0, 1, 4, 5}, Case{0, 1, -7, -6}, Case{3, 0.5, -infinity, 3},
                         Case{0, 1, -infinity, infinity}, Case{0, 1, 10, infinity}}) {
-    // Distances from the nearer tail, where probabilities are fine.
+    // Distances from the nearer tail, where probabilities have a fine resolution.
     const bool above = c.lower > c.mean;
     const auto tail = [&](double x) {
       const double z = (x - c.mean) / c.deviation;
@@ -170,7 +168,7 @@ TEST(Initializers, InverseNormalIsExact) {
     const double back = detail::inverse_normal(normal_distribution(z));
     EXPECT_NEAR(back, z, 1e-14 * std::max(1.0, std::fabs(z))) << z;
   }
-  // Above the median a probability is only as fine as 1 − p.
+  // Above the median the resolution of a probability is that of 1 − p.
   for (int i = 0; i <= 300; ++i) {
     const double z = i * 0.01, p = normal_distribution(z);
     EXPECT_NEAR(detail::inverse_normal(p), z, 1e-12);
@@ -187,7 +185,6 @@ TEST(Initializers, Constant) {
 }
 
 // ---- orthogonal
-// ------------------------------------------------------------------------------------
 
 TEST(Initializers, OrthogonalRowsOrColumns) {
   const Shape shapes[] = {{1, 1},    {3, 3},       {5, 3},        {3, 5}, {64, 64},  {100, 37},
@@ -215,8 +212,8 @@ TEST(Initializers, OrthogonalRowsOrColumns) {
   EXPECT_EQ(orthogonal({3, 4}, 1, DType::bfloat16).dtype(), DType::bfloat16);
 }
 
-// A rotation drawn uniformly turns e₁ to a uniform point of the sphere: in three dimensions each
-// coordinate of it is uniform in [−1, 1] (Archimedes).
+// A uniformly distributed rotation maps e₁ to a uniform point of the sphere: in three dimensions
+// each of its coordinates is uniform in [−1, 1] (Archimedes).
 TEST(Initializers, OrthogonalIsDrawnUniformly) {
   Generator generator(7);
   std::vector<std::vector<double>> coordinates(9);
@@ -229,8 +226,7 @@ TEST(Initializers, OrthogonalIsDrawnUniformly) {
   }
 }
 
-// ---- what all of them promise
-// ----------------------------------------------------------------------
+// ---- common guarantees
 
 using Make = std::function<Tensor(DType, Generator&)>;
 
@@ -302,7 +298,7 @@ TEST(Initializers, EmptyShapesAndWrongArguments) {
   EXPECT_THROW(trunc_normal({3}, 0, 1, 2, -2), ValueError);
   EXPECT_THROW(trunc_normal({3}, 0, 1, 2, 2), ValueError);
   EXPECT_THROW(trunc_normal({3}, 0, 1, nan, 2), ValueError);
-  EXPECT_THROW(trunc_normal({3}, 0, 1, 50, 60), ValueError);  // nothing is left out there
+  EXPECT_THROW(trunc_normal({3}, 0, 1, 50, 60), ValueError);  // no probability remains there
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writing is all or nothing, whichever system call fails.
+// Atomic writes: a file is replaced completely or not at all, whichever system call fails.
 #include "io/atomic_file.h"
 
 #include <gtest/gtest.h>
@@ -31,13 +31,13 @@ std::string sample_bytes() {
   return {reinterpret_cast<const char*>(sink.bytes.data()), sink.bytes.size()};
 }
 
-// Descriptors that are open in this process.
+// The number of open descriptors of this process.
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Every call in turn fails once: the file is the old one or, after the rename, the new one.
+// Every call fails once in turn: the file is the old one or, after the rename, the new one.
 void fail_each_call(bool replaces) {
   std::vector<std::string> failed;
   const std::size_t open_before = open_descriptors();
@@ -52,8 +52,8 @@ void fail_each_call(bool replaces) {
     try {
       write_sample(path, files);
       EXPECT_EQ(read_file(path), sample_bytes());
-      if (files.failed.empty()) break;  // nothing was left to fail
-      // The directory is synced by then, and closing it is nothing to report.
+      if (files.failed.empty()) break;  // no call was left to fail
+      // The directory is synced by then, and a failure to close it is not reported.
       EXPECT_EQ(files.failed, "close");
       EXPECT_TRUE(files.renamed);
     } catch (const IoError& error) {

@@ -1,4 +1,4 @@
-// npy: round trips, the bytes of the format, what NumPy writes in other ways, NumPy itself.
+// npy: round trips, the bytes of the format, variants that NumPy writes, NumPy itself.
 #include "io/npy.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string npy(const std::string& dict, const std::string& elements, char versi
   return file + header + elements;
 }
 
-// As save_npy would write it, without waiting for the disk.
+// The bytes that save_npy writes, without waiting for the disk.
 std::string written(const Tensor& tensor) {
   io::MemorySink sink;
   io::write_npy(sink, "written", tensor);

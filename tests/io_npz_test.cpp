@@ -46,7 +46,7 @@ TEST(Npz, NothingIsAFileToo) {
 
 TEST(Npz, EqualTensorsMakeEqualFiles) { EXPECT_EQ(written(sample), written(sample)); }
 
-// With the limits lowered, what zip64 is for comes about in small files.
+// Lowered limits make small files use zip64.
 TEST(Npz, RoundTripsThroughZip64) {
   for (const io::ZipLimits& limits :
        {io::ZipLimits{.most_bytes = 0}, io::ZipLimits{.most_bytes = 200},

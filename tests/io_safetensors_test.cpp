@@ -18,7 +18,7 @@ std::string with_length(const std::string& header) {
   return file + header;
 }
 
-// Mappings of a file in this process.
+// The number of mappings of a file in this process.
 int mappings_of(const std::filesystem::path& path) {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
@@ -80,7 +80,7 @@ TEST(Safetensors, NamesEveryDtypeAsTheFormatDoes) {
   }
 }
 
-// The names may stand in the header in any order; the tensors come in that of their data.
+// The header may list names in any order; the tensors come in the order of their data.
 TEST(Safetensors, ReadsHeadersInAnyOrder) {
   const TemporaryDirectory directory;
   write_file(directory / "x",
@@ -131,7 +131,7 @@ TEST(Safetensors, AMappingLivesAsLongAsItsLastTensor) {
   EXPECT_EQ(mappings_of(path), 0);
 }
 
-// What lies at an odd address is copied; the rest is not.
+// Tensors at unaligned addresses are copied; the others are not.
 TEST(Safetensors, MisalignedTensorsOfAMappingAreCopied) {
   const TemporaryDirectory directory;
   const NamedTensors tensors = {{"a", arange(4, float64)},
@@ -158,7 +158,7 @@ TEST(Safetensors, MisalignedTensorsOfAMappingAreCopied) {
 TEST(Safetensors, OpeningAMappingReadsOnlyTheHeader) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory / "large";
-  const std::int64_t size = std::int64_t{1} << 36;  // 64 GiB that take no room on the disk
+  const std::int64_t size = std::int64_t{1} << 36;  // a sparse file of 64 GiB
   write_file(path, with_length("{\"x\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(size) +
                                "],\"data_offsets\":[0," + std::to_string(size) + "]}}"));
   std::error_code error;
@@ -188,15 +188,15 @@ TEST(Safetensors, SavesAndLoadsAModuleInOneLineEach) {
   save_safetensors(directory / "model.safetensors", model.state_dict());
   other.load_state_dict(load_safetensors(directory / "model.safetensors").tensors);
   EXPECT_TRUE(all(equal(model(x), other(x))).item<bool>());
-  // Parameters as they are, which require gradients, are saved as well.
+  // Parameters, which require gradients, can be saved directly.
   save_safetensors(directory / "parameters", model.named_parameters());
   other.load_state_dict(load_safetensors(directory / "parameters", {.mmap = true}).tensors,
                         {.strict = false});
   EXPECT_EQ(other.parameters()[0].grad().defined(), false);
 }
 
-// With checksums every change of a tensor or of the metadata is noticed, mapped or not, and the
-// checksums are no part of the metadata that comes back.
+// With checksums every change of a tensor or of the metadata is detected, mapped or not, and the
+// checksums are not part of the loaded metadata.
 TEST(Safetensors, ChecksumsNoticeEveryChange) {
   const TemporaryDirectory directory;
   const NamedTensors tensors{{"a", arange(5, float32)}, {"b", ones({2}, bool_)}, {"c", zeros({0})}};
@@ -217,20 +217,20 @@ TEST(Safetensors, ChecksumsNoticeEveryChange) {
     write_file(path, changed);
     try {
       const Safetensors file = load_safetensors(path);
-      // A space of the header may be another one; what comes back is the same.
+      // Whitespace in the header may change; the result is the same.
       EXPECT_EQ(file.metadata, metadata) << at;
     } catch (const FormatError&) {
       ++noticed;
     }
   }
   EXPECT_GT(noticed, whole.size() - 16);
-  // The elements alone, where the format itself has nothing to notice.
+  // Only the elements, where the format itself cannot detect a change.
   std::string changed = whole;
   changed[whole.size() - 4] ^= 1;
   write_file(path, changed);
   EXPECT_THROW(load_safetensors(path, {.mmap = true}), FormatError);
   EXPECT_NO_THROW(load_safetensors(path, {.verify = false}));
-  // Saved again without them, the old ones are gone.
+  // Saving again without checksums removes the old ones.
   write_file(path, whole);
   Safetensors file = load_safetensors(path);
   file.tensors[0].second = ones({5});

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Kills a training run at random moments, resumes it each time, and compares what it ends with.
+# Kills a training run at random moments, resumes it each time, and compares the final weights.
 #   tests/kill_test.sh TOOL [KILLS]
-# No checkpoint that was there may be lost or damaged, and the final weights must be those of a run
-# that nobody killed, byte for byte.
+# No existing checkpoint may be lost or damaged, and the final weights must be byte-identical to
+# those of an uninterrupted run.
 set -euo pipefail
 tool=$1 kills=${2:-200}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Augmented, accumulated, with workers: all that a resumption must get right; with a checkpoint every
-# second step, so that much of the time goes into writing them.
+# Augmentation, accumulation and workers, all of which a resumed run must reproduce, with a
+# checkpoint every second step, so that much of the time is spent writing them.
 options=(digits --model lenet --examples 2048 --epochs 2 --batch-size 16 --accumulate 2 --workers 2
   --checkpoint-every 2 --evaluate-every 16 --threads 1)
 
@@ -31,7 +31,7 @@ while ((killed < kills)); do
   rounds=$((rounds + 1))
   "$tool" train "${arguments[@]}" >"$work/log" 2>&1 &
   run=$!
-  # Any moment from the first to well into the run.
+  # Any moment from the start to well into the run.
   sleep "0.$(printf '%03d' $((RANDOM % 400 + 20)))"
   if kill -9 "$run" 2>/dev/null; then killed=$((killed + 1)); fi
   wait "$run" 2>/dev/null && status=0 || status=$?

@@ -19,7 +19,7 @@ using namespace test_support;
 
 // ---- reductions ---------------------------------------------------------------------------------
 
-// The elements of x that become each result, in row-major order of the reduced axes.
+// The elements of x that are reduced to each result, in row-major order of the reduced axes.
 std::vector<std::vector<Value>> groups_of(const Tensor& x, const std::vector<std::int64_t>& axes) {
   std::vector<bool> reduced(x.shape().size(), false);
   for (std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
@@ -48,7 +48,7 @@ std::vector<std::vector<Value>> groups_of(const Tensor& x, const std::vector<std
 using Groups = std::vector<std::vector<Value>>;
 using Fold = std::function<Value(const std::vector<Value>&)>;
 
-// Every result is what `fold` makes of its group.
+// Every result must be `fold` of its group.
 void expect_reduced(const Tensor& result, const std::vector<std::vector<Value>>& groups,
                     const Fold& fold, const char* what) {
   const std::vector<Value> values = values_of(result);
@@ -63,7 +63,8 @@ void expect_reduced(const Tensor& result, const std::vector<std::vector<Value>>&
   EXPECT_EQ(wrong, 0) << what;
 }
 
-// The position of the first element that beats all before it; NaN beats everything.
+// The position of the first element that is better than all before it; NaN is better than
+// everything.
 std::size_t first_best(const std::vector<Value>& group, bool largest) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < group.size() && !std::isnan(group[best]); ++i) {
@@ -175,7 +176,7 @@ TEST(LayoutEngineTest, ReducesAnyLayoutOverAnyAxes) {
                  to_string(Dims(axes)));
     const auto draw = [&](Style style) {
       Tensor x = random_view(random, shape, dtype, style).view;
-      // Now and then an axis that repeats one element.
+      // Sometimes an axis that repeats one element.
       if (!shape.empty() && random() % 6 == 0) {
         x = x.slice(0, 0, 1).broadcast_to(shape);
       }
@@ -250,7 +251,7 @@ TEST(LayoutEngineTest, ReducesSizesAroundEveryBoundary) {
 
 TEST(LayoutEngineTest, SumsAreAccurate) {
   Random random(13);
-  // All positive, so that a running sum in float32 would be off by about n·ε/4 of it.
+  // All positive, so that a running sum in float32 would have an error of about n·ε/4.
   const std::int64_t n = 1 << 20;
   Tensor x = empty({n});
   Value exact = 0;
@@ -264,7 +265,7 @@ TEST(LayoutEngineTest, SumsAreAccurate) {
   const Tensor columns = sum(x.reshape({n / 2, 2}), 0);
   EXPECT_NEAR(static_cast<double>((columns[0].item<float>() + columns[1].item<float>()) / exact), 1,
               4e-7);
-  // float16: the sum exceeds 2048, where adding 1 in float16 would stand still.
+  // float16: the sum exceeds 2048, where adding 1 in float16 has no effect.
   EXPECT_EQ(sum(ones({60000}, float16)).item<float>(), 60000);
   EXPECT_EQ(sum(ones({1000, 3}, bfloat16), 0)[2].item<float>(), 1000);
   EXPECT_NEAR(var(x).item<float>(), 1.0 / 12, 1e-3);
@@ -272,8 +273,8 @@ TEST(LayoutEngineTest, SumsAreAccurate) {
 
 // ---- row operations -----------------------------------------------------------------------------
 
-// A value and the sum of the magnitudes it was added up from: what cancels is only as accurate as
-// its terms were.
+// A value and the sum of the magnitudes of its terms: the error of a sum that cancels is relative
+// to its terms.
 struct Term {
   Value value, magnitude;
 };
@@ -289,7 +290,7 @@ Value allowed_error(Term expected, DType dtype) {
 using Row = std::vector<Value>;
 using RowFunction = std::function<std::vector<Term>(const Row& x, const Row& y)>;
 
-// `result` along `axis` is `function` of the rows of x and y.
+// Checks that `result` along `axis` is `function` of the rows of x and y.
 void expect_rows(const Tensor& result, const Tensor& x, const Tensor& y, std::int64_t axis,
                  const RowFunction& function, const char* what) {
   ASSERT_EQ(result.shape(), x.shape()) << what;

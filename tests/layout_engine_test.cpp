@@ -1,5 +1,5 @@
 // Elementwise operations over random layouts and dtypes, sizes around every boundary of the engine,
-// and results that are streamed.
+// and results that bypass the caches.
 #include <gtest/gtest.h>
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ constexpr std::int64_t sizes[] = {1, 40, 520, 4200, 17000, 70000};
 
 using Reference = std::function<Value(const Value* inputs)>;
 
-// The result has this shape and dtype, and every element is what the reference says.
+// Checks that the result has this shape and dtype, and that every element equals the reference.
 void expect_elements(const Tensor& result, const Shape& shape, DType dtype,
                      const std::vector<Tensor>& inputs, const Reference& reference,
                      Value tolerance = 0) {
@@ -143,8 +143,8 @@ TEST(LayoutEngineTest, WritesIntoAnyLayout) {
     const Tensor source = random_operand(random, shape, from, Style::any);
     const bool adds = round % 2 == 0;
     const DType common = promote_types(dtype, from);
-    // What the whole base should hold: the reference is stored into a copy of it, element by
-    // element.
+    // The expected contents of the whole base: the reference is stored into a copy of it, element
+    // by element.
     std::vector<std::byte> expected(target.base.impl().data,
                                     target.base.impl().data + target.base.nbytes());
     std::vector<Value> values;
@@ -186,7 +186,7 @@ TEST(LayoutEngineTest, SizesAroundEveryBoundary) {
       randomize(random, x, Style::small);
       return x;
     };
-    // Vectors, blocks, pieces of rows and shares of threads.
+    // Around the sizes of vectors, blocks, pieces of rows and shares of threads.
     for (std::int64_t n : {7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513, 1025, 8191, 8192, 8193,
                            16385, 32767, 32769, 65537}) {
       const Tensor x = fresh({2 * n}), dense = x.slice(0, 0, n);
@@ -202,7 +202,7 @@ TEST(LayoutEngineTest, SizesAroundEveryBoundary) {
         check(fresh({2, columns, rows}).transpose({0, 2, 1}), fresh({rows, 1}));
       }
     }
-    // Short rows, gathered in blocks, beside the shortest that is not.
+    // Short rows, which are gathered in blocks, and the shortest that is not.
     for (std::int64_t length : {2, 3, 5, 31, 32, 63, 64, 65}) {
       for (std::int64_t rows : {2, 8, 9, 17, 300}) {
         check(fresh({rows, length}), fresh({length}));
@@ -213,7 +213,7 @@ TEST(LayoutEngineTest, SizesAroundEveryBoundary) {
   }
 }
 
-// Results of 32 MiB and more are streamed past the caches.
+// Results of 32 MiB and more bypass the caches.
 TEST(LayoutEngineTest, ResultsLargerThanTheCache) {
   const std::int64_t n = (32 << 20) / 8 + 8192 + 77;
   Tensor x = empty({n}, uint8);
@@ -221,7 +221,7 @@ TEST(LayoutEngineTest, ResultsLargerThanTheCache) {
     x.data<std::uint8_t>()[i] =
         static_cast<std::uint8_t>(static_cast<std::uint64_t>(i) * 2654435761U >> 13);
   }
-  const Tensor y = x + scalar(0.5, float64);  // converted and staged on the way
+  const Tensor y = x + scalar(0.5, float64);  // converted in a staging buffer
   ASSERT_EQ(y.dtype(), float64);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < n; ++i)

@@ -1,5 +1,5 @@
 // linear_cross_entropy beyond the op database's samples: several blocks of rows and classes, its
-// memory, how it is recorded, Autocast and errors.
+// memory, recording, Autocast and errors.
 #include <gtest/gtest.h>
 
 #include "extensor/extensor.h"
@@ -43,7 +43,7 @@ std::vector<Tensor> gradients_of(const Tensor& loss, const std::vector<Tensor>& 
   return grad(loss, leaves, {.grad_outputs = {g}});
 }
 
-// Sizes below, at and above a block, and rows whose logits are kept in extra memory.
+// Sizes below, at and above a block, and rows whose logits are kept in additional memory.
 TEST(LinearCrossEntropy, BlocksAgreeWithTheTwoOpsInFloat64) {
   const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 1008},   {100, 1009}, {512, 7},
                                                          {513, 2300}, {700, 2016}, {1100, 2100}};
@@ -223,7 +223,7 @@ TEST(LinearCrossEntropy, TheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
-// Beside the gradients a step needs a block and, of many rows, a tenth of the logits.
+// In addition to the gradients a step needs a block and, for many rows, a tenth of the logits.
 TEST(LinearCrossEntropy, MemoryDoesNotHoldTheLogits) {
   const std::int64_t rows = 512, classes = 20000, width = 64;
   const Problem p = make_problem(rows, classes, width);
@@ -245,7 +245,7 @@ TEST(LinearCrossEntropy, MemoryDoesNotHoldTheLogits) {
   });
   const double gradients = 4.0 * static_cast<double>((rows + classes) * width + classes);
   const double block = 4.0 * 512 * 1008;
-  // Blocks of memory are up to an eighth larger than what is asked for.
+  // Blocks of memory are up to an eighth larger than requested.
   EXPECT_LT(fused, 1.125 * (gradients + block + logits / 10) + 1e5);
   EXPECT_LT(fused, two / 4);
   const double forward = peak([&] { linear_cross_entropy(p.x, p.weight, p.bias, p.target); });

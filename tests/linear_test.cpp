@@ -1,5 +1,5 @@
 // linear with fused bias and activation, and glu: values and gradients of the op database's
-// samples, and the rules beside them.
+// samples, and the other rules.
 #include "extensor/linear.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(Linear, NarrowGradientsAgreeWithFloat64) {
   }
 }
 
-// As the header tells to chain them.
+// Chained as the header describes.
 TEST(Linear, ActivationsChainWithTheirOwnBackward) {
   const Tensor x = draw::uniform({5, 7}, -1, 1, 1), w = draw::uniform({9, 7}, -1, 1, 2);
   const Tensor b = draw::uniform({9}, -1, 1, 3), g = draw::uniform({5, 9}, -1, 1, 4);
@@ -122,11 +122,10 @@ TEST(Linear, WrongArgumentsAreRefused) {
 }
 
 // ---- glu
-// -------------------------------------------------------------------------------------------
 
 TEST(Glu, TailsAndErrors) {
   for (DType dtype : float_dtypes) {
-    // A gate far below 0 shuts, far above it opens, and nothing overflows on the way.
+    // A gate far below 0 closes, far above 0 opens, and nothing overflows.
     const Tensor x = tensor({3.0, 3.0, -60000.0, 60000.0}, dtype);
     EXPECT_EQ(values_of(glu(x)), (std::vector<double>{0, 3})) << name(dtype);
     EXPECT_EQ(values_of(glu_backward(ones({2}, dtype), x)), (std::vector<double>{0, 1, 0, 0}));

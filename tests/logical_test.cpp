@@ -24,7 +24,6 @@ Bools bools_of(const Tensor& x) {
 }
 
 // ---- comparisons
-// -----------------------------------------------------------------------------------
 
 bool compared(const std::string& name, long double a, long double b) {
   if (name == "equal") return a == b;
@@ -40,7 +39,7 @@ bool compared(const std::string& name, long double a, long double b) {
   return false;
 }
 
-// Corners of the dtype and small numbers; exact in long double.
+// Extreme values of the dtype and small numbers; exact in long double.
 template <class T>
 std::vector<T> samples() {
   std::vector<T> values;
@@ -132,7 +131,7 @@ TEST(Comparison, LongVectorsAndTails) {
   }
 }
 
-// A number is compared as it is, not as what the tensor's dtype would make of it.
+// A number is compared by its exact value, not after conversion to the tensor's dtype.
 TEST(Comparison, WithNumbers) {
   const Tensor bytes = tensor({0, 100, 255}, DType::uint8);
   EXPECT_EQ(bools_of(greater(bytes, -1)), (Bools{true, true, true}));
@@ -163,7 +162,6 @@ TEST(Comparison, MixedDtypesAndBroadcasting) {
 }
 
 // ---- bitwise
-// ---------------------------------------------------------------------------------------
 
 Integer combined(const std::string& name, Integer a, Integer b) {
   if (name == "bitwise_and") return a & b;
@@ -232,7 +230,6 @@ TEST(Bitwise, BoolsAndFloats) {
 }
 
 // ---- where, fma, isclose
-// ---------------------------------------------------------------------------
 
 TEST(Where, EveryDtypeLayoutAndBroadcast) {
   for (int i = 0; i < dtype_count; ++i) {
@@ -264,7 +261,7 @@ TEST(Where, EveryDtypeLayoutAndBroadcast) {
   EXPECT_THROW(where(tensor({true, false}), ones({3}), ones({2})), ShapeError);
 }
 
-// A single element beside long operands is read again and again, in every position and combination.
+// A single element combined with long operands is repeated, in every position and combination.
 TEST(Where, OneElementStandsForMany) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -300,7 +297,7 @@ TEST(Where, OneElementStandsForMany) {
 TEST(Fma, IsRoundedOnce) {
   for (std::int64_t length : {1, 7, 8, 9, 33, 1100}) {
     const Tensor a = draw::uniform({length}, -2, 2, 1), b = draw::uniform({length}, -2, 2, 2);
-    // c cancels the product but for its rounding.
+    // c cancels the product except for its rounding.
     const Tensor c = negative(a * b);
     const auto x = a.to_vector<double>(), y = b.to_vector<double>(), z = c.to_vector<double>();
     const auto got = fma(a, b, c).to_vector<double>();

@@ -1,5 +1,5 @@
-// Losses beyond the op database's samples: special values, tails, dtypes that mix, errors, and the
-// same bits for any number of threads.
+// Losses beyond the op database's samples: special values, tails, mixed dtypes, errors, and
+// identical bits for any number of threads.
 #include "extensor/losses.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,7 @@ Tensor vector_of(std::initializer_list<double> values, DType dtype = DType::floa
   return from_data(Numbers(values)).to(dtype);
 }
 
-// ---- element by element
-// ----------------------------------------------------------------------------
+// ---- elementwise losses
 
 TEST(BinaryCrossEntropy, IsFiniteAtTheEnds) {
   for (DType dtype : float_dtypes) {
@@ -41,7 +40,7 @@ TEST(BinaryCrossEntropy, IsFiniteAtTheEnds) {
     const auto slopes = values_of(binary_cross_entropy_backward(g, p, y, Reduction::none).first);
     EXPECT_NEAR(slopes[0], 1 / (1 - 1e-7), 2 * spacing);
     EXPECT_NEAR(slopes[1], -1 / (1 - 1e-7), 2 * spacing);
-    // Finite wherever the dtype can hold 1e7.
+    // Finite wherever the dtype can represent 1e7.
     if (dtype == DType::float16) {
       EXPECT_EQ(slopes[2], -infinity);
       EXPECT_EQ(slopes[3], infinity);
@@ -124,8 +123,8 @@ TEST(Distances, GradientsAtTheirKinks) {
       (Numbers{0}));
 }
 
-// The gradients of grad_output, x and y that a and b, the gradients of what the backward gives,
-// have; an undefined a or b stands for 0.
+// The gradients of grad_output, x and y for the gradients a and b of the backward's results; an
+// undefined a or b stands for 0.
 template <class Backward>
 std::vector<Tensor> second_gradients(const Backward& backward, const Tensor& a, const Tensor& b,
                                      const Tensor& x, const Tensor& y) {
@@ -151,7 +150,7 @@ TEST(SecondGradients, AreFiniteAtTheEnds) {
   for (DType dtype : {DType::float32, DType::float64}) {
     SCOPED_TRACE(name(dtype));
     const Tensor one = ones({4}, dtype);
-    // Clamped: the gradients do not move with p.
+    // Clamped: the gradients do not depend on p.
     const Tensor p = vector_of({0, 1, 1e-8, 1}, dtype), y = vector_of({1, 0, 0, 1}, dtype);
     const auto clamped = second_gradients(
         [](const Tensor& g, const Tensor& p, const Tensor& y) {
@@ -185,7 +184,7 @@ TEST(SecondGradients, AreFiniteAtTheEnds) {
   }
 }
 
-// Logits of 0, where the expressions of both signs meet.
+// Logits of 0, where the expressions for both signs meet.
 TEST(SecondGradients, OfLogitsOfZero) {
   const Tensor x = zeros({2}, DType::float64), y = vector_of({0, 1}), one = ones_like(x);
   const auto second = second_gradients(
@@ -221,7 +220,7 @@ TEST(Losses, DtypesMix) {
   const auto [of_half, of_brain] = mean_squared_error_backward(ones({}), half, brain);
   EXPECT_EQ(of_half.dtype(), DType::float16);
   EXPECT_EQ(of_brain.dtype(), DType::bfloat16);
-  // Labels of integers or bool are numbers, without a gradient.
+  // Integer or bool labels are numbers, without a gradient.
   const Tensor labels = tensor({0, 1, 1}), scores = tensor({0.2, 0.7, 0.4});
   const Tensor expected = binary_cross_entropy(scores, labels.to(DType::float32));
   for (DType dtype : {DType::int64, DType::uint8, DType::bool_}) {
@@ -238,7 +237,7 @@ TEST(Losses, DtypesMix) {
 }
 
 TEST(Losses, AScaledGradientKeepsItsRangeInHalves) {
-  // A loss scaler's gradient is beyond float16; the gradients of 1000 elements are not.
+  // The gradient of a loss scaler exceeds float16; the gradients of 1000 elements do not.
   const Tensor x = full({1000}, 0.5, DType::float16), y = zeros({1000}, DType::float16);
   const Tensor g = full({}, 262144.0, DType::float32);
   EXPECT_EQ(mean_squared_error_backward(g, x, y).first[7].item<float>(),
@@ -296,7 +295,6 @@ TEST(TripletMarginLoss, GradientIsZeroWhereNothingIsLost) {
 }
 
 // ---- classes
-// ---------------------------------------------------------------------------------------
 
 TEST(CrossEntropy, IsLogSoftmaxThenNll) {
   const Tensor logits = draw::uniform({6, 10, 3}, -5, 5, 1);
@@ -343,7 +341,7 @@ TEST(CrossEntropy, NothingOverflowsAndIgnoredRowsDoNotMatter) {
   EXPECT_FALSE(any(isnan(from_data(slopes))).item<bool>());
   broken[1].fill(nan);
   EXPECT_TRUE(std::isnan(cross_entropy(broken, labels).item<float>()));
-  // A class that takes no part may be as unlikely as can be.
+  // A class without weight may have any probability.
   const Tensor masked = tensor({{0.0, 0.0, -infinity}});
   EXPECT_NEAR(cross_entropy(masked, tensor({{0.5, 0.5, 0.0}})).item<float>(), std::log(2.0), 1e-6);
   EXPECT_EQ(cross_entropy(masked, tensor({2})).item<float>(), infinity);
@@ -402,7 +400,6 @@ TEST(CrossEntropy, NoClassesAtAll) {
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 TEST(Losses, TheSameBitsForAnyNumberOfThreads) {
   const int before = get_num_threads();

@@ -62,7 +62,8 @@ const math_test::Kernel<T>* MathKernels() {
   return kernels;
 }
 
-// The tests pick a target's instantiation through plain functions: no run-time library of Highway.
+// The tests select a target's instantiation through plain functions, without Highway's run-time
+// library.
 const math_test::Kernel<float>* FloatKernels() { return MathKernels<float>(); }
 const math_test::Kernel<double>* DoubleKernels() { return MathKernels<double>(); }
 
@@ -160,8 +161,8 @@ std::vector<Reference<T>> references() {
   };
 }
 
-// Distance from the exact value in units of its last place; NaN and infinities must match, an
-// infinity next to the largest finite counts as the next power of two.
+// The distance from the exact value in units of its last place. NaN and infinities must match; an
+// infinity next to the largest finite number counts as the next power of two.
 template <class T>
 double ulp_error(T got, WideOf<T> exact) {
   using W = WideOf<T>;
@@ -242,7 +243,7 @@ std::vector<T> special_values() {
   return values;
 }
 
-// Runs one function on `size` inputs per block on every target and keeps the worst lane of each.
+// Runs one function on `size` inputs per block on every target and records the worst lane of each.
 template <class T>
 class Checker {
  public:
@@ -298,13 +299,13 @@ class Checker {
   Reference<T> reference_;
   std::vector<Target<T>> targets_;
   std::vector<Worst> worst_;
-  std::mutex mutex_;  // of worst_
+  std::mutex mutex_;  // protects worst_
 };
 
 constexpr size_t kBlock = 1 << 14;
 constexpr double kLimit = 2.0;
 
-// Correctly rounded or exact: nothing to forgive.
+// Correctly rounded or exact: no error is allowed.
 double limit_of(const std::string& name) {
   for (const char* exact :
        {"Round", "Floor", "Ceil", "Trunc", "CopySign", "FloorMod", "FloorDivide"}) {
@@ -342,7 +343,7 @@ T random_bits(std::mt19937_64& engine) {
   return value;
 }
 
-// A mix: any bit pattern, everyday magnitudes, near one, near the exponential's ends.
+// A mix: any bit pattern, common magnitudes, near one, near the limits of the exponential.
 template <class T>
 T random_input(std::mt19937_64& engine, size_t kind) {
   std::uniform_real_distribution<double> unit(-1, 1);

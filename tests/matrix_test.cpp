@@ -1,5 +1,5 @@
-// Matrix products and transposes: values against plain loops, gradients, rules, the same bits for
-// any number of threads.
+// Matrix products and transposes: values against plain loops, gradients, rules, and identical bits
+// for any number of threads.
 #include "extensor/matrix.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ const std::vector<std::pair<Shape, Shape>>& product_shapes() {
       {{17, 3}, {3, 8}},
       {{1, 1}, {1, 1}},
       {{2, 3, 4}, {2, 4, 5}},  // batched
-      {{2, 3, 4}, {4, 5}},     // one matrix for all
+      {{2, 3, 4}, {4, 5}},     // one matrix for the whole batch
       {{3, 4}, {2, 4, 5}},
       {{2, 1, 3, 4}, {3, 4, 2}},  // broadcast batches
       {{2, 3, 4}, {4}},
       {{4}, {2, 4, 3}},
       {{1, 3, 4}, {5, 4, 2}},
-      {{3, 0}, {0, 4}},  // nothing to sum: zeros
+      {{3, 0}, {0, 4}},  // an empty sum: zeros
       {{0, 3}, {3, 2}},
       {{0}, {0}},
       {{2, 0, 3}, {3, 2}},
@@ -107,8 +107,8 @@ TEST(Matmul, ValuesForEveryRankAndLayout) {
   }
 }
 
-// Batches that are too irregular to be described level by level: every other dimension is reversed
-// or broadcast.
+// Batches that are too irregular for strides per level: every other dimension is reversed or
+// broadcast.
 TEST(Matmul, BatchesOfManyDimensions) {
   for (const std::size_t rank : {7, 8, 9, 11}) {
     const Shape batch(rank, 2);
@@ -171,7 +171,7 @@ TEST(Matmul, ShapesThatDoNotFit) {
   EXPECT_THROW(dot(ones({3, 3}), ones({3})), ShapeError);
   EXPECT_THROW(outer(ones({3, 3}), ones({3})), ShapeError);
   EXPECT_THROW(matrix_transpose(ones({3})), ShapeError);
-  // An inner dimension of 0 is a sum of nothing.
+  // An inner dimension of 0 is an empty sum.
   EXPECT_TRUE(identical(matmul(ones({3, 0}), ones({0, 4})), zeros({3, 4})));
 }
 
@@ -201,7 +201,6 @@ TEST(Matmul, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(MatrixGradient, MatmulOfEveryRank) {
   for (const auto& [a_shape, b_shape] : product_shapes()) {

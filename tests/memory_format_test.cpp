@@ -1,5 +1,5 @@
-// Memory formats: in which order the elements of results lie, and that their values do not depend
-// on it. Strides are written out by hand, from PyTorch's rules.
+// Memory formats: the order of the elements of results, and that values do not depend on it.
+// Strides are written by hand, from PyTorch's rules.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ void expect_near(const Tensor& got, const Tensor& expected, double tolerance = 1
       << max_reduce(abs(got.to(float64) - expected.to(float64))).item<double>();
 }
 
-// ---- making and asking
+// ---- construction and queries
 
 TEST(MemoryFormat, StridesOfNewTensors) {
   const TensorOptions last{.memory_format = channels_last};
@@ -41,7 +41,7 @@ TEST(MemoryFormat, StridesOfNewTensors) {
   EXPECT_EQ(full({2, 1, 4, 5}, 2, last).strides(), (Strides{20, 1, 5, 1}));
   EXPECT_EQ(ones({2, 3, 1, 1}, last).strides(), (Strides{3, 1, 3, 3}));
   EXPECT_EQ(empty({2, 3, 4, 5}, {.memory_format = contiguous}).strides(), (Strides{60, 20, 5, 1}));
-  // A draw is that of its position, whatever the format.
+  // A draw depends on its position, not on the format.
   Generator a(1), b(1);
   const Tensor plain = randn({2, 3, 4, 5}, TensorOptions{}, a),
                moved = randn({2, 3, 4, 5}, last, b);
@@ -67,8 +67,8 @@ TEST(MemoryFormat, IsContiguousIgnoresAxesOfSizeOne) {
   EXPECT_FALSE(y.slice(3, 0, 3).is_contiguous(channels_last));
 }
 
-// to() looks at the strides of axes of size 1 too, so that a model's first layer, of one channel,
-// knows the format.
+// to() also sets the strides of axes of size 1, so that the first layer of a model, which has one
+// channel, knows the format.
 TEST(MemoryFormat, ToChangesStridesOfAxesOfSizeOne) {
   const Tensor x = zeros({2, 1, 4, 5});
   const Tensor y = x.to(channels_last);
@@ -143,7 +143,7 @@ CHILD_TEST(MemoryFormat, Refusals) {
   expect_error<ValueError>([&] { (void)x.contiguous(preserve); }, {"contiguous", "preserve"}, {x});
   expect_error<ValueError>([&] { (void)x.is_contiguous(preserve); }, {"is_contiguous"}, {x});
   expect_error<ValueError>([&] { (void)x.to(static_cast<MemoryFormat>(9)); }, {"to", "9"}, {x});
-  // What takes no strides says so.
+  // Functions without strides reject it.
   expect_error<ValueError>([&] { (void)detail::dense_data(x.transpose()); },
                            {"strides", "[1, 4, 12]"}, {x});
 }
@@ -183,7 +183,7 @@ TEST(MemoryFormat, ElementwiseResultsFollowTheirOperands) {
   expect_near(swish.backward(last, plain), silu_backward(last.contiguous(), plain));
   expect_near(tanh_double_backward(last, plain, last).first,
               tanh_double_backward(last.contiguous(), plain, last.contiguous()).first);
-  // In place, memory stays where it is.
+  // In-place ops keep the layout.
   Tensor target = plain.clone();
   add_(target, last);
   EXPECT_EQ(target.strides(), dense);
@@ -199,7 +199,7 @@ TEST(MemoryFormat, AnyOrderAndGaps) {
   EXPECT_EQ(relu(drawn({4, 3}).slice(1, {}, {}, -1)).strides(), (Strides{3, 1}));
   EXPECT_EQ(relu(drawn({3, 4}).transpose().slice(0, {}, {}, -1)).strides(), (Strides{1, 4}));
   EXPECT_EQ(relu(drawn({0, 3}).transpose()).strides(), (Strides{1, 1}));
-  // The first operand that tells two axes apart decides about them.
+  // The first operand that distinguishes two axes determines their order.
   const Tensor a = drawn({3, 1, 5}).broadcast_to({3, 4, 5});
   const Tensor b = drawn({3, 5, 4}).transpose({0, 2, 1});
   EXPECT_EQ((a + b).strides(), (Strides{20, 1, 4}));
@@ -262,7 +262,7 @@ struct ConvolutionCase {
   Conv2dOptions options;
 };
 
-// One for each way that images of either format are computed.
+// One case for each algorithm that computes images of either format.
 const std::vector<ConvolutionCase>& convolutions() {
   static const std::vector<ConvolutionCase> cases = {
       {"pointwise", {2, 5, 6, 7}, {9, 5, 1, 1}, {}},
@@ -327,7 +327,7 @@ TEST(MemoryFormat, TransposedConvolutionsKeepChannelsLast) {
   }
 }
 
-// A weight in that format asks for it too.
+// A weight in that format selects it too.
 TEST(MemoryFormat, ChannelsLastWeightsMakeChannelsLastResults) {
   const Tensor x = drawn({2, 3, 9, 8}), w = drawn({20, 3, 3, 3});
   const Tensor y = conv2d(x, w.to(channels_last), {}, {.padding = 1});
@@ -477,13 +477,13 @@ TEST(MemoryFormat, NetworksTrainAlikeInBothFormats) {
     expect_near(loss, expected, 1e-10);
     expected.backward();
     loss.backward();
-    // Down to the images, gradients stay in the format.
+    // All gradients down to the images stay in the format.
     EXPECT_EQ(b.grad().strides(), b.strides());
     expect_near(b.grad(), a.grad(), 1e-9);
     of_plain.step();
     of_moved.step();
   }
-  // The optimizer's states do not depend on the format that parameters had when they were made.
+  // The optimizer's states do not depend on the format of the parameters when it was constructed.
   moved.to(contiguous);
   for (int step = 0; step < 2; ++step) {
     of_plain.zero_grad();

@@ -1,4 +1,4 @@
-// Autocast and loss scaling: which dtype what is computed in, and that it trains.
+// Autocast and loss scaling: the dtype of each computation, and that training works.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ TEST(Autocast, ProductsAreHalvesAndLossesAreNot) {
   EXPECT_THROW(const Autocast half(float32), DTypeError);
 }
 
-// The gradient through halves is that of float32, as well as halves can tell.
+// The gradient through halves matches that of float32 to the precision of a half.
 TEST(Autocast, GradientsAreNearTheExactOnes) {
   manual_seed(0);
   const Tensor x = rand({16, 32}), target = randint(0, 5, {16});
@@ -56,7 +56,7 @@ TEST(Autocast, GradientsAreNearTheExactOnes) {
   }
 }
 
-// Autocast once gave the kernel gates of half its width, and it wrote beyond them.
+// Regression: Autocast gave the kernel gates of half the width, and the kernel wrote out of bounds.
 TEST(Autocast, RecurrentLayersComputeAsWithoutIt) {
   manual_seed(0);
   const Tensor x = rand({7, 3, 5});
@@ -80,7 +80,7 @@ TEST(Autocast, RecurrentLayersComputeAsWithoutIt) {
   check(nn::GRU(5, 4, {.bidirectional = true}));
 }
 
-// A line whose gradients are below what float16 holds: 2⁻²⁴ is its smallest number.
+// Fits a line whose gradients are below the range of float16: its smallest number is 2⁻²⁴.
 double loss_after_training(bool scaled) {
   manual_seed(1);
   const Tensor x = rand({64, 4});
@@ -101,7 +101,7 @@ double loss_after_training(bool scaled) {
       const Autocast half(float16);
       output = model(x);
     }
-    // In float16 up to here, so the gradient comes back through a half.
+    // In float16 up to here, so the gradient passes through a half.
     const Tensor loss = mean(square(output.to(float32) - y)) * 1e-3;
     scaler.scale(loss).backward();
     scaler.step(optimizer);

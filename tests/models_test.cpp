@@ -1,5 +1,5 @@
-// LeNet of any size; VGG-16: names, shapes, numbers of parameters, a step of training. The other
-// networks beside PyTorch's: pytorch_exchange_test.
+// LeNet of any size; VGG-16: names, shapes, numbers of parameters, a training step.
+// pytorch_exchange_test compares the other networks with PyTorch's.
 #include "extensor/models.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Gpt, IsSummedUpWithoutNamespaces) {
 TEST(Vgg16, HasTorchvisionsNames) {
   const models::Vgg16 model;
   std::vector<std::string> parameters, buffers;
-  // Convolutions stand before their norm, a ReLU and, at the end of a stage, a pooling.
+  // Each convolution is followed by its norm, a ReLU and, at the end of a stage, a pooling.
   for (const int k : {0, 3, 7, 10, 14, 17, 20, 24, 27, 30, 34, 37, 40}) {
     for (const int layer : {k, k + 1}) {
       parameters.push_back("features." + std::to_string(layer) + ".weight");

@@ -28,7 +28,7 @@ void fill(Module& module, double value) {
   for (auto& [name, tensor] : module.state_dict()) tensor.fill(value);
 }
 
-// Every kind of container that may make new elements when it is assigned.
+// Every kind of container that may create new elements in an assignment.
 struct Everything : nn::Module<Everything> {
   nn::Linear linear{2, 2};
   nn::Parameter scale{ones({2})};
@@ -69,7 +69,7 @@ TEST(NnCopying, AssignmentKeepsTheTensors) {
   model = best;
   expect_same_tensors(held, model.parameters(), 3);
   EXPECT_EQ(model.norm.running_mean.tensor()[0].item<float>(), 3);
-  // The other one is as it was, and shares nothing.
+  // The other one is unchanged, and shares nothing.
   fill(model, 4);
   for (const auto& [name, tensor] : best.state_dict()) {
     EXPECT_EQ(max_reduce(tensor).item<double>(), 3) << name;
@@ -153,7 +153,6 @@ TEST(NnCopying, ManyModulesMoveWithinAList) {
 }
 
 // ---- shared pointers
-// -------------------------------------------------------------------------------
 
 struct Sharing : nn::Module<Sharing> {
   nn::Linear own{2, 2};
@@ -165,7 +164,7 @@ TEST(NnCopying, ASharedPointerIsSharedByCopiesAndNotAssigned) {
   const Sharing copy = model;
   EXPECT_TRUE(is_same(copy.shared->weight, model.shared->weight));
   EXPECT_FALSE(is_same(copy.own.weight, model.own.weight));
-  model = copy;  // the same one on both sides
+  model = copy;  // assigns the same module to both
   const Tensor before = model.own.weight.tensor().clone();
   const Sharing other;
   try {
@@ -183,7 +182,6 @@ TEST(NnCopying, ASharedPointerIsSharedByCopiesAndNotAssigned) {
 }
 
 // ---- tied parameters
-// -------------------------------------------------------------------------------
 
 struct Tied : nn::Module<Tied> {
   nn::Embedding wte{5, 3};
@@ -215,8 +213,8 @@ TEST(NnTying, AnOptimizerUpdatesItOnce) {
   optim::SGD optimizer(model.parameters(), {.lr = 1});
   const Tensor ids = tensor({1, 4}, int64);
   sum(model(ids)).backward();
-  // d/dw of sum over both uses, by hand: rows 1 and 4 as embedding get the sum of all rows of w,
-  // every row as the head gets the sum of the embedded rows.
+  // d/dw of the sum over both uses, by hand: as embedding, rows 1 and 4 get the sum of all rows of
+  // w; as head, every row gets the sum of the embedded rows.
   const Tensor w = model.wte.weight.tensor().detach().clone();
   Tensor expected = broadcast_to(w[1] + w[4], {5, 3}).clone();
   const Tensor all = sum(w, 0);
@@ -238,7 +236,7 @@ TEST(NnTying, CopiesAreTiedAmongThemselves) {
   EXPECT_FALSE(is_same(copy.wte.weight, model.wte.weight));
   EXPECT_FALSE(is_same(copy.wte.weight, second.wte.weight));
   EXPECT_TRUE(allclose(copy.wte.weight, model.wte.weight));
-  // A part alone is a part alone.
+  // A part that is copied alone is not tied.
   const nn::Linear head = model.lm_head;
   const nn::Embedding table = model.wte;
   EXPECT_FALSE(is_same(head.weight, table.weight));
@@ -264,7 +262,7 @@ TEST(NnTying, AcrossContainers) {
   TwoTied copy = model;
   EXPECT_TRUE(is_same(weights(copy).first, weights(copy).second));
   EXPECT_FALSE(is_same(weights(copy).first, weights(model).first));
-  TwoTied other;  // takes the tie over
+  TwoTied other;  // becomes tied by the assignment
   const Tensor held = weights(other).second;
   other = model;
   EXPECT_TRUE(is_same(weights(other).first, weights(other).second));
@@ -319,16 +317,16 @@ TEST(NnTying, ThroughSafetensorsAndCheckpoints) {
   const Tied from = tied();
   save_safetensors(directory / "tied.safetensors", from.state_dict());
   const auto file = load_safetensors(directory / "tied.safetensors");
-  EXPECT_EQ(file.tensors.size(), 2U);  // as PyTorch's own files have it
+  EXPECT_EQ(file.tensors.size(), 2U);  // as in PyTorch's files
   Tied model = tied();
   model.load_state_dict(file.tensors);
   EXPECT_TRUE(is_same(model.wte.weight, model.lm_head.weight));
   EXPECT_TRUE(allclose(model.wte.weight, from.wte.weight));
-  Tied untied;  // both names are there
+  Tied untied;  // both names are present
   untied.load_state_dict(file.tensors);
   EXPECT_TRUE(allclose(untied.lm_head.weight, from.wte.weight));
 
-  // A run that is interrupted and resumed gives the weights of one that is not.
+  // An interrupted and resumed run has the weights of an uninterrupted one.
   const auto ids = arange(40) % 5;
   const data::DataLoader loader(data::TensorDataset(ids, ids), {.batch_size = 10});
   const auto train_for = [&](std::int64_t epochs, const std::filesystem::path& checkpoints) {

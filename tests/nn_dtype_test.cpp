@@ -1,4 +1,5 @@
-// Layers refuse inputs of another float dtype than that of their parameters, and say what to do.
+// Layers reject inputs whose float dtype differs from that of their parameters, and suggest a
+// remedy.
 #include <gtest/gtest.h>
 
 #include "extensor/extensor.h"
@@ -6,7 +7,7 @@
 namespace extensor {
 namespace {
 
-// Runs f with an input of the wrong and of the right dtype.
+// Runs f with an input of the wrong dtype and with one of the right dtype.
 template <class Layer, class Forward>
 void expect_refused(const char* name, Layer layer, const Shape& shape, const Forward& forward) {
   const Tensor x = uniform(shape, -1, 1, float64);
@@ -78,7 +79,7 @@ TEST(NnDtype, ABatchNormThatRefusesCountsNothing) {
 TEST(NnDtype, LayersWithoutParametersTakeAll) {
   EXPECT_EQ(nn::LayerNorm(3, {.affine = false})(ones({4, 3}, float64)).dtype(), float64);
   EXPECT_EQ(nn::ReLU()(ones({4, 3}, float64)).dtype(), float64);
-  // The functions keep to promotion.
+  // The functions promote.
   EXPECT_EQ(linear(ones({4, 3}, float64), ones({2, 3})).dtype(), float64);
 }
 

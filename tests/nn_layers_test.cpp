@@ -1,5 +1,5 @@
 // Every layer through autograd: the gradients of its input and its parameters against finite
-// differences, the gradients of those too, and what it does with odd input.
+// differences, also their gradients, and its behavior for unusual input.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -9,7 +9,7 @@
 namespace extensor {
 namespace {
 
-// Numbers away from 0, where activations have kinks, the same in every run.
+// Numbers away from 0, where activations have kinks; the same in every run.
 Tensor numbers(const Shape& shape, double offset = 0) {
   std::int64_t count = 1;
   for (std::int64_t size : shape) count *= size;
@@ -34,8 +34,8 @@ Tensor first_gradients(const Evaluated& at) {
   return concatenate(flat);
 }
 
-// One result of `call(model, x)`, differentiated by x and by every parameter, and its gradients
-// differentiated again.
+// Differentiates one result of `call(model, x)` with respect to x and every parameter, and its
+// gradients again.
 template <class Model, class Call>
 void check_gradients(Model model, const Tensor& x, const Call& call) {
   model.to(float64);
@@ -43,7 +43,7 @@ void check_gradients(Model model, const Tensor& x, const Call& call) {
   for (const Tensor& parameter : model.parameters()) points.push_back(parameter.detach().clone());
   const bool differentiable_input = is_floating_point(x.dtype());
   if (!differentiable_input) points.erase(points.begin());
-  // A copy for every evaluation, so that running statistics begin alike.
+  // A copy for every evaluation, so that running statistics start with the same values.
   const auto evaluate = [&](const std::vector<Tensor>& in) {
     Model copy = model;
     manual_seed(3);
@@ -69,7 +69,7 @@ void check_gradients(Model model, const Tensor& x, const Call& call) {
                     const Evaluated at = evaluate(in);
                     const Tensor y = function(at);
                     std::vector<Tensor> gradients(at.leaves.size());
-                    // Nothing is recorded where the gradients do not depend on the leaves.
+                    // Nothing is recorded if the gradients do not depend on the leaves.
                     if (y.requires_grad()) {
                       gradients = grad(std::vector{y}, at.leaves,
                                        {.allow_unused = true, .grad_outputs = {g}});
@@ -177,7 +177,7 @@ TEST(NnLayers, Attention) {
                        1e-6, 1e-7));
 }
 
-// Thinned attention with nothing thinned out is the fused one.
+// Attention with a dropout of 0 is the fused one.
 TEST(NnLayers, AttentionWithDropoutAgreesWithoutIt) {
   manual_seed(0);
   nn::MultiheadAttention plain(8, 2);

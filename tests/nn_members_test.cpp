@@ -1,5 +1,5 @@
-// Members of modules: each type that is walked, by its names; what is refused when the module is
-// walked. What is refused by the compiler is in compile_fail/.
+// Members of modules: each type that is walked, with its names, and members that are rejected when
+// the module is walked. compile_fail/ has those that the compiler rejects.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ Names names(const nn::NamedTensors& list) {
   return result;
 }
 
-// A layer of one parameter, one buffer and one flag: each has to be found.
+// A layer of one parameter, one buffer and one flag: each must be found.
 struct Leaf : nn::Module<Leaf> {
   nn::Parameter w{ones({2})};
   nn::Buffer b{zeros({1})};
@@ -33,7 +33,7 @@ struct Leaf : nn::Module<Leaf> {
   Tensor forward(const Tensor& x) const { return x * w.tensor(); }
 };
 
-// All the modes of the flags inside, in order.
+// The modes of all flags inside, in order.
 template <class Module>
 std::vector<bool> modes(Module& module) {
   struct Reader : nn::Walker {
@@ -46,8 +46,8 @@ std::vector<bool> modes(Module& module) {
 
 double value_of(const Tensor& tensor) { return mean(tensor).item<double>(); }
 
-// Parameters, buffers and flags are found under `expected`; a step changes each parameter; a state
-// goes from one module to another.
+// Checks that parameters, buffers and flags are found under `expected`, that a step changes each
+// parameter, and that a state can be loaded into another module.
 template <class Module>
 void expect_found(const Names& expected) {
   Module module;
@@ -173,7 +173,7 @@ TEST(NnMembers, InPlainStructs) {
   expect_found<InStruct>({"group.first", "group.second", "groups.0.first", "groups.0.second"});
 }
 
-// A class that is no module but says what it is made of.
+// A class that is not a module but lists its members.
 class Hidden {
  public:
   void visit(nn::Walker& walk) { walk("leaf", leaf_); }
@@ -196,7 +196,6 @@ TEST(NnMembers, ParametersInContainers) {
 }
 
 // ---- classes derived from a module
-// -----------------------------------------------------------------
 
 struct Wider : nn::Module<Wider, Leaf> {
   nn::Linear more{2, 2, {.bias = false}};
@@ -233,7 +232,6 @@ TEST(NnMembers, OfClassesDerivedFromModules) {
 }
 
 // ---- plain tensors
-// ---------------------------------------------------------------------------------
 
 struct WithTensor : nn::Module<WithTensor> {
   Leaf leaf;
@@ -256,9 +254,9 @@ std::string refusal(const std::function<void()>& call) {
 TEST(NnMembers, ATensorThatRequiresAGradientIsRefusedByName) {
   Around module;
   module.inner.table = ones({2});
-  EXPECT_EQ(module.parameters().size(), 1U);  // a constant is no concern of training
+  EXPECT_EQ(module.parameters().size(), 1U);  // a constant is not trained
   module.inner.cache = {module.inner.leaf(ones({2}))};
-  EXPECT_EQ(module.parameters().size(), 1U);  // nor is what was computed
+  EXPECT_EQ(module.parameters().size(), 1U);  // neither is a computed tensor
   module.inner.table.requires_grad_();
   for (const std::string& text :
        {refusal([&] { module.parameters(); }), refusal([&] { module.eval(); }),
@@ -274,7 +272,6 @@ TEST(NnMembers, ATensorThatRequiresAGradientIsRefusedByName) {
 }
 
 // ---- names
-// -----------------------------------------------------------------------------------------
 
 struct SameNames : nn::Module<SameNames> {
   Leaf first, second;
@@ -285,7 +282,6 @@ TEST(NnMembers, TwoOfOneNameAreRefused) {
 }
 
 // ---- many members
-// ----------------------------------------------------------------------------------
 
 struct Many : nn::Module<Many> {
   nn::Parameter a0{ones({1})}, a1{ones({1})}, a2{ones({1})}, a3{ones({1})}, a4{ones({1})},

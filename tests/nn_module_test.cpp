@@ -1,4 +1,4 @@
-// Modules: their members by name, their state, copies, modes, and what they print.
+// Modules: members by name, state, copies, modes, and printing.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -28,7 +28,7 @@ struct Net : nn::Module<Net> {
   }
 };
 
-// One with a constructor says what its members are.
+// A module with a constructor lists its members.
 class Scaled : public nn::Module<Scaled> {
  public:
   explicit Scaled(std::int64_t width) : inner(width, width), scale(full({}, 3.0)) {}
@@ -179,7 +179,7 @@ TEST(NnModule, SequentialOfFunctions) {
   EXPECT_THROW(model[2], IndexError);
 }
 
-// A member whose constructor is explicit, left to its default, hides none of the others.
+// A member with an explicit default constructor does not hide the others.
 struct WithDefaults : nn::Module<WithDefaults> {
   nn::Linear first{2, 3};
   nn::Flatten flat;

@@ -17,7 +17,6 @@ enum class Kind { tanh, relu, lstm, gru };
 std::int64_t gates_of(Kind kind) { return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1; }
 
 // ---- the reference
-// ---------------------------------------------------------------------------------
 
 struct Matrix {
   std::int64_t rows, columns;
@@ -81,7 +80,7 @@ struct Expected {
   Tensor output, hidden, cell;
 };
 
-// Named parameters as a module gives them; x [time, batch, in].
+// The named parameters of a module; x is [time, batch, in].
 Expected reference(Kind kind, const nn::NamedTensors& parameters, const Tensor& x,
                    std::int64_t layers, bool bidirectional, const Tensor& h0, const Tensor& c0) {
   const auto find = [&](const std::string& name) {
@@ -145,7 +144,6 @@ Expected reference(Kind kind, const nn::NamedTensors& parameters, const Tensor& 
 }
 
 // ---- modules of all kinds
-// --------------------------------------------------------------------------
 
 struct Setting {
   std::int64_t layers = 1;
@@ -154,7 +152,7 @@ struct Setting {
   DType dtype = float64;
 };
 
-// One of the three modules, called alike.
+// The three modules with a common interface.
 struct Any {
   nn::NamedTensors parameters;
   std::function<nn::LSTMOutput(const Tensor& x, const Tensor& h, const Tensor& c)> run;
@@ -236,7 +234,7 @@ TEST(NnRecurrent, ValuesAgreeWithPlainLoops) {
   }
 }
 
-// Sizes that are cut into parts and end in the middle of a vector.
+// Sizes that are split into parts and end in the middle of a vector.
 TEST(NnRecurrent, ValuesOfLargerSizes) {
   for (const Kind kind : kinds) {
     expect_values(kind, {}, 3, 37, 20, 131, true, 1e-12);
@@ -247,14 +245,13 @@ TEST(NnRecurrent, ValuesOfLargerSizes) {
   }
 }
 
-// Sums of more terms than are added up at once.
+// Sums of more terms than one block holds.
 TEST(NnRecurrent, ValuesOfManyUnits) {
   expect_values(Kind::gru, {.dtype = float32}, 2, 2, 2, 1100, true, 2e-5);
   expect_values(Kind::tanh, {.dtype = float32}, 2, 9, 2, 1100, true, 2e-5);
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // Σ of the results times fixed numbers.
 Tensor loss_of(const nn::LSTMOutput& result) {
@@ -288,7 +285,7 @@ void expect_gradients(Kind kind, const Setting& s, bool states) {
     }
   }
   loss_of(module.run(x, h0, c0)).backward();
-  // The reference's loss, at values that are moved one by one.
+  // The reference's loss, with the values varied one by one.
   const auto plain_loss = [&] {
     const NoGrad off;
     const Tensor time_first = s.batch_first ? x.detach().transpose({1, 0, 2}) : x.detach();
@@ -325,7 +322,7 @@ TEST(NnRecurrent, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
-// The gradient of one result alone, and of one input alone.
+// The gradient of a single result, and of a single input.
 TEST(NnRecurrent, GradientsOfSomeResultsAndInputs) {
   manual_seed(6);
   const nn::LSTM lstm(3, 4, {.dtype = float64});
@@ -348,7 +345,7 @@ TEST(NnRecurrent, GradientsOfSomeResultsAndInputs) {
   EXPECT_TRUE(allclose(of_bias, of_hidden.weights.bias_hh, 1e-12, 1e-14));
 }
 
-// A layer whose input is made of its own weights: the gradient's graph must not count them twice.
+// A layer whose input depends on its own weights: the gradient's graph must not count them twice.
 TEST(NnRecurrent, SecondGradientWhereInputsDependOnEachOther) {
   manual_seed(7);
   const Tensor w = uniform({8, 2}, -1, 1, float64), u = uniform({8, 2}, -1, 1, float64);
@@ -406,7 +403,6 @@ TEST(NnRecurrent, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 // ---- modules
-// ---------------------------------------------------------------------------------------
 
 TEST(NnRecurrent, ParametersHavePyTorchsNamesAndShapes) {
   const nn::LSTM lstm(3, 5, {.layers = 2, .bidirectional = true});
@@ -479,7 +475,8 @@ TEST(NnRecurrent, DropoutIsDrawnBetweenLayersWhileTraining) {
   lstm.eval();
   const Expected expected = reference(Kind::lstm, lstm.named_parameters(), x, 2, false, {}, {});
   expect_close(drawn(3), expected.output, 1e-13, "eval");
-  // Everything dropped: the second layer sees zeros; the first layer's state does not.
+  // Everything is dropped: the second layer sees zeros, but the state of the first layer is
+  // unaffected.
   nn::LSTM none(4, 8, {.layers = 2, .dropout = 1, .dtype = float64});
   const nn::LSTMOutput got = none(x);
   const Expected whole = reference(Kind::lstm, none.named_parameters(), x, 2, false, {}, {});
@@ -535,7 +532,7 @@ TEST(NnRecurrent, CellsAreOneStep) {
   EXPECT_TRUE(allclose(gru(x[1], h[1]), gru(x, h)[1], 1e-12, 1e-14));
 }
 
-// A sequence whose first number has to be remembered to its end.
+// A sequence whose first number must be remembered to the end.
 TEST(NnRecurrent, AnLstmLearnsToRemember) {
   manual_seed(13);
   nn::LSTM lstm(1, 8);

@@ -1,5 +1,5 @@
 // Normalization: values and gradients against plain loops, large offsets and magnitudes, running
-// statistics, and the same bits for any number of threads.
+// statistics, and identical bits for any number of threads.
 #include "extensor/normalization.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ Tensor laid_out(const Shape& shape, Layout layout, unsigned seed, DType dtype = 
       draw::uniform(layouts::drawn_shape(layout, shape), lo, hi, seed).to(dtype), layout, shape);
 }
 
-// How far a result may be from the exact one, relative to the largest: a few float roundings, and
-// one of a half at the end.
+// The allowed error relative to the largest element: a few float roundings, and for a half one more
+// at the end.
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::float16:
@@ -55,7 +55,7 @@ void expect_close(const Tensor& got, const std::vector<long double>& exact, doub
   EXPECT_LE(worst, relative * std::max(largest, 1e-3L));
 }
 
-// Which set of elements and which channel an element at `i` belongs to.
+// The set of elements and the channel that the element at `i` belongs to.
 struct Sets {
   std::function<std::size_t(std::size_t i)> set_of, channel_of;
   std::size_t sets;
@@ -74,7 +74,7 @@ Sets batched(std::size_t channels, std::size_t inner) {
   return {channel, channel, channels};
 }
 
-// (x − mean) / √(variance + eps) · weight + bias, straight from the definition.
+// (x − mean) / √(variance + eps) · weight + bias, by the definition.
 std::vector<long double> exact_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                     const Sets& sets, bool centred = true, double eps = 1e-5) {
   const auto values = values_of(x), w = values_of(weight), b = values_of(bias);
@@ -104,7 +104,6 @@ Tensor drawn_bias(const Shape& shape, DType dtype) {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(Normalization, LayerAndRmsValuesInEveryLayout) {
   for (DType dtype : float_dtypes) {
@@ -171,7 +170,7 @@ TEST(Normalization, ChannelsLastKeepsItsLayout) {
   expect_close(y, exact_norm(x, ones({3}), zeros({3}), batched(3, 30)), 1e-14);
 }
 
-// An offset that all elements share does not blur what is left of them.
+// An offset that all elements share does not reduce the accuracy.
 TEST(Normalization, LargeOffsets) {
   for (double offset : {1e3, 1e5, -3e6}) {
     // Multiples of 1/4: exact in float32 with the offset.
@@ -220,13 +219,13 @@ TEST(Normalization, SpecialRows) {
   x[1][2].fill(nan);
   const auto y = values_of(layer_norm(x, {5}));
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 5 == 1);
-  // No variance at all: nothing but the bias is left.
+  // With a variance of 0 only the bias remains.
   EXPECT_EQ(values_of(layer_norm(full({2, 3}, 7.25), {3}, {}, ones({3}))),
             std::vector<double>(6, 1));
-  // A number is a row of one, integers are floats.
+  // A number is a row of one element; integers are converted to floats.
   EXPECT_EQ(values_of(layer_norm(full({}, 3.0), {})), std::vector<double>{0});
   EXPECT_EQ(layer_norm(arange(6).reshape({2, 3}), {3}).dtype(), DType::float32);
-  // Nothing.
+  // An empty tensor.
   EXPECT_EQ(layer_norm(zeros({0, 3}), {3}).shape(), (Shape{0, 3}));
   EXPECT_EQ(layer_norm(zeros({3, 0}), {0}).shape(), (Shape{3, 0}));
   EXPECT_EQ(group_norm(zeros({2, 4, 0}), 2).shape(), (Shape{2, 4, 0}));
@@ -258,7 +257,6 @@ TEST(Normalization, RmsEpsDefaultsToTheDtypesEpsilon) {
 }
 
 // ---- running statistics
-// ----------------------------------------------------------------------------
 
 TEST(BatchNorm, MovesTheRunningStatistics) {
   for (DType dtype : float_dtypes) {
@@ -284,7 +282,7 @@ TEST(BatchNorm, MovesTheRunningStatistics) {
         EXPECT_NEAR(values_of(var)[c], 0.7 * 2 + 0.3 * squares / (n - 1), 1e-6);
       }
       EXPECT_EQ(values_of(memory[0].slice(0, 1, {}, 2)), std::vector<double>(3, 0));
-      // Outside training they are read and stay.
+      // Outside training they are read and unchanged.
       const Tensor before = memory.clone();
       const auto y = values_of(batch_norm(x, mean, var));
       EXPECT_TRUE(identical(memory, before));
@@ -298,7 +296,6 @@ TEST(BatchNorm, MovesTheRunningStatistics) {
 }
 
 // ---- threads
-// ---------------------------------------------------------------------------------------
 
 void append(Tensors& list, const NormGradients& gradients) {
   list.insert(list.end(), {gradients.x, gradients.weight, gradients.bias});
@@ -337,7 +334,7 @@ TEST(Normalization, TheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
-// Large results pass the caches by, in rows that do not fill whole lines.
+// Large results bypass the caches, in rows that do not fill whole lines.
 TEST(Normalization, LargeCallsGiveTheSameBits) {
   const std::int64_t rows = 4400, length = 1003;
   const Tensor x = draw::uniform({rows, length}, -2, 2, 1).to(DType::float32);
@@ -370,7 +367,6 @@ TEST(Normalization, LargeCallsGiveTheSameBits) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 Tensors list_of(const NormGradients& gradients) {
   return {gradients.x, gradients.weight, gradients.bias};
@@ -462,7 +458,7 @@ TEST(NormalizationGradient, WithoutParameters) {
   EXPECT_FALSE(group_norm_backward(g, x, 2).weight.defined());
 }
 
-// Many rows, so that the sums of the parameters' gradients go through blocks and their tree.
+// Many rows, so that the sums of the parameters' gradients use blocks and their tree.
 TEST(NormalizationGradient, NarrowDtypesAgreeWithFloat64) {
   const std::pair<DType, double> narrow[] = {
       {DType::float32, 1.3e-6}, {DType::float16, 1e-3}, {DType::bfloat16, 1.6e-2}};

@@ -1,5 +1,4 @@
-// The checks of the op database on ops with one fault each: every fault has to be reported, by the
-// check that is there for it.
+// The checks of the op database on ops with one fault each: the check for a fault must report it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +11,7 @@ namespace {
 
 struct Report {
   int checks = 0, failures = 0;
-  std::string text;  // of the failures
+  std::string text;  // the failures
 };
 
 Report report_of(const Op& op, CheckKind kind) {
@@ -72,7 +71,7 @@ Op op_of(const Sample& sample, DTypes dtypes = DTypes::numbers) {
           [sample] { return std::vector<Sample>{sample}; }};
 }
 
-// x with element i of x's last dimension changed by `change`, if x is in `dtype`.
+// x with element i of its last dimension changed by `change`, if x has dtype `dtype`.
 Tensor spoiled(const Tensor& x, DType dtype, std::int64_t i,
                const std::function<double(double)>& change) {
   if (x.dtype() != dtype) return x;
@@ -85,7 +84,6 @@ Tensor spoiled(const Tensor& x, DType dtype, std::int64_t i,
 TEST(OpChecks, PassAnOpWithoutAFault) { expect_clean(op_of(product())); }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportAnUndefinedGradient) {
   for (std::size_t input : {0, 1}) {
@@ -153,7 +151,6 @@ TEST(OpChecks, ReportAWrongSecondGradientInANarrowDtype) {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportASampleWithoutAReference) {
   Sample sample = product();
@@ -163,7 +160,7 @@ TEST(OpChecks, ReportASampleWithoutAReference) {
   EXPECT_NE(report.text.find("the sample has no reference"), std::string::npos);
 }
 
-// Softmax with an element a thousand times smaller than the largest, and wrong by a quarter: far
+// Softmax with an element a thousand times smaller than the largest and wrong by a quarter: far
 // less than the tolerance of the largest element.
 Sample softmax_sample(const std::function<Tensor(const Tensor&)>& change) {
   const auto reference = [](const Tensors& in) {
@@ -203,7 +200,7 @@ TEST(OpChecks, ReportAWrongSmallGradient) {
   expect_reported(op_of(sample), CheckKind::gradient, "bfloat16: result 0, element 1");
 }
 
-// A sum that cancels may be off by a share of its terms, and by no more.
+// A sum that cancels may be off by a fraction of its terms, and by no more.
 TEST(OpChecks, MeasureASumByItsTerms) {
   const auto sum_sample = [](double error) {
     return sample_of(
@@ -243,7 +240,6 @@ TEST(OpChecks, ReportAWrongShapeAndAWrongDtype) {
 }
 
 // ---- dtypes
-// ----------------------------------------------------------------------------------------
 
 TEST(OpChecks, ReportAListedDtypeThatIsRefused) {
   expect_reported(op_of(product(), DTypes::all), CheckKind::value,

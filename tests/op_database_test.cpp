@@ -1,7 +1,7 @@
-// Every op of the database on every sample, dtype and layout: values against independent
+// Checks every op of the database on every sample, dtype and layout: values against independent
 // references, gradients against finite differences, second gradients against differences of the
-// first, dtypes that are not listed against a DTypeError. And the database against the public
-// headers: nothing may be missing. op_check_test shows that these checks can fail.
+// first, and a DTypeError for each dtype that is not listed. Also compares the database with the
+// public headers: no function may be missing. op_check_test shows that these checks can fail.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using layouts::Layout;
 
-// A dtype that the op takes.
+// A dtype that the op supports.
 const DType* first_dtype(const Op& op) {
   return std::ranges::find_if(every_dtype, [&](DType dtype) { return contains(op.dtypes, dtype); });
 }
@@ -45,7 +45,7 @@ TEST_P(OpDatabase, SaysWhatThePageNeeds) {
   EXPECT_EQ(op.backward.empty(), op.gradient.empty()) << "a gradient has a rule, and a function";
 }
 
-// A differentiable op has a gradient check, no other op has one.
+// A differentiable op has a gradient check, and no other op has one.
 TEST_P(OpDatabase, ChecksItsGradient) {
   const Op& op = *find_op(GetParam());
   EXPECT_EQ(!op.backward.empty(), std::ranges::any_of(op.samples(), [](const Sample& sample) {
@@ -53,8 +53,8 @@ TEST_P(OpDatabase, ChecksItsGradient) {
   }));
 }
 
-// Every listed dtype runs on a sample that has elements, every other dtype is refused, whatever
-// samples leave out.
+// Every listed dtype runs on a sample that has elements, and every other dtype is rejected,
+// whatever dtypes the samples leave out.
 TEST_P(OpDatabase, ChecksEveryDtype) {
   const Op& op = *find_op(GetParam());
   std::set<DType> run, refused;
@@ -63,7 +63,7 @@ TEST_P(OpDatabase, ChecksEveryDtype) {
     for (std::size_t constant : sample.constants) {
       EXPECT_LT(constant, sample.inputs.size()) << sample.label;
     }
-    if (op.dtypes == DTypes::int64_only) run.insert(int64);  // there is no choice to be made
+    if (op.dtypes == DTypes::int64_only) run.insert(int64);  // the dtype is fixed
     if (!has_dtypes(sample)) continue;
     const Tensors results = sample.forward(arranged(sample, *first_dtype(op), Layout::contiguous));
     const bool is_empty =
@@ -99,7 +99,7 @@ TEST(OpDatabaseAsAWhole, NamesEveryOpOnce) {
   for (const Op& op : ops()) EXPECT_TRUE(seen.insert(op.name).second) << op.name << " twice";
 }
 
-// What the headers declare that is no op: the machinery around them.
+// Functions in the headers that are not ops.
 const std::set<std::string> not_ops = {
     // numbers, dtypes, shapes, memory
     "itemsize",
@@ -145,7 +145,7 @@ const std::set<std::string> not_ops = {
     "load_npy",
     "save_npz",
     "load_npz",
-    // with what its backward wants, beside the op that is in the database
+    // variants that also return what their backward needs; the database has the op itself
     "cross_entropy_with_statistics",
 };
 
@@ -180,13 +180,13 @@ TEST(OpDatabaseAsAWhole, ChecksEveryDoubleBackward) {
   }
 }
 
-// The second gradients are linear in the gradients given to them, and those that are not given are
-// 0: one after the other, they add up to all at once.
+// The second gradients are linear in the incoming gradients, and a missing one stands for 0: the
+// results for one at a time add up to the result for all.
 TEST(OpDatabaseAsAWhole, SecondGradientsTakeUndefinedGradients) {
   int checked = 0;
   for (const Op& op : ops()) {
     for (const Sample& sample : op.samples()) {
-      // Public double backwards take all gradients; the recorded backward takes any of them.
+      // Public double backwards require all gradients; the recorded backward accepts any of them.
       if (!sample.backward || sample.double_backward || !has_dtypes(sample)) continue;
       SCOPED_TRACE(op.name + " " + sample.label);
       std::uint64_t seed = 1;
@@ -223,8 +223,8 @@ TEST(OpDatabaseAsAWhole, SecondGradientsTakeUndefinedGradients) {
   EXPECT_GT(checked, 100);
 }
 
-// A node keeps only what the gradients that are asked for read. So every gradient is asked for
-// alone, of the recorded forward and of the recorded backward, and must be what it is among all.
+// A node saves only the tensors that the requested gradients read. So every gradient is requested
+// alone, of the recorded forward and of the recorded backward, and must equal the one among all.
 TEST(OpDatabaseAsAWhole, EveryGradientCanBeAskedForAlone) {
   const auto asked = [](const Tensors& leaves, const std::vector<bool>& moves,
                         const auto& function) {
@@ -237,7 +237,7 @@ TEST(OpDatabaseAsAWhole, EveryGradientCanBeAskedForAlone) {
     Tensors outputs, starts, found(leaves.size());
     std::uint64_t seed = 3;
     for (const Tensor& y : function(all)) {
-      ++seed;  // a result has the same start whatever else is recorded
+      ++seed;  // a result has the same incoming gradient whatever else is recorded
       if (!y.defined() || !is_floating_point(y.dtype()) || !y.requires_grad()) continue;
       outputs.push_back(y);
       starts.push_back(sample_uniform(y.shape(), 0.5, 1.5, seed).to(y.dtype()));
@@ -298,7 +298,7 @@ TEST(OpDatabaseAsAWhole, EveryGradientCanBeAskedForAlone) {
           const auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);
           Tensors inputs(middle, all.end());
           if (sample.saves_results) {
-            const NoGrad off;  // the saved results are inputs of their own here
+            const NoGrad off;  // the saved results are separate inputs here
             for (const Tensor& y : outputs) inputs.push_back(y);
           }
           return Tensors{sample.backward(Tensors(all.begin(), middle), inputs)[result]};

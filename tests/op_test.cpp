@@ -1,5 +1,4 @@
-// Ops as values: what the registry lists, how calls are printed, compared and run again, and what
-// dispatch refuses.
+// Ops as values: the registry; printing, comparing and replaying calls; and errors of dispatch.
 #include "ops/op.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ TEST(OpRegistry, NamesAreUniqueAndInputsAreNamed) {
   EXPECT_GT(names.size(), 5U);
 }
 
-// Every op that an op of the database runs is listed, and every listed op is run by one.
+// Every op that a sample of the database runs is listed, and every listed op is run by one.
 TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
   static std::set<const Op*> seen;
   seen.clear();
@@ -66,7 +65,7 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
       }
       if (sample.saves_results) inputs.insert(inputs.end(), outputs.begin(), outputs.end());
       sample.backward(grads, inputs);
-      // Some backwards are made of other ops where they are recorded.
+      // Some backwards are composed of other ops when they are recorded.
       const NoGrad off;
       sample.backward(grads, inputs);
     }
@@ -118,8 +117,8 @@ TEST(RecordedCall, OfARowIsComparedAndRunsAgain) {
   EXPECT_TRUE(allclose(again, 8 - other, 0, 0));
 }
 
-// A capture sees the calls of the program, with the tensors that went in and came out, and not the
-// ops that another op is made of.
+// A capture sees the calls of the program, with their inputs and results, but not the ops inside
+// another op.
 TEST(Capture, SeesEveryCallOfTheProgram) {
   static std::vector<std::string> calls;
   static std::vector<const void*> made;
@@ -174,7 +173,7 @@ TEST(RecordedCall, RunsAgainOnOtherInputs) {
 }
 
 TEST(Dispatch, SavesOnlyWhatAnAskedGradientReads) {
-  // linear's gradient of x reads the weight alone, so x may change.
+  // linear's gradient of x reads only the weight, so x may change.
   Tensor x = randn({4, 3}).requires_grad_();
   const Tensor weight = randn({2, 3});
   Tensor input = x * 1;

@@ -22,7 +22,7 @@ using Values = std::vector<double>;
 
 constexpr int steps = 25;
 
-// Numbers in [-1, 1) that differ from place to place and from step to step.
+// Numbers in [-1, 1) that vary with position and step.
 Tensor numbers(const Shape& shape, int seed, DType dtype = DType::float64) {
   Values values(static_cast<std::size_t>(zeros(shape).numel()));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -48,14 +48,14 @@ void set_gradients(std::vector<Tensor>& params, int step) {
 
 // ---- formulas
 
-// A state as an optimizer makes it.
+// A state as an optimizer initializes it.
 template <class Options>
 double first_value(const Options& o) {
   if constexpr (requires { o.initial_accumulator_value; }) return o.initial_accumulator_value;
   return 0;
 }
 
-// check(first, second) with all neighbours among the options of every optimizer's reference.
+// Calls check(first, second) for all adjacent options of every optimizer's reference.
 template <class Check>
 void for_each_pair_of_options(const Check& check) {
   op_database::for_each_optimizer(
@@ -70,8 +70,8 @@ void for_each_pair_of_options(const Check& check) {
       });
 }
 
-// Two groups with options of their own; the last parameter has a gradient at odd steps only, and
-// its steps count apart.
+// Two groups with separate options; the last parameter has a gradient at odd steps only, and counts
+// its steps separately.
 template <class Options>
 void check_formula(const Options& first, const Options& second) {
   std::vector<Tensor> params = leaves({{3, 5}, {}, {17}, {2, 2}});
@@ -114,11 +114,11 @@ TEST(Optim, FollowTheirReferences) {
       [](const auto& first, const auto& second) { check_formula(first, second); });
 }
 
-// ---- many at once
+// ---- many parameters at once
 
 const std::vector<Shape> many_shapes = {{40001}, {}, {0, 3}, {17}, {5, 7}, {20000}, {1}, {16384}};
 
-// The fused step gives the bits of single steps, whatever the number of threads.
+// The fused step has the bits of single steps, for any number of threads.
 TEST(Optim, AllAtOnceIsOneByOne) {
   const int before = get_num_threads();
   for (DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
@@ -153,7 +153,7 @@ TEST(Optim, AllAtOnceIsOneByOne) {
   set_num_threads(before);
 }
 
-// Dtypes and layouts side by side in one group.
+// Several dtypes and layouts in one group.
 TEST(Optim, MixedDTypesAndLayouts) {
   const auto make = [] {
     std::vector<Tensor> params = leaves({{8}, {8}, {4, 6}, {8}, {4, 6}});
@@ -182,7 +182,7 @@ TEST(Optim, MixedDTypesAndLayouts) {
     }
   }
   EXPECT_EQ(optimizer.state_dict().tensors.at("state.1.exp_avg").dtype(), DType::float32);
-  // The transposed one is stepped in place.
+  // The transposed one is updated in place.
   Tensor expected = leaves({{8}, {8}, {4, 6}})[2].detach().clone();
   AdamState state{zeros({4, 6}, DType::float64), zeros({4, 6}, DType::float64)};
   for (int step = 1; step <= 4; ++step) {
@@ -221,7 +221,7 @@ TEST(Optim, TrainsWithoutRecording) {
     EXPECT_TRUE(w.is_leaf() && w.requires_grad());
   }
   for (double value : values_of(w)) EXPECT_NEAR(value, 1 + std::ldexp(1, -20), 1e-12);
-  // A graph from before a step knows that its inputs have changed.
+  // A graph recorded before a step detects that its inputs have changed.
   const Tensor loss = sum(square(w));
   optimizer.step();
   EXPECT_THROW(loss.backward(), ValueError);
@@ -229,7 +229,7 @@ TEST(Optim, TrainsWithoutRecording) {
 
 TEST(Optim, WithoutAGradientNothingMoves) {
   std::vector<Tensor> params = leaves({{3}, {3}});
-  const Tensor frozen = numbers({3}, 9).clone();  // asks for no gradient at all
+  const Tensor frozen = numbers({3}, 9).clone();  // requires no gradient
   optim::Adam optimizer({params[0], params[1], frozen});
   const Values before = values_of(params[1]);
   optimizer.step();
@@ -329,7 +329,7 @@ TEST(Optim, GroupsAndOptions) {
   EXPECT_FALSE(optim::Adagrad(head).has_momentum());
 }
 
-// A momentum that begins late begins with the gradient of that step, as PyTorch's does.
+// A momentum that starts late starts with the gradient of that step, as in PyTorch.
 TEST(Optim, MomentumThatBeginsLate) {
   Tensor w = ones({1}, DType::float64).requires_grad_();
   optim::SGD optimizer({w}, {.lr = 1});
@@ -365,7 +365,7 @@ void check_resume(const Options& first, const Options& second) {
   const optim::StateDict saved = optimizer->state_dict();
   std::vector<Tensor> copies;
   for (const Tensor& p : params) copies.push_back(p.detach().clone().requires_grad_());
-  run(params, *optimizer, 5, 9);  // must not reach what was saved
+  run(params, *optimizer, 5, 9);  // must not affect the saved state
 
   auto resumed = std::make_unique<optim::OptimizerOf<Options>>(
       std::vector<optim::ParameterGroup<Options>>{{{copies[0]}}, {{copies[1], copies[2]}}});

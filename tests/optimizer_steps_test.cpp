@@ -20,7 +20,7 @@ using Values = std::vector<double>;
 constexpr DType float_dtypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 constexpr int steps = 4;
 
-// A float of the dtype keeps this part of a number; three halves are kept in every step.
+// The relative rounding error of the dtype.
 double unit(DType dtype) { return std::ldexp(1.0, -compare::format_of(dtype).digits); }
 
 struct Case {
@@ -65,8 +65,8 @@ Tensor laid_out(const Shape& shape, Layout layout, unsigned seed, DType dtype) {
   return layouts::with_layout(draw::uniform(shape, -2, 2, seed).to(dtype), layout, shape);
 }
 
-// Runs a case for some steps and compares parameter and states after each with the formula applied
-// to what was there before it: so one step's rounding is all that may differ.
+// Runs a case for some steps. After each, compares parameter and states with the formula applied to
+// the previous ones, so that only one step's rounding may differ.
 void check(const Case& test, const Shape& shape, Layout layout, DType dtype, DType state_dtype) {
   SCOPED_TRACE(testing::Message() << test.label << " " << layout << shape << " " << name(dtype)
                                   << " " << name(state_dtype));
@@ -159,7 +159,7 @@ TEST(OptimizerSteps, CountTheVersion) {
   }
 }
 
-// Weight decay of 0 does not touch a parameter that is infinite; NaN passes through amsgrad.
+// A weight decay of 0 does not change an infinite parameter; NaN propagates through amsgrad.
 TEST(OptimizerSteps, SpecialValues) {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
   Tensor param = from_data(Values{infinity, 1, 1});
@@ -175,7 +175,7 @@ TEST(OptimizerSteps, SpecialValues) {
   EXPECT_TRUE(std::isnan(values_of(state.max_exp_avg_sq)[0]));
   EXPECT_TRUE(std::isnan(values_of(state.max_exp_avg_sq)[1]));
   EXPECT_EQ(values_of(state.max_exp_avg_sq)[2], 4);
-  // Lion: 0 has no sign, an infinity has one, NaN is not hidden.
+  // Lion: 0 has no sign, an infinity has one, and NaN propagates.
   Tensor signs = ones({4}, DType::float64);
   LionState lion{zeros({4}, DType::float64)};
   lion_step(signs, from_data(Values{0, infinity, -infinity, nan}), lion, 1, {.lr = 0.5});

@@ -110,8 +110,7 @@ TEST(ParallelFor, LoopsInsideALoopAreSerial) {
   EXPECT_FALSE(detail::in_parallel_loop());
 }
 
-// The pool serves 16 loops at a time. One that finds them all taken runs alone, and is a loop
-// still.
+// The pool serves 16 loops at a time. Another loop runs serially, and still counts as a loop.
 TEST(ParallelFor, ALoopThatRunsAloneIsALoop) {
   constexpr int callers = 17;
   std::atomic<int> arrived{0}, wrong{0};
@@ -134,7 +133,7 @@ TEST(ParallelFor, ALoopThatRunsAloneIsALoop) {
   EXPECT_FALSE(detail::in_parallel_loop());
 }
 
-// More callers than slots in the pool: the rest run alone.
+// More callers than slots in the pool: the rest run serially.
 TEST(ParallelFor, ServesManyCallersAtOnce) {
   constexpr int callers = 40;
   std::atomic<int> wrong{0};
@@ -154,7 +153,7 @@ TEST(ParallelFor, ServesManyCallersAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-// The caller finishes a loop by itself while every worker is stuck in another one.
+// The caller finishes a loop alone while every worker is stuck in another one.
 TEST(ParallelFor, NeverWaitsForAThreadThatHasNotStarted) {
   std::atomic<bool> release{false};
   std::atomic<int> stuck{0};
@@ -176,7 +175,7 @@ TEST(ParallelFor, NeverWaitsForAThreadThatHasNotStarted) {
   blocker.join();
 }
 
-// Bad input 100: a child made by fork has none of the parent's threads.
+// A child created by fork has none of the parent's threads.
 CHILD_TEST(Fork, ChildAndParentGoOnComputing) {
   const auto compute = [] {
     const Tensor x = full({300, 300}, 0.5);
@@ -206,7 +205,7 @@ CHILD_TEST(Fork, ChildAndParentGoOnComputing) {
   });
 }
 
-// ---- The default number of threads ----------------------------------------------------
+// ---- the default number of threads
 
 class ControlGroups : public ::testing::Test {
  protected:
@@ -269,7 +268,7 @@ CHILD_TEST(DefaultThreads, AnInvalidVariableIsAnError) {
     test_support::expect_error<ValueError>([] { get_num_threads(); },
                                            {"EXTENSOR_NUM_THREADS", value, "1024"});
   }
-  set_num_threads(2);  // a program that sets a number does not depend on the variable
+  set_num_threads(2);  // a program that sets the number ignores the variable
   EXPECT_EQ(get_num_threads(), 2);
 }
 

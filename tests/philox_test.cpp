@@ -1,4 +1,4 @@
-// Philox against the vectors published with Random123, and the draws made of it.
+// Philox against the vectors published with Random123, and the draws derived from it.
 #include "core/philox.h"
 
 #include <gtest/gtest.h>

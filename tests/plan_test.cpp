@@ -1,5 +1,5 @@
-// Layout planning: what is dropped, merged and chosen, and that a plan walks exactly what the naive
-// walk over the shape does. Sizes and strides only, no memory.
+// Layout planning: dropped, merged and chosen dimensions, and that a plan visits exactly the
+// elements of a naive loop over the shape. Sizes and strides only, no memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ TEST(ElementwisePlanTest, AScalarOperandStaysContiguous) {
 }
 
 TEST(ElementwisePlanTest, AllTransposedAlikeIsContiguous) {
-  // Result and input are both column-major: walked in memory order there is nothing to transpose.
+  // Result and input are both column-major: in memory order no transpose is needed.
   const ElementwisePlan plan = elementwise({3, 4}, {{1, 3}, {1, 3}});
   EXPECT_EQ(plan.layout, Layout::contiguous);
   EXPECT_EQ(plan.sizes, (Dims{12}));
@@ -152,7 +152,7 @@ TEST(ElementwisePlanTest, LongRowsShortRowsAndTransposes) {
   // Too thin for a tile, along either side.
   EXPECT_NE(elementwise({7, 300}, {{300, 1}, {1, 7}}).layout, Layout::tiled);
   EXPECT_NE(elementwise({300, 7}, {{7, 1}, {1, 300}}).layout, Layout::tiled);
-  // The result must be dense for a tile to pay.
+  // The result must be dense for a tile to be worthwhile.
   EXPECT_NE(elementwise({20, 30}, {{60, 2}, {1, 20}}).layout, Layout::tiled);
 }
 
@@ -313,7 +313,7 @@ TEST(ReducePlanTest, OuterAndInnerAxesAroundAKeptOne) {
 }
 
 TEST(ReducePlanTest, OrderedKeepsRowMajorPositions) {
-  // A transposed matrix, all of it: sorting by stride is quicker, but position 1 is then another.
+  // A transposed matrix, reduced completely: sorting by stride is faster, but changes position 1.
   EXPECT_EQ(reduction({4, 3}, {1, 4}, {0, 1}).reduced_sizes, (Dims{12}));
   const ReducePlan ordered = reduction({4, 3}, {1, 4}, {0, 1}, true);
   EXPECT_EQ(ordered.reduced_sizes, (Dims{4, 3}));

@@ -1,4 +1,4 @@
-// Pooling beside the samples of the op database: ties, NaN and infinities, layouts and numbers of
+// Pooling beyond the samples of the op database: ties, NaN and infinities, layouts and numbers of
 // threads.
 #include "extensor/pooling.h"
 
@@ -29,7 +29,7 @@ Tensor at_winners(const Tensor& v, const Tensor& grad_output, const Tensor& x, c
   return grad({max_pool2d_backward(g, x, kernel, options)}, {g}, {.grad_outputs = {v}})[0];
 }
 
-// The quick way of 2 × 2 windows and the general one give the same, ties and NaN included.
+// The fast path of 2 × 2 windows and the general one have the same results, including ties and NaN.
 TEST(Pooling, PairsAgreeWithTheGeneralWay) {
   for (DType dtype : {DType::float32, DType::float64}) {
     for (std::int64_t width : {2, 3, 15, 16, 17, 32, 33, 34, 64, 70}) {
@@ -40,8 +40,7 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
       const Tensor y = max_pool2d(x, 2);
       const Tensor g = draw::uniform(y.shape(), -1, 1, 7).to(dtype);
       const Tensor got = max_pool2d_backward(g, x, 2);
-      // The same windows as 2 × 2 in a frame that moves nothing: dilation along a window of one
-      // row.
+      // The same maxima on the general path, by rows and then by columns.
       const Tensor rows = max_pool2d(x, {1, 2}, {.stride = Size2d{1, 2}});
       const Tensor both = max_pool2d(rows, {2, 1}, {.stride = Size2d{2, 1}});
       EXPECT_TRUE(identical(y, both)) << width;
@@ -62,7 +61,7 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
         }
       }
       EXPECT_EQ(result, expected) << width;
-      // The gradient of the backward finds the same winners: it is the adjoint.
+      // The gradient of the backward selects the same elements: it is the adjoint.
       const Tensor u = draw::uniform(x.shape(), -1, 1, 8).to(dtype);
       const auto won = values_of(at_winners(u, g, x, 2)), given = values_of(u);
       for (std::size_t k = 0; k < won.size(); ++k) {
@@ -109,7 +108,7 @@ TEST(Pooling, WindowOfMinusInfinity) {
             (std::vector<float>{1, 0, 0, 0}));
   const Tensor u = tensor({5., 6., 7., 8.}).reshape({1, 1, 2, 2});
   EXPECT_EQ(at_winners(u, ones({1, 1, 1, 1}), x, 2).to_vector<float>(), std::vector<float>{5});
-  // A dilated window may reach over x altogether; nobody gets its gradient.
+  // A dilated window may lie outside x completely; its gradient is dropped.
   const Tensor one = ones({1, 1, 1, 1});
   const MaxPool2dOptions options{.padding = 1, .dilation = 2};
   EXPECT_EQ(max_pool2d(one, 2, options).to_vector<float>(),
@@ -118,7 +117,7 @@ TEST(Pooling, WindowOfMinusInfinity) {
   EXPECT_EQ(at_winners(one, one, one, 2, options).to_vector<float>(), std::vector<float>{0});
 }
 
-// x has no rows, but the windows have some of the padding.
+// x has no rows, but the windows cover the padding.
 TEST(Pooling, WindowsOfPaddingAlone) {
   const Tensor x = ones({1, 1, 0, 2});
   EXPECT_EQ(max_pool2d(x, 2, {.padding = 1}).to_vector<float>(),

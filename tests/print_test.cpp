@@ -1,4 +1,4 @@
-// Printing, against what NumPy 2.4 prints for the same arrays (its output is pasted here).
+// Printing, compared with the output of NumPy 2.4 for the same arrays (pasted here).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
              {nan, -infinity, 1e-300},
              "[    nan    -inf 1.e-300]"},
         Case{"Half", float16, {3}, {0.1, 65504, 1e-7}, "[1.00e-01 6.55e+04 1.19e-07]"},
-        // NumPy has no bfloat16; as few digits as tell it from its neighbours.
+        // NumPy has no bfloat16; the fewest digits that distinguish it from its neighbors.
         Case{"BrainHalf", bfloat16, {3}, {0.1, 3.140625, 100}, "[  0.1    3.14 100.  ]"},
         Case{"Integers", int32, {2, 2}, {1, -20, 300, 4}, "[[  1 -20]\n [300   4]]"},
         Case{"Unsigned64", uint64, {2}, {0, 0x1p65}, "[                   0 18446744073709551615]"},
@@ -130,7 +130,7 @@ TEST(PrintTest, LargeOnesAreSummarised) {
 TEST(PrintTest, ViewsReadThroughTheirStrides) {
   EXPECT_EQ(to_string(counting({2, 3}).transpose()), "[[0 3]\n [1 4]\n [2 5]]");
   EXPECT_EQ(to_string(counting({5}).slice(0, {}, {}, -2)), "[4 2 0]");
-  // A million times a million elements, of which there is one.
+  // A million times a million elements in one element of memory.
   EXPECT_EQ(to_string(counting({1}).broadcast_to({1000000, 1000000})),
             "[[0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]\n ...\n"
             " [0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]]");

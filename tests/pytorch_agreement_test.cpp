@@ -1,6 +1,7 @@
-// Every optimizer and every schedule beside PyTorch's, step by step. tests/pytorch/reference.py
-// writes what PyTorch does; EXTENSOR_PYTORCH_REFERENCE names the directory it wrote to. Without it
-// there is nothing to compare with (`./ex check pytorch` does all of it).
+// Compares every optimizer and every schedule with PyTorch's, step by step.
+// tests/pytorch/reference.py writes PyTorch's results to the directory that
+// EXTENSOR_PYTORCH_REFERENCE names; without it the tests are skipped (`./ex check pytorch` does all
+// of it).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,6 @@ using optim::Optimizer;
 using Values = std::vector<double>;
 
 // ---- the problem of reference.py
-// -------------------------------------------------------------------
 
 Tensor values(const Shape& shape, std::int64_t offset) {
   Tensor result = zeros(shape, DType::float64);
@@ -45,8 +45,7 @@ Tensor loss_of(const std::vector<Tensor>& p, std::int64_t step) {
   return mean(square(output - y));
 }
 
-// ---- what PyTorch did
-// ------------------------------------------------------------------------------
+// ---- PyTorch's results
 
 class PyTorchAgreement : public ::testing::Test {
  protected:
@@ -71,7 +70,8 @@ Values flat(const std::vector<Tensor>& tensors) {
   return all;
 }
 
-// To 1e-10 of the number itself, or of the largest beside it where that is a thousand times more.
+// To 1e-10 of the number itself, or of the largest number in its tensor if that is a thousand times
+// larger.
 void expect_close(const Values& got, const Values& expected, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   double largest = 0;
@@ -144,7 +144,6 @@ TEST_F(PyTorchAgreement, Optimizers) {
 }
 
 // ---- schedules
-// -------------------------------------------------------------------------------------
 
 optim::PerGroup per_group(const json& given) {
   return given.is_array() ? optim::PerGroup(given.get<Values>())
@@ -283,7 +282,6 @@ TEST_F(PyTorchAgreement, Schedulers) {
 }
 
 // ---- clipping and averages
-// -------------------------------------------------------------------------
 
 std::vector<Tensor> gradients(const std::vector<Tensor>& all) {
   std::vector<Tensor> grads;

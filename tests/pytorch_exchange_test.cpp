@@ -1,6 +1,6 @@
-// Models go to PyTorch and back: PyTorch's weights give PyTorch's outputs here, and ten steps of
-// training PyTorch's weights. `./ex check pytorch` runs this between the halves of
-// tests/pytorch/exchange.py, which makes those files and reads the ones written here.
+// Models are exchanged with PyTorch: PyTorch's weights give PyTorch's outputs here, and ten
+// training steps give PyTorch's weights. `./ex check pytorch` runs this between the two parts of
+// tests/pytorch/exchange.py, which writes those files and reads the ones written here.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ class PytorchExchange : public ::testing::Test {
   void exchange(const std::string& name, const Tensor& x, const Tensor& target,
                 const Optimizer& optimizer_of) {
     const auto at = [&](const char* file) { return directory_ / name / file; };
-    // Their weights here.
+    // PyTorch's weights in our model.
     Model model;
     model.load_state_dict(load_safetensors(at("weights.safetensors")).tensors);
     model.eval();
@@ -45,7 +45,7 @@ class PytorchExchange : public ::testing::Test {
     const double scale = std::max(1.0, max_reduce(abs(theirs)).item<double>());
     EXPECT_LE(largest_difference(ours, theirs), 1e-5 * scale) << name << ": outputs";
 
-    // Ten steps, in float64: they magnify rounding.
+    // Ten steps, in float64: they amplify rounding.
     model.to(float64).train();
     const Tensor wide = is_floating_point(x.dtype()) ? x.to(float64) : x;
     auto optimizer = optimizer_of(model.parameters());
@@ -70,7 +70,7 @@ class PytorchExchange : public ::testing::Test {
     std::printf("%s: outputs differ by %.2e, weights after ten steps by %.2e\n", name.c_str(),
                 largest_difference(ours, theirs), worst);
 
-    // Our weights there.
+    // Our weights for PyTorch.
     manual_seed(9);
     Model fresh;
     fresh.eval();

@@ -1,4 +1,5 @@
-// checkpoint(): the function is computed again on the way back, as it was computed at first.
+// checkpoint(): the backward pass computes the function again, under the conditions of the first
+// call.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -45,7 +46,7 @@ TEST(Recompute, UnderTheAutocastOfTheFirstCall) {
   modes.clear();
   Tensor y = checkpoint(layer, {x})[0];
   {
-    const Autocast autocast;  // on the way back it does not matter
+    const Autocast autocast;  // has no effect in the backward pass
     sum(y).backward();
   }
   EXPECT_EQ(modes, (std::vector<std::optional<DType>>(2)));
@@ -74,7 +75,7 @@ TEST(Recompute, GradLeavesParametersAlone) {
   const auto loss = [&] { return sum(checkpoint(layer, {x * 2.0})[0]) + sum(w); };
   EXPECT_EQ(values(grad(loss(), {x})[0]), (Numbers{18, 32}));
   EXPECT_FALSE(w.grad().defined());
-  // The inputs that are asked for get the gradient through the function and outside of it.
+  // The requested inputs get the gradients through the function and outside it.
   const auto both = grad(loss(), {w, x});
   EXPECT_EQ(values(both[0]), (Numbers{2 * 2 * 3 + 1, 4 * 2 * 4 + 1}));
   EXPECT_EQ(values(both[1]), (Numbers{18, 32}));

@@ -1,5 +1,5 @@
-// Reductions: values against plain loops in long double, their rules, their gradients, and the same
-// bits for any number of threads.
+// Reductions: values against plain loops in long double, their rules, their gradients, and
+// identical bits for any number of threads.
 #include "extensor/reduction.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ std::vector<Axes> axes_of(std::int64_t rank) {
   return result;
 }
 
-// The elements of x that fall on each element of the result, in row-major order of the result.
+// The elements of x that are reduced to each element of the result, in row-major order of the
+// result.
 std::vector<std::vector<double>> groups(const Tensor& x, const Axes& axes) {
   std::vector<bool> reduced(static_cast<std::size_t>(x.ndim()), axes.all());
   for (std::int64_t axis : axes.list()) {
@@ -109,7 +110,6 @@ std::vector<Reduction> reductions() {
 }
 
 // ---- values
-// ----------------------------------------------------------------------------------------
 
 TEST(Reduction, ValuesInEveryLayoutOverEveryAxes) {
   for (const Reduction& op : reductions()) {
@@ -136,7 +136,7 @@ TEST(Reduction, ValuesInEveryLayoutOverEveryAxes) {
             ASSERT_EQ(results.size(), expected.size());
             for (std::size_t i = 0; i < results.size(); ++i) {
               const auto exact = static_cast<double>(op.exact(expected[i]));
-              // A deviation is as exact as the elements it is the distance of.
+              // The error of a deviation is relative to the elements.
               const double scale = std::string(op.name) == "std" ? 1 : 0.02;
               EXPECT_NEAR(results[i], exact, limit * std::max(scale, std::fabs(exact)));
             }
@@ -163,7 +163,6 @@ TEST(Reduction, IntegersAccumulateIn64Bits) {
 }
 
 // ---- rules
-// -----------------------------------------------------------------------------------------
 
 TEST(Reduction, OfNothing) {
   for (DType dtype : float_dtypes) {
@@ -210,7 +209,7 @@ TEST(Reduction, NanPropagates) {
   EXPECT_EQ(argmin(vector_of({infinity, infinity})).item<std::int64_t>(), 0);
 }
 
-// A sum of −0 alone is −0, and one 0 among them makes it 0, in every layout.
+// A sum of −0 only is −0, and a single 0 makes it 0, in every layout.
 TEST(Reduction, SignOfASumOfZeros) {
   for (DType dtype : {float64, float32, float16, bfloat16}) {
     for (const Shape& shape : {Shape{1, 1}, Shape{1, 9}, Shape{9, 1}, Shape{40, 3}, Shape{3, 40},
@@ -272,7 +271,7 @@ TEST(Reduction, WrongAxesAreRefused) {
   }
 }
 
-// Pairwise: the error of ten million terms is that of a handful.
+// Pairwise: the error of ten million terms is that of a few.
 TEST(Reduction, SumsAreAccurate) {
   const std::int64_t count = 10'000'000;
   const Tensor x = full({count}, 0.1f, DType::float32);
@@ -311,7 +310,6 @@ TEST(Reduction, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 // Distinct elements, so that the extremes have no tie within the stencil.
 Tensor spread(const Shape& shape, unsigned seed) {
@@ -348,7 +346,7 @@ TEST(ReductionGradient, MatchesFiniteDifferences) {
       }
     }
   }
-  // The rest of the names the list above checks.
+  // The other names that the list above checks.
   const Tensor x = spread({4, 3}, 5);
   const auto gradient_of = [&](const Reduction& op) {
     return [&op](const Tensor& g, const Tensors& in) { return Tensors{op.backward(g, in[0], 1)}; };
@@ -415,7 +413,8 @@ TEST(ReductionGradient, NarrowDtypesAgreeWithFloat64) {
         EXPECT_EQ(got.dtype(), dtype) << op.name;
         const auto exact = op.backward(g.to(DType::float64), x.to(DType::float64), axes);
         const auto values = values_of(got), expected = values_of(exact);
-        // Deviations from a mean cancel, so errors are relative to the largest of a gradient.
+        // Deviations from a mean cancel, so errors are relative to the largest element of a
+        // gradient.
         const double largest = number(max_reduce(abs(exact)));
         const bool deviates = std::string(op.name) == "var" || std::string(op.name) == "std";
         for (std::size_t i = 0; i < values.size(); ++i) {

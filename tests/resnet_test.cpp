@@ -1,5 +1,5 @@
 // ResNet-50: torchvision's names, shapes and numbers of parameters, its initialization, training
-// and evaluation, and the gradients of blocks beside those of the same block from single ops.
+// and evaluation, and the gradients of blocks compared with those of single ops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ Entries entries(const nn::NamedTensors& list) {
 }
 
 // The entries of torchvision's resnet50().state_dict(), from its architecture: four stages of 3, 4,
-// 6 and 3 bottlenecks, 64 to 512 wide, that give four times their width.
+// 6 and 3 bottlenecks, 64 to 512 wide, whose outputs are four times as wide.
 struct Torchvision {
   Entries parameters, buffers;
 
@@ -193,8 +193,8 @@ TEST(ResNetBlocks, HaveTheBitsOfSingleOps) {
 
 // ---- states
 
-// torchvision's state: every entry is read, the counts of batches included. States from before
-// torchvision had these counts are refused, unless strict is off.
+// Loads torchvision's state: every entry is read, including the batch counts. States from before
+// torchvision had these counts are rejected, unless strict is off.
 TEST(ResNet50, LoadsAStateWithTorchvisionsNames) {
   manual_seed(5);
   const Torchvision names(3);

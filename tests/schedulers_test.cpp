@@ -19,7 +19,7 @@ struct TwoGroups {
   optim::SGD optimizer{{{{first}, {.lr = base}}, {{second}, {.lr = other, .momentum = 0.5}}}};
 };
 
-// The rate of both groups is theirs times factor(epoch).
+// The rate of each group is its initial rate times factor(epoch).
 void expect_factor(TwoGroups& setup, optim::LRScheduler& schedule, int epochs,
                    const Curve& factor) {
   for (int epoch = 0; epoch <= epochs; ++epoch) {
@@ -88,7 +88,7 @@ TEST(Schedulers, CosineWithWarmRestarts) {
     TwoGroups setup;
     optim::CosineAnnealingWarmRestarts schedule(setup.optimizer,
                                                 {.t_0 = 4, .t_mult = factor, .eta_min = 0.001});
-    // The whole curve by walking through its periods.
+    // The whole curve, period by period.
     const auto curve = [&](double epoch) {
       double period = 4;
       while (epoch >= period) {
@@ -144,7 +144,7 @@ TEST(Schedulers, OneCycle) {
     EXPECT_EQ(linear.optimizer.momentum(1), 0.5);
     three.step();
   }
-  EXPECT_NEAR(linear.optimizer.lr(0), 0.001, 1e-12);  // and no further
+  EXPECT_NEAR(linear.optimizer.lr(0), 0.001, 1e-12);  // and stays there
   // The Adams' momentum is their first beta.
   optim::AdamW adam({linear.first});
   optim::OneCycleLR cycle(adam, {.max_lr = 1.0, .total_steps = 10});
@@ -184,8 +184,8 @@ TEST(Schedulers, Plateau) {
     for (double metric : metrics) schedule.step(metric);
     return setup.optimizer.lr(0);
   };
-  EXPECT_EQ(run({1, 0.5, 0.5, 0.6}), base);   // two bad ones are borne
-  EXPECT_EQ(run({0.49996}), base / 2);        // less than the threshold better: the third
+  EXPECT_EQ(run({1, 0.5, 0.5, 0.6}), base);   // two bad ones are tolerated
+  EXPECT_EQ(run({0.49996}), base / 2);        // an improvement below the threshold is the third
   EXPECT_EQ(run({0.6, 0.6, 0.6}), base / 2);  // the first of these cools down
   EXPECT_EQ(run({0.6}), 0.15);                // no lower than min_lr
   EXPECT_EQ(setup.optimizer.lr(1), other / 4);
@@ -207,9 +207,8 @@ TEST(Schedulers, Plateau) {
 }
 
 // ---- saving and loading
-// ----------------------------------------------------------------------------
 
-// A schedule that was stepped, saved and loaded into a new one goes on as if nothing had happened.
+// A schedule that was stepped, saved and loaded into a new one continues identically.
 template <class Make>
 void expect_resumes(const Make& make) {
   TwoGroups straight, before, after;
@@ -256,7 +255,6 @@ TEST(Schedulers, GoOnWhereTheyWereSaved) {
 }
 
 // ---- errors
-// ----------------------------------------------------------------------------------------
 
 TEST(Schedulers, OptionsOutsideTheirRange) {
   TwoGroups setup;
@@ -282,7 +280,7 @@ TEST(Schedulers, OptionsOutsideTheirRange) {
   EXPECT_THROW(optim::OneCycleLR(without, {.max_lr = 1.0, .total_steps = 5}), ValueError);
   EXPECT_THROW(optim::ReduceLROnPlateau(o, {.factor = 1}), ValueError);
   EXPECT_THROW(optim::ReduceLROnPlateau(o, {.patience = -1}), ValueError);
-  // None of them has touched the optimizer.
+  // None of them has changed the optimizer.
   EXPECT_EQ(o.lr(0), base);
   EXPECT_FALSE(o.initial_lr(0).has_value());
 

@@ -1,4 +1,4 @@
-// Changes of shape: the database's samples, and what they do not show.
+// Changes of shape: the database's samples, and cases that they do not cover.
 #include <gtest/gtest.h>
 
 #include "op_database/op_database.h"
@@ -82,7 +82,7 @@ TEST(ShapeOps, TileLikeNumPy) {
   EXPECT_THROW(tile(zeros({2}), {-1}), ValueError);
   EXPECT_THROW(tile(zeros({2}), {INT64_MAX}), ShapeError);
   EXPECT_THROW(tile(zeros({2}), {1LL << 40, 1LL << 40}), ShapeError);
-  // As many dimensions as there may be.
+  // The maximum number of dimensions.
   const Shape deep(64, 1);
   EXPECT_EQ(tile(zeros(deep), Dims{3}).numel(), 3);
   EXPECT_EQ(tile_backward(ones(tile(zeros(deep), Dims{3}).shape()), deep, {3}).item<float>(), 3);
@@ -91,7 +91,7 @@ TEST(ShapeOps, TileLikeNumPy) {
 TEST(ShapeOps, RollLikeNumPy) {
   const Tensor x = arange(10).reshape({2, 5});
   EXPECT_EQ(integers(roll(x, 1)), (Integers{9, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(integers(roll(x, {1, 1}, {1, 1})), integers(roll(x, 2, 1)));  // the axis twice adds up
+  EXPECT_EQ(integers(roll(x, {1, 1}, {1, 1})), integers(roll(x, 2, 1)));  // repeated axes add up
   EXPECT_EQ(integers(roll(x, {1, 2}, 1)), integers(roll(x, 3, 1)));
   EXPECT_EQ(integers(roll(x, 1, {0, 1})), (Integers{9, 5, 6, 7, 8, 4, 0, 1, 2, 3}));
   for (std::int64_t shift : {INT64_MIN, INT64_MAX}) {

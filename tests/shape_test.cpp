@@ -1,4 +1,4 @@
-// Shapes, axes and the checks and messages that all ops share.
+// Shapes, axes, and the checks and messages that all ops share.
 #include "extensor/shape.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Skipped tests are told from passed ones: by the return code of a test program, by the lines it
-# prints, and by the summary of `./ex test`.
+# Skipped tests are distinguished from passed ones: by the return code of a test program, by the
+# lines that it prints, and by the summary of `./ex test`.
 #   tests/skip_test.sh DATA_TOKENIZER_TEST
 set -uo pipefail
 program=$1
@@ -33,7 +33,7 @@ expect_text "$work/out" "SKIPPED data_tokenizer_test $skipped: EXTENSOR_TEST_DAT
 expect 0 "$passed"
 expect 1 'No.SuchTest'
 expect_text "$work/out" 'no test was run'
-# A program that has passed as a whole still shows what it skipped.
+# A program that passed still reports its skipped tests.
 expect 0 "$skipped:$passed"
 expect_text "$work/out" "SKIPPED data_tokenizer_test $skipped: "
 

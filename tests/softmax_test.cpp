@@ -1,5 +1,5 @@
-// The softmax family: values against long double on every axis, the far tails, gradients, and the
-// same bits for any number of threads.
+// The softmax family: values against long double on every axis, the far tails, gradients, and
+// identical bits for any number of threads.
 #include "extensor/softmax.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace family_test;
 
-// Numbers of ±4.
+// Numbers between −4 and 4.
 Tensor logits(const Shape& shape, Layout layout, unsigned seed, DType dtype = DType::float64) {
   return laid_out(shape, layout, seed, dtype, 4);
 }
@@ -155,7 +155,6 @@ TEST(Softmax, TheSameBitsForAnyNumberOfThreads) {
 }
 
 // ---- gradients
-// -------------------------------------------------------------------------------------
 
 TEST(SoftmaxGradient, OnEveryAxisInEveryLayout) {
   std::vector<Shape> all = shapes();

@@ -1,8 +1,7 @@
-// Every name of the specification's list of operations, called once: the families in its order, the
-// names of a family in its order, aliases and backwards beside their primary names. A name that is
-// missing or changes its arguments does not compile. The calls look at shapes alone and cover no
-// values: that every name is in the op database, whose values op_database_test checks, is the last
-// test.
+// Pins the names and arguments of the core ops: calls each once, by family, with its aliases and
+// backwards. A name that is missing or changes its arguments does not compile. The calls check only
+// shapes: the last test checks that every name is in the op database, whose values op_database_test
+// checks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace {
 
 using namespace extensor;
 
-// Two matrices without anything special, a vector, and a gradient of the matrices' shape.
+// Two ordinary matrices, a vector, and a gradient of the matrices' shape.
 const Tensor& a() {
   static const Tensor value = tensor({{0.25, 0.5}, {0.75, 0.9}}, float64);
   return value;
@@ -36,7 +35,7 @@ const Tensor& integers() {
   return value;
 }
 
-// Results are of the given shape.
+// Checks the shape of a result.
 void expect_shape(const Shape& shape, const std::vector<Tensor>& results) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     EXPECT_EQ(results[i].shape(), shape) << "call " << i;
@@ -233,7 +232,7 @@ TEST(SpecNames, ElementwiseMath) {
                 asinh_backward(g(), a()), acosh_backward(g(), b()), atanh_backward(g(), a()),
                 erf_backward(g(), a()),   ceil_backward(g(), a()),  floor_backward(g(), a()),
                 round_backward(g(), a()), trunc_backward(g(), a()), clip_backward(g(), a(), 0, 1)});
-  // Denominators of a gradient take eps where they can vanish.
+  // A gradient with a denominator that can be 0 has an eps.
   expect_shape({2, 2}, {log_backward(g(), a(), 0.0), log2_backward(g(), a(), 0.0),
                         log10_backward(g(), a(), 0.0), sqrt_backward(g(), a(), 0.0),
                         rsqrt_backward(g(), a(), 0.0), reciprocal_backward(g(), a(), 0.0),
@@ -357,7 +356,7 @@ TEST(SpecNames, OptimizerSteps) {
   EXPECT_EQ(gradients[0].to_vector<double>(), std::vector<double>(4, 0.25));
 }
 
-// The primary names and the aliases of the list, backwards left out.
+// The primary names and the aliases of the list, without backwards.
 constexpr const char* names = R"(
 zeros ones full empty arange eye linspace zeros_like ones_like full_like empty_like tril triu meshgrid
 rand randn randint randperm bernoulli

@@ -1,4 +1,4 @@
-// Views, against a reference that knows only index arithmetic on the row-major position.
+// Views, compared with a reference that uses only index arithmetic on the row-major position.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -189,7 +189,7 @@ TEST(SqueezeTest, Item16AxisThatIsNotOne) {
   EXPECT_THROW(x.squeeze(Axes{0, -2}), ValueError);
 }
 
-// Which positions NumPy's (and Python's) slice keeps, by walking.
+// The positions that a NumPy (and Python) slice keeps, one by one.
 List python_slice(std::int64_t size, std::optional<std::int64_t> start,
                   std::optional<std::int64_t> stop, std::int64_t step) {
   List result;

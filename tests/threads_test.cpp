@@ -1,5 +1,5 @@
-// Using the library from several threads at once, and the number of threads it uses itself: neither
-// changes a bit of any result. Meant to be run under ThreadSanitizer too.
+// Using the library from several threads at once, and with any number of internal threads: neither
+// changes a bit of any result. Also run under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,6 @@ class NumThreads : public ::testing::Test {
 };
 
 // ---- the number of threads
-// -----------------------------------------------------------------------
 
 TEST_F(NumThreads, IsValidated) {
   for (int count : {0, -1, INT32_MIN, 1025, 100'000, INT32_MAX}) {
@@ -73,7 +72,7 @@ TEST_F(NumThreads, HoldsInEveryThread) {
   EXPECT_EQ(get_num_threads(), 2);
 }
 
-// Work through every kernel family, on sizes that are worth several threads.
+// Calls every kernel family, on sizes that use several threads.
 using Work = std::pair<std::string, std::function<Tensor()>>;
 std::vector<Work> every_work() {
   Generator generator(99);
@@ -142,7 +141,6 @@ TEST_F(NumThreads, ChangesNoBit) {
 }
 
 // ---- several callers
-// -----------------------------------------------------------------------------
 
 TEST(ThreadsTest, EveryCallerGetsTheSameResults) {
   const std::vector<Work> work = every_work();
@@ -151,7 +149,7 @@ TEST(ThreadsTest, EveryCallerGetsTheSameResults) {
   std::atomic<int> different{0};
   run_together([&](int worker) {
     for (std::size_t i = 0; i < work.size(); ++i) {
-      // Each starts elsewhere, so that different kernels run side by side.
+      // Each starts at another kernel, so that different kernels run concurrently.
       const std::size_t at = (i + static_cast<std::size_t>(worker) * 7) % work.size();
       different += bytes_of(work[at].second()) != expected[at];
     }
@@ -160,7 +158,7 @@ TEST(ThreadsTest, EveryCallerGetsTheSameResults) {
 }
 
 TEST(ThreadsTest, AllocatingAndFreeingAcrossThreads) {
-  // Each round's tensors are freed by another thread than the one that made them.
+  // The tensors of each round are freed by another thread than the one that made them.
   std::vector<Tensor> slots[workers];
   std::atomic<int> wrong{0};
   for (int round = 0; round < 30; ++round) {
@@ -184,7 +182,7 @@ TEST(ThreadsTest, SharedHandlesAndViews) {
   std::atomic<int> wrong{0};
   run_together([&](int) {
     for (int i = 0; i < 200; ++i) {
-      const Tensor copy = shared;  // the counts of the tensor and of its memory go up and down
+      const Tensor copy = shared;  // changes the reference counts of the tensor and its memory
       const Tensor view = copy.slice(0, i, i + 100).reshape({10, 10}).transpose();
       wrong += sum(view).item<std::int64_t>() != 100 * i + 4950;
     }
@@ -205,7 +203,7 @@ TEST(ThreadsTest, DrawsFromTheDefaultGeneratorAreNeverTakenTwice) {
   });
   std::set<std::int64_t> together;
   for (const auto& values : drawn) together.insert(values.begin(), values.end());
-  // All draws of the sequence, each once: the same set that one caller gets.
+  // All draws of the sequence, each once: the same set as for a single caller.
   manual_seed(31);
   const auto alone = randint(INT64_MIN, INT64_MAX, {100 * 20 * workers}).to_vector<std::int64_t>();
   EXPECT_EQ(together, std::set<std::int64_t>(alone.begin(), alone.end()));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The tool as a stranger uses it: train, look, evaluate, predict, stop, go on; and mistakes.
+# The tool as a user runs it: train, inspect, evaluate, predict, stop, resume; and mistakes.
 #   tests/tool_test.sh TOOL [PART...]
-# Parts are the functions that begin with test_, here and in tests/tool/*.sh; all of them without any.
+# Parts are the functions that begin with test_, here and in tests/tool/*.sh; default: all of them.
 set -uo pipefail
 tool=$(realpath "$1")
 tests=$(dirname "$(realpath "$0")")
@@ -15,7 +15,8 @@ fail() {
   sed 's/^/    /' out >&2
   failures=$((failures + 1))
 }
-# expect CODE "TEXT" WORDS...: the tool, given the words, ends with the code and says the text.
+# expect CODE "TEXT" WORDS...: the tool, run with the words, exits with the code and prints the
+# text.
 expect() {
   local code=$1 text=$2 status=0
   shift 2
@@ -27,7 +28,7 @@ exists() { [[ -s $1 ]] || fail "$1 is not there"; }
 absent() { [[ ! -e $1 ]] || fail "$1 is there"; }
 # A shell without job control starts background jobs with SIGINT ignored; env undoes that. $! is the tool.
 in_background() { env --default-signal=INT,HUP,TERM "$tool" "$@" >out 2>&1 & }
-# wait_until SECONDS COMMAND...: until the command succeeds; fails where it never does.
+# wait_until SECONDS COMMAND...: waits until the command succeeds; fails after the timeout.
 wait_until() {
   local end=$((SECONDS + $1))
   shift
@@ -62,7 +63,7 @@ test_pictures() {
   expect 0 'bit for bit' compare run/model.safetensors run/model.safetensors
 }
 
-# One's own, of several sizes: a directory for each class.
+# Your own images, of several sizes: a directory for each class.
 test_own_pictures() {
   local k height
   mkdir -p own/dark own/light
@@ -82,7 +83,7 @@ test_own_pictures() {
   expect 0 'own/light/9.pgm' predict mine own
   expect 0 'held-out' train pictures --data own --side 12 --model mlp --epochs 1 --batch-size 4 --out small
   grep -q '"height": 12' small/pictures.json || fail 'not of the size'
-  # Smaller than LeNet reads, so made larger on the way: the same after a resumption.
+  # Smaller than LeNet's minimum, so enlarged: the same after resuming.
   mkdir -p tiny/dark tiny/light
   for k in $(seq 40); do
     { printf 'P5\n10 10\n255\n' && head -c $((100 + k)) "$tool" | tail -c 100; } >tiny/dark/$k.pgm
@@ -101,7 +102,7 @@ test_own_pictures() {
   expect 1 "has one class, 'light'" train pictures --data own
 }
 
-# The same again, from what was written.
+# Repeats the run from the files that it wrote.
 test_repeated() {
   small_run run
   expect 0 'held-out' train --config run/config.json --out again
@@ -127,7 +128,7 @@ test_text() {
   expect 1 'no token' generate words --prompt 'Ω'
 }
 
-# Bad input 97: Ctrl-C, whatever is computed just then; and on from there.
+# Ctrl-C at any point of the computation, and resuming from there.
 test_interrupted() {
   local long=(--examples 4096 --epochs 3 --batch-size 32 --accumulate 2) run status=0 _
   expect 0 'held-out' train digits "${long[@]}" --out whole
@@ -152,7 +153,7 @@ test_interrupted() {
   expect 0 '0 do not' compare whole/model.safetensors stopped/model.safetensors
 }
 
-# Bad input 94: what is mistyped gets the nearest word.
+# A mistyped word gets a suggestion.
 test_unknown_words() {
   small_run run
   expect 2 "did you mean '--epochs'" train digits --epoch 3
@@ -168,14 +169,14 @@ test_unknown_words() {
   expect 1 "did you mean 'epochs'" train --config bad.json
 }
 
-# Bad input 95: a directory that cannot be written to.
+# A directory that is not writable.
 test_unwritable_directory() {
   echo x >file
   expect 1 'cannot be made' train digits --out file/run
   expect 1 'cannot be' train digits "${small[@]}" --out /proc/self/run
 }
 
-# Bad input 96: a path that is not UTF-8.
+# A path that is not UTF-8.
 test_odd_path() {
   local odd
   odd=$(printf 'odd-\377')

@@ -1,4 +1,4 @@
-// Checkpoints: exact, whole or not there, and the newest whole one is found.
+// Checkpoints: exact, complete or absent, and resuming from the newest intact one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ void expect_same(const Checkpoint& a, const Checkpoint& b) {
   ASSERT_EQ(a.numbers.size(), b.numbers.size());
   for (const auto& [name, value] : a.numbers) {
     const double other = b.numbers.at(name);
-    // The same bits, but for what a NaN carries.
+    // The same bits, except for the payload of a NaN.
     EXPECT_TRUE(std::isnan(value) ? std::isnan(other)
                                   : value == other && std::signbit(value) == std::signbit(other))
         << name << ": " << value << " and " << other;
@@ -75,7 +75,7 @@ TEST(Checkpoint, NoticesEveryByteThatChanges) {
     changed[at] = static_cast<char>(changed[at] ^ 1);
     const io::MemorySource source("changed", std::as_bytes(std::span(changed)));
     try {
-      // A space between two parts of the header may be another.
+      // Whitespace between two parts of the header may change.
       expect_same(read_checkpoint(source), sample());
     } catch (const FormatError&) {
       ++noticed;
@@ -98,7 +98,7 @@ TEST(Checkpoint, SaysWhichTensorIsDamaged) {
   const TemporaryDirectory directory;
   save_checkpoint(directory / "a", sample());
   std::string bytes = read_file(directory / "a");
-  bytes[bytes.size() - 3] ^= 4;  // in "model.count", the last but for what is smaller
+  bytes[bytes.size() - 3] ^= 4;  // in "model.count", the last but for smaller ones
   write_file(directory / "a", bytes);
   const std::string text = message_of<FormatError>([&] { load_checkpoint(directory / "a"); });
   EXPECT_NE(text.find("is damaged: its checksum is"), std::string::npos) << text;
@@ -112,7 +112,7 @@ TEST(Checkpoint, IsNoOtherFile) {
   EXPECT_NE(text.find("is no checkpoint"), std::string::npos) << text;
 }
 
-// Every write, fsync, rename … fails once: the old checkpoint loads, or the new one does.
+// Every write, fsync, rename … fails once: either the old checkpoint or the new one loads.
 TEST(Checkpoint, EveryFaultLeavesAWholeOne) {
   std::vector<std::string> failed;
   for (int failing = 0;; ++failing) {

@@ -1,4 +1,4 @@
-// Metrics, by hand.
+// Metrics, computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,10 +14,10 @@ using train::top_k_accuracy;
 
 const std::vector<DType> floats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-// 3 classes:      taken for 0  1  2
-//   was 0                   2  1  0
-//   was 1                   0  1  1
-//   was 2                   1  0  4
+// 3 classes:      predicted 0  1  2
+//   actual 0                2  1  0
+//   actual 1                0  1  1
+//   actual 2                1  0  4
 const std::vector<std::int64_t> was = {0, 0, 0, 1, 1, 2, 2, 2, 2, 2};
 const std::vector<std::int64_t> taken = {0, 1, 0, 1, 2, 2, 0, 2, 2, 2};
 
@@ -82,7 +82,7 @@ TEST(ConfusionMatrix, IsNanWhereThereIsNothing) {
   EXPECT_EQ(matrix.count(), 0);
   EXPECT_TRUE(std::isnan(matrix.accuracy()));
   EXPECT_TRUE(std::isnan(matrix.macro_f1()));
-  // Class 0 right once, class 1 taken for 2; class 3 never there.
+  // Class 0 is right once, class 1 is predicted as 2; class 3 does not occur.
   matrix.add(tensor({0, 2}, int64), tensor({0, 1}, int64));
   EXPECT_EQ(matrix.accuracy(), 0.5);
   EXPECT_TRUE(std::isnan(matrix.precision(1)));
@@ -169,7 +169,7 @@ TEST(TopKAccuracy, TakesTheFirstOfEqualsAndNanAsHighest) {
   EXPECT_EQ(top_k_accuracy(holes, tensor({2}, int64), 3), 1);
 }
 
-// Of one class that is highest both say the same.
+// For a single highest class both agree.
 TEST(TopKAccuracy, OfOneIsAccuracy) {
   manual_seed(3);
   const Tensor logits = uniform({200, 7}, 0, 1), targets = randint(0, 7, {200});

@@ -1,4 +1,4 @@
-// Reports: one file that stands alone, whatever is in the run.
+// Reports: one self-contained file, whatever the run contains.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ TEST(Report, HasAllItsParts) {
   }
   EXPECT_FALSE(has(page, "<dog>"));
   EXPECT_FALSE(has(page, "empty"));
-  // Nothing is fetched: neither by address nor by script.
+  // Nothing is loaded: neither by address nor by script.
   EXPECT_FALSE(has(page, "http"));
   EXPECT_FALSE(has(page, "<script"));
   // 64 examples in the second between the two steps.
@@ -66,7 +66,7 @@ TEST(Report, IsWrittenOfNothing) {
   EXPECT_FALSE(has(page, "<section>"));
 }
 
-// A torn line, wherever it is, costs that line and a warning.
+// A truncated line, wherever it is, costs that line and a warning.
 TEST(Report, SkipsDamagedLinesOfTheLog) {
   const TemporaryDirectory directory;
   const std::string good =
@@ -102,7 +102,7 @@ TEST(Chart, DrawsWhatCanBeDrawn) {
   EXPECT_EQ(svg({"nothing", "", false, {}}), "");
   EXPECT_EQ(svg({"no number", "", false, {{"a", "train", {{1, std::nan("")}}, false}}}), "");
   for (const bool may_be_log : {false, true}) {
-    // One point, equal ones, a wide range, negative ones: every place is a number.
+    // One point, equal ones, a wide range, negative ones: every coordinate is a number.
     for (const std::vector<std::pair<double, double>>& points :
          {std::vector<std::pair<double, double>>{{1, 2}},
           {{1, 2}, {2, 2}},

@@ -1,5 +1,5 @@
-// The trainer: interrupted and resumed it gives the weights of a run that was not, and its
-// callbacks do what they say.
+// The trainer: an interrupted and resumed run has the weights of an uninterrupted one, and its
+// callbacks work as documented.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using test_support::read_file;
 using test_support::TemporaryDirectory;
 using test_support::write_file;
 
-// All that is random at once: dropout, batch statistics, pictures that are moved.
+// All sources of randomness at once: dropout, batch statistics, image shifts.
 struct Net : nn::Module<Net> {
   nn::Conv2d conv{1, 4, 3, {.stride = 4}};
   nn::BatchNorm2d norm{4};
@@ -44,7 +44,7 @@ struct Result {
   Outcome outcome;
 };
 
-// 100 digits in batches of 8, two of which make a step: the last of an epoch is half a step.
+// 100 digits in batches of 8, two of which make a step: the last step of an epoch is half.
 Result train(const Setup& setup, bool resume = false) {
   manual_seed(11);
   Net net;
@@ -106,7 +106,8 @@ TEST(Trainer, GivesTheSameWeightsForAnyNumberOfWorkersAndThreads) {
   set_num_threads(threads);
 }
 
-// What a killed process leaves: checkpoints, the newest damaged, and a log that is ahead of them.
+// The files of a killed process: checkpoints, the newest one damaged, and a log that is ahead of
+// them.
 TEST(Trainer, GoesOnFromTheNewestWholeCheckpoint) {
   const Result whole = train({});
   const TemporaryDirectory directory;
@@ -151,7 +152,6 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherModel) {
 }
 
 // ---- callbacks
-// -------------------------------------------------------------------------------------
 
 data::TensorDataset line(std::int64_t count) {
   const Tensor x = linspace(-1, 1, count, float32).reshape({count, 1});
@@ -213,7 +213,7 @@ TEST(Trainer, EndsEarlyWhenNothingGetsBetter) {
   const data::DataLoader loader(line(16), {.batch_size = 16});
   const Outcome outcome = trainer.fit(loader, &loader);
   EXPECT_EQ(outcome.end, End::stopped_early);
-  EXPECT_EQ(outcome.step, 4);  // one that is the best so far, and three that are not better
+  EXPECT_EQ(outcome.step, 4);  // the best one so far, and three that are not better
   EXPECT_THROW(EarlyStopping({.patience = 0}), ValueError);
 }
 
@@ -222,7 +222,7 @@ TEST(Trainer, KeepsTheBestWeights) {
   manual_seed(0);
   nn::Linear model(1, 1);
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
-  optim::StepLR worse(optimizer, {.step_size = 20, .gamma = 100});  // it runs away from step 20 on
+  optim::StepLR worse(optimizer, {.step_size = 20, .gamma = 100});  // it diverges from step 20 on
   Trainer trainer(model, optimizer,
                   {.epochs = 6, .evaluate_every = 1, .loss = squares, .schedule = &worse});
   const auto& best = trainer.add<BestModel>(directory / "best.safetensors", Watched::loss);
@@ -234,7 +234,7 @@ TEST(Trainer, KeepsTheBestWeights) {
   EXPECT_EQ(evaluate(kept, loader, {.loss = squares}).loss, best.best());
 }
 
-// Once nothing is read wrongly any more, the surer network is the better one.
+// Once everything is classified correctly, the more certain network is the better one.
 TEST(Trainer, KeepsTheLowerLossOfTheSameAccuracy) {
   const TemporaryDirectory directory;
   nn::Linear model(1, 1);
@@ -315,8 +315,7 @@ TEST(Trainer, ChecksItsOptions) {
   EXPECT_THROW(trainer.fit(nothing), ValueError);
 }
 
-// Numbers of steps that do not fit are refused; a step of more batches than there are is all of
-// them.
+// Invalid numbers of steps are rejected; a step of more batches than an epoch has uses all of them.
 TEST(Trainer, CountsStepsWithoutOverflow) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(steps_of_epoch(10, most), 1);
@@ -331,7 +330,7 @@ TEST(Trainer, CountsStepsWithoutOverflow) {
   EXPECT_THROW(many.fit(loader), ValueError);
 }
 
-// A checkpoint's place in the data means nothing in other data.
+// A checkpoint's position in the data is meaningless in other data.
 TEST(Trainer, RefusesToResumeOnAnotherNumberOfBatches) {
   const TemporaryDirectory directory;
   const auto train = [&](std::int64_t examples, bool allow, int steps) {
@@ -353,7 +352,7 @@ TEST(Trainer, RefusesToResumeOnAnotherNumberOfBatches) {
 }
 
 TEST(Evaluate, CountsWhatIsRight) {
-  // A model that says its input, which is a row of logits.
+  // A model that returns its input, which is a row of logits.
   nn::Sequential model;
   const Tensor logits =
       tensor({{2.F, 1.F, 0.F}, {0.F, 3.F, 0.F}, {0.F, 1.F, 5.F}, {9.F, 0.F, 0.F}});
@@ -365,7 +364,7 @@ TEST(Evaluate, CountsWhatIsRight) {
   ASSERT_TRUE(result.confusion.has_value());
   EXPECT_EQ(result.confusion->at(1, 2), 1);
   EXPECT_EQ(result.confusion->at(2, 0), 1);
-  ASSERT_EQ(result.worst.size(), 4U);  // the mistakes, then what was right but less certain
+  ASSERT_EQ(result.worst.size(), 4U);  // the mistakes, then correct but less certain ones
   EXPECT_EQ(result.worst[2].index, 0);
   EXPECT_EQ(result.worst[3].index, 1);
   EXPECT_TRUE(result.worst[2].is_right() && !result.worst[1].is_right());

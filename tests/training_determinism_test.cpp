@@ -1,4 +1,4 @@
-// The same seed gives the same weights, bit for bit, whatever the number of threads.
+// The same seed gives bit-identical weights for any number of threads.
 #include <gtest/gtest.h>
 
 #include "extensor/extensor.h"
@@ -85,7 +85,7 @@ TEST_F(Threads, Lstm) {
                       [&](Tagger& model) { return cross_entropy(model(x), y); });
 }
 
-// Ten thousand steps hold no more memory than a hundred.
+// Ten thousand steps use no more memory than a hundred.
 TEST(Memory, StaysWhereItIs) {
   models::Mlp model({4, 16, 2});
   optim::SGD optimizer(model.parameters(), {.lr = 0.01});

@@ -1,4 +1,4 @@
-// Ops that users define: formulas with gradients by dual numbers, and custom functions.
+// User-defined ops: formulas with gradients by dual numbers, and custom functions.
 #include "extensor/user_ops.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,6 @@ using gradients::Tensors;
 using layouts::Layout;
 
 // ---- formulas
-// --------------------------------------------------------------------------------------
 
 const auto swish = elementwise("swish", [](auto x) { return x * sigmoid(x); });
 const auto rotate = elementwise("rotate", [](auto x, auto y) { return x * cos(y) - sin(x * y); });
@@ -60,7 +59,7 @@ TEST(UserOp, OneToFourInputsPassTheGradientCheck) {
                                layouts::with_layout(x({5, 7}, 6), Layout::reversed, {5, 7})));
 }
 
-// A wrong derivative must not pass: the check itself is checked.
+// A wrong derivative must not pass: tests the check itself.
 TEST(UserOp, GradcheckFindsAJump) {
   const auto jump = elementwise("jump", [](auto x) { return select(x > 0, x + 1, x); });
   EXPECT_FALSE(jump.gradcheck(full({3}, 1e-4, float64)));
@@ -75,7 +74,7 @@ TEST(UserOp, CapturedParameters) {
   EXPECT_EQ(leaky.backward(ones({2}), x).to_vector<float>(), (std::vector<float>{0.25f, 1.0f}));
 }
 
-// Every word, operator and condition, in one formula each; the gradient check says the rest.
+// Every word, operator and condition, in one formula each, with its gradient check.
 TEST(UserOp, TheWholeVocabulary) {
   // Away from every kink below.
   const Tensor x = tensor({0.33, 0.45, 0.55, 0.64, 0.78, 0.86}, float64);
@@ -157,7 +156,7 @@ TEST(UserOp, ChunksLayoutsAndThreadsDoNotMatter) {
   const auto cube = elementwise("sum", [](auto x, auto y) { return x + 2 * y; });
   const Tensor x = arange(24, float64).reshape({2, 3, 4}), y = arange(3, float64).reshape({3, 1});
   EXPECT_EQ(cube(x, y).to_vector<double>(), (x + 2 * y).to_vector<double>());
-  // Rows longer and shorter than a chunk, beginning and ending inside one.
+  // Rows longer and shorter than a chunk, starting and ending inside one.
   for (const Shape& rows : {Shape{3, 5000}, Shape{5000, 3}, Shape{2, 1500, 3}, Shape{7, 1, 2000}}) {
     const Tensor dense = draw::uniform(rows, -1, 1, 3);
     const Tensor turned = layouts::with_layout(dense, Layout::transposed, rows);
@@ -165,8 +164,8 @@ TEST(UserOp, ChunksLayoutsAndThreadsDoNotMatter) {
   }
 }
 
-// The result's memory is given to the kernel that made the last chunk's result: not to be misled by
-// a function that does something else on the next.
+// The result's memory is passed to the kernel that produced the last chunk's result; a function
+// that behaves differently on the next chunk must not break this.
 TEST(UserOp, FunctionsThatChangeTheirWays) {
   std::atomic<int> calls{0};
   const auto fickle = elementwise("fickle", [&calls](auto x) {
@@ -177,7 +176,7 @@ TEST(UserOp, FunctionsThatChangeTheirWays) {
   EXPECT_EQ(fickle(x).to_vector<double>(), (2 * x).to_vector<double>());
   const auto twice = elementwise("twice", [](auto x) {
     const auto y = exp(x);
-    static_cast<void>(y * 3);  // work after the result was made
+    static_cast<void>(y * 3);  // work after the result
     return y;
   });
   EXPECT_EQ(twice(x * 1e-5).to_vector<double>(), exp(x * 1e-5).to_vector<double>());
@@ -202,7 +201,7 @@ TEST(UserOp, ErrorsNameTheOp) {
             "swish.backward: grad_output is [4], the forward gave [2, 3]");
   EXPECT_NE(message_of<ShapeError>([&] { rotate.backward(b, a, b); }).find("rotate.backward"),
             std::string::npos);
-  // A function that smuggles in elements of its own.
+  // A function that returns a captured tensor.
   const expression::Value stray(ones({5}));
   const auto smuggler = elementwise("smuggler", [&](expression::Value) { return stray; });
   EXPECT_EQ(message_of<ShapeError>([&] { smuggler(a); }),
@@ -232,7 +231,6 @@ TEST(UserOp, SingularGradientsStayFinite) {
 }
 
 // ---- custom functions
-// ------------------------------------------------------------------------------
 
 // Sum and product of two tensors of one shape.
 CustomFunction both() {

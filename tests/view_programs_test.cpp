@@ -1,4 +1,4 @@
-// Random programs of views, writes in place and reads. Each runs twice: with tensors that share
+// Random programs of views, in-place writes and reads. Each runs twice: with tensors that share
 // memory, and with immutable one-dimensional values, where a view is a list of positions, a read is
 // take() and a write is where(). Losses and gradients must agree.
 #include <gtest/gtest.h>
@@ -30,7 +30,6 @@ Shape shape_of(const Sizes& sizes) {
 }
 
 // ---- views as lists of positions
-// ---------------------------------------------------------------
 
 // The positions in a buffer that a view shows, in row-major order.
 struct Map {
@@ -99,16 +98,15 @@ Map broadcast(const Map& old, const Sizes& shape) {
 }
 
 // ---- one program
-// -------------------------------------------------------------------------------
 
 struct Program {
-  // One piece of memory, and its immutable value in the other run.
+  // One memory buffer, and its immutable value in the other run.
   struct Buffer {
     Tensor value;  // one-dimensional
     bool leaf = false;
-    bool sealed = false;  // a gradient needs the values that are there now
+    bool sealed = false;  // a gradient needs the current values
   };
-  // A tensor on a buffer; all handles stay alive to the end.
+  // A tensor on a buffer; all handles live until the end.
   struct Handle {
     Tensor tensor;
     std::size_t buffer;
@@ -382,7 +380,7 @@ struct Program {
   std::int64_t pick(std::int64_t count) {
     return std::uniform_int_distribution<std::int64_t>(0, count - 1)(random);
   }
-  // The newer, the likelier: so chains of views get long.
+  // Newer handles are more likely, so that chains of views get long.
   std::size_t handle() {
     const auto count = static_cast<std::int64_t>(handles.size());
     return static_cast<std::size_t>(std::max(pick(count), pick(count)));

@@ -1,5 +1,5 @@
-// Writes into views while gradients are recorded: named cases. Random ones are in
-// view_programs_test.cpp.
+// Writes into views while gradients are recorded: specific cases. view_programs_test.cpp has random
+// ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,8 +38,7 @@ void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-// ---- the base takes part
-// ---------------------------------------------------------------------
+// ---- histories of the base
 
 TEST(ViewWrites, CopyIntoARowOfAnUntrackedBuffer) {
   Tensor w = leaf({1, 2});
@@ -105,7 +104,7 @@ TEST(ViewWrites, ViewsMadeBeforeAndAfterSeeTheHistory) {
   EXPECT_TRUE(other.requires_grad());
   const Tensor later = buffer.flatten().slice(0, 0, 2);
   sum(row * 2.0 + later * 3.0 + turned[0] * 10.0 + other * 100.0).backward();
-  // turned[0] is (w0, 0); `other` has no part of w.
+  // turned[0] is (w0, 0); `other` is independent of w.
   EXPECT_EQ(values(w.grad()), (Numbers{15, 5}));
 }
 
@@ -225,8 +224,7 @@ TEST(ViewWrites, SecondDerivatives) {
   EXPECT_NEAR(values(gg)[1], 2 + 12 * y * y, 1e-12);
 }
 
-// ---- what is refused
-// ---------------------------------------------------------------------------
+// ---- errors
 
 TEST(ViewWrites, AViewOfALeafIsRefusedAsTheLeafIs) {
   Tensor w = leaf({1, 2, 3, 4}, {2, 2});
@@ -259,7 +257,7 @@ TEST(ViewWrites, ViewsMadeUnderNoGrad) {
     row = buffer[0];
     of_leaf = w.slice(0, 0, 1);
   }
-  row.fill(4);  // nothing is recorded: no history to change
+  row.fill(4);  // nothing is recorded, so no history changes
   EXPECT_EQ(values(buffer), (Numbers{4, 4, 0, 0}));
   expect_contains(refused([&] { row.copy_from(w); }), "NoGrad");
   expect_contains(refused([&] { of_leaf.fill(0); }), "leaf");
@@ -295,7 +293,7 @@ TEST(ViewWrites, RepeatedElementsCannotBeWritten) {
   Tensor wide = row.broadcast_to({3, 2});
   EXPECT_THROW(wide += w, ValueError);
   EXPECT_THROW(wide[0].broadcast_to({2, 2}).copy_from(w), ValueError);
-  wide[0].copy_from(w);  // one row is enough to change all three
+  wide[0].copy_from(w);  // one row changes all three
   sum(wide).backward();
   EXPECT_EQ(values(w.grad()), (Numbers{3, 3}));
   Tensor alone = ones({2}, float64).broadcast_to({3, 2}).detach();
@@ -313,7 +311,7 @@ TEST(ViewWrites, SavedTensorsAreStillGuarded) {
   {
     Tensor y = w * 1.0;
     const Tensor z = sin(y.slice(0, 0, 1));
-    y.slice(0, 1).fill(0);  // one version for the whole memory
+    y.slice(0, 1).fill(0);  // the whole memory has one version
     expect_contains(refused([&] { sum(z).backward(); }), "sin_backward");
   }
   {
@@ -332,7 +330,6 @@ TEST(ViewWrites, SavedTensorsAreStillGuarded) {
 }
 
 // ---- leaves among views
-// ------------------------------------------------------------------------
 
 TEST(ViewWrites, AskingAViewOrItsBaseForAGradient) {
   Tensor buffer = ones({2, 2}, float64);
@@ -364,7 +361,6 @@ TEST(ViewWrites, AParameterThatGetsOtherMemoryLeavesItsViewsBehind) {
 }
 
 // ---- length, memory, threads
-// -------------------------------------------------------------------
 
 TEST(ViewWrites, ManyWritesIntoOneBase) {
   Tensor w = leaf({1, 2});
@@ -373,10 +369,11 @@ TEST(ViewWrites, ManyWritesIntoOneBase) {
   sum(buffer).backward();
   EXPECT_EQ(values(w.grad()), (Numbers{20'000, 20'000}));
   for (std::int64_t k = 0; k < 200'000; ++k) buffer[k % 100].copy_from(w);
-  buffer = Tensor();  // comes down without having been walked
+  buffer = Tensor();  // destroyed without a backward pass
 }
 
-// Reads of views are kept by gradients whose results are written back: no memory may own itself.
+// Gradients keep views that they read, and their results are written back: no memory may own
+// itself.
 TEST(ViewWrites, MemoryIsReleased) {
   double memory[6] = {1, 2, 3, 4, 5, 6};
   int released = 0;
@@ -410,8 +407,8 @@ TEST(ViewWrites, SeveralThreadsReadAViewThatIsOutOfDate) {
   }
 }
 
-// The memory of the leaf was written before it asked for a gradient; views of it are saved for the
-// gradients of higher order.
+// The memory of the leaf was written before it required a gradient; views of it are saved for
+// higher-order gradients.
 TEST(ViewWrites, AFilledLeafHasGradientsOfEveryOrder) {
   const Tensor x = full({}, 0.5, float64).requires_grad_();
   Tensor y = sin(x);

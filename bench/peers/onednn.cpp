@@ -1,4 +1,4 @@
-// oneDNN: its sgemm here, its convolution in a file of its own.
+// oneDNN: its sgemm. onednn_convolution.cpp has its convolution.
 #include <dnnl.h>
 #include <omp.h>
 

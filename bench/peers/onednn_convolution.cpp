@@ -1,5 +1,5 @@
-// Convolution in oneDNN's C++ API. A user holds plain NCHW tensors; oneDNN chooses the algorithm
-// and the formats it computes in, and converting to and from them is part of the work.
+// Convolution in oneDNN's C++ API. A user has plain NCHW tensors; oneDNN chooses the algorithm and
+// its internal formats, and conversion to and from them is part of the work.
 #include <dnnl.hpp>
 #include <memory>
 #include <unordered_map>
@@ -11,7 +11,7 @@ namespace {
 
 using dnnl::memory;
 
-// The shape as oneDNN wants it, in the row-major format or in one of its own choice.
+// The shape as oneDNN expects it, in the row-major format or in one that oneDNN chooses.
 memory::desc plain(const memory::dims& shape) {
   return {shape, memory::data_type::f32,
           shape.size() == 5 ? memory::format_tag::goihw : memory::format_tag::nchw};
@@ -20,12 +20,12 @@ memory::desc any(const memory::dims& shape) {
   return {shape, memory::data_type::f32, memory::format_tag::any};
 }
 
-// A list of primitives, made once and run often.
+// A list of primitives that is made once and run many times.
 class Convolution {
  public:
   explicit Convolution(const Task& task);
 
-  // Each adds a piece to what run() does.
+  // Each of these adds a step to run().
   void add_forward();
   void add_input_gradient();
   void add_weight_gradient();
@@ -49,7 +49,7 @@ class Convolution {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   memory::dims x_shape_, weight_shape_, y_shape_, strides_, padding_;
-  // What the user holds.
+  // The user's tensors.
   memory x_, weight_, grad_y_, y_, grad_x_, grad_weight_;
   dnnl::convolution_forward::primitive_desc forward_;
   std::vector<Step> steps_;
@@ -73,7 +73,7 @@ Convolution::Convolution(const Task& task)
   y_ = memory(plain(y_shape_), engine_);
   grad_x_ = memory(plain(x_shape_), engine_);
   grad_weight_ = memory(plain(weight_shape_), engine_);
-  // The backwards need it too, as a hint.
+  // The backward passes need the forward primitive as a hint.
   forward_ = {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, any(x_shape_),
                any(weight_shape_), any(y_shape_), strides_, padding_, padding_},
               engine_};
@@ -115,7 +115,7 @@ void Convolution::run() {
   stream_.wait();
 }
 
-// Operand `index` of a task, filled as ExTensor's is.
+// Operand `index` of a task, with the same values as ExTensor's.
 memory Convolution::operand(const Task& task, std::size_t index, const memory::dims& shape) const {
   memory held(plain(shape), engine_);
   fill(static_cast<float*>(held.get_data_handle()), count(task.operands[index]), task.lo, task.hi,
@@ -123,7 +123,7 @@ memory Convolution::operand(const Task& task, std::size_t index, const memory::d
   return held;
 }
 
-// The forward and the backwards share a conversion where they agree on the format.
+// The forward and the backward passes share a conversion if they agree on the format.
 memory Convolution::converted(const memory& held, const memory::desc& wanted) {
   if (held.get_desc() == wanted) return held;
   for (const Conversion& done : conversions_) {

@@ -40,7 +40,7 @@ at::Tensor torch_operand(const Task& task, std::size_t index) {
 
 namespace {
 
-// Our name, or the one PyTorch spells it with.
+// Maps our name to PyTorch's where they differ.
 std::string torch_name(const std::string& name) {
   static const std::pair<const char*, const char*> spelled[] = {
       {"modulo", "remainder"}, {"power", "pow"},          {"hard_sigmoid", "hardsigmoid"},
@@ -61,7 +61,7 @@ auto find(const std::string& name) {
   return found;
 }
 
-// Only tensors in, one tensor out, and nothing else without a default.
+// Whether the function maps tensors to one tensor and has defaults for all other arguments.
 bool fits(const c10::FunctionSchema& schema, std::size_t tensors) {
   const auto& arguments = schema.arguments();
   if (schema.returns().size() != 1 || arguments.size() < tensors) return false;
@@ -84,7 +84,7 @@ Work by_name(const Task& task, const std::vector<at::Tensor>& x) {
     const auto function = found->typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
     return [function, a = x[0], b = x[1]] { function.call(a, b); };
   }
-  // Further arguments take their defaults; this call costs PyTorch some 0.2 µs more than a typed
+  // Further arguments have their defaults; this call costs PyTorch some 0.2 µs more than a typed
   // one.
   return [function = *found, x] {
     torch::jit::Stack stack(x.begin(), x.end());
@@ -139,7 +139,7 @@ Work make(const Task& task) {
 }  // namespace extensor::bench
 
 extern "C" extensor::bench::Peer* extensor_bench_peer() {
-  // No autograd bookkeeping: the comparison is of kernels and call overhead without gradients.
+  // Gradients are off: the comparison is of kernels and call overhead without autograd.
   static c10::InferenceMode inference_mode;
   static extensor::bench::Peer peer{"PyTorch", TORCH_VERSION,
                                     [](int threads) { at::set_num_threads(threads); },

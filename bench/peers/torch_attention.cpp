@@ -7,7 +7,7 @@ namespace extensor::bench {
 
 namespace {
 
-// What scaled_dot_product_attention and its gradient run on a CPU.
+// The functions that scaled_dot_product_attention and its gradient run on a CPU.
 Work scaled_dot_product_work(const Task& task) {
   const bool step = task.op == "attention_step";
   if (!step && task.op != "attention") return {};
@@ -27,7 +27,7 @@ Work scaled_dot_product_work(const Task& task) {
 
 constexpr double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 
-// What torch.optim.AdamW does to one tensor on a CPU.
+// The operations of torch.optim.AdamW on one tensor on a CPU.
 void adamw_by_operations(at::Tensor& param, const at::Tensor& grad, at::Tensor& exp_avg,
                          at::Tensor& exp_avg_sq, double step) {
   param.mul_(1 - lr * weight_decay);

@@ -7,7 +7,7 @@ namespace extensor::bench {
 
 namespace {
 
-// Integers below `limit`, made of the same numbers for everybody.
+// Integers below `limit`, the same for ExTensor and every peer.
 at::Tensor integers(std::int64_t n, std::int64_t limit) {
   at::Tensor values = at::empty({n}, at::kFloat), result = at::empty({n}, at::kLong);
   fill(values.data_ptr<float>(), n, 0, static_cast<double>(limit), 9);
@@ -18,7 +18,8 @@ at::Tensor integers(std::int64_t n, std::int64_t limit) {
   return result;
 }
 
-// What autograd runs for F.cross_entropy: log_softmax and nll_loss, and their backwards.
+// The functions that autograd runs for F.cross_entropy: log_softmax and nll_loss, and their
+// backwards.
 Work cross_entropy_work(const Task& task) {
   const at::Tensor logits = torch_operand(task, 0);
   const at::Tensor target = integers(logits.size(0), logits.size(1));

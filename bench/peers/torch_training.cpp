@@ -1,4 +1,4 @@
-// Training steps in PyTorch's C++ API: the model, autograd and the optimizer as a user has them.
+// Training steps in PyTorch's C++ API, with model, autograd and optimizer as a user writes them.
 #include <torch/torch.h>
 
 #include "peers/torch_work.h"
@@ -54,7 +54,6 @@ torch::nn::Sequential lenet() {
 }
 
 // ---- ResNet-18 for 32 × 32
-// -------------------------------------------------------------------------
 
 struct BlockImpl : torch::nn::Module {
   BlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
@@ -94,7 +93,6 @@ torch::nn::Sequential resnet18() {
 }
 
 // ---- GPT
-// -------------------------------------------------------------------------------------------
 
 struct GptBlockImpl : torch::nn::Module {
   GptBlockImpl(std::int64_t width, std::int64_t heads)
@@ -153,7 +151,6 @@ struct GptImpl : torch::nn::Module {
 TORCH_MODULE(Gpt);
 
 // ---- LSTM
-// ------------------------------------------------------------------------------------------
 
 struct TaggerImpl : torch::nn::Module {
   TaggerImpl(std::int64_t width, std::int64_t layers)
@@ -167,7 +164,7 @@ TORCH_MODULE(Tagger);
 }  // namespace
 
 Work torch_training(const Task& task) {
-  // The other families need no gradients, and the peer has them off for good.
+  // The other families need no gradients, so the peer disables them globally.
   const c10::InferenceMode recording(false);
   if (task.op == "train_mlp") {
     return sgd_training(mlp({784, 512, 256, 10}), images({128, 784}), labels(128, 10));

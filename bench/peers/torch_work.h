@@ -1,4 +1,4 @@
-// What the files of the PyTorch peer share.
+// Declarations shared by the files of the PyTorch peer.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,10 +7,10 @@
 
 namespace extensor::bench {
 
-// Operand `index` of a task, filled as ExTensor's is.
+// Operand `index` of a task, with the same values as ExTensor's.
 at::Tensor torch_operand(const Task& task, std::size_t index);
 
-// Each gives an empty Work for a task that is not of its family.
+// Each returns an empty Work for a task of another family.
 Work torch_convolution(const Task& task);
 Work torch_layers(const Task& task);
 Work torch_attention(const Task& task);

@@ -46,7 +46,7 @@ def load(path):
     return tensors
 
 
-# ---- the models, with the names that ExTensor gives ------------------------------------------------
+# ---- the models, with ExTensor's names -----------------------------------------------------------
 
 
 class LeNet(nn.Module):
@@ -159,7 +159,7 @@ def make(directory):
         state = lambda: {key: value.clone() for key, value in model.state_dict().items()}
         save(os.path.join(folder, "weights.safetensors"), state())
         save(os.path.join(folder, "output.safetensors"), {"output": outputs(model, x)})
-        # Ten steps magnify rounding: in float64 they tell whether the formulas are the same.
+        # Ten steps amplify rounding: in float64 they show whether the formulas are the same.
         model.double().train()
         x = x.double() if x.is_floating_point() else x
         optimizer = optimizer_of(model.parameters())

@@ -103,7 +103,7 @@ def make_optimizer(name, split, options, params):
 def optimizer_case(name, split, options):
     params = parameters()
     optimizer = make_optimizer(name, split, options, params)
-    # Who maximizes gets the negative loss: the loss itself has no upper bound to go to.
+    # With maximize the loss is negated: the loss itself has no upper bound.
     sign = -1 if all(o.get("maximize") for o in options) else 1
     steps = []
     for step in range(STEPS):

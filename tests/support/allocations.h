@@ -1,5 +1,5 @@
-// How often memory was asked for, and the largest piece at once. To be included by one file of a
-// program: it replaces operator new. Sanitizers have one of their own; there both stay 0.
+// Counts allocations and records the largest one. Include it in one file of a program: it replaces
+// operator new. Sanitizers replace operator new themselves; both counters stay 0 there.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ inline void count_allocation(std::size_t size) {
 }  // namespace test_support
 
 #ifndef EXTENSOR_SANITIZED
-// Not inlined, or the compiler sees a free without its malloc.
+// Not inlined, so that the compiler does not see a free without its malloc.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   test_support::count_allocation(size);
   if (void* memory = std::malloc(size)) return memory;

@@ -1,4 +1,4 @@
-// npy files and zip archives made by hand, so that they can lie.
+// npy files and zip archives made by hand, so that tests can make them inconsistent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ inline std::string deflated(const std::string& data) {
   return result;
 }
 
-// An archive by hand, to lie in.
+// A zip archive made by hand.
 struct Entry {
   std::string name, data;
   std::uint16_t method = 0;
@@ -69,7 +69,7 @@ struct Entry {
 
 struct Archive {
   std::string file;
-  std::size_t directory = 0, end = 0;  // where they begin
+  std::size_t directory = 0, end = 0;  // their offsets
 
   // All entries share the data of the first when `shared` is set.
   explicit Archive(const std::vector<Entry>& entries, bool shared = false) {

@@ -1,5 +1,5 @@
-// Byte pairs as plainly as they can be said, to compare with: words by a regular expression, counts
-// and ranks looked at anew for every pair that is joined.
+// A plain reference for byte-pair tokenizers: words are split by a regular expression, and counts
+// and ranks are computed again for every merged pair.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ inline Parts joined(const Parts& parts, const StringPair& pair) {
 }
 
 struct LearntPairs {
-  Parts tokens;  // bytes first
+  Parts tokens;  // starts with the single bytes
   std::vector<StringPair> merges;
 };
 
@@ -70,7 +70,7 @@ inline LearntPairs learn_pairs(const Parts& text, std::size_t size) {
         ++counts[{numbers[word[i]], numbers[word[i + 1]]}];
       }
     }
-    // The first of the highest, in the order of numbers.
+    // The first of the most frequent pairs, in the order of token numbers.
     const auto best = std::ranges::max_element(
         counts, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (best == counts.end() || best->second < 2) break;
@@ -82,7 +82,7 @@ inline LearntPairs learn_pairs(const Parts& text, std::size_t size) {
   return learnt;
 }
 
-// GPT-2's loop: the pair of the lowest rank, all of it, until none is left.
+// GPT-2's loop: merges all occurrences of the pair with the lowest rank, until none is left.
 inline Parts join_word(const std::string& word, const std::vector<StringPair>& merges) {
   Parts parts = bytes_of_word(word);
   for (;;) {
@@ -98,8 +98,8 @@ inline Parts join_word(const std::string& word, const std::vector<StringPair>& m
 
 // ---- GPT-2's files ------------------------------------------------------------------------------
 
-// The character that stands for each byte, in UTF-8: those of Latin-1 that can be seen are
-// themselves, the others follow from U+0100.
+// The character that stands for each byte, in UTF-8: printable Latin-1 characters stand for
+// themselves, the others are numbered from U+0100.
 inline std::vector<std::string> gpt2_symbols() {
   std::vector<std::string> symbols(256);
   unsigned next = 0x100;
@@ -142,7 +142,7 @@ inline std::string gpt2_merges(const std::vector<StringPair>& merges) {
   return file;
 }
 
-// The bytes in the order of GPT-2's own file: those that can be seen, then the others.
+// The bytes in the order of GPT-2's own file: the printable ones, then the others.
 inline Parts gpt2_bytes() {
   Parts seen, others;
   for (int byte = 0; byte < 256; ++byte) {

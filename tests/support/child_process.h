@@ -1,5 +1,5 @@
-// Tests of bad input: each in a process of its own, so that a crash takes one test down and not the
-// suite, and one check of everything an error must satisfy.
+// Tests of bad input. Each runs in a separate process, so that a crash fails one test and not the
+// suite, and expect_error checks everything that an error must satisfy.
 //
 //   CHILD_TEST(BadInputCreation, Item01NegativeDimension) {
 //     expect_error<ShapeError>([] { zeros({2, -3}); }, {"zeros", "-3"});
@@ -38,7 +38,7 @@ inline constexpr const char* child_variable = "EXTENSOR_TEST_CHILD";
 inline bool is_child_process() { return std::getenv(child_variable) != nullptr; }
 
 struct ChildResult {
-  int status = 0;  // as waitpid gives it
+  int status = 0;  // as returned by waitpid
   bool timed_out = false;
   std::string output;
 
@@ -50,7 +50,7 @@ struct ChildResult {
   }
 };
 
-// Reads until the writer is gone or the deadline is past; false in the latter case.
+// Reads until the writer closes or the deadline passes; false in the latter case.
 inline bool read_until(int descriptor, std::chrono::steady_clock::time_point deadline,
                        std::string& text) {
   char buffer[4096];
@@ -66,7 +66,7 @@ inline bool read_until(int descriptor, std::chrono::steady_clock::time_point dea
   }
 }
 
-// Runs this program again with that one test. A fresh program, not a copy of this one: a forked
+// Runs this program again with only that test. A new program, not a fork of this one: a forked
 // process would inherit the sanitizers' state without their threads.
 inline ChildResult run_test_in_child(const std::string& test) {
   std::vector<std::string> settings = {std::string(child_variable) + "=1"};
@@ -112,13 +112,14 @@ inline ChildResult run_test_in_child(const std::string& test) {
 
 inline void expect_passes_in_child(const std::string& test) {
   const ChildResult result = run_test_in_child(test);
-  // A filter that matches nothing passes too, so the line of the test itself is looked for.
+  // A filter that matches nothing passes too, so the output must contain the line of the test
+  // itself.
   const bool ran = result.output.find("[       OK ] " + test) != std::string::npos;
   EXPECT_TRUE(result.passed() && ran) << test << " " << result.description() << "; it printed:\n"
                                       << result.output;
 }
 
-// Like TEST, with the body run in a process of its own.
+// Like TEST, with the body run in a separate process.
 #define CHILD_TEST(suite, name)                                             \
   static void suite##_##name##_body();                                      \
   TEST(suite, name) {                                                       \
@@ -127,7 +128,7 @@ inline void expect_passes_in_child(const std::string& test) {
   }                                                                         \
   static void suite##_##name##_body()
 
-// ---- what an error must satisfy -----------------------------------------------------------------
+// ---- requirements on an error
 
 // Everything about a tensor that a failed call could have changed.
 struct Snapshot {
@@ -146,7 +147,7 @@ struct Snapshot {
 
   std::vector<unsigned char> bytes() const {
     const extensor::StoragePointer& whole = tensor.impl().storage;
-    // Tests wrap memory of the host as that of other devices.
+    // Tests wrap host memory as that of other devices.
     if (whole->device.type != extensor::Device::Type::test) {
       const auto* first = static_cast<const unsigned char*>(whole->data);
       return {first, first + whole->bytes};
@@ -174,8 +175,8 @@ inline void expect_library_works() {
             (std::vector<std::int64_t>{4, 2, 0}));
 }
 
-// `call` throws exactly ErrorType, the message contains every part of `parts`, the arguments are as
-// they were, and the library goes on working.
+// Checks that `call` throws exactly ErrorType, that the message contains every part of `parts`,
+// that the arguments are unchanged, and that the library keeps working.
 template <class ErrorType, class Call>
 void expect_error(Call&& call, const std::vector<std::string>& parts,
                   const std::vector<extensor::Tensor>& arguments = {},

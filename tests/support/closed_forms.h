@@ -1,6 +1,5 @@
-// Every row of the op tables as a formula of jets, written apart from the tables, with the points
-// where its derivatives are checked. At a kink the formula takes the side that
-// docs/gradient-rules.md names.
+// Every row of the op tables as a formula of jets, written independently of the tables, with the
+// points where its derivatives are checked. At a kink the formula follows docs/gradient-rules.md.
 #pragma once
 
 #include <cmath>
@@ -21,13 +20,13 @@ using Parameters = std::vector<double>;
 
 struct Unary {
   std::function<Jet(const Jet& x, const Parameters&)> formula;
-  std::vector<double> points = {};  // beside common_points()
+  std::vector<double> points = {};  // in addition to common_points()
   // Where the function has derivatives.
   std::function<bool(double x)> is_inside = [](double) { return true; };
-  // A rounding of x by this much is excused: 1 for functions that vary on the scale of 1, 0 for
-  // those that look the same at every scale.
+  // A rounding error of x by this much is allowed: 1 for functions that vary on the scale of 1, 0
+  // for scale-invariant ones.
   double scale = 0;
-  // The backward reads a result next to 1, whose rounding is an error of this size.
+  // The backward reads a result close to 1, whose rounding is an error of this size.
   double slack = 0;
   // Rows with eps: the argument that is floored, and the derivative where it is replaced by `eps`.
   std::function<Real(Real x)> floored = nullptr;
@@ -59,7 +58,7 @@ inline std::vector<double> around(std::initializer_list<double> kinks) {
   return points;
 }
 
-// Exact next to 1, and with exact derivatives next to 0.
+// Exact close to 1, and with exact derivatives close to 0.
 inline Jet one_minus_square(const Jet& u) {
   return std::fabs(u.value()) < 0.5 ? 1 - u * u : (1 - u) * (1 + u);
 }
@@ -283,7 +282,8 @@ inline std::vector<std::pair<double, double>> crossed(const std::vector<double>&
 }
 
 // ∂ⁱ/∂aⁱ ∂ʲ/∂bʲ a^b = Σₘ (j over m) Pᵢ⁽ᵐ⁾(b) · lnʲ⁻ᵐ a · a^(b−i), where Pᵢ(b) = b (b − 1) … (b − i
-// + 1). For a below 0 and b an integer the logarithm is missing: only the derivatives along a are.
+// + 1). For negative a and integer b the logarithm does not exist: only the derivatives with
+// respect to a do.
 inline Jet power(const Jet& at_a, const Jet& at_b) {
   const Real a = at_a.value(), b = at_b.value();
   const Real log_a = a > 0 ? std::log(a) : 0;

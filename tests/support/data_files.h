@@ -1,4 +1,4 @@
-// Files of data, made by code that shares nothing with the readers.
+// Data files, made by code that shares nothing with the readers.
 #pragma once
 
 #include <zlib.h>
@@ -17,13 +17,13 @@
 
 namespace test_support {
 
-// Whoever reads it must not outlive the bytes.
+// The result refers to the bytes, which must outlive it.
 inline extensor::io::MemorySource source_of(const std::string& label, const std::string& file) {
   return {label, std::as_bytes(std::span(file))};
 }
 
-// A directory of real data below $EXTENSOR_TEST_DATA, which holds mnist/ and text/; empty where the
-// variable is not set. A test that gets none skips with missing_data.
+// A directory of real data in $EXTENSOR_TEST_DATA, which contains mnist/ and text/; empty if the
+// variable is not set. A test then skips with missing_data.
 inline std::filesystem::path data_directory(const std::string& name) {
   const char* given = std::getenv("EXTENSOR_TEST_DATA");
   if (given == nullptr || *given == '\0') return {};
@@ -36,7 +36,7 @@ inline std::filesystem::path data_directory(const std::string& name) {
 inline constexpr const char* missing_data =
     "EXTENSOR_TEST_DATA does not name a directory of real data (mnist/, text/tinyshakespeare.txt)";
 
-// The highest byte first.
+// Big-endian.
 inline std::string big_endian(std::uint64_t value, int bytes = 4) {
   std::string text;
   for (int i = bytes - 1; i >= 0; --i) text += static_cast<char>(value >> (8 * i) & 0xff);
@@ -64,7 +64,8 @@ inline std::string idx_file(int kind, const std::vector<std::uint32_t>& dimensio
   return file + elements;
 }
 
-// One member, with what its flags say: 1 text, 2 CRC of the header, 4 extra, 8 name, 16 comment.
+// One gzip member with the fields of its flags: 1 text, 2 CRC of the header, 4 extra, 8 name, 16
+// comment.
 inline std::string gzip_of(const std::string& text, int flags = 0) {
   std::string file("\x1f\x8b\x08", 3);
   file += static_cast<char>(flags);
@@ -85,15 +86,15 @@ inline std::string png_chunk(const std::string& type, const std::string& data) {
 
 inline const std::string png_start("\x89PNG\r\n\x1a\n");
 
-// A picture of samples as they are stored, and how it is to be.
+// An image of raw samples, and its PNG encoding options.
 struct PngFile {
   std::uint32_t width = 0, height = 0;
   int depth = 8, colour = 0;
   bool interlaced = false;
   std::vector<int> samples = {};  // by line, pixel, sample
   std::string before = {};        // chunks before the pixels
-  int filters = 5;                // lines take turns with so many
-  std::size_t chunk = 1000;       // the most in an IDAT
+  int filters = 5;                // lines alternate between this many filters
+  std::size_t chunk = 1000;       // the maximum length of an IDAT chunk
 
   int per_pixel() const { return std::array<int, 7>{1, 0, 3, 1, 2, 0, 4}.at(colour); }
 
@@ -136,7 +137,7 @@ struct PngFile {
     return a <= b && a <= c ? left : b <= c ? up : corner;
   }
 
-  // The lines of one pass or of the whole, filtered.
+  // The filtered lines of one pass or of the whole image.
   std::string lines(const std::vector<std::vector<std::uint32_t>>& columns_of) const {
     std::string all, above;
     const int step = std::max(1, per_pixel() * depth / 8);

@@ -18,7 +18,7 @@ class FakeDevice : public ::testing::Test {
     install();
     allocated_ = memory_stats(first).allocated_bytes;
   }
-  // Every test gives back what it allocates.
+  // Every test frees its allocations.
   void TearDown() override { EXPECT_EQ(memory_stats(first).allocated_bytes, allocated_); }
 
  private:

@@ -1,4 +1,4 @@
-// Numbers to test with: those of the op database.
+// The random numbers of the op database, for tests.
 #pragma once
 
 #include "op_database/draw.h"  // IWYU pragma: export

@@ -1,5 +1,5 @@
-// The memory of the fake devices is one file, mapped twice: without access at the addresses that
-// tensors have, and readable at the addresses that kernels get.
+// The memory of the fake devices is one file that is mapped twice: without access at the addresses
+// that tensors hold, and readable at the addresses that kernels receive.
 #include "support/fake_device.h"
 
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ using backend::DeviceInterface;
 using detail::message;
 
 constexpr int device_count = 2;
-constexpr std::size_t mapped_bytes = std::size_t{1} << 34;  // reserved, not used
+constexpr std::size_t mapped_bytes = std::size_t{1} << 34;  // reserved, not committed
 constexpr std::size_t smallest_block = 64;
 
 // ---- memory
@@ -51,7 +51,7 @@ class Memory {
     return readable_ + (static_cast<const std::byte*>(address) - unreadable_);
   }
 
-  // A block of a power of two bytes; null when there is no room.
+  // A block whose size is a power of two; null if there is no room.
   std::byte* take(std::size_t bytes) {
     std::vector<std::byte*>& blocks = free_[bytes];
     std::byte* block = nullptr;
@@ -62,7 +62,7 @@ class Memory {
       block = unreadable_ + used_;
       used_ += bytes;
     }
-    // Results that depend on memory that nothing has written to are conspicuous.
+    // Makes results that depend on uninitialized memory conspicuous.
     if (block != nullptr) std::memset(readable(block), 0xA5, std::min<std::size_t>(bytes, 4096));
     return block;
   }
@@ -95,7 +95,7 @@ struct State {
   std::size_t limit[device_count] = {};
   MemoryStats stats[device_count] = {};
   std::int64_t allocations_until_failure = -1;
-  backend::CheckReport report;  // the first thing that a kernel found not allowed
+  backend::CheckReport report;  // the first invalid value that a kernel reported
   std::atomic<std::int64_t> waits{0};
   std::atomic<std::int64_t> launches{0};
 };
@@ -143,9 +143,9 @@ StoragePointer allocate(std::size_t bytes, int index, const char* operation) {
   return StoragePointer(storage);
 }
 
-// ---- order
+// ---- synchronization
 
-// Throws what kernels reported until now.
+// Throws the errors that kernels have reported so far.
 void throw_report() {
   backend::CheckReport report;
   {
@@ -160,7 +160,7 @@ void wait(int) {
   throw_report();
 }
 
-// Called after a kernel of the CPU, which notes what it finds on this thread.
+// Called after a CPU kernel, which notes invalid values on this thread.
 void keep_note() {
   const auto found = backend::take_note();
   if (!found) return;
@@ -181,7 +181,7 @@ void copy(const CopyCall& call) {
   if (to_host) wait(call.from_device.index);
 }
 
-// The bytes are the ticket. Work is done when it is launched, so nothing is left to wait for.
+// The ticket is the bytes themselves. Work is complete when it is launched, so there is no wait.
 std::uint64_t begin_read(const void* from, std::size_t bytes, int) {
   std::uint64_t value = 0;
   std::memcpy(&value, readable_address(from), bytes);
@@ -194,7 +194,7 @@ void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int) {
   throw_report();
 }
 
-// ---- kernels: a call with its addresses replaced, given to the CPU's kernel
+// ---- kernels: the CPU's, called with replaced addresses
 
 template <class... Pointers>
 void translate(Pointers&... pointers) {
@@ -233,8 +233,7 @@ void prepare(backend::ScanCall& call) {
   translate(call.x, call.grad_output, call.grad_gradient, call.out, call.grad_grad_output);
 }
 void prepare(backend::AttentionCall& call) {
-  translate(call.q.data, call.k.data, call.v.data, call.mask.data, call.out.data,
-            call.logsumexp);
+  translate(call.q.data, call.k.data, call.v.data, call.mask.data, call.out.data, call.logsumexp);
 }
 void prepare(backend::AttentionBackwardCall& call) {
   prepare(call.forward);

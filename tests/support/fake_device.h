@@ -1,7 +1,7 @@
 // A device for tests: its memory has real addresses that the host cannot read, and its kernels are
-// the CPU's. A stray access of device memory on the host crashes, a kernel that is given memory of
-// the host throws DeviceError, and every wait for the device is counted. Values that kernels find
-// not allowed, such as indices out of range, are reported at the next wait, as on a GPU.
+// the CPU's. An access of device memory on the host crashes, a kernel that receives host memory
+// throws DeviceError, and every wait for the device is counted. Invalid values, such as indices out
+// of range, are reported at the next wait, as on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ inline constexpr Device second{Device::Type::test, 1};
 // Makes both devices available. Further calls do nothing.
 void install();
 
-// How often the host waited for all work of a device: synchronize() and copies to the host. Reading
-// a PendingItem waits for that item alone, and does not count.
+// The number of times that the host waited for all work of a device: synchronize() and copies to
+// the host. Reading a PendingItem waits only for that item, and does not count.
 std::int64_t waits();
-// How often a kernel was launched.
+// The number of kernel launches.
 std::int64_t launches();
 
-// Makes the allocation after `count` more fail with OutOfMemoryError, once; −1: none.
+// Makes one allocation fail with OutOfMemoryError, after `count` more; −1: none.
 void fail_allocation_after(std::int64_t count);
 
-// The address that kernels of the device use for one that the library uses. DeviceError unless it
-// is memory of a fake device; null stays null.
+// The address that kernels of the device use for an address that the library uses. DeviceError
+// unless it is memory of a fake device; null stays null.
 void* readable_address(const void* address);
 
 }  // namespace extensor::fake_device

@@ -1,5 +1,5 @@
-// What the tests of a family of ops open with: how results are compared, gradients checked, and
-// numbers put in memory. Including it makes the program count its gradient checks.
+// Helpers for the tests of an op family: comparing results, checking gradients, and making tensors.
+// A program that includes it counts its gradient checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline Tensor vector_of(std::initializer_list<double> values, DType dtype = DTyp
   return extensor::from_data(std::vector<double>(values)).to(dtype);
 }
 
-// Uniform numbers of ±range.
+// Uniform numbers between −range and range.
 inline Tensor laid_out(const Shape& shape, Layout layout, unsigned seed,
                        DType dtype = DType::float64, double range = 2) {
   return layouts::with_layout(
@@ -44,10 +44,10 @@ inline Tensor laid_out(const Shape& shape, Layout layout, unsigned seed,
       shape);
 }
 
-// Units of the last place at a magnitude of 1.
+// Units of the last place at magnitude 1.
 inline double spacing(DType dtype) { return std::ldexp(1.0, 1 - compare::format_of(dtype).digits); }
 
-// The largest magnitude; 0 of nothing.
+// The largest magnitude; 0 if empty.
 inline double largest(const Tensor& x) {
   return x.numel() == 0 ? 0 : max_reduce(abs(x.to(DType::float64))).item<double>();
 }

@@ -1,4 +1,4 @@
-// A file system that fails when it is told to.
+// A file system that fails on request.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace test_support {
 
-// Fails call number `failing` of all that may fail (from 0; −1: none) with `error`. Writes are
-// short when `most` says so; the first call of each kind is interrupted when `interrupts` is set.
+// Makes call number `failing` (from 0; −1: none) of those that may fail return `error`. Writes at
+// most `most` bytes per call if set; interrupts the first call of each kind if `interrupts` is set.
 class FaultyFiles final : public extensor::io::FileOperations {
  public:
   int failing = -1;
@@ -19,14 +19,14 @@ class FaultyFiles final : public extensor::io::FileOperations {
   std::size_t most = SIZE_MAX;
   bool interrupts = false;
   int calls = 0;
-  std::string failed;                  // the call that did
-  std::function<void()> before_pread;  // to change the file meanwhile
+  std::string failed;                  // the call that failed
+  std::function<void()> before_pread;  // changes the file between calls
 
   int open(const char* path, int flags, mode_t mode) override {
     return fails("open") ? -1 : FileOperations::open(path, flags, mode);
   }
   int close(int descriptor) override {
-    const int result = FileOperations::close(descriptor);  // closed in any case, as Linux does
+    const int result = FileOperations::close(descriptor);  // even on failure, as on Linux
     return fails("close") ? -1 : result;
   }
   int fstat(int descriptor, struct stat* status) override {

@@ -1,4 +1,5 @@
-// Files in tests: a directory that goes away, bytes in and out, and tensors of all kinds to store.
+// Files in tests: a temporary directory, reading and writing bytes, and tensors of all kinds to
+// store.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,13 +59,13 @@ inline void write_file(const std::filesystem::path& path, std::string_view bytes
   EXPECT_TRUE(file.good()) << path;
 }
 
-// The elements as they lie in memory, row-major.
+// The elements as bytes, row-major.
 inline std::string bytes_of(const extensor::Tensor& x) {
   const extensor::Tensor dense = x.detach().to(extensor::cpu_device).contiguous();
   return {reinterpret_cast<const char*>(dense.impl().data), dense.nbytes()};
 }
 
-// The same dtype, shape and bits.
+// Whether dtype, shape and bits are equal.
 inline void expect_same(const extensor::Tensor& actual, const extensor::Tensor& expected) {
   EXPECT_EQ(actual.dtype(), expected.dtype());
   EXPECT_EQ(actual.shape(), expected.shape());
@@ -88,7 +89,7 @@ inline std::vector<extensor::DType> every_dtype() {
   return list;
 }
 
-// Every dtype in every layout, with empty ones and ones without axes.
+// Every dtype in every layout, including empty tensors and tensors without axes.
 inline extensor::NamedTensors every_kind(bool with_bfloat16) {
   using namespace extensor;
   NamedTensors list;
@@ -100,7 +101,7 @@ inline extensor::NamedTensors every_kind(bool with_bfloat16) {
         const Shape drawn = layouts::drawn_shape(layout, shape);
         const Tensor numbers =
             arange(layouts::element_count(drawn)).reshape(drawn).to(float64) * 1.375 - 3.0;
-        // Every integer dtype gets its highest bit used, so that no byte order goes unnoticed.
+        // Every integer dtype uses its highest bit, so that a wrong byte order is detected.
         const Tensor scaled = is_integer(dtype) ? numbers * 77.0 : numbers;
         list.emplace_back(std::string(name(dtype)) + to_string(shape) + layouts::name(layout),
                           layouts::with_layout(scaled.to(dtype), layout, shape));
@@ -112,7 +113,7 @@ inline extensor::NamedTensors every_kind(bool with_bfloat16) {
 
 // ---- NumPy --------------------------------------------------------------------------------------
 
-// A Python that has NumPy, empty where there is none.
+// A Python interpreter that has NumPy; empty if there is none.
 inline const std::string& python_with_numpy() {
   static const std::string found = [] {
     for (const std::string python : {"python3", "/usr/bin/python3"}) {
@@ -123,7 +124,7 @@ inline const std::string& python_with_numpy() {
   return found;
 }
 
-// Runs a program of Python in a directory; true when it ends well.
+// Runs a Python program in a directory; true if it succeeds.
 inline bool run_python(const TemporaryDirectory& directory, const std::string& program) {
   write_file(directory / "program.py", "import numpy as np\n" + program);
   const std::string command =

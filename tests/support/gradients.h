@@ -1,4 +1,4 @@
-// Gradient checks for tests, beside those that op_database_test.cpp makes of every op.
+// Gradient checks for tests, in addition to those that op_database_test.cpp makes for every op.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace gradients {
 using extensor::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// Gradients below 1 / magnification are compared absolutely, all others relative to themselves.
+// Gradients below 1 / magnification are compared absolutely, all others relatively.
 inline constexpr double magnification = 1024;
 
 inline int& checks_made() {
@@ -23,13 +23,13 @@ inline int& checks_made() {
   return count;
 }
 
-// Prints how many gradients a test program has checked.
+// Prints the number of gradients that a test program has checked.
 class Counter : public ::testing::Environment {
  public:
   void TearDown() override { std::cout << checks_made() << " gradient checks\n"; }
 };
 
-// Fourth-order finite differences in float64 agree with `backward` to relative 1e-6.
+// Checks that fourth-order finite differences in float64 agree with `backward` to relative 1e-6.
 inline void expect_gradient(const std::string& name, const extensor::ForwardFunction& forward,
                             const extensor::BackwardFunction& backward, const Tensors& inputs) {
   ++checks_made();

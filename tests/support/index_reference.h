@@ -1,5 +1,5 @@
 // A reference for index expressions: NumPy's rules as plain loops over coordinates, without the
-// library's tensors. An expression is resolved into the list of elements that it names.
+// library's tensors. An expression is resolved into the list of elements that it selects.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Entry {
   std::int64_t integer = 0;
   std::optional<std::int64_t> start = {}, stop = {};
   std::int64_t step = 1;
-  Ints shape = {}, values = {};  // of a tensor of integers or of a mask, in row-major order
+  Ints shape = {}, values = {};  // of an integer tensor or of a mask, in row-major order
 };
 using Expression = std::vector<Entry>;
 
@@ -44,7 +44,7 @@ inline std::int64_t ravel(const Ints& coordinates, const Ints& shape) {
   return position;
 }
 
-// The position in an array that is broadcast to a shape with these coordinates.
+// The position of these coordinates in an array that is broadcast to their shape.
 inline std::int64_t broadcast_position(const Ints& coordinates, const Ints& shape) {
   Ints own(shape.size());
   const std::size_t added = coordinates.size() - shape.size();
@@ -54,7 +54,7 @@ inline std::int64_t broadcast_position(const Ints& coordinates, const Ints& shap
   return ravel(own, shape);
 }
 
-// The positions that start:stop:step walks, as Python's slice.indices().
+// The positions of start:stop:step, as in Python's slice.indices().
 inline Ints slice_positions(const Entry& entry, std::int64_t size) {
   const auto bound = [&](std::int64_t value) {
     if (value < 0) value += size;
@@ -76,14 +76,14 @@ struct Named {
   Ints elements;  // row-major positions in x, in row-major order of that shape
 };
 
-// Which elements of an array of `shape` an expression names.
+// The elements of an array of `shape` that an expression selects.
 inline Named resolve(const Ints& shape, const Expression& expression) {
   // One step per axis of x, or none for newaxis and masks without dimensions.
   struct Step {
     enum class Kind { kept, added, point } kind;
     std::int64_t axis = -1;
-    Ints positions;           // kept
-    Ints index_shape, index;  // point
+    Ints positions;           // positions of a kept axis
+    Ints index_shape, index;  // of an indexed axis
   };
   std::size_t consumed = 0;
   for (const Entry& entry : expression) {
@@ -96,7 +96,7 @@ inline Named resolve(const Ints& shape, const Expression& expression) {
     advanced = advanced || entry.kind == Entry::Kind::integers || entry.kind == Entry::Kind::mask;
   }
   std::vector<Step> steps;
-  Ints separators;  // numbers of steps in front of which an ellipsis of no axes stands
+  Ints separators;  // step numbers before which an ellipsis of no axes stands
   std::int64_t axis = 0;
   const auto keep_whole = [&] {
     const Ints positions =
@@ -152,7 +152,7 @@ inline Named resolve(const Ints& shape, const Expression& expression) {
   }
   while (axis < static_cast<std::int64_t>(shape.size())) keep_whole();
 
-  // The common shape of the points, and where it stands in the result.
+  // The common shape of the index tensors, and its position in the result.
   Ints points;
   std::int64_t first = -1, last = -1, kept_before = 0, kept = 0;
   bool together = true;
@@ -250,7 +250,8 @@ inline Ints draw_broadcastable(Random& random, const Ints& to) {
 inline Expression draw_expression(Random& random, const Ints& shape, bool with_tensors = true) {
   using Kind = Entry::Kind;
   Expression expression;
-  // Tensors broadcast to one of these; a mask fixes the last dimension by its number of true ones.
+  // Tensors broadcast to one of these shapes; the number of true elements of a mask is its last
+  // dimension.
   Ints points = draw_shape(random, 2, 3);
   std::optional<std::int64_t> mask_count;
   bool has_ellipsis = false;
@@ -263,7 +264,7 @@ inline Expression draw_expression(Random& random, const Ints& shape, bool with_t
       axis +=
           static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(shape.size() - axis)));
     }
-    // An ellipsis stands for the axes that were skipped, so that the rest must be written out.
+    // An ellipsis stands for the axes that were skipped, so the rest must be explicit.
     if (axis == shape.size() || (!has_ellipsis && draw(random, 0, 9) == 0)) break;
     const std::int64_t size = shape[axis];
     const std::int64_t choice = draw(random, 0, with_tensors ? 6 : 2);
@@ -296,7 +297,7 @@ inline Expression draw_expression(Random& random, const Ints& shape, bool with_t
       entry.shape = Ints(shape.begin() + static_cast<std::int64_t>(axis),
                          shape.begin() + static_cast<std::int64_t>(axis) + rank);
       const std::int64_t total = count_of(entry.shape);
-      // As many true ones as the other tensors allow.
+      // As many true elements as the other tensors allow.
       const std::int64_t last = points.empty() ? 1 : points.back();
       std::int64_t wanted = draw(random, 0, 2) == 0 ? 1 : last;
       if (mask_count || wanted > total) wanted = mask_count.value_or(1);
@@ -312,7 +313,7 @@ inline Expression draw_expression(Random& random, const Ints& shape, bool with_t
   return expression;
 }
 
-// As NumPy prints and reads it: [1, 0:3:2, ..., None, array([0, 1])].
+// In NumPy's notation: [1, 0:3:2, ..., None, array([0, 1])].
 inline std::string to_text(const Expression& expression) {
   std::string text = "[";
   const auto number = [](std::optional<std::int64_t> value) {

@@ -1,7 +1,6 @@
-// Truncated power series in two variables: the closed forms that derivatives are compared with. A
+// Truncated power series in two variables: the closed forms with which derivatives are compared. A
 // formula of jets has its derivatives of every order up to `Jet::order`, in long double, and shares
 // nothing with the library's dual numbers.
-//
 //   const Jet x = Jet::variable(0.5L, 0);
 //   exp(x * x).derivative(3);             // of exp(x²) at 0.5
 #pragma once
@@ -15,7 +14,7 @@ using Real = long double;
 
 class Jet {
  public:
-  // One more than the highest derivative that is compared: the next one says how sensitive it is.
+  // One more than the highest compared derivative: the next one measures its sensitivity.
   static constexpr int order = 4;
   using Series = std::array<Real, order + 1>;  // Taylor coefficients of a function of one variable
 
@@ -85,7 +84,7 @@ class Jet {
   std::array<std::array<Real, order + 1>, order + 1> terms_{};
 };
 
-// The series of a function with this value whose derivative has the series `slope`.
+// The series of a function with this value, given the series `slope` of its derivative.
 inline Jet::Series integrated(Real value, const Jet& slope) {
   Jet::Series series{value};
   Real factorial = 1;
@@ -153,7 +152,7 @@ inline Jet hyperbolic(const Jet& u, int odd) {
 }
 inline Jet sinh(const Jet& u) { return hyperbolic(u, 0); }
 inline Jet cosh(const Jet& u) { return hyperbolic(u, 1); }
-// The one form loses nothing of the derivatives in the tails, sinh / cosh nothing near 0.
+// One form is accurate for derivatives in the tails, sinh / cosh near 0.
 inline Jet tanh(const Jet& u) {
   if (std::fabs(u.value()) < 1) return sinh(u) / cosh(u);
   if (u.value() < 0) return -tanh(-u);

@@ -1,6 +1,6 @@
-// The tensor layouts tests draw at random, and a reference that walks every element through its
-// strides and knows nothing of the library's kernels. Values are long double in the reference: it
-// holds every value of every dtype exactly.
+// Random tensor layouts for tests, and a reference that visits every element through its strides
+// and is independent of the library's kernels. The reference computes in long double, which
+// represents every value of every dtype exactly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -175,11 +175,11 @@ inline std::int64_t count_of(const Shape& shape) {
 }
 
 struct View {
-  Tensor base;  // dense; elements outside the view are there to be left alone
+  Tensor base;  // dense; elements outside the view must stay unchanged
   Tensor view;
 };
 
-// `shape` as a view of a larger tensor: axes permuted, with gaps, offsets and reversals.
+// A view of `shape` into a larger tensor: axes permuted, with gaps, offsets and reversals.
 inline View random_view(Random& random, const Shape& shape, DType dtype, Style style) {
   const std::size_t rank = shape.size();
   std::vector<std::int64_t> order(rank), step(rank, 1), begin(rank, 0), behind(rank, 0);
@@ -216,7 +216,7 @@ inline View random_view(Random& random, const Shape& shape, DType dtype, Style s
   return result;
 }
 
-// Something that broadcasts to `shape`: some dimensions 1, some leading ones missing.
+// A shape that broadcasts to `shape`: some dimensions 1, some leading ones missing.
 inline Tensor random_operand(Random& random, const Shape& shape, DType dtype, Style style) {
   Shape own;
   const std::size_t missing =

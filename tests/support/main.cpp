@@ -1,8 +1,8 @@
-// The main of every test program. Unlike GTest's, it tells skipped tests from passed ones: it
-// prints a line "SKIPPED program Suite.Case: reason" for each, which `./ex test` counts, and
-// returns SKIP_RETURN_CODE of tests/CMakeLists.txt when nothing but skipped tests ran. A program
-// that ran no test at all, because a filter matched none, has failed. With
-// EXTENSOR_TEST_DEVICE=fake tensors are created on the fake device unless a test names another.
+// The main function of every test program. Unlike GTest's, it distinguishes skipped tests from
+// passed ones: it prints a line "SKIPPED program Suite.Case: reason" for each, which `./ex test`
+// counts, and returns SKIP_RETURN_CODE of tests/CMakeLists.txt if all tests that ran were skipped.
+// A program that ran no test, because a filter matched none, fails. With EXTENSOR_TEST_DEVICE=fake
+// tensors are created on the fake device unless a test names another.
 #include <gtest/gtest.h>
 
 #include <cstdio>

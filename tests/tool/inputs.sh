@@ -1,4 +1,5 @@
-# Options and files that must be refused: numbers out of range, odd configs, files that are none.
+# Options and files that must be rejected: numbers out of range, malformed configs, paths that are
+# not files.
 # Sourced by tool_test.sh.
 
 test_numbers() {
@@ -24,7 +25,7 @@ test_numbers() {
     expect 1 "--$flag is '9223372036854775807' (allowed: at most" train digits --$flag 9223372036854775807
     expect 1 "--$flag is '1.5'" train digits --$flag 1.5
   done
-  # A step of more batches than there are is all of them.
+  # A step of more batches than an epoch has uses all of them.
   expect 0 'after' train digits "${small[@]}" --accumulate 1000000000 --out run
   grep -q '"type":"step","step":1,' run/log.jsonl || fail 'not one step'
   grep -q '"type":"step","step":2,' run/log.jsonl && fail 'more than one step'
@@ -32,7 +33,8 @@ test_numbers() {
   odd=$(printf 'odd-\377')
   mkdir "$odd"
   expect 1 'allowed: UTF-8' train pictures --data "$odd"
-  # refused TEXT WORDS...: each value is refused with the text, given to the option that is the last word.
+  # refused TEXT WORDS...: each value is rejected with the text when passed to the option that is
+  # the last word.
   refused() {
     local value text=$1 option=${*: -1}
     for value in nan inf -1 x 1e999; do
@@ -75,7 +77,7 @@ test_configs() {
   done
 }
 
-# Whatever is no regular file is refused without waiting for it.
+# A path that is not a regular file is rejected without waiting for it.
 test_no_regular_files() {
   small_run run
   local file
@@ -99,7 +101,7 @@ test_no_regular_files() {
   expect 0 'steps are done' train --resume run
 }
 
-# A picture with more pixels than the limit is refused before memory is taken for them.
+# An image with more pixels than the limit is rejected before memory is allocated for them.
 test_many_pixels() {
   small_run run
   python3 - <<'PNG'
@@ -125,7 +127,7 @@ PNG
   expect 1 'allowed: at most 100 pixels' train pictures --data own --max-pixels 100
 }
 
-# A class whose directory is not UTF-8 is refused at the start.
+# A class directory whose name is not UTF-8 is rejected at the start.
 test_odd_classes() {
   local odd
   odd=$(printf 'caf\351')

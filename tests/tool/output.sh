@@ -1,4 +1,5 @@
-# Output of the tool: escapes from outside, outputs that cannot be written, commands to paste, progress.
+# Output of the tool: control characters in input, outputs that cannot be written, printed commands,
+# progress.
 # Sourced by tool_test.sh.
 
 escapes() { LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]\|\xc2[\x80-\x9f]' "$1"; }
@@ -36,7 +37,7 @@ SAFETENSORS
   escapes out && fail 'compare prints an escape'
 }
 
-# Every command ends with a code other than 0 where standard output cannot be written.
+# Every command exits with a nonzero code if standard output cannot be written.
 test_unwritable_output() {
   small_run run
   black_picture black.pgm
@@ -56,7 +57,7 @@ test_unwritable_output() {
   done
 }
 
-# Files never get the numbers of closed standard descriptors.
+# Files never reuse the numbers of closed standard descriptors.
 test_closed_descriptors() {
   local status=0
   "$tool" train digits "${small[@]}" --out run <&- >&- 2>&- || status=$?
@@ -68,7 +69,7 @@ test_closed_descriptors() {
   expect 0 '0 do not' compare run/model.safetensors quiet/model.safetensors
 }
 
-# Commands that the tool prints run as they are.
+# Commands that the tool prints can be run unchanged.
 test_commands_to_paste() {
   black_picture PICTURE.png
   mkdir 'a tool' "it's"
@@ -92,7 +93,7 @@ test_commands_to_paste() {
   grep -qF "'extensor train --help'" out || fail 'on the path the tool is called by its name'
 }
 
-# Long work shows how far it is and prints what is done as it goes.
+# Long operations show their progress and print results as they are ready.
 test_progress() {
   local run
   "$tool" accuracy relu exp --exhaustive >lines 2>out &
@@ -111,7 +112,7 @@ test_progress() {
   python3 -c 'import json; assert [row["function"] for row in json.load(open("out"))] == ["exp", "relu"]' || fail 'no JSON'
 }
 
-# Memory and time of inspect grow with the file and no faster.
+# Memory and time of inspect grow at most linearly with the file.
 test_inspect_large() {
   python3 - <<'SAFETENSORS'
 import json, struct
@@ -132,7 +133,7 @@ SAFETENSORS
     /usr/bin/time -f '%M' -o kilobytes "$tool" inspect large.safetensors >out 2>&1
     (($(tail -n 1 kilobytes) < 500000)) || fail "inspect takes $(tail -n 1 kilobytes) kB"
   fi
-  # 2 s are to be reached with optimisation; comparing each name with each other takes minutes.
+  # Optimized builds need at most 2 s; comparing each name with each other takes minutes.
   if [[ -x /usr/bin/time ]]; then
     /usr/bin/time -f '%U' -o seconds "$tool" inspect many.safetensors >many 2>&1
     tail -n 1 many >out

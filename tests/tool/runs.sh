@@ -1,18 +1,18 @@
-# Runs that must not be lost: starts that fail, two processes, signals, changed data, damaged files.
+# Runs that must not be lost: failed starts, two processes, signals, changed data, damaged files.
 # Sourced by tool_test.sh.
 
 long_run=(--examples 4096 --epochs 50 --batch-size 32 --workers 1 --evaluate-every 1000000)
 steps_done() { [[ $(grep -c '"type":"step"' "$1/log.jsonl" 2>/dev/null) -gt 0 ]]; }
 checksums() { (cd "$1" && find . -type f | sort | xargs sha256sum); }
 
-# A start that fails leaves the old run as it was, and no directory.
+# A failed start leaves the old run unchanged, and creates no directory.
 test_failed_start() {
   small_run run
   checksums run >before
   expect 1 'which text' train text --out run --overwrite
   expect 1 'allowed: 0 or more, below 1' train digits --momentum 2 --out run --overwrite
   expect 1 'mnist-that-is-not' train mnist --data mnist-that-is-not --out run --overwrite
-  # No file can be written: both fail after the directory is theirs and before the first step.
+  # No file can be written: both fail after they claim the directory and before the first step.
   (
     trap '' XFSZ
     ulimit -f 0
@@ -32,7 +32,7 @@ test_failed_start() {
   echo mine >kept/model.safetensors
   expect 1 "has 'model.safetensors', which a run would replace" train digits "${small[@]}" --out kept
   grep -qx mine kept/model.safetensors || fail "somebody's file is gone"
-  # Killed between setting the old run aside and the first step, at each of the moments that there are.
+  # Killed between setting the old run aside and the first step, at each possible moment.
   mkdir run/.previous-run && mv run/* run/.previous-run/
   echo '{}' >run/config.json && echo torn >run/log.jsonl
   expect 0 'steps are done' train --resume run
@@ -46,7 +46,7 @@ test_failed_start() {
   absent run/.discarded-run
 }
 
-# A new run takes the place of the old one when its first step is done, with all its files.
+# A new run replaces the old one when its first step is complete, with all its files.
 test_overwritten() {
   small_run run
   mv run/report.html run/notes.txt # a file of somebody else
@@ -60,7 +60,7 @@ test_overwritten() {
   [[ $(compgen -G 'run/events.out.tfevents.*' | wc -l) == 1 ]] || fail 'events of the old run are there'
 }
 
-# One process at a time has a run's directory; kill -9 frees it.
+# One process at a time uses a run's directory; kill -9 frees it.
 test_locked() {
   local run
   in_background train digits "${long_run[@]}" --out run
@@ -82,7 +82,7 @@ test_locked() {
   wait $run
 }
 
-# Two starts with one --out: one of them is refused, and the log of the other is whole.
+# Two starts with one --out: one of them is rejected, and the log of the other is intact.
 test_two_starts() {
   local first second one=0 two=0
   in_background train digits "${small[@]}" --out run
@@ -96,7 +96,7 @@ test_two_starts() {
   expect 0 'steps are done' train --resume run
 }
 
-# A line of the log that is damaged is skipped with a warning, wherever it is.
+# A damaged line of the log is skipped with a warning, wherever it is.
 test_damaged_log() {
   small_run run
   local whole
@@ -108,7 +108,7 @@ test_damaged_log() {
   grep -q 'line 7 is skipped' out || fail 'line 7'
   exists run/report.html
   grep -q '<svg' run/report.html || fail 'no curves'
-  # Cut in the middle of a line: what is added later begins on a line of its own.
+  # Truncated in the middle of a line: appended output starts on a new line.
   small_run part --checkpoint-every 8
   rm "$(find part/checkpoints -type f | sort -V | tail -n 1)" part/model.safetensors
   head -c 700 part/log.jsonl >torn && cp torn part/log.jsonl
@@ -121,7 +121,7 @@ test_damaged_log() {
   ((whole > 10)) || fail 'a short log'
 }
 
-# SIGHUP and SIGTERM end a run as Ctrl-C does; what was ignored at the start stays so.
+# SIGHUP and SIGTERM end a run as Ctrl-C does; signals that were ignored at the start stay ignored.
 test_signals() {
   local run status signal
   for signal in HUP:129 TERM:143; do
@@ -148,13 +148,13 @@ test_signals() {
   grep -q 'ending' out && fail 'an ignored signal was noticed'
   kill -TERM $run
   wait $run
-  # A reader that is gone does not end the run either.
+  # A closed output pipe does not end the run either.
   { env --default-signal=PIPE "$tool" train digits "${small[@]}" --epochs 3 --out piped 2>&1 >/dev/null; echo $? >code; } |
     head -c 1 >/dev/null
   [[ $(cat code) != 141 ]] || compgen -G 'piped/checkpoints/*' >/dev/null || absent piped
 }
 
-# Resuming on other data is refused, and says what differs.
+# Resuming on other data is rejected, with the difference.
 test_changed_data() {
   local k
   mkdir -p own/dark own/light
@@ -166,7 +166,7 @@ test_changed_data() {
   exists run/data.json
   rm "$(find run/checkpoints -type f | sort -V | tail -n 1)"
   cp -r run again
-  # One pixel of one picture.
+  # One pixel of one image.
   cp own/dark/3.pgm kept.pgm
   printf '\1' | dd of=own/dark/3.pgm bs=1 seek=100 conv=notrunc status=none
   expect 1 'training images: other contents' train --resume run
@@ -189,7 +189,7 @@ test_changed_data() {
   expect 0 'has no data.json' train --resume words
 }
 
-# Weights that were changed on the disk are refused by every command that reads them.
+# Weights that were changed on the disk are rejected by every command that reads them.
 test_damaged_weights() {
   small_run run
   local size
