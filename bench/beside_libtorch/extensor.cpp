@@ -1,5 +1,5 @@
-// A network of two layers learns random digits: the program that beside_libtorch.py builds and runs.
-// Its argument is the number of steps.
+// A network of two layers learns random digits: the program that beside_libtorch.py builds and
+// runs. Its argument is the number of steps.
 #include <extensor/extensor.h>
 
 #include <cstdlib>
