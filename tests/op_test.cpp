@@ -48,9 +48,11 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
       op_database::Tensors inputs = op_database::has_dtypes(sample)
                                         ? arranged(sample, dtype, layouts::Layout::contiguous)
                                         : sample.inputs;
+      op_database::Tensors leaves;
       for (std::size_t k = 0; k < inputs.size(); ++k) {
         if (!sample.backward || !op_database::is_differentiable(sample, k)) continue;
         inputs[k] = inputs[k].detach().requires_grad_();
+        leaves.push_back(inputs[k]);
       }
       op_database::Tensors outputs = sample.forward(inputs);
       if (!sample.backward) continue;
@@ -60,7 +62,8 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
       }
       for (std::size_t k = 0; k < outputs.size(); ++k) {
         if (grads[k].defined() && outputs[k].requires_grad()) {
-          outputs[k].backward(grads[k], {.create_graph = true});
+          grad({outputs[k]}, leaves,
+               {.create_graph = true, .allow_unused = true, .grad_outputs = {grads[k]}});
         }
       }
       if (sample.saves_results) inputs.insert(inputs.end(), outputs.begin(), outputs.end());
