@@ -116,8 +116,14 @@ TEST(RecordedCall, OfARowIsComparedAndRunsAgain) {
   const Tensor wide = zeros({4}, float64).requires_grad_();
   const Tensor none;
   const Tensor* list[] = {&none, &other};
-  const Tensor again = ops::replay(node_of(8 - wide), ops::Inputs(list, 2))[0];
+  const Tensor difference = 8 - wide;
+  const Tensor again = ops::replay(node_of(difference), ops::Inputs(list, 2))[0];
   EXPECT_TRUE(allclose(again, 8 - other, 0, 0));
+  // dispatch() runs rows as it runs other ops, and records them.
+  const Tensor* same[] = {&none, &wide};
+  const CallNode& call = node_of(difference);
+  const Tensor recorded = ops::dispatch(call.op(), call.attributes(), ops::Inputs(same, 2))[0];
+  EXPECT_TRUE(ops::same_call(node_of(recorded), call));
 }
 
 // A capture sees the calls of the program, with their inputs and results, but not the ops inside

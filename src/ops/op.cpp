@@ -109,6 +109,9 @@ Results dispatch_captured(detail::CaptureHook hook, const Op& op, const void* at
 const char* Run::name() const { return op.name; }
 
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
+  if (op.row) [[unlikely]] {  // its forward finds the device, records and captures the call
+    return op.forward({op, cpu_device, false}, attributes, inputs);
+  }
   if (const detail::CaptureHook hook = detail::context.capture; hook != nullptr) [[unlikely]] {
     return dispatch_captured(hook, op, attributes, inputs);
   }
@@ -149,8 +152,6 @@ bool same_call(const CallNode& a, const CallNode& b) {
 }
 
 Results replay(const CallNode& node, Inputs inputs) {
-  if (node.op().row)
-    return node.op().forward({node.op(), cpu_device, false}, node.attributes(), inputs);
   return dispatch(node.op(), node.attributes(), inputs);
 }
 
