@@ -1,6 +1,7 @@
 #include "core/memory_layout.h"
 
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 #include "core/check.h"
@@ -14,11 +15,10 @@ constexpr std::size_t channels_last_order[] = {1, 3, 2, 0};  // innermost first
 
 // Dense strides, innermost dimension first. Products wrap: a shape too large for memory is rejected
 // when memory is allocated.
-Strides strides_in_order(const Shape& shape, const std::size_t* order) {
+Strides strides_in_order(const Shape& shape, std::span<const std::size_t> order) {
   Strides strides(shape.size(), 1);
   std::int64_t step = 1;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::size_t d = order[i];
+  for (const std::size_t d : order) {
     strides[d] = step;
     [[maybe_unused]] const bool wraps =
         __builtin_mul_overflow(step, shape[d] == 0 ? 1 : shape[d], &step);
@@ -110,7 +110,7 @@ Strides result_strides(const Shape& shape, std::size_t operand_count,
       moved = j;
     }
   }
-  return strides_in_order(shape, order);
+  return strides_in_order(shape, {order, rank});
 }
 
 Strides dense_strides(const Tensor& x) {

@@ -320,6 +320,7 @@ Dims memory_order(const ChunkedCall& call) {
     }
   }
   std::vector<const std::int64_t*> strides;
+  strides.reserve(broadcast.size());
   for (const Strides& each : broadcast) strides.push_back(each.data());
   const Strides layout = detail::result_strides(call.shape, strides.size(), strides.data());
   Dims order;

@@ -15,7 +15,6 @@
 namespace extensor::ops {
 
 using detail::Gradients;
-using detail::Node;
 using detail::NodePointer;
 using detail::Saved;
 using detail::SavedResult;
@@ -105,9 +104,8 @@ class RowNode final : public CallNode {
 
   // Operand k for a kernel; 0 if the kernel does not read it.
   Source source(std::size_t k) const {
-    const Operand& operand = operands_[k];
-    if (call_.numbers[k]) return *call_.numbers[k];
-    const Tensor& x = operand.saved.get(*this);
+    if (const std::optional<Source>& number = call_.numbers[k]) return *number;
+    const Tensor& x = operands_[k].saved.get(*this);
     return x.defined() ? Source(x) : Source(0.0, DType::float64);
   }
 
@@ -317,7 +315,8 @@ Results run_row(const Run& run, const void* attributes, Inputs inputs) {
   const auto& call = *static_cast<const RowAttributes*>(attributes);
   std::vector<Source> operands;
   for (std::size_t k = 0; k < run.op.input_count; ++k) {
-    operands.push_back(call.numbers[k] ? *call.numbers[k] : Source(inputs[k]));
+    const std::optional<Source>& number = call.numbers[k];
+    operands.push_back(number ? *number : Source(inputs[k]));
   }
   return evaluate(call.row, run.name(), call.compute, call.dtype, operands, call.first,
                   call.second);

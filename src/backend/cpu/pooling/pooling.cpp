@@ -14,7 +14,6 @@ namespace extensor::cpu {
 
 namespace {
 
-using backend::PoolingAxis;
 using backend::PoolingCall;
 using backend::PoolingOp;
 using backend::PoolingWindow;
