@@ -211,7 +211,11 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
     return std::ranges::any_of(callbacks_, [](const auto& one) { return one->wants_to_stop(); });
   };
   bool early = wants_to_stop(), interrupted = false;
-  std::optional<Pending> previous;  // launched, not yet read
+  Pending previous;  // launched, not yet read; without parts if there is none
+  const auto report_previous = [&] {
+    if (!previous.parts.empty()) report(previous);
+    previous.parts.clear();
+  };
   while (at_.step < last && !early && !interrupted) {
     data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
     while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
@@ -230,21 +234,17 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
       const auto due = [&](std::int64_t every) {
         return every == 0 ? epoch_ends : at_.step % every == 0;
       };
-      const auto report_all = [&] {
-        if (previous) report(*previous);
-        previous.reset();
-      };
-      report_all();
+      report_previous();
       previous = std::move(step);
-      if (!reads_late()) report_all();
+      if (!reads_late()) report_previous();
       if (due(options_.evaluate_every) || at_.step == last) {
-        report_all();
+        report_previous();
         evaluate_now(held_out, outcome);
         early = wants_to_stop();
       }
       interrupted = options_.stop && options_.stop();
       if (due(options_.checkpoint_every) || interrupted || early || at_.step == last) {
-        report_all();
+        report_previous();
         save_now(outcome);
       }
       if (epoch_ends) break;
