@@ -79,7 +79,8 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
   ./ex figures DIR                  the figures that take minutes, on MNIST and tiny Shakespeare in DIR
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
-                                    by name only: pytorch (optimizers, models against PyTorch's),
+                                    by name only: quick (asan on a few programs),
+                                    pytorch (optimizers, models against PyTorch's),
                                     kill (a run killed 200 times and resumed)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
@@ -490,6 +491,12 @@ check_asan() {
   run_tests asan
 }
 
+# The programs of tests/CMakeLists.txt that reach most code in little time.
+check_quick() {
+  target=extensor_quick_tests build_preset asan
+  run_tests asan -L '^quick$'
+}
+
 check_tsan() {
   build_preset tsan
   run_tests tsan
@@ -549,7 +556,7 @@ check_kill() {
 
 command_check() {
   local all='format lint asan tsan fuzz' step failed=''
-  for step in "$@"; do one_of step "$step" "$all pytorch kill"; done
+  for step in "$@"; do one_of step "$step" "$all quick pytorch kill"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

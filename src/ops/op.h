@@ -136,8 +136,28 @@ struct Op : OpFacts {
   OpNode* (*make_node)(const Op&, const void* attributes, std::size_t inputs, std::size_t results);
 };
 
+namespace typed {
+
+// The forward function of an op on `count` tensors, or on a list.
+template <class Attributes, class Result, class Counts>
+struct Function;
+template <class Attributes, class Result, std::size_t... k>
+struct Function<Attributes, Result, std::index_sequence<k...>> {
+  template <std::size_t>
+  using Input = const Tensor&;
+  using Type = Result (*)(const Run&, const Attributes&, Input<k>...);
+};
+template <class Attributes, class Result>
+struct Function<Attributes, Result, std::index_sequence<>> {
+  using Type = Result (*)(const Run&, const Attributes&, Inputs);
+};
+
+}  // namespace typed
+
 template <class Attributes, class Result, std::size_t count>
-struct OpOf : Op {};
+struct OpOf : Op {
+  typename typed::Function<Attributes, Result, std::make_index_sequence<count>>::Type function;
+};
 
 // A recorded call of an op, which can be printed, compared and replayed.
 class CallNode : public detail::Node {
@@ -231,6 +251,7 @@ consteval auto define(const OpFacts& facts) {
   static_cast<OpFacts&>(op) = facts;
   op.input_count = Typed::count;
   op.attributes = &attribute_type<Attributes>;
+  op.function = forward;
   op.forward = &Typed::template run<forward>;
   op.differentiable = !std::is_null_pointer_v<decltype(gradient)>;
   if constexpr (!std::is_null_pointer_v<decltype(gradient)>) {
@@ -267,10 +288,32 @@ struct AxisAttribute {
 // and are copied instead. Throws ValueError if a required input is undefined.
 Results dispatch(const Op& op, const void* attributes, Inputs inputs);
 
+// Whether a call needs nothing but its forward function: all inputs are on the CPU, none is
+// recorded, and neither Autocast nor a capture is on. Most calls of small ops are such, and the
+// other steps of dispatch() would take a tenth of their time.
+template <class... X>
+bool is_plain(const Op& op, const X&... inputs) {
+  const detail::Context& modes = detail::context;
+  if (op.row || op.view || modes.capture != nullptr || modes.autocast) return false;
+  std::uint32_t optional = op.optional;
+  const auto plain = [&](const Tensor& x) {
+    const bool may_be_undefined = (optional & 1) != 0;
+    optional >>= 1;
+    const detail::TensorImpl* impl = x.impl_or_null();
+    if (impl == nullptr) return may_be_undefined;
+    return impl->storage->device.type == Device::Type::cpu &&
+           !(modes.recording && detail::tracked(x));
+  };
+  return (plain(inputs) && ...);
+}
+
 template <class Attributes, class Result, std::size_t count, class... X>
 requires(sizeof...(X) == count && count > 0) Result
     dispatch(const OpOf<Attributes, Result, count>& op,
              const std::type_identity_t<Attributes>& attributes, const X&... inputs) {
+  if (is_plain(op, inputs...)) [[likely]] {
+    return op.function({op, cpu_device, false}, attributes, inputs...);
+  }
   const Tensor* const list[] = {&inputs...};
   Results results = dispatch(op, &attributes, Inputs(list, count));
   if constexpr (std::is_same_v<Result, Tensor>) {
