@@ -185,7 +185,7 @@ TEST(Functions, QuotesDeclarationsFromTheHeaders) {
   const auto loss = overloads("l1_loss");
   ASSERT_EQ(loss.size(), 1u);
   EXPECT_EQ(loss[0]->parameters.back().type.named, "extensor::Reduction");
-  EXPECT_EQ(find_enumeration("extensor::Reduction")->values.front().name, "none");
+  EXPECT_EQ(find_enumeration("extensor::Reduction")->values.front().name, "mean");
 }
 
 // A comment above several declarations belongs to all of them; an empty line ends its reach.
