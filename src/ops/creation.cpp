@@ -311,11 +311,6 @@ Tensor from_literals(const void* values, std::size_t count, DType stored, const 
       .to(chosen_device(options));
 }
 
-void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected) {
-  throw ShapeError(
-      message("tensor: row ", row, " has ", length, " elements, row 0 has ", expected));
-}
-
 }  // namespace detail
 
 Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*),
