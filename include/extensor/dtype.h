@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iosfwd>
 #include <type_traits>
 
 #include "extensor/export.h"
@@ -93,8 +92,6 @@ constexpr const char* name(DType dtype) {
   if (!is_valid(dtype)) return "invalid";
   return dtype == DType::bool_ ? "bool" : names[static_cast<int>(dtype)];
 }
-
-std::ostream& operator<<(std::ostream& stream, DType dtype);  // its name
 
 constexpr bool is_floating_point(DType dtype) { return dtype >= DType::float16; }
 constexpr bool is_signed_integer(DType dtype) {

@@ -97,6 +97,12 @@ inline Tensor index_select(const Tensor& x, StrictInt axis, const Tensor& indice
   return take(x, indices, axis);
 }
 
+inline Tensor scatter_reduce(const Tensor& x, StrictInt axis, const Tensor& indices,
+                             const Tensor& source, ScatterReduction reduction,
+                             StrictBool include_self = true) {
+  return scatter(x, axis, indices, source, reduction, include_self);
+}
+
 inline Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean) {
   return mean_squared_error(x, y, reduction);
 }

@@ -402,6 +402,7 @@ class RowIterator {
 // Prints like NumPy: nested brackets; 1000 elements or more are summarised by their edges. An
 // undefined tensor prints as "undefined".
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& stream, DType dtype);  // its name
 std::string to_string(const Tensor& tensor);
 
 }  // namespace extensor
