@@ -25,11 +25,8 @@ Shape shape_of(const List& values) {
 
 // Appends the numbers in row-major order. ShapeError where a list does not have the shape.
 void collect(const List& list, const Shape& shape, std::size_t depth, std::vector<Scalar>& out) {
-  if (static_cast<std::int64_t>(list.size()) != shape[depth]) {
-    throw ShapeError(message("tensor: a list at depth ", depth, " has ", list.size(),
-                             " entries, the first one there has ", shape[depth]));
-  }
   const bool holds_numbers = depth + 1 == shape.size();
+  std::size_t row = 0;
   for (const Literal& entry : list) {
     if (entry.is_number() != holds_numbers) {
       throw ShapeError(message("tensor: numbers and lists are mixed at depth ", depth,
@@ -37,9 +34,15 @@ void collect(const List& list, const Shape& shape, std::size_t depth, std::vecto
     }
     if (holds_numbers) {
       out.push_back(entry.number());
-    } else {
-      collect(entry.list(), shape, depth + 1, out);
+      continue;
     }
+    if (static_cast<std::int64_t>(entry.list().size()) != shape[depth + 1]) {
+      throw ShapeError(message("tensor: row ", row, " at depth ", depth, " has ",
+                               entry.list().size(), " entries, the first one has ",
+                               shape[depth + 1]));
+    }
+    collect(entry.list(), shape, depth + 1, out);
+    ++row;
   }
 }
 
