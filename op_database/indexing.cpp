@@ -188,9 +188,9 @@ Sample scatter_reduce_sample(ScatterReduction reduction, const char* label, bool
   Sample sample = linear_sample(
       std::string(label) + (include_self ? ", " : " without x, ") + to_string(shape) + ", " +
           to_string(source) + " at " + to_string(indices) + ", axis " + std::to_string(axis),
-      {sample_distinct(shape, 1) + 3.1,
+      {sample_distinct(shape, 1) + 1.1,
        sample_integers(indices, -shape[at(axis)], shape[at(axis)], 6),
-       sample_distinct(source, 2) + 3.109},
+       sample_distinct(source, 2) + 1.109},
       [=](const Tensors& in) {
         return Tensors{scatter(in[0], axis, in[1], in[2], reduction, include_self)};
       },
@@ -234,7 +234,7 @@ Sample scatter_reduce_sample(ScatterReduction reduction, const char* label, bool
         return Tensors{grad_x, Tensor(), grad_source};
       });
   // Products of integers stay small.
-  sample.integer_of = [](std::size_t, double x) { return std::round(x / 3); };
+  sample.integer_of = [](std::size_t, double x) { return std::round(2 * x); };
   return sample;
 }
 

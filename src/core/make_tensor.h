@@ -74,11 +74,6 @@ Strides contiguous_strides(const Shape& shape);
 // and an empty tensor is always contiguous.
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
-// A tensor with the values of a literal, which are stored as `stored`. The options choose the dtype
-// and the device.
-Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType default_dtype, const TensorOptions& options);
-
 }  // namespace extensor::detail
 
 EXTENSOR_END_API

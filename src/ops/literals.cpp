@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/make_tensor.h"
 #include "extensor/creation.h"
 
 namespace extensor {
