@@ -84,6 +84,25 @@ Tensor from_data(const std::vector<T>& values) {
 }
 Tensor from_data(const std::vector<bool>& values, const Shape& shape);
 
+namespace detail {
+template <class T>
+inline constexpr bool is_number_list = false;
+template <class T>
+inline constexpr bool is_number_list<std::initializer_list<T>> = std::is_arithmetic_v<T>;
+
+// The dtype of a literal: float and double make the default float dtype, integers the default
+// integer dtype.
+template <class T>
+constexpr DType literal_dtype() {
+  if constexpr (std::is_same_v<T, bool>) return DType::bool_;
+  if constexpr (std::is_floating_point_v<T>) return default_float;
+  return default_integer;
+}
+// A tensor with values that are stored as `stored`; the options choose the dtype and the device.
+Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
+                     DType default_dtype, const TensorOptions& options);
+}  // namespace detail
+
 // One entry of a literal: a number or a list of entries, nested as deeply as a tensor has axes.
 class Literal {
  public:
@@ -106,9 +125,15 @@ class Literal {
 // Lists nest to any depth. One float makes all numbers floats; a dtype converts. Lists of unequal
 // length at one depth are a ShapeError.
 Tensor tensor(std::initializer_list<Literal> values, const TensorOptions& options = {});
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               const TensorOptions& options = {});
+// A list of numbers of one type that a variable holds.
+template <class List>
+requires detail::is_number_list<List> Tensor tensor(const List& values,
+                                                    const TensorOptions& options = {}) {
+  using T = typename List::value_type;
+  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
+                               {static_cast<std::int64_t>(values.size())},
+                               detail::literal_dtype<T>(), options);
+}
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(T value, const TensorOptions& options = {}) {
   return scalar(value, options);
@@ -152,9 +177,8 @@ using OptionalDType = std::optional<DType>;
 inline Tensor tensor(std::initializer_list<Literal> values, OptionalDType dtype) {
   return tensor(values, TensorOptions{.dtype = dtype});
 }
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               OptionalDType dtype) {
+template <class List>
+requires detail::is_number_list<List> Tensor tensor(const List& values, OptionalDType dtype) {
   return tensor(values, TensorOptions{.dtype = dtype});
 }
 template <class T>
@@ -222,30 +246,6 @@ inline Tensor randperm(StrictInt count, Generator& generator) {
 inline Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype,
                         Generator& generator = default_generator()) {
   return bernoulli(probability, shape, {.dtype = dtype}, generator);
-}
-
-// ---- templates
-
-namespace detail {
-// The dtype of a literal: float and double make the default float dtype, integers the default
-// integer dtype.
-template <class T>
-constexpr DType literal_dtype() {
-  if constexpr (std::is_same_v<T, bool>) return DType::bool_;
-  if constexpr (std::is_floating_point_v<T>) return default_float;
-  return default_integer;
-}
-// A tensor with values that are stored as `stored`; the options choose the dtype and the device.
-Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType default_dtype, const TensorOptions& options);
-}  // namespace detail
-
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               const TensorOptions& options) {
-  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
-                               {static_cast<std::int64_t>(values.size())},
-                               detail::literal_dtype<T>(), options);
 }
 
 }  // namespace extensor

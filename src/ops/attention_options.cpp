@@ -10,6 +10,7 @@
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
+#include "ops/launch.h"
 
 namespace extensor {
 
@@ -97,6 +98,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     rest.mask = groups.mask;
     return merged(scaled_dot_product_attention(groups.q, groups.k, groups.v, rest, generator));
   }
+  ops::check_float(operation, "q", q);
+  ops::check_float(operation, "k", k);
+  ops::check_float(operation, "v", v);
   if (options.dropout == 0) {
     return scaled_dot_product_attention(q, k, v, options.mask, options.causal,
                                         strict(options.scale));

@@ -481,8 +481,11 @@ struct Crop {
     if (widths.size() != shape.size()) return;  // refused by the Frame
     for (std::size_t d = 0; d < widths.size(); ++d) {
       auto& [before, behind] = widths[d];
-      const std::int64_t front = std::max<std::int64_t>(0, -before),
-                         back = std::max<std::int64_t>(0, -behind);
+      // At most one more than the axis, so that neither the negation nor the sum overflows.
+      const auto removed = [&](std::int64_t width) {
+        return width >= 0 ? 0 : width < -shape[d] ? shape[d] + 1 : -width;
+      };
+      const std::int64_t front = removed(before), back = removed(behind);
       if (is_negative(widths[d]) &&
           (mode != PadMode::constant || front > shape[d] || back > shape[d] - front)) {
         throw ValueError(message(operation, ": the widths of axis ", d, " are ", before, " and ",
