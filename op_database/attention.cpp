@@ -140,6 +140,34 @@ Tensor drawn_mask(const Shape& shape, std::uint64_t seed, std::int64_t hidden_ro
   return mask;
 }
 
+// Every head of k and v serves three heads of q; the reference repeats them.
+Sample grouped_sample(std::string label, Tensors inputs) {
+  Sample result;
+  result.label = std::move(label);
+  result.inputs = std::move(inputs);
+  result.cancelling_terms = 1;
+  const auto options_of = [](const Tensors& in) {
+    return AttentionCallOptions{.mask = mask_of(in), .enable_gqa = true};
+  };
+  result.forward = [=](const Tensors& in) {
+    return Tensors{scaled_dot_product_attention(in[0], in[1], in[2], options_of(in))};
+  };
+  result.reference = [](const Tensors& in) {
+    Tensors repeated = in;
+    repeated[1] = repeat(in[1], 3, 1);
+    repeated[2] = repeat(in[2], 3, 1);
+    return Tensors{reference(repeated, {})[0]};
+  };
+  result.backward = [=](const Tensors& g, const Tensors& in) {
+    AttentionGradients gradients = scaled_dot_product_attention_backward(
+        g[0], in[0], in[1], in[2], options_of(in), in.size() > 3);
+    Tensors list{gradients.q, gradients.k, gradients.v};
+    if (in.size() > 3) list.push_back(gradients.mask);
+    return list;
+  };
+  return result;
+}
+
 std::vector<Sample> samples() {
   std::vector<Sample> list;
   list.push_back(sample("[5, 4]", operands({5, 4}, {5, 4}, {5, 4}, 1)));
@@ -183,6 +211,12 @@ std::vector<Sample> samples() {
       sample("float mask of the keys, causal",
              with_mask(operands({5, 4}, {5, 4}, {5, 4}, 28), sample_uniform({1, 5}, -2, 2, 29)),
              {true, {}}));
+  for (bool has_mask : {false, true}) {
+    Tensors inputs = operands({2, 6, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 3}, 50);
+    if (has_mask) inputs.push_back(sample_uniform({6, 3, 5}, -2, 2, 51));
+    list.push_back(grouped_sample(has_mask ? "grouped queries, float mask" : "grouped queries",
+                                  std::move(inputs)));
+  }
   list.push_back(sample("no queries", operands({2, 0, 4}, {2, 3, 4}, {2, 3, 5}, 30)));
   list.push_back(sample("no keys", operands({2, 3, 4}, {2, 0, 4}, {2, 0, 5}, 31)));
   list.push_back(sample("no batch", operands({0, 3, 4}, {0, 2, 4}, {0, 2, 5}, 32)));

@@ -143,6 +143,25 @@ Sample sample_of(const Convolution<Options>& op, std::string label, const Shape&
   return sample;
 }
 
+// The sample of a batch of one, without the batch.
+Sample one_image(Sample sample) {
+  const auto without_batch = [](const Tensor& x) {
+    Shape shape = x.shape();
+    shape.erase(0);
+    return x.reshape(shape);
+  };
+  sample.label = "without a batch";
+  sample.inputs[0] = without_batch(sample.inputs[0]);
+  sample.reference = [=, batch = sample.reference](const Tensors& in) {
+    Tensors inputs = in;
+    Shape shape = in[0].shape();
+    shape.insert(0, 1);
+    inputs[0] = in[0].reshape(shape);
+    return Tensors{without_batch(batch(inputs)[0])};
+  };
+  return sample;
+}
+
 std::vector<Sample> conv2d_samples() {
   std::vector<Sample> list;
   std::uint64_t seed = 100;
@@ -196,6 +215,8 @@ std::vector<Sample> conv2d_samples() {
   add("padding beyond the kernel", {1, 1, 2, 3}, {2, 1, 2, 2}, true, {.padding = {3, 2}});
   add("one pixel", {3, 2, 1, 1}, {2, 2, 3, 3}, true, {.padding = 1});
   add("empty batch", {0, 2, 4, 4}, {3, 2, 3, 3}, true, {.padding = 1});
+  list.push_back(
+      one_image(sample_of(op, "", {1, 2, 5, 6}, {3, 2, 3, 3}, 3, Conv2dOptions{.padding = 1}, 7)));
   return list;
 }
 

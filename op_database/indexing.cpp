@@ -181,6 +181,81 @@ std::vector<Sample> scatter_samples_of(bool adds) {
           scatter_sample(adds, {6}, {0}, {4}, 0)};
 }
 
+// The values of each place in the order of the sources, then reduced.
+Sample scatter_reduce_sample(ScatterReduction reduction, const char* label, bool include_self,
+                             const Shape& shape, const Shape& indices, const Shape& source,
+                             std::int64_t axis) {
+  Sample sample = linear_sample(
+      std::string(label) + (include_self ? ", " : " without x, ") + to_string(shape) + ", " +
+          to_string(source) + " at " + to_string(indices) + ", axis " + std::to_string(axis),
+      {sample_distinct(shape, 1) + 1.1,
+       sample_integers(indices, -shape[at(axis)], shape[at(axis)], 6),
+       sample_distinct(source, 2) + 1.109},
+      [=](const Tensors& in) {
+        return Tensors{scatter(in[0], axis, in[1], in[2], reduction, include_self)};
+      },
+      [=](const Tensors& in) {
+        const PlainArray x(in[0]), index(in[1]), values(in[2]);
+        const bool is_float = is_floating_point(in[0].dtype());
+        return Tensors{PlainArray::from(x.shape, [&](const Dims& place) {
+                         std::vector<double> terms;
+                         for_each_position(index.shape, [&](const Dims& position) {
+                           const Dims to =
+                               with_entry(position, axis,
+                                          from_front(index.integer(position), x.shape[at(axis)]));
+                           if (to == place) terms.push_back(values.at(position));
+                         });
+                         if (include_self || terms.empty())
+                           terms.insert(terms.begin(), x.at(place));
+                         double result = terms[0];
+                         for (std::size_t i = 1; i < terms.size(); ++i) {
+                           switch (reduction) {
+                             case ScatterReduction::prod:
+                               result *= terms[i];
+                               break;
+                             case ScatterReduction::max:
+                               result = std::max(result, terms[i]);
+                               break;
+                             case ScatterReduction::min:
+                               result = std::min(result, terms[i]);
+                               break;
+                             default:
+                               result += terms[i];
+                           }
+                         }
+                         if (reduction != ScatterReduction::mean) return result;
+                         result /= static_cast<double>(terms.size());
+                         return is_float ? result : std::floor(result);
+                       }).to_tensor()};
+      },
+      [=](const Tensors& g, const Tensors& in) {
+        const auto [grad_x, grad_source] =
+            scatter_backward(g[0], in[0], axis, in[1], in[2], reduction, include_self);
+        return Tensors{grad_x, Tensor(), grad_source};
+      });
+  // Products of integers stay small.
+  sample.integer_of = [](std::size_t, double x) { return std::round(2 * x); };
+  return sample;
+}
+
+std::vector<Sample> scatter_samples() {
+  std::vector<Sample> samples = scatter_samples_of(false);
+  for (const auto& [reduction, label] :
+       {std::pair<ScatterReduction, const char*>{ScatterReduction::sum, "sum"},
+        {ScatterReduction::prod, "prod"},
+        {ScatterReduction::mean, "mean"},
+        {ScatterReduction::max, "max"},
+        {ScatterReduction::min, "min"}}) {
+    for (bool include_self : {true, false}) {
+      samples.push_back(
+          scatter_reduce_sample(reduction, label, include_self, {3, 4}, {3, 6}, {3, 6}, 1));
+    }
+    samples.push_back(
+        scatter_reduce_sample(reduction, label, true, {2, 4, 3}, {2, 5, 2}, {3, 6, 2}, 1));
+  }
+  return samples;
+}
+
 std::vector<Sample> index_add_samples() {
   std::vector<Sample> samples;
   struct Case {
@@ -257,6 +332,29 @@ std::vector<Sample> masked_select_samples() {
           });
           row.insert(0, rows);
           return Tensors{from_data(values, row)};
+        },
+        [](const Tensors& g, const Tensors& in) {
+          return Tensors{masked_select_backward(g[0], in[0].shape(), in[1]), Tensor()};
+        }));
+  }
+  for (const auto& [shape, mask] : {std::pair<Shape, Shape>{{4, 9}, {4, 1}}, {{1, 5}, {3, 5}}}) {
+    samples.push_back(linear_sample(
+        to_string(shape) + ", mask " + to_string(mask) + ", broadcast",
+        {drawn(shape), drawn_mask(mask, 3)},
+        [](const Tensors& in) { return Tensors{masked_select(in[0], in[1])}; },
+        [](const Tensors& in) {
+          const PlainArray x(in[0]), chosen(in[1]);
+          const auto clamped = [](const PlainArray& of, const Dims& at) {
+            return of.at({std::min(at[0], of.shape[0] - 1), std::min(at[1], of.shape[1] - 1)});
+          };
+          std::vector<double> values;
+          for_each_position(
+              {std::max(x.shape[0], chosen.shape[0]), std::max(x.shape[1], chosen.shape[1])},
+              [&](const Dims& at) {
+                if (clamped(chosen, at) != 0) values.push_back(clamped(x, at));
+              });
+          const auto count = static_cast<std::int64_t>(values.size());
+          return Tensors{from_data(values, {count})};
         },
         [](const Tensors& g, const Tensors& in) {
           return Tensors{masked_select_backward(g[0], in[0].shape(), in[1]), Tensor()};
@@ -369,9 +467,12 @@ void add_indexing(std::vector<Op>& ops) {
       {"take_along_axis_backward"}, DTypes::all, take_along_axis_samples);
   add("gather", "y[…, j, …] = x[…, indices[…, j, …], …]", "g added at the indices",
       {"gather_backward"}, DTypes::all, gather_samples);
-  add("scatter", "x with y[…, indices[…, j, …], …] = source[…, j, …]",
-      "of x: g, 0 where it was overwritten; of source: g at the indices, 0 where overwritten",
-      {"scatter_backward"}, DTypes::all, [] { return scatter_samples_of(false); });
+  add("scatter",
+      "x with y[…, indices[…, j, …], …] = source[…, j, …], or the sum, product, mean, largest or "
+      "smallest of all sources of a place",
+      "of x: g, 0 where it was overwritten; of source: g at the indices, 0 where overwritten; of a "
+      "reduction: its derivative, which ties share",
+      {"scatter_backward"}, DTypes::all, scatter_samples);
   add("scatter_add", "x with source[…, j, …] added at y[…, indices[…, j, …], …]",
       "of x: g; of source: g at the indices", {"scatter_add_backward"}, DTypes::all,
       [] { return scatter_samples_of(true); });

@@ -109,6 +109,8 @@ auto minus_or_plus_one() {
   };
 }
 
+Tensor constant_weight(double value) { return full({}, value, {float64, cpu_device}); }
+
 std::vector<Sample> binary_cross_entropy_samples() {
   const Elementwise loss{
       "",
@@ -125,7 +127,17 @@ std::vector<Sample> binary_cross_entropy_samples() {
       between(0.02, 0.98),
       true,
       true};
-  std::vector<Sample> samples = elementwise_samples({loss});
+  Elementwise weighted = loss;
+  weighted.label = "weight 0.75";
+  weighted.forward = [](const Tensor& x, const Tensor& y, Reduction r) {
+    return binary_cross_entropy(x, y, {.weight = constant_weight(0.75), .reduction = r});
+  };
+  weighted.backward = [](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+    return binary_cross_entropy_backward(g, x, y,
+                                         {.weight = constant_weight(0.75), .reduction = r});
+  };
+  weighted.value = [value = loss.value](double p, double y) { return 0.75 * value(p, y); };
+  std::vector<Sample> samples = elementwise_samples({loss, weighted});
   // At the clamp the gradient points inwards where the value is constant, so it is not the
   // derivative.
   Sample ends = elementwise_sample(loss, {4}, Reduction::sum);
@@ -157,7 +169,24 @@ std::vector<Sample> with_logits_samples() {
   hard.draw_y = [](const Shape& shape, std::uint64_t seed) {
     return sample_integers(shape, 0, 2, seed).to(DType::float64);
   };
-  return elementwise_samples({loss, hard});
+  // The part of y counts pos_weight times, and everything `weight` times.
+  Elementwise weighted = loss;
+  weighted.label = "weight 0.75, pos_weight 2.5";
+  weighted.forward = [](const Tensor& x, const Tensor& y, Reduction r) {
+    return binary_cross_entropy_with_logits(
+        x, y,
+        {.weight = constant_weight(0.75), .pos_weight = constant_weight(2.5), .reduction = r});
+  };
+  weighted.backward = [](const Tensor& g, const Tensor& x, const Tensor& y, Reduction r) {
+    return binary_cross_entropy_with_logits_backward(
+        g, x, y,
+        {.weight = constant_weight(0.75), .pos_weight = constant_weight(2.5), .reduction = r});
+  };
+  weighted.value = [](double x, double y) {
+    const double tail = std::log1p(std::exp(-std::fabs(x)));
+    return 0.75 * (2.5 * y * (std::max(-x, 0.0) + tail) + (1 - y) * (std::max(x, 0.0) + tail));
+  };
+  return elementwise_samples({loss, hard, weighted});
 }
 
 std::vector<Sample> mean_squared_error_samples() {

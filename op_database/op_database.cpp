@@ -15,13 +15,52 @@ std::size_t count_of(const Shape& shape) {
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
 }
 
-// Aliases: the names of the Python Array API, and one for `std`, which a using-directive makes
-// ambiguous.
+// Aliases: the names of the Python Array API, PyTorch's, those of the original specification, and
+// one for `std`, which a using-directive makes ambiguous.
 void add_aliases(std::vector<Op>& list) {
   constexpr std::pair<const char*, const char*> aliases[] = {
-      {"modulo", "remainder"}, {"power", "pow"},          {"unsqueeze", "expand_dims"},
-      {"flatten", "ravel"},    {"concatenate", "concat"}, {"transpose", "permute_dims"},
-      {"max_reduce", "max"},   {"min_reduce", "min"},     {"std", "standard_deviation"},
+      {"modulo", "remainder"},
+      {"power", "pow"},
+      {"unsqueeze", "expand_dims"},
+      {"flatten", "ravel"},
+      {"concatenate", "concat"},
+      {"transpose", "permute_dims"},
+      {"max_reduce", "max"},
+      {"min_reduce", "min"},
+      {"std", "standard_deviation"},
+      {"subtract", "sub"},
+      {"multiply", "mul"},
+      {"divide", "div"},
+      {"negative", "neg"},
+      {"equal", "eq"},
+      {"not_equal", "ne"},
+      {"less", "lt"},
+      {"less_equal", "le"},
+      {"greater", "gt"},
+      {"greater_equal", "ge"},
+      {"log_sigmoid", "logsigmoid"},
+      {"hard_sigmoid", "hardsigmoid"},
+      {"hard_swish", "hardswish"},
+      {"hard_tanh", "hardtanh"},
+      {"clip", "clamp"},
+      {"max_reduce", "amax"},
+      {"min_reduce", "amin"},
+      {"cumulative_sum", "cumsum"},
+      {"cumulative_prod", "cumprod"},
+      {"matmul", "mm"},
+      {"matmul", "bmm"},
+      {"concatenate", "cat"},
+      {"transpose", "permute"},
+      {"transpose", "swapaxes"},
+      {"split", "chunk"},
+      {"unstack", "unbind"},
+      {"repeat", "repeat_interleave"},
+      {"take", "index_select"},
+      {"scatter", "scatter_reduce"},
+      {"mean_squared_error", "mse"},
+      {"mean_squared_error", "mse_loss"},
+      {"mean_squared_error", "mse_backward"},
+      {"kl_divergence", "kl_div"},
   };
   for (const auto& [name, alias] : aliases) {
     const auto op = std::ranges::find(list, name, &Op::name);

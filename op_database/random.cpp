@@ -141,6 +141,59 @@ std::vector<Sample> orthogonal_samples() {
   return samples;
 }
 
+// By the cumulative weights, or by the largest weight / exponential draw. The draws are float64.
+std::vector<Sample> multinomial_samples() {
+  std::vector<Sample> samples;
+  for (bool replacement : {true, false}) {
+    for (const Shape& shape : {Shape{9}, Shape{3, 6}}) {
+      const std::int64_t count = replacement ? 11 : 4, n = shape.back();
+      samples.push_back(sample_of(
+          to_string(shape) + (replacement ? ", with" : ", without") + " replacement",
+          // Multiples of 1/8 are exact in every dtype; some are 0.
+          {maximum(sample_integers(shape, -1, 9, 5), 0).to(float64) / 8 +
+           (arange(n) < 4).to(float64) / 8},
+          [=](const Tensors& in) {
+            Generator generator(seed);
+            return multinomial(in[0], count, replacement, generator);
+          },
+          [=](const Tensors& in) {
+            const Doubles weights = in[0].to(float64).to_vector<double>();
+            const std::size_t rows = weights.size() / static_cast<std::size_t>(n);
+            std::uint64_t draw = 0;
+            std::vector<std::int64_t> chosen;
+            for (std::size_t row = 0; row < rows; ++row) {
+              const double* weight = &weights[row * static_cast<std::size_t>(n)];
+              double total = 0;
+              for (std::int64_t i = 0; i < n; ++i) total += weight[i];
+              if (replacement) {
+                for (std::int64_t j = 0; j < count; ++j) {
+                  const double target =
+                      static_cast<double>(random_reference::uniform(float64, seed, draw++)) * total;
+                  std::int64_t i = 0;
+                  for (double sum = weight[0]; sum <= target; sum += weight[++i]) continue;
+                  chosen.push_back(i);
+                }
+                continue;
+              }
+              std::vector<std::pair<long double, std::int64_t>> keys;
+              for (std::int64_t i = 0; i < n; ++i) {
+                const long double u = random_reference::uniform(float64, seed, draw++);
+                keys.emplace_back(weight[i] / std::log1p(-u), i);  // negative: the smallest first
+              }
+              std::ranges::sort(keys);
+              for (std::int64_t j = 0; j < count; ++j) {
+                chosen.push_back(keys[static_cast<std::size_t>(j)].second);
+              }
+            }
+            Shape result = in[0].shape();
+            result.back() = count;
+            return from_data(chosen, result);
+          }));
+    }
+  }
+  return samples;
+}
+
 // The positions in the order of random 64-bit keys, sorted by insertion.
 std::vector<Sample> randperm_samples() {
   std::vector<Sample> samples;
@@ -208,6 +261,8 @@ void add_random(std::vector<Op>& ops) {
              }));
   add_op("randperm", creation, "0 … n − 1 in random order, each order as likely",
          DTypes::int64_only, randperm_samples);
+  add_op("multinomial", creation, "numbers drawn with probabilities proportional to the weights",
+         DTypes::floats, multinomial_samples);
   add_op("bernoulli", creation, "1 with the given probability, else 0", DTypes::all,
          of(
              shapes(),

@@ -220,6 +220,46 @@ std::vector<Sample> position_samples(Position position, bool largest) {
   return samples;
 }
 
+using WithIndices = ValuesWithIndices (*)(const Tensor&, std::optional<StrictInt>, StrictBool);
+
+// The values and positions of the extremes. Only the values have a gradient.
+std::vector<Sample> extreme_samples(WithIndices both, bool largest) {
+  std::vector<Sample> samples;
+  for (const auto& [shape, axis, keepdims] :
+       {std::tuple<Shape, std::optional<std::int64_t>, bool>{{5, 7}, 0, false},
+        {{5, 7}, -1, true},
+        {{2, 3, 4}, 1, false},
+        {{17}, std::nullopt, false}}) {
+    const std::optional<StrictInt> along = axis ? std::optional<StrictInt>(*axis) : std::nullopt;
+    const Axes axes = axis ? Axes(*axis) : Axes();
+    const bool keeps = keepdims;
+    const auto position = [largest](const Doubles& group) {
+      const auto best = largest ? std::ranges::max_element(group) : std::ranges::min_element(group);
+      return static_cast<double>(best - group.begin());
+    };
+    Sample sample;
+    sample.label = label_of({shape, axes, keeps});
+    sample.inputs = {sample_distinct(shape, 3)};
+    sample.forward = [=](const Tensors& in) {
+      const auto [values, indices] = both(in[0], along, keeps);
+      return Tensors{values, indices};
+    };
+    sample.reference = [=](const Tensors& in) {
+      return Tensors{reduce_groups(in[0], axes, keeps,
+                                   [=](const Doubles& group) {
+                                     return group[static_cast<std::size_t>(position(group))];
+                                   }),
+                     reduce_groups(in[0], axes, keeps, position).to(int64)};
+    };
+    sample.backward = [=](const Tensors& g, const Tensors& in) {
+      return Tensors{largest ? max_reduce_backward(g[0], in[0], axes)
+                             : min_reduce_backward(g[0], in[0], axes)};
+    };
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
 }  // namespace
 
 void add_reductions(std::vector<Op>& ops) {
@@ -325,6 +365,17 @@ void add_reductions(std::vector<Op>& ops) {
                  {},
                  DTypes::all,
                  [] { return position_samples(argmin, false); }});
+  for (const bool largest : {true, false}) {
+    const auto both = largest ? max_with_indices : min_with_indices;
+    ops.push_back({largest ? "max_with_indices" : "min_with_indices",
+                   family,
+                   largest ? "the largest of x along the axis, and the position of the first one"
+                           : "the smallest of x along the axis, and the position of the first one",
+                   "g of the values at the extreme, shared equally by ties",
+                   {largest ? "max_reduce_backward" : "min_reduce_backward"},
+                   DTypes::all,
+                   [=] { return extreme_samples(both, largest); }});
+  }
   ops.push_back({"logsumexp",
                  family,
                  "log Σ exp(x) over the axes",

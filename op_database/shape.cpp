@@ -86,6 +86,16 @@ std::vector<Sample> flatten_samples() {
         to_string(from), from, {count}, [](const Tensor& x) { return flatten(x); },
         [](const Tensor& g, const Tensor& x) { return flatten_backward(g, x.shape()); }));
   }
+  for (const auto& [to, first, last] :
+       {std::tuple<Shape, std::int64_t, std::int64_t>{{2, 12, 5}, 1, 2},
+        {{2, 60}, 1, -1},
+        {{6, 4, 5}, 0, -3}}) {
+    const std::int64_t begin = first, end = last;
+    samples.push_back(reshaping_sample(
+        "[2, 3, 4, 5], axes " + std::to_string(begin) + " to " + std::to_string(end), {2, 3, 4, 5},
+        to, [=](const Tensor& x) { return flatten(x, begin, end); },
+        [](const Tensor& g, const Tensor& x) { return flatten_backward(g, x.shape()); }));
+  }
   return samples;
 }
 
@@ -335,6 +345,20 @@ std::vector<Sample> pad_samples() {
                         return Tensors{pad(gg[0], {{2, 2}}), Tensor()};
                       }};
   samples.push_back(value_sample);
+  samples.push_back(linear_sample(
+      "[4, 6], negative widths", {drawn({4, 6})},
+      [](const Tensors& in) {
+        return Tensors{pad(in[0], {{-1, 2}, {-2, -1}})};
+      },
+      [](const Tensors& in) {
+        const PlainArray x(in[0]);
+        return Tensors{PlainArray::from({5, 3}, [&](const Dims& at) {
+                         return at[0] < 3 ? x.at({at[0] + 1, at[1] + 2}) : 0;
+                       }).to_tensor()};
+      },
+      [](const Tensors& g, const Tensors& in) {
+        return Tensors{pad_backward(g[0], in[0].shape(), {{-1, 2}, {-2, -1}})};
+      }));
   samples.push_back(moving_sample(
       "[4], reflect, wider than x", drawn({4}), {18},
       [](const Tensor& x) {
@@ -440,6 +464,25 @@ std::vector<Sample> split_samples() {
           return Tensors{split_backward(g, in[0].shape(), asked)};
         }));
   }
+  const Dims sizes{2, 0, 4, 1};
+  samples.push_back(linear_sample(
+      "[3, 7] into 2, 0, 4 and 1, axis 1", {drawn({3, 7})},
+      [=](const Tensors& in) { return split(in[0], sizes, 1); },
+      [=](const Tensors& in) {
+        const PlainArray x(in[0]);
+        Tensors parts;
+        std::int64_t begin = 0;
+        for (std::int64_t size : sizes) {
+          parts.push_back(PlainArray::from({3, size}, [&](const Dims& at) {
+                            return x.at({at[0], begin + at[1]});
+                          }).to_tensor());
+          begin += size;
+        }
+        return parts;
+      },
+      [=](const Tensors& g, const Tensors& in) {
+        return Tensors{split_backward(g, in[0].shape(), sizes, 1)};
+      }));
   return samples;
 }
 
@@ -482,8 +525,8 @@ void add_shape(std::vector<Op>& ops) {
   };
   add("reshape", "the same elements in the same order, in another shape", "g in the shape of x",
       "reshape_backward", reshape_samples);
-  add("flatten", "the same elements in one dimension", "g in the shape of x", "flatten_backward",
-      flatten_samples);
+  add("flatten", "the same elements with axes first … last merged into one", "g in the shape of x",
+      "flatten_backward", flatten_samples);
   add("squeeze", "x without dimensions of size 1", "g in the shape of x", "squeeze_backward",
       squeeze_samples);
   add("unsqueeze", "x with one more dimension of size 1", "g without it", "unsqueeze_backward",
@@ -496,7 +539,8 @@ void add_shape(std::vector<Op>& ops) {
   add("concatenate", "tensors joined along an axis", "g taken apart", "concatenate_backward",
       concatenate_samples);
   add("stack", "tensors joined along a new axis", "g taken apart", "stack_backward", stack_samples);
-  add("split", "equal parts along an axis", "the parts' g joined", "split_backward", split_samples);
+  add("split", "equal parts along an axis, or parts of given sizes", "the parts' g joined",
+      "split_backward", split_samples);
   add("unstack", "the tensors along an axis", "their g stacked", "unstack_backward",
       unstack_samples);
   add("tile", "x repeated as a whole along each axis", "g summed over the repetitions",
@@ -507,7 +551,9 @@ void add_shape(std::vector<Op>& ops) {
       flip_samples);
   add("roll", "x shifted along axes, what falls off comes in again", "g shifted back",
       "roll_backward", roll_samples);
-  add("pad", "x in a frame of a constant, its reflection, its edge or its other end",
+  add("pad",
+      "x in a frame of a constant, its reflection, its edge or its other end; a negative width "
+      "removes elements",
       "g where x is, and of its copies", "pad_backward", pad_samples);
 }
 

@@ -151,7 +151,7 @@ CHILD_TEST(BadInputIndexing, Item46FloatIndex) {
 
 CHILD_TEST(BadInputIndexing, Item47MaskOfTheWrongShape) {
   const Tensor x = zeros({2, 3});
-  for (const Shape& shape : {Shape{3}, Shape{3, 2}, Shape{2, 3, 1}, Shape{2, 1}, Shape{1, 3}}) {
+  for (const Shape& shape : {Shape{3}, Shape{3, 2}, Shape{2, 3, 1}, Shape{2, 2}, Shape{1, 2}}) {
     const Tensor mask = ones(shape, bool_);
     const std::string text = to_string(shape);
     expect_error<ShapeError>([&] { masked_select(x, mask); }, {"masked_select", text, "[2, 3]"},
@@ -163,6 +163,9 @@ CHILD_TEST(BadInputIndexing, Item47MaskOfTheWrongShape) {
         },
         {"masked_select_backward", text}, {mask});
   }
+  // A mask of x's rank broadcasts in masked_select, but not in an index.
+  EXPECT_EQ(masked_select(x, ones({2, 1}, bool_)).shape(), (Shape{6}));
+  expect_error<ShapeError>([&] { (void)x[ones({2, 1}, bool_)]; }, {"[2, 1]"}, {x});
   const Tensor wide = ones({4, 2, 3}, bool_), numbers = ones({2, 3});
   expect_error<ShapeError>([&] { masked_fill(x, wide, 1); }, {"masked_fill", "[4, 2, 3]", "[2, 3]"},
                            {x, wide});

@@ -114,7 +114,7 @@ TEST(ShapeOps, PadLikeNumPy) {
   EXPECT_EQ(integers(pad(zeros({0}, int64), {{1, 1}})), (Integers{0, 0}));
   EXPECT_EQ(pad(scalar(2), {}).shape(), Shape{});
   EXPECT_EQ(pad(zeros({2, 3}), {{1, 2}}).shape(), (Shape{5, 6}));
-  EXPECT_THROW(pad(x, {{-1, 0}}), ValueError);
+  EXPECT_THROW(pad(x, {{-4, 0}}), ValueError);
   EXPECT_THROW(pad(x, {{1, 1}, {1, 1}}), ShapeError);
   EXPECT_THROW(pad(zeros({0}), {{1, 0}}, PadMode::edge), ValueError);
   EXPECT_THROW(pad(x, {{INT64_MAX, INT64_MAX}}), ShapeError);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "extensor/export.h"
+#include "extensor/random.h"
 #include "extensor/tensor.h"
 
 EXTENSOR_BEGIN_API
@@ -18,6 +19,23 @@ namespace extensor {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& mask = {}, StrictBool causal = false,
                                     std::optional<StrictDouble> scale = {});
+
+struct AttentionCallOptions {
+  Tensor mask = {};
+  bool causal = false;
+  std::optional<double> scale = {};
+  // The probability with which each weight is dropped and the others scaled by 1 / (1 − dropout).
+  // The weights then need memory for all Lq × Lk scores.
+  double dropout = 0;
+  // Grouped-query attention: axis −3 of k and v divides that of q, and heads 0 … n − 1 of q share
+  // head 0 of k and v, and so on; k and v are not copied. The mask is that of q's heads.
+  bool enable_gqa = false;
+};
+// The same with options: {.causal = true, .enable_gqa = true}. ShapeError if enable_gqa is set and
+// the heads do not divide; ValueError for a dropout outside [0, 1].
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionCallOptions& options,
+                                    Generator& generator = default_generator());
 
 // The result and the statistics that spare the backward a second forward. Autograd records only the
 // result.
@@ -43,6 +61,12 @@ AttentionGradients scaled_dot_product_attention_backward(
     const Tensor& grad_output, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& mask = {}, StrictBool causal = false, std::optional<StrictDouble> scale = {},
     const AttentionResult& saved = {}, StrictBool mask_gradient = false);
+
+// ValueError for a dropout other than 0, whose draws only autograd keeps.
+AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
+                                                         const Tensor& k, const Tensor& v,
+                                                         const AttentionCallOptions& options,
+                                                         StrictBool mask_gradient = false);
 
 // Self-attention on the result of one projection. qkv [batch, time, 3 · heads · d] holds q, k and v
 // of all heads next to each other (GPT-2's order) and is read in place; → [batch, time, heads · d].

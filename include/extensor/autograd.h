@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "extensor/export.h"
@@ -78,6 +79,36 @@ struct DirectionalDerivative {
 };
 DirectionalDerivative jvp(const TensorFunction& function, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& tangents);
+
+// function(inputs) and the gradients of the inputs for `gradients`, one for each output: Jᵀ·v. An
+// undefined gradient stands for 1 if the output has one element. An input that no output depends on
+// has a gradient of zeros.
+struct PulledBack {
+  std::vector<Tensor> outputs, gradients;
+};
+PulledBack vjp(const TensorFunction& function, const std::vector<Tensor>& inputs,
+               const std::vector<Tensor>& gradients = {});
+
+// The same for functions of one tensor, and their derivatives. None of them changes a grad(); the
+// results are detached unless `create_graph` is set.
+//
+//   Tensor j = extensor::jacobian([](const Tensor& x) { return exp(x); }, x);   // [y…, x…]
+//   Tensor h = extensor::hessian([](const Tensor& x) { return sum(x * x * x); }, x);
+using UnaryFunction = std::function<Tensor(const Tensor& x)>;
+// f(x) and J·tangent, which has the shape of f(x).
+std::pair<Tensor, Tensor> jvp(const UnaryFunction& function, const Tensor& x,
+                              const Tensor& tangent);
+// f(x) and Jᵀ·gradient, which has the shape of x.
+std::pair<Tensor, Tensor> vjp(const UnaryFunction& function, const Tensor& x,
+                              const Tensor& gradient = {});
+// d f(x)[i…] / d x[j…], of shape [i…, j…]; one backward pass for each element of f(x).
+Tensor jacobian(const UnaryFunction& function, const Tensor& x, StrictBool create_graph = false);
+// d² f(x) / d x[i…] d x[j…] of a function with one number as its result, of shape [i…, j…].
+// ShapeError for another result.
+Tensor hessian(const UnaryFunction& function, const Tensor& x, StrictBool create_graph = false);
+// f(x) and H·direction, in two backward passes. ShapeError unless the direction has the shape of x.
+std::pair<Tensor, Tensor> hvp(const UnaryFunction& function, const Tensor& x,
+                              const Tensor& direction);
 
 // While it lives, on this thread, the first NaN in the result or the gradient of an op throws a
 // ValueError that names the op.

@@ -6,6 +6,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 
 #include "extensor/export.h"
 #include "extensor/tensor.h"
@@ -24,11 +25,15 @@ struct Size2d {
   friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
 };
 
+// The options of a convolution and of its layer. A function takes its bias and its dtype from its
+// tensors, and throws if the last two options contradict them.
 struct Conv1dOptions {
   std::int64_t stride = 1;
   std::int64_t padding = 0;  // zeros on both sides
   std::int64_t dilation = 1;
   std::int64_t groups = 1;  // channels / groups of x meet out / groups filters; channels: depthwise
+  bool bias = true;         // whether the layer has one
+  std::optional<DType> dtype = {};  // of the layer's parameters; default float32
 };
 
 struct Conv2dOptions {
@@ -36,6 +41,8 @@ struct Conv2dOptions {
   Size2d padding = 0;
   Size2d dilation = 1;
   std::int64_t groups = 1;
+  bool bias = true;
+  std::optional<DType> dtype = {};
 };
 
 struct ConvTranspose2dOptions {
@@ -44,6 +51,8 @@ struct ConvTranspose2dOptions {
   Size2d output_padding = 0;  // adds this much at the end; below stride or dilation
   Size2d dilation = 1;
   std::int64_t groups = 1;
+  bool bias = true;
+  std::optional<DType> dtype = {};
 };
 
 // A gradient is undefined unless it was requested.
@@ -56,7 +65,8 @@ inline constexpr WantedGradients all_gradients = {true, true, true};
 
 // y[n, o, i, j] = bias[o] + Σ x[n, c, i·stride + r·dilation − padding, …] · weight[o, c, r, s]; x
 // [N, C, H, W], weight [out, C / groups, kh, kw], bias [out] or none. The result is [N, out,
-// (H + 2·padding − dilation·(kh − 1) − 1) / stride + 1, …].
+// (H + 2·padding − dilation·(kh − 1) − 1) / stride + 1, …]. One image [C, H, W] yields one image;
+// so do the other functions here.
 //
 //   auto y = conv2d(x, weight, bias, {.stride = 2, .padding = {1, 0}});
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},

@@ -84,14 +84,60 @@ Tensor from_data(const std::vector<T>& values) {
 }
 Tensor from_data(const std::vector<bool>& values, const Shape& shape);
 
-// tensor({1, 2, 3}) is int64 [3]; tensor({{1., 2.}, {3., 4.}}) is float32 [2, 2]; a dtype
-// converts. Rows of unequal length are a ShapeError.
+namespace detail {
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               const TensorOptions& options = {});
+inline constexpr bool is_number_list = false;
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               const TensorOptions& options = {});
+inline constexpr bool is_number_list<std::initializer_list<T>> = std::is_arithmetic_v<T>;
+
+// The dtype of a literal: float and double make the default float dtype, integers the default
+// integer dtype.
+template <class T>
+constexpr DType literal_dtype() {
+  if constexpr (std::is_same_v<T, bool>) return DType::bool_;
+  if constexpr (std::is_floating_point_v<T>) return default_float;
+  return default_integer;
+}
+// A tensor with values that are stored as `stored`; the options choose the dtype and the device.
+Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
+                     DType default_dtype, const TensorOptions& options);
+}  // namespace detail
+
+// One entry of a literal: a number or a list of entries, nested as deeply as a tensor has axes.
+class Literal {
+ public:
+  template <class T>
+  requires(std::is_arithmetic_v<T> || std::same_as<T, Float16> || std::same_as<T, BFloat16>)
+      Literal(T number)  // NOLINT: implicit, a list of numbers
+      : number_(number) {}
+  Literal(std::initializer_list<Literal> list) : list_(list) {}  // NOLINT: implicit
+
+  bool is_number() const { return number_.has_value(); }
+  const Scalar& number() const { return *number_; }
+  const std::initializer_list<Literal>& list() const { return list_; }
+
+ private:
+  std::optional<Scalar> number_;
+  std::initializer_list<Literal> list_ = {};
+};
+
+// tensor({1, 2, 3}) is int64 [3]; tensor({{1, 2.5}, {3, 4}}) is float32 [2, 2]; tensor(3.0) is 0-d.
+// Lists nest to any depth. One float makes all numbers floats; a dtype converts. Lists of unequal
+// length at one depth are a ShapeError.
+Tensor tensor(std::initializer_list<Literal> values, const TensorOptions& options = {});
+// A list of numbers of one type that a variable holds.
+template <class List>
+requires detail::is_number_list<List> Tensor tensor(const List& values,
+                                                    const TensorOptions& options = {}) {
+  using T = typename List::value_type;
+  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
+                               {static_cast<std::int64_t>(values.size())},
+                               detail::literal_dtype<T>(), options);
+}
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(T value, const TensorOptions& options = {}) {
+  return scalar(value, options);
+}
 
 // A tensor on memory that the caller owns, without a copy; release(context) runs when the last view
 // is gone.
@@ -117,9 +163,28 @@ Tensor randperm(StrictInt count, const TensorOptions& options = {},
 Tensor bernoulli(StrictDouble probability, const Shape& shape, const TensorOptions& options = {},
                  Generator& generator = default_generator());
 
+// Row numbers drawn with probabilities proportional to `weights` [n] or [rows, n]: int64 [count] or
+// [rows, count]. Without replacement a number occurs once at most in each row. ValueError for a
+// weight that is negative or not finite, weights that are all 0, or more draws without replacement
+// than weights above 0.
+Tensor multinomial(const Tensor& weights, StrictInt count, StrictBool replacement = false,
+                   Generator& generator = default_generator());
+
 // ---- a dtype alone
 
 using OptionalDType = std::optional<DType>;
+
+inline Tensor tensor(std::initializer_list<Literal> values, OptionalDType dtype) {
+  return tensor(values, TensorOptions{.dtype = dtype});
+}
+template <class List>
+requires detail::is_number_list<List> Tensor tensor(const List& values, OptionalDType dtype) {
+  return tensor(values, TensorOptions{.dtype = dtype});
+}
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(T value, OptionalDType dtype) {
+  return scalar(value, TensorOptions{.dtype = dtype});
+}
 
 inline Tensor empty(const Shape& shape, DType dtype) { return empty(shape, {.dtype = dtype}); }
 inline Tensor zeros(const Shape& shape, DType dtype) { return zeros(shape, {.dtype = dtype}); }
@@ -181,60 +246,6 @@ inline Tensor randperm(StrictInt count, Generator& generator) {
 inline Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype,
                         Generator& generator = default_generator()) {
   return bernoulli(probability, shape, {.dtype = dtype}, generator);
-}
-
-// ---- templates
-
-namespace detail {
-// float and double literals make a tensor of the default float dtype, integers of the default
-// integer dtype.
-template <class T>
-constexpr DType literal_dtype() {
-  if constexpr (std::is_same_v<T, bool>) return DType::bool_;
-  if constexpr (std::is_floating_point_v<T>) return default_float;
-  return default_integer;
-}
-Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
-                     DType default_dtype, const TensorOptions& options);
-[[noreturn]] void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected);
-}  // namespace detail
-
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               const TensorOptions& options) {
-  return detail::from_literals(values.begin(), values.size(), dtype_of<T>,
-                               {static_cast<std::int64_t>(values.size())},
-                               detail::literal_dtype<T>(), options);
-}
-
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               const TensorOptions& options) {
-  const std::size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
-  // Not std::vector<bool>, whose elements have no addresses.
-  std::vector<std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>> values;
-  values.reserve(rows.size() * columns);
-  std::size_t index = 0;
-  for (const auto& row : rows) {
-    if (row.size() != columns) detail::throw_ragged_rows(index, row.size(), columns);
-    values.insert(values.end(), row.begin(), row.end());
-    ++index;
-  }
-  return detail::from_literals(
-      values.data(), values.size(), dtype_of<T>,
-      {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)},
-      detail::literal_dtype<T>(), options);
-}
-
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               OptionalDType dtype) {
-  return tensor(values, {.dtype = dtype});
-}
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               OptionalDType dtype) {
-  return tensor(rows, {.dtype = dtype});
 }
 
 }  // namespace extensor

@@ -14,10 +14,13 @@ namespace extensor {
 // The axis is optional for tensors of at most one dimension; ValueError otherwise. A 0-d tensor
 // counts as a row of one.
 Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis = {});
+// The same on x converted to the dtype, which the result has.
+Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis, DType dtype);
 Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis = {});
 
 // The gradient is also exact where elements are 0.
 Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis = {});
+Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis, DType dtype);
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<StrictInt> axis = {});
 

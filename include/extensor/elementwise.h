@@ -11,6 +11,7 @@
 // outside the width, clip with lo > hi.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "extensor/export.h"
@@ -92,10 +93,46 @@ struct FmaGradients {
 FmaGradients fma_backward(const Tensor& grad_output, const Tensor& a, const Tensor& b,
                           const Shape& c_shape);
 
-// condition ? a : b, all three broadcasting; condition is bool.
+// condition ? a : b, all three broadcasting; condition is bool. A number takes the dtype of the
+// tensor, as in x + 1; of two numbers the result is bool, int64 or float32. ValueError if an
+// integer dtype cannot hold the number.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b);
+Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Scalar& a, const Scalar& b);
 std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor& condition,
                                          const Shape& a_shape, const Shape& b_shape);
+
+// Bounds of clip, either of which may be absent: clip(x, {.min = 0}).
+struct ClipBounds {
+  std::optional<Scalar> min = {};
+  std::optional<Scalar> max = {};
+};
+// clip with one bound or both. ValueError without a bound.
+Tensor clip(const Tensor& x, const ClipBounds& bounds);
+inline Tensor clip(const Tensor& x, const Scalar& min, std::nullopt_t = std::nullopt) {
+  return clip(x, ClipBounds{.min = min});
+}
+inline Tensor clip(const Tensor& x, std::nullopt_t, const Scalar& max) {
+  return clip(x, ClipBounds{.max = max});
+}
+// Bounds that broadcast against x; an undefined one is absent. Where min exceeds max the result is
+// max, as in NumPy; a NaN in a bound yields NaN. The gradient goes to x on the closed interval, and
+// to the bound outside of it.
+Tensor clip(const Tensor& x, const Tensor& min, const Tensor& max = {});
+struct ClipGradients {
+  Tensor x, min, max;  // undefined if the bound was
+};
+ClipGradients clip_backward(const Tensor& grad_output, const Tensor& x, const Tensor& min,
+                            const Tensor& max = {});
+
+// How divide rounds its result.
+enum class Rounding : std::uint8_t { none, trunc, floor };
+// a / b, rounded towards 0 or down. A rounded quotient of integers is an exact integer, its divisor
+// 0 a ValueError; the gradient of a rounded quotient is 0.
+Tensor divide(const Tensor& a, const Tensor& b, Rounding rounding);
+Tensor divide(const Tensor& a, const Scalar& b, Rounding rounding);
+Tensor divide(const Scalar& a, const Tensor& b, Rounding rounding);
 
 // |a − b| ≤ absolute + relative · |b|, equal infinities included; NaN equals NaN only on request.
 Tensor isclose(const Tensor& a, const Tensor& b, StrictDouble relative = 1e-5,
@@ -136,6 +173,10 @@ inline Tensor operator-(const Tensor& x) { return negative(x); }
 inline Tensor operator+(const Tensor& x) { return positive(x); }
 inline Tensor operator~(const Tensor& x) { return bitwise_invert(x); }
 inline Tensor operator!(const Tensor& x) { return logical_not(x); }
+// Element by element, on any dtype. Both sides are always computed: an overloaded && does not stop
+// early.
+inline Tensor operator&&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+inline Tensor operator||(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 
 }  // namespace extensor
 

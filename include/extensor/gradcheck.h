@@ -43,6 +43,22 @@ using BackwardFunction =
 GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction& backward,
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
+// ---- functions of one tensor
+
+// Central differences of the sum of function(x), one for each element: (f(x + eps) − f(x − eps)) /
+// (2 · eps). Computed in float64 if the function allows it: x is converted, and the result has its
+// dtype. DTypeError unless x is a float, ValueError unless eps is greater than 0.
+Tensor numerical_gradient(const std::function<Tensor(const Tensor& x)>& function, const Tensor& x,
+                          StrictDouble eps = 1e-5);
+
+// Whether backward(grad_output, x) agrees with finite differences of the forward, within rtol
+// relative to the largest of 1 and the gradient's magnitude. x may have any float dtype; the check
+// runs in float64. gradcheck() also says where they differ.
+bool check_gradient(
+    const std::function<Tensor(const Tensor& x)>& forward,
+    const std::function<Tensor(const Tensor& grad_output, const Tensor& x)>& backward,
+    const Tensor& x, StrictDouble eps = 1e-3, StrictDouble rtol = 1e-6);
+
 }  // namespace extensor
 
 EXTENSOR_END_API

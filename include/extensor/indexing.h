@@ -46,6 +46,20 @@ Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Ten
 std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt axis,
                                            const Tensor& indices, const Shape& source_shape);
 
+// How scatter combines the sources of one place with each other and with x: their sum, product,
+// mean, largest or smallest.
+enum class ScatterReduction : std::uint8_t { sum, prod, mean, max, min };
+// PyTorch's scatter_reduce. With `include_self` the element of x counts as one of the sources;
+// otherwise it only remains where no source goes. Gradients: of x and of source; tied maxima share
+// theirs equally. The mean of integers rounds down.
+Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source,
+               ScatterReduction reduction, StrictBool include_self = true);
+// Takes the forward's arguments, since the gradient depends on the values.
+std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, const Tensor& x,
+                                           StrictInt axis, const Tensor& indices,
+                                           const Tensor& source, ScatterReduction reduction,
+                                           StrictBool include_self = true);
+
 // Like scatter, but adds to the elements of x.
 Tensor scatter_add(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source);
 std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, StrictInt axis,
@@ -59,7 +73,8 @@ std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictIn
                                              const Tensor& indices, const Scalar& alpha = 1);
 
 // The elements where mask is true, like NumPy's x[mask]; also written x[mask]. mask has the shape
-// of x's leading axes, which become one; ShapeError otherwise.
+// of x's leading axes, which become one, or the rank of x and broadcasts against it. ShapeError
+// otherwise: a shorter mask never aligns with the last axes.
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shape,
                               const Tensor& mask);

@@ -37,6 +37,14 @@ Tensor xavier_uniform(const Shape& shape, StrictDouble gain = 1, const TensorOpt
 Tensor xavier_normal(const Shape& shape, StrictDouble gain = 1, const TensorOptions& options = {},
                      Generator& generator = default_generator());
 
+// With fans that the shape does not give: xavier_uniform(fan_in, fan_out, shape). Variance
+// 2 / (fan_in + fan_out). ValueError unless both are 0 or more and one is greater.
+Tensor xavier_uniform(StrictInt fan_in, StrictInt fan_out, const Shape& shape,
+                      const TensorOptions& options = {},
+                      Generator& generator = default_generator());
+Tensor xavier_normal(StrictInt fan_in, StrictInt fan_out, const Shape& shape,
+                     const TensorOptions& options = {}, Generator& generator = default_generator());
+
 // Variance gain² / fan, with the gain of the nonlinearity with the given slope.
 Tensor kaiming_uniform(const Shape& shape, StrictDouble slope = 0, FanMode mode = FanMode::fan_in,
                        Nonlinearity nonlinearity = Nonlinearity::leaky_relu,
@@ -70,6 +78,14 @@ inline Tensor xavier_uniform(const Shape& shape, StrictDouble gain, DType dtype,
 inline Tensor xavier_normal(const Shape& shape, StrictDouble gain, DType dtype,
                             Generator& generator = default_generator()) {
   return xavier_normal(shape, gain, {.dtype = dtype}, generator);
+}
+inline Tensor xavier_uniform(StrictInt fan_in, StrictInt fan_out, const Shape& shape, DType dtype,
+                             Generator& generator = default_generator()) {
+  return xavier_uniform(fan_in, fan_out, shape, {.dtype = dtype}, generator);
+}
+inline Tensor xavier_normal(StrictInt fan_in, StrictInt fan_out, const Shape& shape, DType dtype,
+                            Generator& generator = default_generator()) {
+  return xavier_normal(fan_in, fan_out, shape, {.dtype = dtype}, generator);
 }
 inline Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
                               Nonlinearity nonlinearity, DType dtype,

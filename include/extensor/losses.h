@@ -5,9 +5,11 @@
 //   Tensor each = extensor::mean_squared_error(x, y, Reduction::none);
 //
 // Every loss takes a `reduction`: the mean of its values (the default), their sum (both 0-d), or
-// the values themselves. Halves are computed in float32; sums do not depend on the number of
-// threads. Input and target have the same shape and do not broadcast: [n] against [n, 1] is a
-// ShapeError. A target of integers or bool is read as numbers. The mean of no elements is NaN.
+// the values themselves. A loss with more arguments also takes them as a struct, the same that its
+// layer takes: cross_entropy(x, y, {.label_smoothing = 0.1}). Halves are computed in float32; sums
+// do not depend on the number of threads. Input and target have the same shape and do not
+// broadcast: [n] against [n, 1] is a ShapeError. A target of integers or bool is read as numbers.
+// The mean of no elements is NaN.
 //
 // A backward takes the gradient of the forward's result, then the forward's arguments, and returns
 // the gradients of input and target, each in its own dtype. The gradient of the target is undefined
@@ -37,6 +39,17 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
                                                         const Tensor& y,
                                                         Reduction reduction = Reduction::mean,
                                                         StrictBool target_gradient = true);
+struct BinaryCrossEntropyOptions {
+  Tensor weight = {};  // broadcasts to p: a factor of each value; the mean still divides by their
+                       // number
+  Reduction reduction = Reduction::mean;
+};
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& y,
+                            const BinaryCrossEntropyOptions& options);
+std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& p,
+                                                        const Tensor& y,
+                                                        const BinaryCrossEntropyOptions& options,
+                                                        StrictBool target_gradient = true);
 
 // The same for p = sigmoid(x), without overflow and accurate in both tails.
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
@@ -44,6 +57,16 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
 std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
     const Tensor& grad_output, const Tensor& x, const Tensor& y,
     Reduction reduction = Reduction::mean, StrictBool target_gradient = true);
+struct BinaryCrossEntropyWithLogitsOptions {
+  Tensor weight = {};      // broadcasts to x: a factor of each value
+  Tensor pos_weight = {};  // broadcasts to x: a factor of the part of y, for rare positives
+  Reduction reduction = Reduction::mean;
+};
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
+                                        const BinaryCrossEntropyWithLogitsOptions& options);
+std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
+    const Tensor& grad_output, const Tensor& x, const Tensor& y,
+    const BinaryCrossEntropyWithLogitsOptions& options, StrictBool target_gradient = true);
 
 // (x − y)²
 Tensor mean_squared_error(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
@@ -66,6 +89,20 @@ std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, con
                                                   Reduction reduction = Reduction::mean,
                                                   StrictDouble beta = 1,
                                                   StrictBool target_gradient = true);
+struct SmoothL1Options {
+  Reduction reduction = Reduction::mean;
+  double beta = 1;
+};
+inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
+  return smooth_l1_loss(x, y, options.reduction, options.beta);
+}
+inline std::pair<Tensor, Tensor> smooth_l1_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                         const Tensor& y,
+                                                         const SmoothL1Options& options,
+                                                         StrictBool target_gradient = true) {
+  return smooth_l1_loss_backward(grad_output, x, y, options.reduction, options.beta,
+                                 target_gradient);
+}
 
 // With d = |x − y|: d² / 2 below delta, else delta (d − delta / 2). delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -75,6 +112,18 @@ std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble delta = 1,
                                               StrictBool target_gradient = true);
+struct HuberOptions {
+  Reduction reduction = Reduction::mean;
+  double delta = 1;
+};
+inline Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
+  return huber_loss(x, y, options.reduction, options.delta);
+}
+inline std::pair<Tensor, Tensor> huber_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                     const Tensor& y, const HuberOptions& options,
+                                                     StrictBool target_gradient = true) {
+  return huber_loss_backward(grad_output, x, y, options.reduction, options.delta, target_gradient);
+}
 
 // max(0, margin − x y) for a score x and a target y of −1 or 1; gradient 0 at the hinge.
 Tensor hinge_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
@@ -84,6 +133,18 @@ std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble margin = 1,
                                               StrictBool target_gradient = true);
+struct HingeOptions {
+  Reduction reduction = Reduction::mean;
+  double margin = 1;
+};
+inline Tensor hinge_loss(const Tensor& x, const Tensor& y, const HingeOptions& options) {
+  return hinge_loss(x, y, options.reduction, options.margin);
+}
+inline std::pair<Tensor, Tensor> hinge_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                     const Tensor& y, const HingeOptions& options,
+                                                     StrictBool target_gradient = true) {
+  return hinge_loss_backward(grad_output, x, y, options.reduction, options.margin, target_gradient);
+}
 
 // y (log y − x) for log-probabilities x and probabilities y, 0 where y is 0 (and so is the gradient
 // of y there); with `log_target` y holds log-probabilities: exp(y) (y − x). The mean is over all
@@ -95,6 +156,20 @@ std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, cons
                                                  Reduction reduction = Reduction::mean,
                                                  StrictBool log_target = false,
                                                  StrictBool target_gradient = true);
+struct KlDivergenceOptions {
+  Reduction reduction = Reduction::mean;
+  bool log_target = false;
+};
+inline Tensor kl_divergence(const Tensor& x, const Tensor& y, const KlDivergenceOptions& options) {
+  return kl_divergence(x, y, options.reduction, options.log_target);
+}
+inline std::pair<Tensor, Tensor> kl_divergence_backward(const Tensor& grad_output, const Tensor& x,
+                                                        const Tensor& y,
+                                                        const KlDivergenceOptions& options,
+                                                        StrictBool target_gradient = true) {
+  return kl_divergence_backward(grad_output, x, y, options.reduction, options.log_target,
+                                target_gradient);
+}
 
 // alpha_t (1 − p_t)^gamma times the binary cross-entropy of logits x. p_t is the probability of the
 // target; alpha_t is alpha where y is 1 and 1 − alpha where y is 0; a negative alpha disables that
@@ -106,6 +181,20 @@ std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const T
                                               Reduction reduction = Reduction::mean,
                                               StrictDouble alpha = 0.25, StrictDouble gamma = 2,
                                               StrictBool target_gradient = true);
+struct FocalOptions {
+  Reduction reduction = Reduction::mean;
+  double alpha = 0.25;
+  double gamma = 2;
+};
+inline Tensor focal_loss(const Tensor& x, const Tensor& y, const FocalOptions& options) {
+  return focal_loss(x, y, options.reduction, options.alpha, options.gamma);
+}
+inline std::pair<Tensor, Tensor> focal_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                     const Tensor& y, const FocalOptions& options,
+                                                     StrictBool target_gradient = true) {
+  return focal_loss_backward(grad_output, x, y, options.reduction, options.alpha, options.gamma,
+                             target_gradient);
+}
 
 // ---- classes
 
@@ -132,6 +221,19 @@ std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, cons
                                                  Reduction reduction = Reduction::mean,
                                                  StrictInt ignore_index = default_ignore_index,
                                                  StrictDouble label_smoothing = 0,
+                                                 StrictBool target_gradient = true,
+                                                 const Tensor& statistics = {});
+struct CrossEntropyOptions {
+  Tensor weight = {};  // one weight per class
+  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = default_ignore_index;
+  double label_smoothing = 0;
+};
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options);
+std::pair<Tensor, Tensor> cross_entropy_backward(const Tensor& grad_output, const Tensor& logits,
+                                                 const Tensor& target,
+                                                 const CrossEntropyOptions& options,
                                                  StrictBool target_gradient = true,
                                                  const Tensor& statistics = {});
 // The loss, and statistics of the rows for the backward with the same arguments: with them, it
@@ -162,6 +264,13 @@ LinearGradients linear_cross_entropy_backward(const Tensor& grad_output, const T
                                               StrictInt ignore_index = default_ignore_index,
                                               StrictDouble label_smoothing = 0);
 
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& target, const CrossEntropyOptions& options);
+LinearGradients linear_cross_entropy_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& weight, const Tensor& bias,
+                                              const Tensor& target,
+                                              const CrossEntropyOptions& options);
+
 // −weight · x at the target's class, for log-probabilities x; shapes and rules are those of
 // cross_entropy with class indices.
 Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {},
@@ -170,6 +279,15 @@ Tensor nll_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {}
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
                          const Tensor& weight = {}, Reduction reduction = Reduction::mean,
                          StrictInt ignore_index = default_ignore_index);
+
+struct NllOptions {
+  Tensor weight = {};
+  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = default_ignore_index;
+};
+Tensor nll_loss(const Tensor& x, const Tensor& target, const NllOptions& options);
+Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& x, const Tensor& target,
+                         const NllOptions& options);
 
 // ---- distances
 
@@ -188,6 +306,30 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               StrictDouble margin = 1, StrictDouble p = 2,
                                               StrictDouble eps = 1e-6, StrictBool swap = false,
                                               Reduction reduction = Reduction::mean);
+
+struct TripletMarginOptions {
+  double margin = 1;
+  double p = 2;
+  double eps = 1e-6;
+  bool swap = false;
+  Reduction reduction = Reduction::mean;
+};
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options);
+TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const Tensor& anchor,
+                                              const Tensor& positive, const Tensor& negative,
+                                              const TripletMarginOptions& options);
+
+// ---- names of the original specification
+
+inline Tensor mse(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean) {
+  return mean_squared_error(x, y, reduction);
+}
+inline std::pair<Tensor, Tensor> mse_backward(const Tensor& grad_output, const Tensor& x,
+                                              const Tensor& y,
+                                              Reduction reduction = Reduction::mean) {
+  return mean_squared_error_backward(grad_output, x, y, reduction);
+}
 
 }  // namespace extensor
 

@@ -20,7 +20,8 @@ Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape);
 Tensor unsqueeze(const Tensor& x, StrictInt axis);
 inline Tensor expand_dims(const Tensor& x, StrictInt axis) { return unsqueeze(x, axis); }
 Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis);
-Tensor flatten(const Tensor& x);
+// Merges the axes first … last into one; a 0-d tensor becomes [1].
+Tensor flatten(const Tensor& x, StrictInt first = 0, StrictInt last = -1);
 inline Tensor ravel(const Tensor& x) { return flatten(x); }
 Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape);
 
@@ -39,9 +40,20 @@ std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis = 0
 
 // Splits x into equal parts, as views. ValueError unless `parts` divides the axis.
 std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis = 0);
+// Splits x into parts of these sizes: split(x, {2, 3, 5}). ValueError unless they are 0 or more and
+// add up to the axis.
+std::vector<Tensor> split(const Tensor& x, const Dims& sizes, StrictInt axis = 0);
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes,
+                                 StrictInt axis = 0) {
+  return split(x, Dims(sizes), axis);
+}
+// PyTorch's chunk: at most `parts` parts of equal size, the last of which may be smaller.
+std::vector<Tensor> chunk(const Tensor& x, StrictInt parts, StrictInt axis = 0);
 // The gradient of a part may be undefined, which counts as 0.
 Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
                       StrictInt axis = 0);
+Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                      const Dims& sizes, StrictInt axis = 0);
 
 // The tensors along an axis, without that axis, as views.
 std::vector<Tensor> unstack(const Tensor& x, StrictInt axis = 0);
@@ -109,10 +121,12 @@ inline Tensor moveaxis_backward(const Tensor& grad_output, std::int64_t source,
 // x continued from its other end.
 enum class PadMode : std::uint8_t { constant, reflect, edge, wrap };
 
-// The number of elements to add before and after each axis; one pair applies to all axes.
+// The number of elements to add before and after each axis; one pair applies to all axes. A
+// negative number removes elements.
 using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-// ValueError for a negative width, or if a mode other than constant has nothing to repeat.
+// ValueError if negative widths remove more than there is, or if a mode other than constant has
+// nothing to repeat or a negative width.
 Tensor pad(const Tensor& x, const Padding& widths, PadMode mode = PadMode::constant,
            const Scalar& value = 0);
 Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const Padding& widths,

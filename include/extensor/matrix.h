@@ -17,9 +17,14 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b);
 
+// The products of two batches of matrices [n, i, k] and [n, k, j]; ShapeError for anything else.
+Tensor bmm(const Tensor& a, const Tensor& b);
+
 // A view; without axes it reverses all of them.
 Tensor transpose(const Tensor& x);
 Tensor transpose(const Tensor& x, const Dims& axes);
+// Swaps two axes.
+Tensor transpose(const Tensor& x, StrictInt first, StrictInt second);
 Tensor transpose_backward(const Tensor& grad_output, const Dims& axes = {});
 inline Tensor permute_dims(const Tensor& x, const Dims& axes) { return transpose(x, axes); }
 // Swaps the last two axes.

@@ -39,6 +39,9 @@ inline void sgd_step(Tensor& param, const Tensor& grad, const SgdOptions& option
   sgd_step(param, grad, none, 1, options);
 }
 
+// The functional form: a new tensor param − lr · grad; param is unchanged.
+[[nodiscard]] Tensor sgd_step(const Tensor& param, const Tensor& grad, StrictDouble lr);
+
 struct AdamOptions {
   double lr = 1e-3;
   std::pair<double, double> betas = {0.9, 0.999};

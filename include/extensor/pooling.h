@@ -1,5 +1,6 @@
-// Pooling over images [batch, channels, height, width], and its gradients. Floats only; ShapeError
-// for shapes that do not fit, ValueError for an option out of range.
+// Pooling over images [batch, channels, height, width], or over one image without the batch, and
+// its gradients. Floats only; ShapeError for shapes that do not fit, ValueError for an option out
+// of range.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,8 @@
 // the shape distinguishes the two.
 #pragma once
 
+#include <concepts>
+
 #include "extensor/elementwise.h"
 #include "extensor/export.h"
 #include "extensor/tensor.h"
@@ -18,10 +20,22 @@ namespace extensor {
 // Integers and bool sum to int64 (uint64 for unsigned); floats keep their dtype and are summed
 // pairwise in float32 or wider.
 Tensor sum(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
+// The same on x converted to the dtype, which the result has.
+Tensor sum(const Tensor& x, const Axes& axes, StrictBool keepdims, DType dtype);
+template <std::same_as<DType> T>
+Tensor sum(const Tensor& x, T dtype) {
+  return sum(x, {}, false, dtype);
+}
 Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
 // Integers yield float32. The mean of no elements is NaN.
 Tensor mean(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
+// DTypeError unless the dtype is a float.
+Tensor mean(const Tensor& x, const Axes& axes, StrictBool keepdims, DType dtype);
+template <std::same_as<DType> T>
+Tensor mean(const Tensor& x, T dtype) {
+  return mean(x, {}, false, dtype);
+}
 Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes = {});
 
 // NaN propagates; ValueError for no elements. Ties share the gradient equally.
@@ -30,8 +44,23 @@ Tensor max_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axe
 Tensor min_reduce(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
 Tensor min_reduce_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 
+// The largest or smallest element along one axis, or of all, and the position of the first one
+// (int64): max_reduce and argmax together. Gradients go to the values, by the rule of max_reduce.
+struct ValuesWithIndices {
+  Tensor values, indices;
+};
+ValuesWithIndices max_with_indices(const Tensor& x, std::optional<StrictInt> axis = {},
+                                   StrictBool keepdims = false);
+ValuesWithIndices min_with_indices(const Tensor& x, std::optional<StrictInt> axis = {},
+                                   StrictBool keepdims = false);
+
 // The gradient is also exact where elements are 0.
 Tensor prod(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false);
+Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims, DType dtype);
+template <std::same_as<DType> T>
+Tensor prod(const Tensor& x, T dtype) {
+  return prod(x, {}, false, dtype);
+}
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes = {});
 
 // The sum of squared deviations over n − correction; NaN if correction ≥ n.

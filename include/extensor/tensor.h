@@ -135,6 +135,9 @@ inline Node* node_of(const TensorImpl& impl) {
 
 class Index;          // one position of an index expression
 class IndexedTensor;  // the value of x[…]; extensor/indexed_tensor.h has both
+class RowIterator;
+struct ClipBounds;    // extensor/elementwise.h
+struct SortedTensor;  // extensor/sorting.h
 
 struct BackwardOptions {
   bool retain_graph = false;  // keep saved tensors, to run backward() once more
@@ -143,7 +146,8 @@ struct BackwardOptions {
 
 class Tensor {
  public:
-  // An undefined tensor; everything except defined(), assignment and destruction throws ValueError.
+  // An undefined tensor; everything except defined(), assignment, printing and destruction throws
+  // ValueError.
   Tensor() = default;
   Tensor(const Tensor& other) : impl_(other.impl_) {
     if (impl_ != nullptr) impl_->references.fetch_add(1, std::memory_order_relaxed);
@@ -176,6 +180,7 @@ class Tensor {
   Shape shape() const&& { return impl().shape; }
   Strides strides() const&& { return impl().strides; }
   std::int64_t ndim() const { return static_cast<std::int64_t>(impl().shape.size()); }
+  std::int64_t dim() const { return ndim(); }
   std::int64_t numel() const { return impl().numel; }
   std::int64_t size(StrictInt axis) const;  // negative counts from the end
   DType dtype() const { return impl().dtype; }
@@ -211,11 +216,20 @@ class Tensor {
   // Views: O(1), share this memory.
   Tensor reshape(
       const Shape& shape) const;  // one −1 allowed; copies only where strides forbid a view
-  Tensor transpose() const;       // reverses all axes
+  // Like reshape, but throws ShapeError where strides forbid a view.
+  Tensor view(const Shape& shape) const;
+  // x.view(-1, 8) is x.view({-1, 8}).
+  template <StrictInteger... Sizes>
+  requires(sizeof...(Sizes) > 0) Tensor view(Sizes... sizes)
+  const { return view(Shape{StrictInt(sizes)...}); }
+  template <StrictInteger... Sizes>
+  requires(sizeof...(Sizes) > 0) Tensor reshape(Sizes... sizes)
+  const { return reshape(Shape{StrictInt(sizes)...}); }
+  Tensor transpose() const;                  // reverses all axes
   Tensor transpose(const Dims& axes) const;  // a permutation
   Tensor squeeze(const Axes& axes = {}) const;
   Tensor unsqueeze(StrictInt axis) const;
-  Tensor flatten() const;
+  Tensor flatten(StrictInt first = 0, StrictInt last = -1) const;  // merges axes first … last
   Tensor broadcast_to(const Shape& shape) const;
   Tensor slice(StrictInt axis, std::optional<StrictInt> start = {},
                std::optional<StrictInt> stop = {}, StrictInt step = 1) const;
@@ -239,6 +253,7 @@ class Tensor {
   Tensor to(MemoryFormat format) const;
   // A dense copy; preserve keeps the order of the elements in memory.
   Tensor clone(MemoryFormat format = MemoryFormat::preserve) const;
+  Tensor copy() const { return clone(); }
   Tensor contiguous() const;  // itself if it is contiguous
   // ShapeError for channels_last unless there are 4 axes, ValueError for preserve.
   Tensor contiguous(MemoryFormat format) const;
@@ -266,6 +281,45 @@ class Tensor {
   EXTENSOR_IN_PLACE(/=)
   EXTENSOR_IN_PLACE(%=)
 #undef EXTENSOR_IN_PLACE
+
+  // The rows x[0], x[1], … along the first axis, as views: for (Tensor row : x). ShapeError for a
+  // tensor without dimensions.
+  RowIterator begin() const;
+  RowIterator end() const;
+
+  // Free functions as members: x.sum(1) is sum(x, 1), x.relu_() is relu_(x). One for each row of
+  // the tables.
+#define EXTENSOR_DEFAULT(...) = __VA_ARGS__
+#define EXTENSOR_MEMBER(result, name, parameters, ...) result name parameters const;
+#include "extensor/tables/members.def"
+
+#define EXTENSOR_UNARY(name, parameters, arguments) \
+  Tensor name parameters const;                     \
+  Tensor& name##_ parameters&;                      \
+  Tensor name##_ parameters&& { return std::move(name##_ arguments); }
+#define UNARY(name, ...) EXTENSOR_UNARY(name, (), ())
+#define UNARY_1(name, p, p_default, ...) EXTENSOR_UNARY(name, (StrictDouble p = p_default), (p))
+#define UNARY_2(name, p, p_default, q, q_default, ...) \
+  EXTENSOR_UNARY(name, (StrictDouble p = p_default, StrictDouble q = q_default), (p, q))
+#define UNARY_2_NUMERIC(name, p, q, ...) \
+  EXTENSOR_UNARY(name, (const Scalar& p, const Scalar& q), (p, q))
+#include "extensor/tables/unary.def"
+#undef EXTENSOR_UNARY
+
+#define COMPARE(name, ...)                \
+  Tensor name(const Tensor& other) const; \
+  Tensor name(const Scalar& other) const;
+#define BINARY(name, ...)                                                     \
+  COMPARE(name)                                                               \
+  Tensor& name##_(const Tensor& other)&;                                      \
+  Tensor& name##_(const Scalar& other)&;                                      \
+  Tensor name##_(const Tensor& other)&& { return std::move(name##_(other)); } \
+  Tensor name##_(const Scalar& other)&& { return std::move(name##_(other)); }
+#include "extensor/tables/binary.def"
+#define BITWISE COMPARE
+#define PREDICATE(name, ...) Tensor name() const;
+#define BITWISE_UNARY PREDICATE
+#include "extensor/tables/logical.def"
 
   // Gradients; extensor/autograd.h has the rest.
   bool requires_grad() const { return detail::node_of(impl()) != nullptr; }
@@ -320,8 +374,35 @@ class Tensor {
 
 using ExTensor = Tensor;
 
-// Prints like NumPy: nested brackets; 1000 elements or more are summarised by their edges.
+// The position of a row. It holds the tensor, so it may outlive other handles.
+class RowIterator {
+ public:
+  using value_type = Tensor;
+  using difference_type = std::ptrdiff_t;
+
+  RowIterator() = default;
+  RowIterator(Tensor tensor, std::int64_t row) : tensor_(std::move(tensor)), row_(row) {}
+  Tensor operator*() const;
+  RowIterator& operator++() {
+    ++row_;
+    return *this;
+  }
+  RowIterator operator++(int) {
+    RowIterator before = *this;
+    ++row_;
+    return before;
+  }
+  friend bool operator==(const RowIterator& a, const RowIterator& b) { return a.row_ == b.row_; }
+
+ private:
+  Tensor tensor_;
+  std::int64_t row_ = 0;
+};
+
+// Prints like NumPy: nested brackets; 1000 elements or more are summarised by their edges. An
+// undefined tensor prints as "undefined".
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& stream, DType dtype);  // its name
 std::string to_string(const Tensor& tensor);
 
 }  // namespace extensor

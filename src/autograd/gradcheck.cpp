@@ -6,7 +6,9 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/autograd.h"
 #include "extensor/creation.h"
+#include "extensor/reduction.h"
 
 namespace extensor {
 
@@ -102,6 +104,53 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
     }
   }
   return result;
+}
+
+namespace {
+
+Tensor as_float64(const char* operation, const Tensor& x) {
+  if (!is_floating_point(x.dtype())) {
+    throw DTypeError(message(operation, ": x is ", x.dtype(), ", must be a float dtype"));
+  }
+  return x.to(float64);
+}
+
+}  // namespace
+
+Tensor numerical_gradient(const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
+                          StrictDouble eps) {
+  constexpr const char* operation = "numerical_gradient";
+  if (!(eps > 0) || !std::isfinite(eps)) {
+    throw ValueError(message(operation, ": eps is ", eps, ", must be finite and greater than 0"));
+  }
+  const NoGrad off;
+  Tensor moved = as_float64(operation, x).clone(MemoryFormat::contiguous);
+  const Tensor elements = moved.reshape({moved.numel()});
+  std::vector<double> differences(static_cast<std::size_t>(moved.numel()));
+  for (std::int64_t i = 0; i < moved.numel(); ++i) {
+    Tensor element = elements[i];
+    const auto value = element.item<double>();
+    const auto at = [&](double position) {
+      element.fill(position);
+      return sum(function(moved)).item<double>();
+    };
+    differences[static_cast<std::size_t>(i)] = (at(value + eps) - at(value - eps)) / (2 * eps);
+    element.fill(value);
+  }
+  return from_data(differences, x.shape()).to(x.device(), x.dtype());
+}
+
+bool check_gradient(
+    const std::function<Tensor(const Tensor&)>& forward,
+    const std::function<Tensor(const Tensor& grad_output, const Tensor& x)>& backward,
+    const Tensor& x, StrictDouble eps, StrictDouble rtol) {
+  const auto check =
+      gradcheck([&](const std::vector<Tensor>& in) { return forward(in[0]); },
+                [&](const Tensor& g, const std::vector<Tensor>& in) {
+                  return std::vector<Tensor>{backward(g, in[0])};
+                },
+                {as_float64("check_gradient", x).detach()}, {.tolerance = rtol, .step = eps});
+  return check.passed;
 }
 
 }  // namespace extensor

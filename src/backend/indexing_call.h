@@ -34,7 +34,11 @@ enum class IndexOp : std::uint8_t {
   add_rows,       // out[o, indices[j], i] += factor · source[o, j, i], each sum rounded once
   take_elements,  // out[o, j, i] = source[o, indices[o, j, i], i]
   put_elements,   // out[o, indices[o, j, i], i] = source[o, j, i]; the last one wins
-  add_elements,   // like put, but adds; float64, int64 or uint64
+  // Like put, but combined with the element; float64, int64 or uint64.
+  add_elements,
+  multiply_elements,
+  largest_elements,  // NaN if any is
+  smallest_elements,
 };
 
 // take: source is [outer, length, inner] and out [outer, count, inner]; put and add: the reverse.

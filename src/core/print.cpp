@@ -101,6 +101,7 @@ class Layout {
 }  // namespace
 
 std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
   if (tensor.device() != cpu_device) {
     return to_string(detail::copied_to("to_string", tensor, cpu_device));
   }
@@ -109,6 +110,8 @@ std::string to_string(const Tensor& tensor) {
   if (impl.numel == 0) return "[]";
   return Layout(impl).text();
 }
+
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name(dtype); }
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return stream << to_string(tensor);

@@ -96,21 +96,21 @@ Tensor fulfilled(const std::shared_ptr<Tensor>& to, const Tensor& from) {
 
 }  // namespace
 
-Parameter::Parameter(const Tensor& value) : tensor_(leaf_of(value)) {}
+Parameter::Parameter(const Tensor& value) : Tensor(leaf_of(value)) {}
 
-Parameter::Parameter(const Parameter& other) {
+Parameter::Parameter(const Parameter& other) : Tensor() {
   const std::shared_ptr<Tensor> planned = take_planned(other);
-  tensor_ = planned ? fulfilled(planned, other.tensor_) : copied(other.tensor_);
+  tensor() = planned ? fulfilled(planned, other.tensor()) : copied(other.tensor());
 }
 
 Parameter& Parameter::operator=(const Parameter& other) {
   if (this == &other) return *this;
   if (const std::shared_ptr<Tensor> planned = take_planned(other)) {
-    tensor_ = fulfilled(planned, other.tensor_);
-  } else if (fits(tensor_, other.tensor_)) {
-    write(tensor_, other.tensor_);
+    tensor() = fulfilled(planned, other.tensor());
+  } else if (fits(tensor(), other.tensor())) {
+    write(tensor(), other.tensor());
   } else {
-    tensor_ = copied(other.tensor_);
+    tensor() = copied(other.tensor());
   }
   return *this;
 }
@@ -119,11 +119,11 @@ Parameter& Parameter::operator=(const Parameter& other) {
 // NOLINTNEXTLINE(performance-noexcept-move-constructor)
 Parameter& Parameter::operator=(Parameter&& other) {
   if (this == &other) return *this;
-  if (fits(tensor_, other.tensor_)) {
-    write(tensor_, other.tensor_);
-    other.tensor_ = Tensor();
+  if (fits(tensor(), other.tensor())) {
+    write(tensor(), other.tensor());
+    other.tensor() = Tensor();
   } else {
-    tensor_ = std::move(other.tensor_);
+    tensor() = std::move(other.tensor());
   }
   return *this;
 }
@@ -134,20 +134,20 @@ void Parameter::tie_to(const Parameter& other) {
     throw ShapeError(message("tie_to: this parameter is ", shape(), ", the other one is ",
                              other.shape(), " (allowed: the same shape)"));
   }
-  tensor_ = other.tensor_;
+  tensor() = other.tensor();
 }
 
-Buffer::Buffer(const Buffer& other) {
+Buffer::Buffer(const Buffer& other) : Tensor() {
   if (!other.defined()) return;
   const NoGrad off;
-  tensor_ = other.tensor_.detach().clone();
+  tensor() = other.tensor().detach().clone();
 }
 
 Buffer& Buffer::operator=(const Buffer& other) {
   if (this == &other) return *this;
   Buffer copy(other);
   // Stay on the current device, as parameters do.
-  if (defined() && copy.defined()) copy.tensor_ = copy.tensor_.to(tensor_.device());
+  if (defined() && copy.defined()) copy.tensor() = copy.tensor().to(tensor().device());
   return *this = std::move(copy);
 }
 

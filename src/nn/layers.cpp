@@ -114,15 +114,29 @@ std::string Linear::describe() const {
 
 // ---- convolution
 
+namespace {
+
+// The options of the layer's calls, whose tensors decide on bias and dtype.
+template <class Options>
+Options layer_options(Options options) {
+  options.bias = true;
+  options.dtype.reset();
+  return options;
+}
+
+}  // namespace
+
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
-               const ConvOptions1d& options)
-    : options_{options.stride, options.padding, options.dilation, options.groups} {
+               const Conv1dOptions& options)
+    : options_(layer_options(options)) {
   check_groups("Conv1d", in_channels, out_channels, options.groups);
   detail::check_positive("Conv1d", "kernel", kernel);
   const Shape shape{out_channels, in_channels / options.groups, kernel};
-  weight = detail::uniform_parameter(shape, default_bound(shape), options.dtype);
+  weight =
+      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape), options.dtype);
+    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+                                     options.dtype.value_or(default_float));
   }
 }
 
@@ -139,14 +153,16 @@ std::string Conv1d::describe() const {
 }
 
 Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
-               const ConvOptions2d& options)
-    : options_{options.stride, options.padding, options.dilation, options.groups} {
+               const Conv2dOptions& options)
+    : options_(layer_options(options)) {
   check_groups("Conv2d", in_channels, out_channels, options.groups);
   check_kernel("Conv2d", kernel);
   const Shape shape{out_channels, in_channels / options.groups, kernel.height, kernel.width};
-  weight = detail::uniform_parameter(shape, default_bound(shape), options.dtype);
+  weight =
+      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape), options.dtype);
+    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+                                     options.dtype.value_or(default_float));
   }
 }
 
@@ -164,15 +180,16 @@ std::string Conv2d::describe() const {
 }
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
-                                 const Size2d& kernel, const ConvTransposeOptions2d& options)
-    : options_{options.stride, options.padding, options.output_padding, options.dilation,
-               options.groups} {
+                                 const Size2d& kernel, const ConvTranspose2dOptions& options)
+    : options_(layer_options(options)) {
   check_groups("ConvTranspose2d", in_channels, out_channels, options.groups);
   check_kernel("ConvTranspose2d", kernel);
   const Shape shape{in_channels, out_channels / options.groups, kernel.height, kernel.width};
-  weight = detail::uniform_parameter(shape, default_bound(shape), options.dtype);
+  weight =
+      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape), options.dtype);
+    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+                                     options.dtype.value_or(default_float));
   }
 }
 

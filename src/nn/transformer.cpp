@@ -78,24 +78,6 @@ Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
   return where(seen, masks.mask, full({}, -INFINITY, {masks.mask.dtype(), cpu_device}));
 }
 
-// Attention with dropout on the weights, which the fused kernel does not support.
-Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                         bool causal, double p) {
-  Tensor scores = matmul(q, matrix_transpose(k)) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
-  const auto hide = [&](const Tensor& seen) {
-    scores = where(seen, scores, full({}, -INFINITY, {scores.dtype(), cpu_device}));
-  };
-  if (causal) hide(tril(ones({q.size(-2), k.size(-2)}, {int8, q.device()})).to(DType::bool_));
-  if (mask.defined()) {
-    if (mask.dtype() == DType::bool_) {
-      hide(mask);
-    } else {
-      scores = scores + mask.to(scores.dtype());  // as in the fused kernel
-    }
-  }
-  return matmul(dropout(softmax(scores), p, true).output, v);
-}
-
 }  // namespace
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -136,8 +118,8 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
     k = projected(key, k_proj_weight, 1);
     v = projected(value, v_proj_weight, 2);
   }
-  const Tensor seen = thins ? thinned_attention(q, k, v, mask, masks.causal, dropout_)
-                            : scaled_dot_product_attention(q, k, v, mask, masks.causal);
+  const Tensor seen = scaled_dot_product_attention(
+      q, k, v, {.mask = mask, .causal = masks.causal, .dropout = thins ? dropout_ : 0});
   return out_proj(seen.transpose({0, 2, 1, 3}).reshape({query.size(0), query.size(1), width_}));
 }
 

@@ -29,14 +29,50 @@ struct Options {
   bool transposed = false;
 };
 
-Options options_of(const char* operation, const Conv2dOptions& given) {
+// The attributes of the recorded ops: the options that matter to a convolution.
+struct Conv1dAttributes {
+  std::int64_t stride, padding, dilation, groups;
+};
+struct Conv2dAttributes {
+  Size2d stride, padding, dilation;
+  std::int64_t groups;
+};
+struct ConvTranspose2dAttributes {
+  Size2d stride, padding, output_padding, dilation;
+  std::int64_t groups;
+};
+
+// Throws unless the options that describe a layer agree with the tensors of the call.
+template <class Given>
+void check_layer_options(const char* operation, const Given& given, const Tensor& weight,
+                         const Tensor& bias) {
+  if (!given.bias && bias.defined()) {
+    throw ValueError(message(operation, ": options.bias is false and a bias of shape ",
+                             bias.shape(), " is given (allowed: one of the two)"));
+  }
+  if (given.dtype && weight.defined() && weight.dtype() != *given.dtype) {
+    throw DTypeError(message(operation, ": options.dtype is ", *given.dtype, " and weight is ",
+                             weight.dtype(), " (allowed: the dtype of the weight, or none)"));
+  }
+}
+Conv1dAttributes attributes_of(const Conv1dOptions& given) {
+  return {given.stride, given.padding, given.dilation, given.groups};
+}
+Conv2dAttributes attributes_of(const Conv2dOptions& given) {
+  return {given.stride, given.padding, given.dilation, given.groups};
+}
+ConvTranspose2dAttributes attributes_of(const ConvTranspose2dOptions& given) {
+  return {given.stride, given.padding, given.output_padding, given.dilation, given.groups};
+}
+
+Options options_of(const char* operation, const Conv2dAttributes& given) {
   return {operation, given.stride, given.padding, given.dilation, given.groups};
 }
-Options options_of(const char* operation, const Conv1dOptions& given) {
+Options options_of(const char* operation, const Conv1dAttributes& given) {
   return {operation, {1, given.stride}, {0, given.padding}, {1, given.dilation}, given.groups, 0,
           true};
 }
-Options options_of(const char* operation, const ConvTranspose2dOptions& given) {
+Options options_of(const char* operation, const ConvTranspose2dAttributes& given) {
   return {operation,    given.stride,         given.padding, given.dilation,
           given.groups, given.output_padding, false,         true};
 }
@@ -343,17 +379,38 @@ consteval auto convolution_op(const char* name) {
        .cast = Cast::down,
        .optional = 1 << 2});
 }
-constexpr auto conv1d_op = convolution_op<Conv1dOptions>("conv1d");
-constexpr auto conv2d_op = convolution_op<Conv2dOptions>("conv2d");
-constexpr auto conv_transpose2d_op = convolution_op<ConvTranspose2dOptions>("conv_transpose2d");
+constexpr auto conv1d_op = convolution_op<Conv1dAttributes>("conv1d");
+constexpr auto conv2d_op = convolution_op<Conv2dAttributes>("conv2d");
+constexpr auto conv_transpose2d_op = convolution_op<ConvTranspose2dAttributes>("conv_transpose2d");
+
+// Whether x is one image or signal instead of a batch of them.
+bool is_single(const Tensor& x, const Tensor& weight) {
+  return x.defined() && weight.defined() && weight.ndim() >= 3 && x.ndim() == weight.ndim() - 1;
+}
+
+template <class Attributes, class Given>
+Tensor convolved(const OpOf<Attributes, Tensor, 3>& op, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias, const Given& given) {
+  check_layer_options(op.name, given, weight, bias);
+  const Attributes attributes = attributes_of(given);
+  if (!is_single(x, weight)) return dispatch(op, attributes, x, weight, bias);
+  return dispatch(op, attributes, x.unsqueeze(0), weight, bias).squeeze(0);
+}
 
 template <class Given>
 ConvolutionGradients backward(const char* operation, const Tensor& grad_output, const Tensor& x,
                               const Tensor& weight, const Given& given,
                               const WantedGradients& wanted) {
+  check_layer_options(operation, given, weight, {});
+  if (is_single(x, weight)) {
+    ConvolutionGradients gradients =
+        backward(operation, grad_output.unsqueeze(0), x.unsqueeze(0), weight, given, wanted);
+    if (gradients.x.defined()) gradients.x = gradients.x.squeeze(0);
+    return gradients;
+  }
   check_float(operation, "x", x);
   check_float(operation, "weight", weight);
-  const Options options = options_of(operation, given);
+  const Options options = options_of(operation, attributes_of(given));
   const Plan plan = plan_of(options, x.shape(), weight.shape());
   check_grad_output(operation, grad_output, options.transposed ? plan.x() : plan.y());
   const Source operands[] = {x, weight, grad_output};
@@ -371,7 +428,7 @@ ConvolutionGradients backward(const char* operation, const Tensor& grad_output, 
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv1dOptions& options) {
-  return dispatch(conv1d_op, options, x, weight, bias);
+  return convolved(conv1d_op, x, weight, bias, options);
 }
 ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv1dOptions& options,
@@ -381,7 +438,7 @@ ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
-  return dispatch(conv2d_op, options, x, weight, bias);
+  return convolved(conv2d_op, x, weight, bias, options);
 }
 ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv2dOptions& options,
@@ -391,7 +448,7 @@ ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& options) {
-  return dispatch(conv_transpose2d_op, options, x, weight, bias);
+  return convolved(conv_transpose2d_op, x, weight, bias, options);
 }
 ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const Tensor& x,
                                                const Tensor& weight,

@@ -306,14 +306,17 @@ namespace detail {
 Tensor from_literals(const void* values, std::size_t count, DType stored, const Shape& shape,
                      DType default_dtype, const TensorOptions& options) {
   check_option_format("tensor", shape, options);
+  if (stored == DType::uint64) {
+    // Numbers above the largest int64 keep their dtype instead of wrapping.
+    const auto* numbers = static_cast<const std::uint64_t*>(values);
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (std::any_of(numbers, numbers + count, [](std::uint64_t x) { return x > most; })) {
+      default_dtype = DType::uint64;
+    }
+  }
   return host_copy(values, count, stored, shape)
       .to(chosen_dtype(options, default_dtype))
       .to(chosen_device(options));
-}
-
-void throw_ragged_rows(std::size_t row, std::size_t length, std::size_t expected) {
-  throw ShapeError(
-      message("tensor: row ", row, " has ", length, " elements, row 0 has ", expected));
 }
 
 }  // namespace detail

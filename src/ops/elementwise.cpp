@@ -65,8 +65,24 @@ Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, T
                              x);
 }
 
+// relu keeps integers, and so does its backward: g where x > 0, else 0.
+Tensor relu_backward_of_integers(const Tensor& grad_output, const Tensor& x) {
+  if (!is_integer(grad_output.dtype())) {
+    throw DTypeError(message("relu_backward: grad_output is ", grad_output.dtype(), " and x is ",
+                             x.dtype(), ", both must be integers or both floats"));
+  }
+  if (!(grad_output.shape() == x.shape())) {
+    throw ShapeError(message("relu_backward: grad_output is ", grad_output.shape(), ", x is ",
+                             x.shape(), " (allowed: the same shape)"));
+  }
+  return where(greater(x, 0), grad_output, 0).to(x.dtype());
+}
+
 Tensor unary_backward(ElementwiseOp op, const char* operation, const Tensor& grad_output,
                       const Tensor& saved, Parameter first = {}, Parameter second = {}) {
+  if (op == ElementwiseOp::relu_backward && is_integer(saved.dtype())) {
+    return relu_backward_of_integers(grad_output, saved);
+  }
   check_float(operation, "the saved tensor", saved);
   check_grad_output(operation, grad_output, saved.shape());
   const Source inputs[] = {grad_output, saved};
@@ -485,9 +501,9 @@ bool allclose(const Tensor& a, const Tensor& b, StrictDouble relative, StrictDou
   return all(isclose(a, b, relative, absolute, equal_nan)).item<bool>();
 }
 
-#define EXTENSOR_COMPOUND(symbol, name)                                                \
-  Tensor& Tensor::operator symbol(const Tensor& other)& { return name(*this, other); } \
-  Tensor& Tensor::operator symbol(const Scalar& other)& { return name(*this, other); }
+#define EXTENSOR_COMPOUND(symbol, name)                                                          \
+  Tensor& Tensor::operator symbol(const Tensor& other)& { return extensor::name(*this, other); } \
+  Tensor& Tensor::operator symbol(const Scalar& other)& { return extensor::name(*this, other); }
 EXTENSOR_COMPOUND(+=, add_)
 EXTENSOR_COMPOUND(-=, subtract_)
 EXTENSOR_COMPOUND(*=, multiply_)

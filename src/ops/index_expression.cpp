@@ -203,7 +203,7 @@ constexpr auto index_view_op =
 
 Tensor Tensor::slice(StrictInt axis, std::optional<StrictInt> start, std::optional<StrictInt> stop,
                      StrictInt step) const {
-  return view<make_slice>(slice_op, *this, {axis, {start, stop, step}});
+  return ops::view<make_slice>(slice_op, *this, {axis, {start, stop, step}});
 }
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape, StrictInt axis,

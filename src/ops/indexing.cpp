@@ -11,6 +11,7 @@
 #include "ops/launch.h"
 #include "ops/registry.h"
 #include "ops/scalar_range.h"
+#include "ops/scatter.h"
 
 namespace extensor {
 
@@ -56,12 +57,6 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
   call.out = detail::dense_data(out);
   call.factor = parameter(factor);
   backend::backend_for(out.device()).index(call);
-}
-
-// The dtype that accumulates sums at repeated positions.
-DType sum_dtype(DType dtype) {
-  if (is_floating_point(dtype)) return DType::float64;
-  return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
 }
 
 // A dense copy of x in separate memory.
@@ -328,16 +323,6 @@ Tensor scattered(IndexOp op, const Tensor& x, DType dtype, const Places& places,
   return whole;
 }
 
-// Pads with 0, the gradient of source elements that shorter indices do not read.
-Tensor extended_to(const Shape& shape, const Tensor& gradient) {
-  if (gradient.shape() == shape) return gradient;
-  Padding widths;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    widths.push_back({0, shape[d] - gradient.shape()[d]});
-  }
-  return pad(gradient, widths);
-}
-
 Tensor scatter_gradient_x(const Tensor& g, std::int64_t axis, const Tensor& indices) {
   return scatter(g, axis, indices,
                  zeros({}, {g.dtype(), g.device()}).broadcast_to(indices.shape()));
@@ -425,6 +410,26 @@ std::pair<Tensor, Tensor> scatter_add_backward(const Tensor& grad_output, Strict
   const Places places =
       checked_places("scatter_add_backward", grad_output, axis, indices, source_shape);
   return {grad_output, extended_to(source_shape, gather(grad_output, places.axis, places.indices))};
+}
+
+DType ops::sum_dtype(DType dtype) {
+  if (is_floating_point(dtype)) return DType::float64;
+  return is_signed_integer(dtype) ? DType::int64 : DType::uint64;
+}
+
+Tensor ops::extended_to(const Shape& shape, const Tensor& gradient) {
+  if (gradient.shape() == shape) return gradient;
+  Padding widths;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    widths.push_back({0, shape[d] - gradient.shape()[d]});
+  }
+  return pad(gradient, widths);
+}
+
+Tensor ops::scattered_by(const char* operation, IndexOp op, const Tensor& x, DType dtype,
+                         std::int64_t axis, const Tensor& indices, const Tensor& source) {
+  return scattered(op, x, dtype, Places(operation, x.shape(), axis, indices, source.shape()),
+                   source);
 }
 
 // ---- index_add

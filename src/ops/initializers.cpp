@@ -96,6 +96,31 @@ Tensor xavier_normal(const Shape& shape, StrictDouble gain, const TensorOptions&
   return normal(shape, 0, xavier_deviation("xavier_normal", shape, gain), options, generator);
 }
 
+namespace {
+
+double deviation_of_fans(const char* operation, std::int64_t fan_in, std::int64_t fan_out) {
+  if (fan_in < 0 || fan_out < 0 || (fan_in == 0 && fan_out == 0)) {
+    throw ValueError(message(operation, ": fan_in is ", fan_in, " and fan_out is ", fan_out,
+                             ", must be 0 or more and not both 0"));
+  }
+  return std::sqrt(2 / (static_cast<double>(fan_in) + static_cast<double>(fan_out)));
+}
+
+}  // namespace
+
+Tensor xavier_uniform(StrictInt fan_in, StrictInt fan_out, const Shape& shape,
+                      const TensorOptions& options, Generator& generator) {
+  ops::check_random_float("xavier_uniform", options);
+  return uniform_of(shape, deviation_of_fans("xavier_uniform", fan_in, fan_out), options,
+                    generator);
+}
+
+Tensor xavier_normal(StrictInt fan_in, StrictInt fan_out, const Shape& shape,
+                     const TensorOptions& options, Generator& generator) {
+  ops::check_random_float("xavier_normal", options);
+  return normal(shape, 0, deviation_of_fans("xavier_normal", fan_in, fan_out), options, generator);
+}
+
 Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
                        Nonlinearity nonlinearity, const TensorOptions& options,
                        Generator& generator) {

@@ -40,6 +40,25 @@ bool is_squeezed(const Shape& shape, const Shape& from) {
   return matched == shape.size();
 }
 
+// Whether `shape` is `from` with some adjacent dimensions merged into one.
+bool is_flattened(const Shape& shape, const Shape& from) {
+  if (from.empty()) return shape == Shape{1};
+  if (shape.empty() || shape.size() > from.size()) return false;
+  const std::size_t merged = from.size() - shape.size() + 1;
+  for (std::size_t first = 0; first < shape.size(); ++first) {
+    Shape candidate;
+    for (std::size_t d = 0; d < from.size(); ++d) {
+      if (d <= first || d >= first + merged) {
+        candidate.push_back(from[d]);
+      } else {
+        candidate.back() *= from[d];
+      }
+    }
+    if (candidate == shape) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return x.reshape(shape); }
@@ -59,9 +78,10 @@ Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis) {
   return grad_output.squeeze(Axes(axis));
 }
 
-Tensor flatten(const Tensor& x) { return x.flatten(); }
+Tensor flatten(const Tensor& x, StrictInt first, StrictInt last) { return x.flatten(first, last); }
 Tensor flatten_backward(const Tensor& grad_output, const Shape& input_shape) {
-  return reshaped_gradient("flatten_backward", grad_output, input_shape, grad_output.ndim() == 1);
+  return reshaped_gradient("flatten_backward", grad_output, input_shape,
+                           is_flattened(grad_output.shape(), input_shape));
 }
 
 // ---- joining
@@ -194,6 +214,10 @@ namespace {
 struct SplitAttributes {
   std::int64_t parts, axis;
 };
+struct SplitSizes {
+  Dims sizes;
+  std::int64_t axis;
+};
 
 // Reserves `count` views. An empty axis splits into any number of parts and a broadcast axis has
 // any length, so the count is compared with the machine's memory before any view is made.
@@ -222,6 +246,29 @@ Results split_forward(const Run& run, const SplitAttributes& attributes, const T
   return views;
 }
 
+void check_sizes(const char* operation, const Dims& sizes, const Shape& shape, std::int64_t axis) {
+  std::int64_t total = 0;
+  bool fits = true;
+  for (std::int64_t size : sizes) {
+    fits = fits && size >= 0 && !__builtin_add_overflow(total, size, &total);
+  }
+  if (fits && total == shape[at(axis)]) return;
+  throw ValueError(message(operation, ": sizes are ", sizes,
+                           ", must be 0 or more and add up to axis ", axis, " of ", shape));
+}
+
+Results split_sizes_forward(const Run&, const SplitSizes& attributes, const Tensor& x) {
+  const std::int64_t axis = detail::normalize_axis("split", attributes.axis, x.ndim());
+  check_sizes("split", attributes.sizes, x.shape(), axis);
+  Results views(attributes.sizes.size());
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < attributes.sizes.size(); ++i) {
+    views[i] = x.slice(axis, begin, begin + attributes.sizes[i]);
+    begin += attributes.sizes[i];
+  }
+  return views;
+}
+
 Results unstack_forward(const Run& run, const AxisAttribute& attributes, const Tensor& x) {
   const std::int64_t axis = detail::normalize_axis(run.name(), attributes.axis, x.ndim());
   Results views = room_for_views(run.name(), x.size(axis));
@@ -242,6 +289,12 @@ Gradients split_gradient(const GradientCall& call, const SplitAttributes& attrib
                         attributes.axis);
 }
 
+Gradients split_sizes_gradient(const GradientCall& call, const SplitSizes& attributes) {
+  const auto parts = static_cast<std::int64_t>(attributes.sizes.size());
+  return split_backward(gradients_of_results(call, parts), call.shape(), attributes.sizes,
+                        attributes.axis);
+}
+
 Gradients unstack_gradient(const GradientCall& call, const AxisAttribute& attributes) {
   const std::int64_t axis =
       detail::normalize_axis(call.name(), attributes.axis, rank_of(call.shape()));
@@ -250,6 +303,8 @@ Gradients unstack_gradient(const GradientCall& call, const AxisAttribute& attrib
 
 constexpr auto split_op = define<split_forward, split_gradient>(
     {.name = "split", .inputs = {"x"}, .reads = {shape()}, .view = true});
+constexpr auto split_sizes_op = define<split_sizes_forward, split_sizes_gradient>(
+    {.name = "split_with_sizes", .inputs = {"x"}, .reads = {shape()}, .view = true});
 constexpr auto unstack_op = define<unstack_forward, unstack_gradient>(
     {.name = "unstack", .inputs = {"x"}, .reads = {shape()}, .view = true});
 
@@ -258,31 +313,50 @@ std::vector<Tensor> as_vector(Results results) {
 }
 
 // Concatenates the gradients of consecutive views that tile the input along an axis. An undefined
-// gradient stands for zeros.
+// gradient stands for zeros. `shape_of(i)` is the shape of part i.
+template <class ShapeOf>
 Tensor joined_gradients(const char* operation, const std::vector<Tensor>& grad_outputs,
-                        const Shape& input_shape, std::int64_t axis, const Shape& part_shape) {
+                        const Shape& input_shape, std::int64_t axis, const ShapeOf& shape_of) {
   detail::checked_numel(operation, input_shape);
   std::optional<DType> dtype;
   std::optional<Device> device;
-  for (const Tensor& gradient : grad_outputs) {
+  for (std::size_t i = 0; i < grad_outputs.size(); ++i) {
+    const Tensor& gradient = grad_outputs[i];
     if (!gradient.defined()) continue;
-    check_grad_output(operation, gradient, part_shape);
+    check_grad_output(operation, gradient, shape_of(i));
     device = gradient.device();
     dtype = dtype ? promote_types(*dtype, gradient.dtype(), operation) : gradient.dtype();
   }
   if (!dtype) return zeros(input_shape, default_float);
   std::vector<Tensor> parts = grad_outputs;
-  const Tensor zero = zeros({}, {dtype, device}).broadcast_to(part_shape);
-  for (Tensor& part : parts) {
-    if (!part.defined()) part = zero;
+  const Tensor zero = zeros({}, {dtype, device});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].defined()) parts[i] = zero.broadcast_to(shape_of(i));
   }
-  return part_shape.size() == input_shape.size() ? concatenate(parts, axis) : stack(parts, axis);
+  return shape_of(0).size() == input_shape.size() ? concatenate(parts, axis) : stack(parts, axis);
 }
 
 }  // namespace
 
 std::vector<Tensor> split(const Tensor& x, StrictInt parts, StrictInt axis) {
   return as_vector(dispatch(split_op, {parts, axis}, x));
+}
+
+std::vector<Tensor> split(const Tensor& x, const Dims& sizes, StrictInt axis) {
+  if (sizes.empty()) throw ValueError("split: sizes are [] (allowed: one at least)");
+  return as_vector(dispatch(split_sizes_op, {sizes, axis}, x));
+}
+
+std::vector<Tensor> chunk(const Tensor& x, StrictInt parts, StrictInt axis) {
+  const std::int64_t length = x.size(axis);
+  if (parts < 1) throw ValueError(message("chunk: parts is ", parts, ", must be at least 1"));
+  const std::int64_t size = std::max<std::int64_t>(1, length / parts + (length % parts != 0));
+  Dims sizes;
+  for (std::int64_t begin = 0; begin < length; begin += size) {
+    sizes.push_back(std::min(size, length - begin));
+  }
+  if (sizes.empty()) sizes.push_back(0);
+  return split(x, sizes, axis);
 }
 
 std::vector<Tensor> unstack(const Tensor& x, StrictInt axis) {
@@ -301,7 +375,24 @@ Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& inpu
                              " of ", input_shape));
   }
   part_shape[at(along)] /= parts;
-  return joined_gradients(operation, grad_outputs, input_shape, along, part_shape);
+  return joined_gradients(operation, grad_outputs, input_shape, along,
+                          [&](std::size_t) { return part_shape; });
+}
+
+Tensor split_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
+                      const Dims& sizes, StrictInt axis) {
+  constexpr const char* operation = "split_backward";
+  const std::int64_t along = detail::normalize_axis(operation, axis, rank_of(input_shape));
+  check_sizes(operation, sizes, input_shape, along);
+  if (grad_outputs.empty() || grad_outputs.size() != sizes.size()) {
+    throw ValueError(message(operation, ": ", grad_outputs.size(), " gradients were given for ",
+                             sizes.size(), " sizes"));
+  }
+  return joined_gradients(operation, grad_outputs, input_shape, along, [&](std::size_t i) {
+    Shape shape = input_shape;
+    shape[at(along)] = sizes[i];
+    return shape;
+  });
 }
 
 Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& input_shape,
@@ -315,10 +406,11 @@ Tensor unstack_backward(const std::vector<Tensor>& grad_outputs, const Shape& in
   }
   Shape part_shape = input_shape;
   part_shape.erase(at(along));
-  return joined_gradients(operation, grad_outputs, input_shape, along, part_shape);
+  return joined_gradients(operation, grad_outputs, input_shape, along,
+                          [&](std::size_t) { return part_shape; });
 }
 
 constinit const OpList ops::manipulation_ops =
-    listed<concatenate_op, stack_op, split_op, unstack_op>;
+    listed<concatenate_op, stack_op, split_op, split_sizes_op, unstack_op>;
 
 }  // namespace extensor

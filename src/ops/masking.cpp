@@ -42,7 +42,21 @@ Shape with_leading(std::int64_t length, const Shape& rest) {
 
 // ---- masks
 
+namespace {
+
+// Whether x and a mask of its rank broadcast to a common shape that either of them lacks.
+bool broadcasts(const Shape& x, const Tensor& mask) {
+  return mask.defined() && mask.shape().size() == x.size() && !(mask.shape() == x) &&
+         are_shapes_broadcastable(x, mask.shape());
+}
+
+}  // namespace
+
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  if (broadcasts(x.shape(), mask)) {
+    const Shape shape = broadcast_shapes(x.shape(), mask.shape());
+    return masked_select(x.broadcast_to(shape), mask.broadcast_to(shape));
+  }
   const Shape rest = unmasked_axes("masked_select", x.shape(), mask);
   const ops::Source pair[] = {x, mask};
   ops::common_device("masked_select", pair);
@@ -54,6 +68,11 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 Tensor masked_select_backward(const Tensor& grad_output, const Shape& input_shape,
                               const Tensor& mask) {
   constexpr const char* operation = "masked_select_backward";
+  if (broadcasts(input_shape, mask)) {
+    const Shape shape = broadcast_shapes(input_shape, mask.shape());
+    return reduce_broadcast_dims(
+        masked_select_backward(grad_output, shape, mask.broadcast_to(shape)), input_shape);
+  }
   const Shape rest = unmasked_axes(operation, input_shape, mask);
   const Tensor positions = true_positions(operation, mask);
   ops::check_grad_output(operation, grad_output, with_leading(positions.numel(), rest));

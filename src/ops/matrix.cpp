@@ -145,6 +145,14 @@ constexpr auto matmul_op =
 
 Tensor matmul(const Tensor& a, const Tensor& b) { return dispatch(matmul_op, {}, a, b); }
 
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (a.ndim() != 3 || b.ndim() != 3 || a.size(0) != b.size(0)) {
+    throw ShapeError(message("bmm: a is ", a.shape(), " and b is ", b.shape(),
+                             ", must be [n, i, k] and [n, k, j]"));
+  }
+  return matmul(a, b);
+}
+
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b) {
   constexpr const char* operation = "matmul_backward";
@@ -159,6 +167,15 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
 
 Tensor transpose(const Tensor& x) { return x.transpose(); }
 Tensor transpose(const Tensor& x, const Dims& axes) { return x.transpose(axes); }
+
+Tensor transpose(const Tensor& x, StrictInt first, StrictInt second) {
+  const std::int64_t a = detail::normalize_axis("transpose", first, x.ndim());
+  const std::int64_t b = detail::normalize_axis("transpose", second, x.ndim());
+  Dims axes(static_cast<std::size_t>(x.ndim()), 0);
+  for (std::size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<std::int64_t>(d);
+  std::swap(axes[static_cast<std::size_t>(a)], axes[static_cast<std::size_t>(b)]);
+  return x.transpose(axes);
+}
 
 Tensor transpose_backward(const Tensor& grad_output, const Dims& axes) {
   check_float("transpose_backward", "grad_output", grad_output);

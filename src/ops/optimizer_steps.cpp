@@ -285,4 +285,10 @@ void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value) {
   for (Tensor& grad : grads) clip_(grad, -clip_value, clip_value);
 }
 
+Tensor sgd_step(const Tensor& param, const Tensor& grad, StrictDouble lr) {
+  Tensor stepped = param.detach().clone();
+  sgd_step(stepped, grad.detach(), SgdOptions{.lr = lr});
+  return stepped;
+}
+
 }  // namespace extensor

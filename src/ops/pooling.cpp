@@ -339,26 +339,53 @@ MemoryFormat format_or_contiguous(const Tensor& x) {
 
 }  // namespace
 
+namespace {
+
+// Whether the shape is that of one image instead of a batch of them.
+bool is_single(const Shape& shape) { return shape.size() == 3; }
+bool is_single(const Tensor& x) { return x.defined() && is_single(x.shape()); }
+Shape with_batch(Shape shape) {
+  shape.insert(0, 1);
+  return shape;
+}
+
+}  // namespace
+
 Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const MaxPool2dOptions& options) {
+  if (is_single(x)) return max_pool2d(x.unsqueeze(0), kernel, options).squeeze(0);
   return dispatch(max_pool2d_op, {kernel, options}, x);
 }
 Tensor max_pool2d_backward(const Tensor& grad_output, const Tensor& x, const Size2d& kernel,
                            const MaxPool2dOptions& options) {
+  if (is_single(x)) {
+    return max_pool2d_backward(grad_output.unsqueeze(0), x.unsqueeze(0), kernel, options)
+        .squeeze(0);
+  }
   return dispatch(max_pool2d_backward_op, {kernel, options}, grad_output, x);
 }
 
 Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const AvgPool2dOptions& options) {
+  if (is_single(x)) return avg_pool2d(x.unsqueeze(0), kernel, options).squeeze(0);
   return dispatch(avg_pool2d_op, {kernel, options}, x);
 }
 Tensor avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape,
                            const Size2d& kernel, const AvgPool2dOptions& options) {
+  if (is_single(input_shape)) {
+    return avg_pool2d_backward(grad_output.unsqueeze(0), with_batch(input_shape), kernel, options)
+        .squeeze(0);
+  }
   return dispatch(avg_pool2d_backward_op, {input_shape, {kernel, options}}, grad_output);
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output) {
+  if (is_single(x)) return adaptive_avg_pool2d(x.unsqueeze(0), output).squeeze(0);
   return dispatch(adaptive_avg_pool2d_op, {output, format_or_contiguous(x)}, x);
 }
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Shape& input_shape) {
+  if (is_single(input_shape)) {
+    return adaptive_avg_pool2d_backward(grad_output.unsqueeze(0), with_batch(input_shape))
+        .squeeze(0);
+  }
   return dispatch(adaptive_avg_pool2d_backward_op, {input_shape, format_or_contiguous(grad_output)},
                   grad_output);
 }

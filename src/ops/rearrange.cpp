@@ -463,7 +463,56 @@ constexpr auto pad_op =
 
 }  // namespace
 
+namespace {
+
+bool is_negative(const std::pair<std::int64_t, std::int64_t>& width) {
+  return width.first < 0 || width.second < 0;
+}
+
+// Negative widths as a slice of x followed by widths of 0 or more.
+struct Crop {
+  Shape kept;
+  Padding widths;
+  std::vector<std::int64_t> begins;
+
+  Crop(const char* operation, const Shape& shape, const Padding& given, PadMode mode)
+      : kept(shape), widths(given) {
+    if (given.size() == 1) widths.assign(shape.size(), given[0]);
+    if (widths.size() != shape.size()) return;  // refused by the Frame
+    for (std::size_t d = 0; d < widths.size(); ++d) {
+      auto& [before, behind] = widths[d];
+      // At most one more than the axis, so that neither the negation nor the sum overflows.
+      const auto removed = [&](std::int64_t width) {
+        return width >= 0 ? 0 : width < -shape[d] ? shape[d] + 1 : -width;
+      };
+      const std::int64_t front = removed(before), back = removed(behind);
+      if (is_negative(widths[d]) &&
+          (mode != PadMode::constant || front > shape[d] || back > shape[d] - front)) {
+        throw ValueError(message(operation, ": the widths of axis ", d, " are ", before, " and ",
+                                 behind, " for shape ", shape,
+                                 " (allowed: 0 or more; negative ones in constant mode that "
+                                 "remove at most the axis)"));
+      }
+      kept[d] -= front + back;
+      begins.push_back(front);
+      before = std::max<std::int64_t>(0, before);
+      behind = std::max<std::int64_t>(0, behind);
+    }
+  }
+};
+
+}  // namespace
+
 Tensor pad(const Tensor& x, const Padding& widths, PadMode mode, const Scalar& value) {
+  if (std::ranges::any_of(widths, is_negative)) {
+    const Crop crop("pad", x.shape(), widths, mode);
+    Tensor part = x;
+    for (std::size_t d = 0; d < crop.begins.size(); ++d) {
+      part =
+          part.slice(static_cast<std::int64_t>(d), crop.begins[d], crop.begins[d] + crop.kept[d]);
+    }
+    return dispatch(pad_op, {crop.widths, mode, value}, part);
+  }
   return dispatch(pad_op, {widths, mode, value}, x);
 }
 
@@ -471,6 +520,15 @@ Tensor pad_backward(const Tensor& grad_output, const Shape& input_shape, const P
                     PadMode mode) {
   constexpr const char* operation = "pad_backward";
   detail::checked_numel(operation, input_shape);
+  if (std::ranges::any_of(widths, is_negative)) {
+    const Crop crop(operation, input_shape, widths, mode);
+    const Tensor part = pad_backward(grad_output, crop.kept, crop.widths, mode);
+    Padding removed;
+    for (std::size_t d = 0; d < crop.begins.size(); ++d) {
+      removed.emplace_back(crop.begins[d], input_shape[d] - crop.kept[d] - crop.begins[d]);
+    }
+    return pad(part, removed);
+  }
   const Frame frame(operation, input_shape, widths, mode);
   check_grad_output(operation, grad_output, frame.result);
   if (mode == PadMode::constant) return frame.middle(grad_output, input_shape);

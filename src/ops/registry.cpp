@@ -33,6 +33,7 @@ const std::vector<const Op*>& registered_ops() {
                                  rearrange_ops,
                                  recurrent_ops,
                                  reduction_ops,
+                                 scatter_reduce_ops,
                                  softmax_ops,
                                  sorting_ops,
                                  triplet_loss_ops,

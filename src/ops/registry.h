@@ -40,6 +40,7 @@ extern const OpList pooling_ops;
 extern const OpList rearrange_ops;
 extern const OpList recurrent_ops;
 extern const OpList reduction_ops;
+extern const OpList scatter_reduce_ops;
 extern const OpList softmax_ops;
 extern const OpList sorting_ops;
 extern const OpList triplet_loss_ops;

@@ -120,14 +120,44 @@ Tensor Tensor::reshape(const Shape& asked) const {
   const TensorImpl& tensor = impl();
   const Shape shape = resolve_shape(asked, tensor.shape, tensor.numel);
   if (shape == tensor.shape) return *this;
-  if (tensor.contiguous) return view<make_reshaped>(reshape_op, *this, shape);
+  if (tensor.contiguous) return ops::view<make_reshaped>(reshape_op, *this, shape);
   const auto strides = view_strides(tensor, shape);
   if (!strides) return contiguous().reshape(shape);
   if (is_observed(*this)) return dispatch(reshape_op, shape, *this);
   return detail::as_view_of(*this, detail::make_view(*this, tensor.data, shape, *strides));
 }
 
-Tensor Tensor::flatten() const { return reshape({numel()}); }
+Tensor Tensor::view(const Shape& asked) const {
+  const TensorImpl& tensor = impl();
+  const Shape shape = resolve_shape(asked, tensor.shape, tensor.numel);
+  if (tensor.numel != 0 && !tensor.contiguous && !view_strides(tensor, shape)) {
+    throw ShapeError(message("view: shape ", shape, " needs a copy of a tensor of shape ",
+                             tensor.shape, " and strides ", tensor.strides,
+                             " (allowed: a shape that its strides can express; reshape copies)"));
+  }
+  return reshape(shape);
+}
+
+Tensor Tensor::flatten(StrictInt first, StrictInt last) const {
+  const Shape& from = impl().shape;
+  const std::int64_t rank = std::max<std::int64_t>(1, rank_of(from));
+  const std::int64_t begin = detail::normalize_axis("flatten", first, rank);
+  const std::int64_t end = detail::normalize_axis("flatten", last, rank);
+  if (begin > end) {
+    throw ValueError(message("flatten: first is ", first, " and last is ", last, " for shape ",
+                             from, " (allowed: first not after last)"));
+  }
+  if (from.empty()) return reshape({1});
+  Shape shape;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (d <= begin || d > end) {
+      shape.push_back(from[at(d)]);
+    } else {
+      shape.back() *= from[at(d)];
+    }
+  }
+  return reshape(shape);
+}
 
 // ---- axes
 
@@ -225,7 +255,7 @@ constexpr auto broadcast_to_op =
 
 Tensor Tensor::transpose() const {
   if (ndim() < 2) return *this;
-  return view<make_transposed>(transpose_op, *this, {});
+  return ops::view<make_transposed>(transpose_op, *this, {});
 }
 
 Tensor Tensor::transpose(const Dims& axes) const {
@@ -236,19 +266,19 @@ Tensor Tensor::transpose(const Dims& axes) const {
                              " (allowed: a permutation of its ", shape.size(), " axes)"));
   }
   detail::normalize_axes("transpose", axes, rank_of(shape));  // for its checks: range, repetition
-  return view<make_transposed>(transpose_op, *this, axes);
+  return ops::view<make_transposed>(transpose_op, *this, axes);
 }
 
 Tensor Tensor::squeeze(const Axes& axes) const {
-  return view<make_squeezed>(squeeze_op, *this, axes);
+  return ops::view<make_squeezed>(squeeze_op, *this, axes);
 }
 
 Tensor Tensor::unsqueeze(StrictInt axis) const {
-  return view<make_unsqueezed>(unsqueeze_op, *this, axis);
+  return ops::view<make_unsqueezed>(unsqueeze_op, *this, axis);
 }
 
 Tensor Tensor::broadcast_to(const Shape& shape) const {
-  return view<make_broadcast>(broadcast_to_op, *this, shape);
+  return ops::view<make_broadcast>(broadcast_to_op, *this, shape);
 }
 
 constinit const OpList ops::view_ops =

@@ -177,6 +177,22 @@ double LinearLR::closed_form(std::size_t group) const {
                                       static_cast<double>(options_.total_iters));
 }
 
+WarmupScheduler::WarmupScheduler(Optimizer& optimizer, const WarmupOptions& options)
+    : LRScheduler("WarmupScheduler", optimizer), options_(options) {
+  check_at_least(name(), "warmup_steps", options.warmup_steps, 1);
+  check_within(name(), "start_factor", options.start_factor, 0, 1);
+  start();
+}
+// Leaves the rate alone after the warm-up, for other schedules of the same optimizer.
+double WarmupScheduler::next_lr(std::size_t group) const {
+  return last_epoch() > options_.warmup_steps ? optimizer().lr(group) : closed_form(group);
+}
+double WarmupScheduler::closed_form(std::size_t group) const {
+  const double done = static_cast<double>(std::min(options_.warmup_steps, last_epoch())) /
+                      static_cast<double>(options_.warmup_steps);
+  return base_lr(group) * (options_.start_factor + (1 - options_.start_factor) * done);
+}
+
 PolynomialLR::PolynomialLR(Optimizer& optimizer, const PolynomialLROptions& options)
     : LRScheduler("PolynomialLR", optimizer), options_(options) {
   check_at_least(name(), "total_iters", options.total_iters, 1);

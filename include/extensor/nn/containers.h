@@ -17,7 +17,7 @@ namespace extensor::nn {
 
 template <class T>
 concept Layer = !reflect::IsAnything<std::remove_cvref_t<T>>::value &&
-                requires(std::remove_cvref_t<T> & layer, const Tensor& x) {
+                requires(std::decay_t<T> & layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
@@ -32,7 +32,7 @@ class AnyLayer {
   template <Layer T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, AnyLayer>)
       AnyLayer(T&& layer)  // NOLINT: implicit, a list of layers
-      : layer_(std::make_unique<Held<std::remove_cvref_t<T>>>(std::forward<T>(layer))) {}
+      : layer_(std::make_unique<Held<std::decay_t<T>>>(std::forward<T>(layer))) {}
   AnyLayer(const AnyLayer& other) : layer_(other.layer_ ? other.layer_->copy() : nullptr) {}
   AnyLayer(AnyLayer&&) noexcept = default;
   AnyLayer& operator=(const AnyLayer& other) {
@@ -124,7 +124,7 @@ class AnyLayer {
 };
 
 // Applies layers in order.
-//   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
+//   nn::Sequential model{nn::Linear(784, 128), extensor::relu, nn::Linear(128, 10)};
 class Sequential final : public Module<Sequential> {
  public:
   Sequential() = default;

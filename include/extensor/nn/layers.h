@@ -39,18 +39,14 @@ class Linear final : public Module<Linear> {
 
 // ---- convolution
 
-struct ConvOptions1d {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
-  DType dtype = default_float;
-};
+using ConvOptions1d = Conv1dOptions;
+using ConvOptions2d = Conv2dOptions;
+using ConvTransposeOptions2d = ConvTranspose2dOptions;
+
 class Conv1d final : public Module<Conv1d> {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
-         const ConvOptions1d& options = {});
+         const Conv1dOptions& options = {});
   Tensor forward(const Tensor& x) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
@@ -62,18 +58,10 @@ class Conv1d final : public Module<Conv1d> {
   Conv1dOptions options_;
 };
 
-struct ConvOptions2d {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
-  DType dtype = default_float;
-};
 class Conv2d final : public Module<Conv2d> {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
-         const ConvOptions2d& options = {});
+         const Conv2dOptions& options = {});
   Tensor forward(const Tensor& x) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }
@@ -85,19 +73,10 @@ class Conv2d final : public Module<Conv2d> {
   Conv2dOptions options_;
 };
 
-struct ConvTransposeOptions2d {
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d output_padding = 0;
-  Size2d dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
-  DType dtype = default_float;
-};
 class ConvTranspose2d final : public Module<ConvTranspose2d> {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
-                  const ConvTransposeOptions2d& options = {});
+                  const ConvTranspose2dOptions& options = {});
   Tensor forward(const Tensor& x) const;
   std::string describe() const;
   void visit(Walker& walk) { walk("weight", weight)("bias", bias); }

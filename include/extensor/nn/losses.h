@@ -9,6 +9,9 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
+using extensor::CrossEntropyOptions;
+using NLLOptions = extensor::NllOptions;
+
 // Losses of a prediction and a target, without other parameters.
 #define EXTENSOR_LOSS(Type, function)                                                             \
   class Type final : public Module<Type> {                                                        \
@@ -20,45 +23,51 @@ namespace extensor::nn {
    private:                                                                                       \
     Reduction reduction_;                                                                         \
   };
-EXTENSOR_LOSS(BCELoss, binary_cross_entropy)
-EXTENSOR_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits)
 EXTENSOR_LOSS(MSELoss, mean_squared_error)
 EXTENSOR_LOSS(L1Loss, l1_loss)
 #undef EXTENSOR_LOSS
 
-// Losses with a numeric parameter or a flag.
-#define EXTENSOR_LOSS(Type, function, Option, option, standard)                    \
-  class Type final : public Module<Type> {                                         \
-   public:                                                                         \
-    explicit Type(Reduction reduction = Reduction::mean, Option option = standard) \
-        : reduction_(reduction), option##_(option) {}                              \
-    Tensor forward(const Tensor& x, const Tensor& y) const {                       \
-      return function(x, y, reduction_, option##_);                                \
-    }                                                                              \
-    void visit(Walker&) {}                                                         \
-                                                                                   \
-   private:                                                                        \
-    Reduction reduction_;                                                          \
-    Option option##_;                                                              \
+// Losses with the options of their function.
+#define EXTENSOR_LOSS(Type, function, Options)                                                  \
+  class Type final : public Module<Type> {                                                      \
+   public:                                                                                      \
+    explicit Type(Reduction reduction = Reduction::mean) { options_.reduction = reduction; }    \
+    explicit Type(Options options) : options_(std::move(options)) {}                            \
+    Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, options_); } \
+    void visit(Walker&) {}                                                                      \
+                                                                                                \
+   private:                                                                                     \
+    Options options_;                                                                           \
   };
-EXTENSOR_LOSS(SmoothL1Loss, smooth_l1_loss, StrictDouble, beta, 1)
-EXTENSOR_LOSS(HuberLoss, huber_loss, StrictDouble, delta, 1)
-EXTENSOR_LOSS(HingeLoss, hinge_loss, StrictDouble, margin, 1)
-EXTENSOR_LOSS(KLDivLoss, kl_divergence, StrictBool, log_target, false)
+EXTENSOR_LOSS(BCELoss, binary_cross_entropy, BinaryCrossEntropyOptions)
+EXTENSOR_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits,
+              BinaryCrossEntropyWithLogitsOptions)
 #undef EXTENSOR_LOSS
 
-struct CrossEntropyOptions {
-  Tensor weight = {};  // one weight per class
-  Reduction reduction = Reduction::mean;
-  std::int64_t ignore_index = default_ignore_index;
-  double label_smoothing = 0;
-};
+// Losses with a numeric parameter or a flag, alone or in the options of their function.
+#define EXTENSOR_LOSS(Type, function, Options, Option, option)                                  \
+  class Type final : public Module<Type> {                                                      \
+   public:                                                                                      \
+    explicit Type(Reduction reduction = Reduction::mean) { options_.reduction = reduction; }    \
+    Type(Reduction reduction, Option option) : options_{reduction, option} {}                   \
+    explicit Type(const Options& options) : options_(options) {}                                \
+    Tensor forward(const Tensor& x, const Tensor& y) const { return function(x, y, options_); } \
+    void visit(Walker&) {}                                                                      \
+                                                                                                \
+   private:                                                                                     \
+    Options options_;                                                                           \
+  };
+EXTENSOR_LOSS(SmoothL1Loss, smooth_l1_loss, SmoothL1Options, StrictDouble, beta)
+EXTENSOR_LOSS(HuberLoss, huber_loss, HuberOptions, StrictDouble, delta)
+EXTENSOR_LOSS(HingeLoss, hinge_loss, HingeOptions, StrictDouble, margin)
+EXTENSOR_LOSS(KLDivLoss, kl_divergence, KlDivergenceOptions, StrictBool, log_target)
+#undef EXTENSOR_LOSS
+
 class CrossEntropyLoss final : public Module<CrossEntropyLoss> {
  public:
   explicit CrossEntropyLoss(CrossEntropyOptions options = {}) : options_(std::move(options)) {}
   Tensor forward(const Tensor& logits, const Tensor& target) const {
-    return cross_entropy(logits, target, options_.weight, options_.reduction, options_.ignore_index,
-                         options_.label_smoothing);
+    return cross_entropy(logits, target, options_);
   }
   void visit(Walker&) {}
 
@@ -66,16 +75,11 @@ class CrossEntropyLoss final : public Module<CrossEntropyLoss> {
   CrossEntropyOptions options_;
 };
 
-struct NLLOptions {
-  Tensor weight = {};
-  Reduction reduction = Reduction::mean;
-  std::int64_t ignore_index = default_ignore_index;
-};
 class NLLLoss final : public Module<NLLLoss> {
  public:
   explicit NLLLoss(NLLOptions options = {}) : options_(std::move(options)) {}
   Tensor forward(const Tensor& x, const Tensor& target) const {
-    return nll_loss(x, target, options_.weight, options_.reduction, options_.ignore_index);
+    return nll_loss(x, target, options_);
   }
   void visit(Walker&) {}
 
@@ -87,31 +91,28 @@ class FocalLoss final : public Module<FocalLoss> {
  public:
   explicit FocalLoss(Reduction reduction = Reduction::mean, StrictDouble alpha = 0.25,
                      StrictDouble gamma = 2)
-      : reduction_(reduction), alpha_(alpha), gamma_(gamma) {}
-  Tensor forward(const Tensor& x, const Tensor& y) const {
-    return focal_loss(x, y, reduction_, alpha_, gamma_);
-  }
+      : options_{reduction, alpha, gamma} {}
+  explicit FocalLoss(const FocalOptions& options) : options_(options) {}
+  Tensor forward(const Tensor& x, const Tensor& y) const { return focal_loss(x, y, options_); }
   void visit(Walker&) {}
 
  private:
-  Reduction reduction_;
-  double alpha_, gamma_;
+  FocalOptions options_;
 };
 
 class TripletMarginLoss final : public Module<TripletMarginLoss> {
  public:
   explicit TripletMarginLoss(StrictDouble margin = 1, StrictDouble p = 2, StrictDouble eps = 1e-6,
                              StrictBool swap = false, Reduction reduction = Reduction::mean)
-      : margin_(margin), p_(p), eps_(eps), swap_(swap), reduction_(reduction) {}
+      : options_{margin, p, eps, swap, reduction} {}
+  explicit TripletMarginLoss(const TripletMarginOptions& options) : options_(options) {}
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
-    return triplet_margin_loss(anchor, positive, negative, margin_, p_, eps_, swap_, reduction_);
+    return triplet_margin_loss(anchor, positive, negative, options_);
   }
   void visit(Walker&) {}
 
  private:
-  double margin_, p_, eps_;
-  bool swap_;
-  Reduction reduction_;
+  TripletMarginOptions options_;
 };
 
 }  // namespace extensor::nn

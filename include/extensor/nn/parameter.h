@@ -11,12 +11,13 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
-// A learned tensor. An undefined one stands for an absent parameter, such as a disabled bias.
+// A learned tensor, usable wherever a tensor is: w * x, w.sum(), relu(w). An undefined one stands
+// for an absent parameter, such as a disabled bias.
 //
 // A copy owns separate memory. Assignment copies the values and the dtype into the existing tensor,
 // so that an optimizer that holds this tensor remains valid; only a parameter that is undefined or
 // has another shape gets a new tensor. tie_to() makes two parameters share one tensor.
-class Parameter {
+class Parameter : public Tensor {
  public:
   Parameter() = default;
   explicit Parameter(const Tensor& value);  // copies the values; DTypeError unless they are floats
@@ -32,35 +33,25 @@ class Parameter {
   //   lm_head.weight.tie_to(embedding.weight);
   void tie_to(const Parameter& other);
 
-  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit, it is used as a tensor
-  const Tensor& tensor() const { return tensor_; }
-  Tensor& tensor() { return tensor_; }
-  bool defined() const { return tensor_.defined(); }
-  const Shape& shape() const { return tensor_.shape(); }
-
- private:
-  Tensor tensor_;
+  // Assigning to the tensor rebinds it, which an optimizer does not notice.
+  const Tensor& tensor() const { return *this; }
+  Tensor& tensor() { return *this; }
 };
 
 // A tensor that belongs to the state but is not learned, such as running statistics. Copies own
 // separate memory.
-class Buffer {
+class Buffer : public Tensor {
  public:
   Buffer() = default;
-  explicit Buffer(Tensor value) : tensor_(std::move(value)) {}
+  explicit Buffer(Tensor value) : Tensor(std::move(value)) {}
   Buffer(const Buffer& other);
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(const Buffer& other);
   Buffer& operator=(Buffer&&) noexcept = default;
   ~Buffer() = default;
 
-  operator const Tensor&() const { return tensor_; }  // NOLINT: implicit
-  const Tensor& tensor() const { return tensor_; }
-  Tensor& tensor() { return tensor_; }
-  bool defined() const { return tensor_.defined(); }
-
- private:
-  Tensor tensor_;
+  const Tensor& tensor() const { return *this; }
+  Tensor& tensor() { return *this; }
 };
 
 // A flag for modules that behave differently in training; train() and eval() set it.

@@ -147,6 +147,23 @@ class LinearLR final : public LRScheduler {
   LinearLROptions options_;
 };
 
+// A rate that rises linearly from start_factor to 1 times the base rate in `warmup_steps` steps and
+// stays there: epoch e has start_factor + (1 − start_factor) · min(1, e / warmup_steps). Like
+// LinearLR, but may start at 0, and always ends at the base rate.
+struct WarmupOptions {
+  std::int64_t warmup_steps = 0;  // required
+  double start_factor = 0;        // in [0, 1]
+};
+class WarmupScheduler final : public LRScheduler {
+ public:
+  WarmupScheduler(Optimizer& optimizer, const WarmupOptions& options);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  double closed_form(std::size_t group) const override;
+  WarmupOptions options_;
+};
+
 // The rate times (1 − epoch / total_iters) ^ power.
 struct PolynomialLROptions {
   std::int64_t total_iters = 5;

@@ -201,11 +201,29 @@ void put_elements(const IndexCall& call) {
   scatter_elements(call, [=](std::int64_t to, std::int64_t from) { out[to] = source[from]; });
 }
 
-template <class Sum>
-void add_elements(const IndexCall& call) {
-  const Sum* source = reinterpret_cast<const Sum*>(call.source);
-  Sum* out = reinterpret_cast<Sum*>(call.out);
-  scatter_elements(call, [=](std::int64_t to, std::int64_t from) { out[to] += source[from]; });
+template <class T, class Combine>
+void combine_elements(const IndexCall& call, Combine combine) {
+  const T* source = reinterpret_cast<const T*>(call.source);
+  T* out = reinterpret_cast<T*>(call.out);
+  scatter_elements(
+      call, [=](std::int64_t to, std::int64_t from) { out[to] = combine(out[to], source[from]); });
+}
+
+// Sums and products of integers wrap.
+template <class T>
+void combine_wrapped(const IndexCall& call) {
+  if (call.op == IndexOp::add_elements) {
+    return combine_elements<T>(call, [](T a, T b) { return a + b; });
+  }
+  combine_elements<T>(call, [](T a, T b) { return a * b; });
+}
+
+template <class T>
+void combine_extremes(const IndexCall& call) {
+  if (call.op == IndexOp::largest_elements) {
+    return combine_elements<T>(call, [](T a, T b) { return b > a || b != b ? b : a; });
+  }
+  combine_elements<T>(call, [](T a, T b) { return b < a || b != b ? b : a; });
 }
 
 }  // namespace
@@ -224,8 +242,14 @@ void index(const IndexCall& call) {
     case IndexOp::put_elements:
       return with_width(size, [&](auto width) { put_elements<decltype(width)>(call); });
     case IndexOp::add_elements:
-      if (call.dtype == DType::float64) return add_elements<double>(call);
-      return add_elements<std::uint64_t>(call);
+    case IndexOp::multiply_elements:
+      if (call.dtype == DType::float64) return combine_wrapped<double>(call);
+      return combine_wrapped<std::uint64_t>(call);
+    case IndexOp::largest_elements:
+    case IndexOp::smallest_elements:
+      if (call.dtype == DType::float64) return combine_extremes<double>(call);
+      if (call.dtype == DType::int64) return combine_extremes<std::int64_t>(call);
+      return combine_extremes<std::uint64_t>(call);
   }
 }
 
