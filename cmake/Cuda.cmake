@@ -48,6 +48,10 @@ message(STATUS "extensor: libextensor_cuda.so is built with nvcc ${CMAKE_CUDA_CO
 file(GLOB EXTENSOR_CUDA_SOURCES CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp
      ${PROJECT_SOURCE_DIR}/src/backend/plan/*.cpp)
+# It does not link libextensor: programs that contain the library's objects can load it, too.
+list(APPEND EXTENSOR_CUDA_SOURCES
+     src/core/check.cpp src/core/device.cpp src/core/dtype.cpp src/core/format_number.cpp
+     src/core/shape.cpp)
 add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES})
 target_compile_features(extensor_cuda PRIVATE cxx_std_20)
 target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -56,12 +60,12 @@ target_include_directories(extensor_cuda BEFORE PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane>)
 target_compile_options(extensor_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
-  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
 if(EXTENSOR_WERROR)
   target_compile_options(extensor_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
-target_link_libraries(extensor_cuda PRIVATE extensor CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_link_libraries(extensor_cuda PRIVATE extensor_headers CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_options(extensor_cuda PRIVATE LINKER:-z,nodelete LINKER:--no-undefined)
 set_target_properties(extensor_cuda PROPERTIES
   POSITION_INDEPENDENT_CODE ON
@@ -72,3 +76,9 @@ set_target_properties(extensor_cuda PROPERTIES
   CUDA_EXTENSIONS OFF
   BUILD_RPATH "$ORIGIN"
   INSTALL_RPATH "$ORIGIN")
+# Draws have the same bits on every device.
+set_source_files_properties(src/backend/cuda/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+
+if(EXTENSOR_INSTALL)
+  install(TARGETS extensor_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

@@ -49,6 +49,7 @@ class Scratch {
  private:
   void* data_;
   void* block_;
+  int device_;
 };
 
 // ---- reports of invalid values (backend/checks.h)
