@@ -58,9 +58,11 @@ target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 # The stand-in for Highway with which the op tables compile as device code.
 target_include_directories(extensor_cuda BEFORE PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane>)
+# Suppressed: comparisons of unsigned numbers with 0 in templates, and long double, which is double on
+# a GPU.
 target_compile_options(extensor_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
-  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186,20208;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
 if(EXTENSOR_WERROR)
   target_compile_options(extensor_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
