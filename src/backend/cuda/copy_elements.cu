@@ -35,9 +35,6 @@ __global__ void __launch_bounds__(elementwise_threads)
   for (std::int64_t i = first_index(); i < count; i += index_step()) out[i] = value;
 }
 
-constexpr int tile = 32;
-constexpr int tile_threads = 8;  // rows of threads
-
 // [outer, rows, columns]: the result is dense along columns, the input along rows. Tiles pass
 // through shared memory, so that both are read and written in order.
 struct TransposeCall {
@@ -48,43 +45,66 @@ struct TransposeCall {
   std::int64_t row_tiles, column_tiles;
 };
 
-template <class T>
-__global__ void __launch_bounds__(tile* tile_threads)
+constexpr int tile_threads = 8;  // rows of 32 threads
+
+// A thread moves `group` neighbouring elements at a time; tiles have a side of 32 · group.
+template <class T, int group>
+__global__ void __launch_bounds__(32 * tile_threads)
     transpose_tiles(const __grid_constant__ TransposeCall call) {
-  __shared__ T values[tile][tile + 1];
+  struct alignas(sizeof(T) * group) Group {
+    T at[group];
+  };
+  constexpr int side = 32 * group;
+  __shared__ T values[side][side + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
   const std::int64_t tiles = call.outer * call.row_tiles * call.column_tiles;
   for (std::int64_t unit = blockIdx.x; unit < tiles; unit += gridDim.x) {
     const std::int64_t outer = unit / (call.row_tiles * call.column_tiles);
     const std::int64_t rest = unit - outer * call.row_tiles * call.column_tiles;
-    const std::int64_t first_row = rest / call.column_tiles * tile;
-    const std::int64_t first_column = rest % call.column_tiles * tile;
+    const std::int64_t first_row = rest / call.column_tiles * side;
+    const std::int64_t first_column = rest % call.column_tiles * side;
     const T* from = reinterpret_cast<const T*>(call.from) + outer * call.from_outer;
     T* to = reinterpret_cast<T*>(call.to) + outer * call.to_outer;
-    const std::int64_t row = first_row + threadIdx.x;
-    for (int j = threadIdx.y; j < tile; j += tile_threads) {
-      const std::int64_t column = first_column + j;
+    const int lane = threadIdx.x * group;
+#pragma unroll
+    for (int j = threadIdx.y; j < side; j += tile_threads) {
+      const std::int64_t column = first_column + j, row = first_row + lane;
       if (row < call.rows && column < call.columns) {
-        values[j][threadIdx.x] = from[row + column * call.from_column];
+        const Group read = *reinterpret_cast<const Group*>(from + row + column * call.from_column);
+#pragma unroll
+        for (int e = 0; e < group; ++e) values[j][lane + e] = read.at[e];
       }
     }
     __syncthreads();
-    const std::int64_t column = first_column + threadIdx.x;
-    for (int j = threadIdx.y; j < tile; j += tile_threads) {
-      const std::int64_t at = first_row + j;
-      if (at < call.rows && column < call.columns) {
-        to[at * call.to_row + column] = values[threadIdx.x][j];
+#pragma unroll
+    for (int j = threadIdx.y; j < side; j += tile_threads) {
+      const std::int64_t row = first_row + j, column = first_column + lane;
+      if (row < call.rows && column < call.columns) {
+        Group written;
+#pragma unroll
+        for (int e = 0; e < group; ++e) written.at[e] = values[lane + e][j];
+        *reinterpret_cast<Group*>(to + row * call.to_row + column) = written;
       }
     }
     __syncthreads();
   }
 }
 
+template <class T, int group>
+void launch_transpose(TransposeCall call) {
+  constexpr std::int64_t side = 32 * group;
+  call.row_tiles = (call.rows + side - 1) / side;
+  call.column_tiles = (call.columns + side - 1) / side;
+  const std::int64_t tiles = call.outer * call.row_tiles * call.column_tiles;
+  transpose_tiles<T, group>
+      <<<blocks_for(tiles, 1, 64), dim3(32, tile_threads), 0, stream()>>>(call);
+  launched("elementwise");
+}
+
 // Copies a transposed layout by tiles; false if the layout is another one.
 template <class T>
 bool run_transpose(const ElementwiseCall& call) {
   if (call.contiguous || call.inputs[0].is_number()) return false;
-  const std::int64_t* strides[] = {call.out.strides, call.inputs[0].strides};
-  const plan::ElementwisePlan plan = plan::plan_elementwise(*call.shape, 2, strides);
+  const plan::ElementwisePlan plan = plan_of(call);
   const std::size_t rank = plan.sizes.size();
   if (plan.layout != plan::Layout::tiled || rank > 3) return false;
   const std::size_t column = rank - 1, row = rank - 2;
@@ -99,12 +119,21 @@ bool run_transpose(const ElementwiseCall& call) {
   passed.to_outer = rank == 3 ? plan.strides[0][0] : 0;
   passed.from_column = plan.strides[1][column];
   passed.to_row = plan.strides[0][row];
-  passed.row_tiles = (passed.rows + tile - 1) / tile;
-  passed.column_tiles = (passed.columns + tile - 1) / tile;
-  const std::int64_t tiles = passed.outer * passed.row_tiles * passed.column_tiles;
-  const int blocks = blocks_for(tiles, 1, 64);
-  transpose_tiles<T><<<blocks, dim3(tile, tile_threads), 0, stream()>>>(passed);
-  launched("elementwise");
+  // Pairs, if every row and column begins at an address that they may have.
+  constexpr std::size_t pair = 2 * sizeof(T);
+  const bool pairs = (passed.rows | passed.columns | passed.from_outer | passed.to_outer |
+                      passed.from_column | passed.to_row) %
+                             2 ==
+                         0 &&
+                     reinterpret_cast<std::uintptr_t>(passed.from) % pair == 0 &&
+                     reinterpret_cast<std::uintptr_t>(passed.to) % pair == 0;
+  if constexpr (sizeof(T) < 8) {
+    if (pairs) {
+      launch_transpose<T, 2>(passed);
+      return true;
+    }
+  }
+  launch_transpose<T, 1>(passed);
   return true;
 }
 

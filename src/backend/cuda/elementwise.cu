@@ -46,10 +46,47 @@ const StridedKernel* strided_table(DType compute) {
   return is_signed_integer(compute) ? strided_int64() : strided_uint64();
 }
 
-// Runs the dense kernel; false if an operand has another dtype, layout or alignment.
+// The strides of every operand in packs of `width` elements along the innermost dimension, all of
+// which must be dense there or repeat one element; false if they are not.
+bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCall& passed) {
+  const int operands = call.input_count + 1;
+  if (call.contiguous) {
+    passed.over = one_dimension(call.numel / width, 0, nullptr);
+    for (int k = 0; k < call.input_count; ++k) {
+      if (passed.form[k] != Form::number) {
+        passed.form[k] = call.repeats[k] ? Form::single : Form::dense;
+      }
+    }
+    return true;
+  }
+  const plan::ElementwisePlan plan = plan_of(call);
+  const std::size_t rank = plan.sizes.size(), inner = rank - 1;
+  if (rank > max_kernel_dims || plan.strides[0][inner] != 1) return false;
+  if (rank > 1 && plan.sizes[inner] % width != 0) return false;
+  Dims sizes = plan.sizes, strides[max_inputs + 1];
+  sizes[inner] /= width;
+  for (int k = 0; k < operands; ++k) {
+    strides[k] = plan.strides[k];
+    const std::int64_t step = strides[k][inner];
+    if (step != 0 && step != 1) return false;
+    if (k > 0 && passed.form[k - 1] != Form::number) {
+      passed.form[k - 1] = step == 1 ? Form::dense : Form::single;
+    }
+    strides[k][inner] *= width;
+    if (step == 0) continue;
+    for (std::size_t d = 0; d < inner; ++d) {
+      if (strides[k][d] % width != 0) return false;
+    }
+  }
+  for_each_part(sizes, strides, operands,
+                [&](const Iteration& over, const std::int64_t*) { passed.over = over; });
+  return true;
+}
+
+// Runs the kernel that works by packs; false if an operand has another dtype, layout or alignment.
 bool run_contiguous(const ElementwiseCall& call) {
   const DType dtype = call.out.dtype;
-  if (!call.contiguous || !is_aligned(call.out.data) || !is_floating_point(dtype)) return false;
+  if (!is_aligned(call.out.data) || !is_floating_point(dtype)) return false;
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
@@ -62,17 +99,19 @@ bool run_contiguous(const ElementwiseCall& call) {
     if (input.is_number()) {
       passed.form[k] = Form::number;
       passed.number[k] = number_of(input, call.compute);
-      continue;
+    } else if (input.dtype != dtype) {
+      return false;
     }
-    if (input.dtype != dtype) return false;
-    if (!call.repeats[k] && !is_aligned(input.data)) return false;
-    passed.form[k] = call.repeats[k] ? Form::single : Form::dense;
     passed.inputs[k] = input.data;
+  }
+  const auto width = static_cast<std::int64_t>(16 / itemsize(dtype));
+  if (!iterate_packs(call, width, passed)) return false;
+  for (int k = 0; k < call.input_count; ++k) {
+    if (passed.form[k] == Form::dense && !is_aligned(passed.inputs[k])) return false;
   }
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
-  const int blocks = blocks_for(call.numel * static_cast<std::int64_t>(itemsize(dtype)) / 16 + 1,
-                                elementwise_threads, 16);
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, 16);
   kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
@@ -147,7 +186,7 @@ void elementwise(const ElementwiseCall& call) {
   const bool half_function =
       is_half(call.out.dtype) && call.compute == DType::float32 && is_unary_forward(call.op);
   if (half_function) return run_half_function(call);
-  if (run_contiguous(call)) return;
+  if (run_contiguous(call) || run_logical(call)) return;
   run_strided(call, call.compute, strided_table(call.compute)[static_cast<int>(call.op)]);
 }
 

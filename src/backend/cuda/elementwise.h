@@ -11,6 +11,16 @@ namespace extensor::backend::cuda {
 // A number of a call in the type in which it is computed.
 Number number_of(const Operand& input, DType compute);
 
+// The dimensions of a call that is not contiguous; numbers have strides of 0.
+inline plan::ElementwisePlan plan_of(const ElementwiseCall& call) {
+  static const std::int64_t zeros[max_rank] = {};
+  const std::int64_t* strides[max_inputs + 1] = {call.out.strides};
+  for (int k = 0; k < call.input_count; ++k) {
+    strides[k + 1] = call.inputs[k].is_number() ? zeros : call.inputs[k].strides;
+  }
+  return plan::plan_elementwise(*call.shape, call.input_count + 1, strides);
+}
+
 // Calls run(iteration, offsets) for the parts of the call, as for_each_part.
 template <class Run>
 void for_each_iteration(const ElementwiseCall& call, Run&& run) {
@@ -22,12 +32,7 @@ void for_each_iteration(const ElementwiseCall& call, Run&& run) {
     run(one_dimension(call.numel, operands, steps), offsets);
     return;
   }
-  static const std::int64_t zeros[max_rank] = {};
-  const std::int64_t* strides[max_inputs + 1] = {call.out.strides};
-  for (int k = 0; k < call.input_count; ++k) {
-    strides[k + 1] = call.inputs[k].is_number() ? zeros : call.inputs[k].strides;
-  }
-  const plan::ElementwisePlan plan = plan::plan_elementwise(*call.shape, operands, strides);
+  const plan::ElementwisePlan plan = plan_of(call);
   for_each_part(plan.sizes, plan.strides, operands, run);
 }
 
@@ -36,6 +41,9 @@ void run_strided(const ElementwiseCall& call, DType compute, StridedKernel kerne
 
 // out = input, converted.
 void copy_elements(const ElementwiseCall& call);
+
+// A comparison, predicate or `where` on dense operands of one dtype; false for any other call.
+bool run_logical(const ElementwiseCall& call);
 
 // A function of one tensor whose result is a half, correctly rounded.
 void run_half_function(const ElementwiseCall& call);

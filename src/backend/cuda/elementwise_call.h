@@ -50,11 +50,15 @@ struct StridedCall {
   Parameter parameters[2];
 };
 
+// How an input of a call by packs lies along the innermost dimension.
 enum class Form : std::uint8_t { dense, single, number };
 
-// Dense, 16-byte aligned operands of one dtype, single elements of that dtype, and numbers.
+// Operands of one dtype whose innermost dimension is dense, or one element repeated, and numbers.
+// `over` counts packs of 16 bytes of the result; dense operands are 16-byte aligned there. With
+// more than one dimension, the innermost has whole packs only.
 struct ContiguousCall {
-  std::int64_t count;
+  std::int64_t count;  // of elements
+  Iteration over;
   const void* inputs[max_inputs];
   void* out;
   Number number[max_inputs];

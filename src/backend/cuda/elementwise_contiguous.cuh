@@ -1,4 +1,5 @@
-// Elementwise kernels for dense operands of one float dtype: 16 bytes a load.
+// Elementwise kernels for operands of one float dtype that are dense along the innermost dimension:
+// 16 bytes a load.
 #pragma once
 
 #include <utility>
@@ -28,19 +29,26 @@ __global__ void __launch_bounds__(elementwise_threads)
   constexpr int width = 16 / sizeof(S);
   constexpr std::make_index_sequence<inputs> every;
   S* out = static_cast<S*>(call.out);
-  C once[inputs];
+  const bool one_dimension = call.over.dims == 1;
+  for (std::int64_t p = first_index(); p < call.over.count; p += index_step()) {
+    std::int64_t at[inputs + 1];
+    if (one_dimension) {
+      at[0] = p * width;
 #pragma unroll
-  for (int k = 0; k < inputs; ++k) {
-    once[k] = call.form[k] == Form::single ? load_as_compute(*static_cast<const S*>(call.inputs[k]))
-                                           : static_cast<C>(call.number[k].real);
-  }
-  const std::int64_t packs = call.count / width;
-  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+      for (int k = 0; k < inputs; ++k) at[k + 1] = call.form[k] == Form::dense ? p * width : 0;
+    } else {
+      find_offsets(call.over, p, at);
+    }
     Pack<S, width> read[inputs];
+    C once[inputs];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
+      const S* from = static_cast<const S*>(call.inputs[k]) + at[k + 1];
       if (call.form[k] == Form::dense) {
-        read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
+        read[k] = *reinterpret_cast<const Pack<S, width>*>(from);
+      } else {
+        once[k] = call.form[k] == Form::single ? load_as_compute(*from)
+                                               : static_cast<C>(call.number[k].real);
       }
     }
     Pack<S, width> written;
@@ -53,18 +61,20 @@ __global__ void __launch_bounds__(elementwise_threads)
       }
       written.at[e] = row_of<Row, S>(call, x, every);
     }
-    reinterpret_cast<Pack<S, width>*>(out)[p] = written;
+    *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
   }
-  const std::int64_t i = packs * width + first_index();
-  if (i < call.count) {
-    C x[inputs];
+  if (!one_dimension) return;
+  const std::int64_t i = call.over.count * width + first_index();
+  if (i >= call.count) return;
+  C x[inputs];
 #pragma unroll
-    for (int k = 0; k < inputs; ++k) {
-      x[k] = call.form[k] == Form::dense ? load_as_compute(static_cast<const S*>(call.inputs[k])[i])
-                                         : once[k];
-    }
-    out[i] = row_of<Row, S>(call, x, every);
+  for (int k = 0; k < inputs; ++k) {
+    const S* from = static_cast<const S*>(call.inputs[k]);
+    x[k] = call.form[k] == Form::number
+               ? static_cast<C>(call.number[k].real)
+               : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
   }
+  out[i] = row_of<Row, S>(call, x, every);
 }
 
 #define EXTENSOR_SET(op, row, inputs) \

@@ -186,7 +186,56 @@ __device__ __forceinline__ void in_warp(const Operation<A, sum>& operation, A& v
   }
 }
 
-// Four elements at a time are loaded before they are combined.
+template <class In>
+struct alignas(16) Pack {
+  In at[16 / sizeof(In)];
+};
+
+// The elements [begin, end) of a dense row, 16 bytes at a time; false unless they are aligned.
+template <class In, class A, bool sum>
+__device__ __forceinline__ bool gather_packs(const Reduction& call,
+                                             const Operation<A, sum>& operation, std::int64_t base,
+                                             std::int64_t begin, std::int64_t end,
+                                             std::int64_t first, std::int64_t step, A& value) {
+  constexpr int width = 16 / sizeof(In);
+  constexpr int together = 4;
+  const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
+  const std::int64_t packs = (end - begin) / width;
+  A partial[width];
+#pragma unroll
+  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+  const auto add = [&](const Pack<In>& pack) {
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
+    }
+  };
+  std::int64_t p = first;
+  for (; p + (together - 1) * step < packs; p += together * step) {
+    Pack<In> loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      loaded[u] = reinterpret_cast<const Pack<In>*>(row)[p + u * step];
+    }
+#pragma unroll
+    for (int u = 0; u < together; ++u) add(loaded[u]);
+  }
+  for (; p < packs; p += step) add(reinterpret_cast<const Pack<In>*>(row)[p]);
+  const std::int64_t last = packs * width + first;
+  if (first < width && last < end - begin) {
+    partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
+  }
+#pragma unroll
+  for (int half = width / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  }
+  value = partial[0];
+  return true;
+}
+
+// Several elements at a time are loaded before they are combined.
 template <class In, class A, bool sum>
 __device__ __forceinline__ void gather(const Reduction& call, const Operation<A, sum>& operation,
                                        std::int64_t base, std::int64_t begin, std::int64_t end,
@@ -209,13 +258,22 @@ __device__ __forceinline__ void gather(const Reduction& call, const Operation<A,
     }
     return;
   }
+  // A group of threads that runs along a dense row; step is 1 where threads run down columns.
+  if constexpr (!std::is_void_v<In>) {
+    if (dense && stride == 1 && step >= 16 / static_cast<std::int64_t>(sizeof(In)) &&
+        gather_packs<In>(call, operation, base, begin, end, first, step, value)) {
+      return;
+    }
+  }
+  constexpr int together = 8;
   A partial[4] = {value, value, value, value};
-  for (; i + 3 * step < end; i += 4 * step) {
-    A loaded[4];
+  for (; i + (together - 1) * step < end; i += together * step) {
+    A loaded[together];
 #pragma unroll
-    for (int u = 0; u < 4; ++u) loaded[u] = load_input<In, A>(call, at(i + u * step));
+    for (int u = 0; u < together; ++u) loaded[u] = load_input<In, A>(call, at(i + u * step));
 #pragma unroll
-    for (int u = 0; u < 4; ++u) partial[u] = operation.combine(partial[u], loaded[u]);
+    for (int u = 0; u < together; ++u)
+      partial[u % 4] = operation.combine(partial[u % 4], loaded[u]);
   }
   for (; i < end; i += step)
     partial[0] = operation.combine(partial[0], load_input<In, A>(call, at(i)));
