@@ -1,5 +1,6 @@
 // A stand-in for Google Highway on a GPU: one lane, device functions. The vector math and the value
-// type of the op tables (simd/math*-inl.h, simd/lanes-inl.h) compile against it unchanged.
+// type of the op tables (simd/math*-inl.h, simd/lanes-inl.h) compile against it unchanged. A test
+// compiles it for the host, without contraction, where it computes the same bits.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -10,14 +11,24 @@
 #define HWY_NAMESPACE N_CUDA
 #define HWY_BEFORE_NAMESPACE() static_assert(true)
 #define HWY_AFTER_NAMESPACE() static_assert(true)
+#ifdef __CUDACC__
 #define HWY_INLINE __device__ __forceinline__
-#define HWY_API __device__ __forceinline__
 #define HWY_NOINLINE __device__ __noinline__
+#define HWY_UNROLL(n) _Pragma("unroll")
+#define EXTENSOR_ON_BOTH __host__ __device__
+#define EXTENSOR_MATH(function) ::function
+#else
+#define HWY_INLINE inline __attribute__((always_inline))
+#define HWY_NOINLINE inline __attribute__((noinline))
+#define HWY_UNROLL(n) _Pragma("GCC unroll 8")
+#define EXTENSOR_ON_BOTH
+#define EXTENSOR_MATH(function) std::function
+#endif
+#define HWY_API HWY_INLINE
 #define HWY_ATTR
 #define HWY_ALIGN alignas(16)
 #define HWY_LIKELY(x) (x)
 #define HWY_UNLIKELY(x) (x)
-#define HWY_UNROLL(n) _Pragma("unroll")
 #define HWY_NATIVE_FMA 1
 #define HWY_MAX_BYTES 16
 #define HWY_SCALAR 1
@@ -25,6 +36,22 @@
 #define HWY_AVX3 4
 #define HWY_AVX3_DL 8
 #define HWY_TARGET 16
+
+#ifndef __CUDACC__
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline double __ddiv_rn(double a, double b) { return a / b; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+inline float __frcp_rn(float a) { return 1 / a; }
+#endif
 
 namespace hwy {
 template <std::size_t n>
@@ -73,11 +100,11 @@ using RebindToSigned = Tag<MakeSigned<TFromD<D>>>;
 template <class D>
 using Half = D;
 template <class D>
-__host__ __device__ constexpr std::size_t MaxLanes(D) {
+EXTENSOR_ON_BOTH constexpr std::size_t MaxLanes(D) {
   return 1;
 }
 template <class D>
-__host__ __device__ constexpr std::size_t Lanes(D) {
+EXTENSOR_ON_BOTH constexpr std::size_t Lanes(D) {
   return 1;
 }
 
@@ -220,11 +247,11 @@ HWY_API Mask1<T> IsNaN(Vec1<T> x) {
 }
 template <class T>
 HWY_API Mask1<T> IsInf(Vec1<T> x) {
-  return {isinf(x.raw) != 0};
+  return {EXTENSOR_MATH(isinf)(x.raw) != 0};
 }
 template <class T>
 HWY_API Mask1<T> IsFinite(Vec1<T> x) {
-  return {isfinite(x.raw) != 0};
+  return {EXTENSOR_MATH(isfinite)(x.raw) != 0};
 }
 template <class T>
 HWY_API Mask1<T> TestBit(Vec1<T> x, Vec1<T> bit) {
@@ -277,27 +304,27 @@ HWY_API Vec<D> SignBit(D) {
 }
 template <class T>
 HWY_API Vec1<T> Abs(Vec1<T> x) {
-  return {::fabs(x.raw)};
+  return {EXTENSOR_MATH(fabs)(x.raw)};
 }
 template <class T>
 HWY_API Vec1<T> CopySign(Vec1<T> m, Vec1<T> s) {
-  return {::copysign(m.raw, s.raw)};
+  return {EXTENSOR_MATH(copysign)(m.raw, s.raw)};
 }
 template <class T>
 HWY_API Vec1<T> Round(Vec1<T> x) {
-  return {::rint(x.raw)};
+  return {EXTENSOR_MATH(rint)(x.raw)};
 }
 template <class T>
 HWY_API Vec1<T> Trunc(Vec1<T> x) {
-  return {::trunc(x.raw)};
+  return {EXTENSOR_MATH(trunc)(x.raw)};
 }
 template <class T>
 HWY_API Vec1<T> Floor(Vec1<T> x) {
-  return {::floor(x.raw)};
+  return {EXTENSOR_MATH(floor)(x.raw)};
 }
 template <class T>
 HWY_API Vec1<T> Ceil(Vec1<T> x) {
-  return {::ceil(x.raw)};
+  return {EXTENSOR_MATH(ceil)(x.raw)};
 }
 // As x86: the second operand where there is a NaN.
 template <class T>
