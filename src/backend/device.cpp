@@ -57,12 +57,13 @@ const DeviceInterface* registered_interface(Device::Type type) {
 
 const DeviceInterface& available_interface(Device device, const char* operation) {
   const DeviceInterface* interface = registered_interface(device.type);
-  std::string reason;
-  if (interface == nullptr && device.type == Device::Type::cuda) {
-    reason = cuda_unavailable_reason();  // loads the library
+  const bool is_cuda = device.type == Device::Type::cuda;
+  if (interface == nullptr && is_cuda) {
+    cuda_library();  // registers its devices
     interface = registered_interface(device.type);
   }
   if (interface == nullptr || device.index < 0 || device.index >= interface->count()) {
+    const std::string reason = is_cuda ? cuda_unavailable_reason() : "";
     throw DeviceError(detail::message(operation, ": device ", device, " is not available",
                                       reason.empty() ? "" : ": ", reason,
                                       " (allowed: ", available_devices(), ")"));

@@ -32,6 +32,10 @@ int current_device();
 // and no more than the device runs at a time.
 int blocks_for(std::int64_t work, int threads_per_block, int blocks_per_multiprocessor = 8);
 
+// For blocks_per_multiprocessor: a thread for every item, so that neighbouring blocks run together
+// and read neighbouring memory.
+inline constexpr int whole_grid = 1 << 14;
+
 // Device memory for the kernels of one call, 256-byte aligned. It may be reused once they have run;
 // the memory limit counts it. OutOfMemoryError, naming `operation`.
 class Scratch {

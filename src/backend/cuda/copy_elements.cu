@@ -96,7 +96,7 @@ void launch_transpose(TransposeCall call) {
   call.column_tiles = (call.columns + side - 1) / side;
   const std::int64_t tiles = call.outer * call.row_tiles * call.column_tiles;
   transpose_tiles<T, group>
-      <<<blocks_for(tiles, 1, 64), dim3(32, tile_threads), 0, stream()>>>(call);
+      <<<blocks_for(tiles, 1, whole_grid), dim3(32, tile_threads), 0, stream()>>>(call);
   launched("elementwise");
 }
 
@@ -146,9 +146,8 @@ void run_bits(const ElementwiseCall& call, Number bits) {
     const auto size = static_cast<std::int64_t>(sizeof(T));
     passed.data[0] = call.out.data + offsets[0] * size;
     passed.data[1] = call.inputs[0].is_number() ? nullptr : call.inputs[0].data + offsets[1] * size;
-    copy_bits<T>
-        <<<blocks_for(over.count, elementwise_threads, 8), elementwise_threads, 0, stream()>>>(
-            passed);
+    copy_bits<T><<<blocks_for(over.count, elementwise_threads, whole_grid), elementwise_threads, 0,
+                   stream()>>>(passed);
     launched("elementwise");
   });
 }
@@ -184,8 +183,9 @@ bool fill(const ElementwiseCall& call, Number bits, std::size_t bytes) {
   }
   if (bytes % 16 != 0) return false;
   const auto words = static_cast<std::int64_t>(bytes / 16);
-  fill_words<<<blocks_for(words, elementwise_threads, 16), elementwise_threads, 0, stream()>>>(
-      reinterpret_cast<Words*>(call.out.data), words, {{bits.natural, bits.natural}});
+  fill_words<<<blocks_for(words, elementwise_threads, whole_grid), elementwise_threads, 0,
+               stream()>>>(reinterpret_cast<Words*>(call.out.data), words,
+                           {{bits.natural, bits.natural}});
   launched("elementwise");
   return true;
 }
@@ -237,9 +237,8 @@ void run_convert(const ElementwiseCall& call) {
         call.out.data + offsets[0] * static_cast<std::int64_t>(itemsize(passed.dtype[0]));
     passed.data[1] =
         call.inputs[0].data + offsets[1] * static_cast<std::int64_t>(itemsize(passed.dtype[1]));
-    convert_elements<Through>
-        <<<blocks_for(over.count, elementwise_threads, 8), elementwise_threads, 0, stream()>>>(
-            passed);
+    convert_elements<Through><<<blocks_for(over.count, elementwise_threads, whole_grid),
+                                elementwise_threads, 0, stream()>>>(passed);
     launched("elementwise");
   });
 }
@@ -278,7 +277,7 @@ bool convert_dense_floats(const ElementwiseCall& call) {
   with_float_type(from, [&]<class From>() {
     with_float_type(to, [&]<class To>() {
       if constexpr (!std::is_same_v<From, To>) {
-        const int blocks = blocks_for(call.numel / 8 + 1, elementwise_threads, 16);
+        const int blocks = blocks_for(call.numel / 8 + 1, elementwise_threads, whole_grid);
         convert_floats<<<blocks, elementwise_threads, 0, stream()>>>(
             reinterpret_cast<const From*>(call.inputs[0].data),
             reinterpret_cast<To*>(call.out.data), call.numel);

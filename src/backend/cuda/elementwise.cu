@@ -111,7 +111,7 @@ bool run_contiguous(const ElementwiseCall& call) {
   }
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
-  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, 16);
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
   kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
@@ -173,7 +173,7 @@ void run_strided(const ElementwiseCall& call, DType compute, const StridedKernel
               ? nullptr
               : data + offsets[k] * static_cast<std::int64_t>(itemsize(passed.dtype[k]));
     }
-    const int blocks = blocks_for(over.count, elementwise_threads, 8);
+    const int blocks = blocks_for(over.count, elementwise_threads, whole_grid);
     kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
     launched("elementwise");
   };

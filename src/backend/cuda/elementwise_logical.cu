@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 template <class T>
 bool launch_test(ElementwiseOp op, const TestCall<T>& call) {
-  const int blocks = blocks_for(call.count / width + 1, elementwise_threads, 16);
+  const int blocks = blocks_for(call.count / width + 1, elementwise_threads, whole_grid);
   switch (op) {
 #define COMPARE(name, ...)                                                                      \
   case ElementwiseOp::name:                                                                     \
@@ -215,8 +215,8 @@ bool run_where(const ElementwiseCall& call) {
     if (!call.repeats[k + 1] && !is_aligned(input.data)) return false;
     passed.inputs[k] = reinterpret_cast<const T*>(input.data);
   }
-  dense_where<<<blocks_for(call.numel / width + 1, elementwise_threads, 16), elementwise_threads, 0,
-                stream()>>>(passed);
+  dense_where<<<blocks_for(call.numel / width + 1, elementwise_threads, whole_grid),
+                elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }

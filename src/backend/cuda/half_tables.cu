@@ -146,8 +146,8 @@ void run_look_up(const ElementwiseCall& call, const std::uint16_t* table) {
     passed.over = over;
     passed.data[0] = call.out.data + 2 * offsets[0];
     passed.data[1] = input.data + 2 * offsets[1];
-    look_up<<<blocks_for(over.count, elementwise_threads, 8), elementwise_threads, 0, stream()>>>(
-        passed, table);
+    look_up<<<blocks_for(over.count, elementwise_threads, whole_grid), elementwise_threads, 0,
+              stream()>>>(passed, table);
     launched("elementwise");
   });
 }
