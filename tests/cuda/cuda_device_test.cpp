@@ -272,6 +272,31 @@ TEST_F(Cuda, FunctionsOfEveryHalf) {
   }
 }
 
+// Large gradients of bfloat16 look up the derivative: every argument is among these.
+TEST_F(Cuda, GradientsOfBfloat16) {
+  Tensor near = empty({1 << 22}, bfloat16);
+  auto* bits = reinterpret_cast<std::uint16_t*>(near.impl().data);
+  for (int i = 0; i < 1 << 22; ++i) bits[i] = static_cast<std::uint16_t>(i);
+  const Tensor g = (rand({1 << 22}) + 0.5).to(bfloat16);
+  const Tensor far = near.to(device), far_g = g.to(device);
+  const auto compare = [&](const char* what, const Tensor& got, const Tensor& exact) {
+    const auto a = exact.to_vector<double>();
+    const auto b = got.to(float64).to_vector<double>();
+    int wrong = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const bool close = std::abs(a[i] - b[i]) <= std::abs(a[i]) * 0.00395 + 1e-38;
+      if (a[i] == b[i] || close || (std::isnan(a[i]) && std::isnan(b[i])) || ++wrong > 3) continue;
+      ADD_FAILURE() << what << " of " << (i & 0xffff) << ": " << b[i] << ", expected " << a[i];
+    }
+    EXPECT_EQ(wrong, 0) << what;
+  };
+  const Tensor wide = near.to(float64), wide_g = g.to(float64);
+  compare("gelu_backward", gelu_backward(far_g, far), gelu_backward(wide_g, wide));
+  compare("gelu_tanh_backward", gelu_tanh_backward(far_g, far), gelu_tanh_backward(wide_g, wide));
+  compare("silu_backward", silu_backward(far_g, far), silu_backward(wide_g, wide));
+  compare("mish_backward", mish_backward(far_g, far), mish_backward(wide_g, wide));
+}
+
 TEST_F(Cuda, Reductions) {
   const Tensor a = randn({37, 65, 130}, {.dtype = float64});
   const Tensor x = a.to(device);

@@ -186,6 +186,7 @@ void elementwise(const ElementwiseCall& call) {
   const bool half_function =
       is_half(call.out.dtype) && call.compute == DType::float32 && is_unary_forward(call.op);
   if (half_function) return run_half_function(call);
+  if (run_half_gradient(call)) return;
   if (run_contiguous(call) || run_logical(call)) return;
   run_strided(call, call.compute, strided_table(call.compute)[static_cast<int>(call.op)]);
 }

@@ -48,4 +48,7 @@ bool run_logical(const ElementwiseCall& call);
 // A function of one tensor whose result is a half, correctly rounded.
 void run_half_function(const ElementwiseCall& call);
 
+// A gradient of dense bfloat16 whose derivative is looked up; false for any other call.
+bool run_half_gradient(const ElementwiseCall& call);
+
 }  // namespace extensor::backend::cuda
