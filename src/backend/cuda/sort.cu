@@ -3,7 +3,9 @@
 #include "backend/cuda/group.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/radix.h"
+#include "backend/cuda/sort_first.h"
 #include "backend/cuda/sort_key.cuh"
+#include "backend/cuda/sort_network.cuh"
 
 namespace extensor::backend::cuda {
 
@@ -22,19 +24,7 @@ struct SortArguments {
 
 // ---- short rows
 
-constexpr int longest_short_row = 2048;
-
-template <class Key>
-struct Entry {
-  Key key;
-  std::uint32_t position;
-  friend __device__ __forceinline__ bool operator<(const Entry& a, const Entry& b) {
-    return a.key != b.key ? a.key < b.key : a.position < b.position;
-  }
-};
-
-// A bitonic sort of `together` rows, each padded to `padded` entries, a power of two. Positions
-// differ, so no two entries are equal and the sort is stable.
+// `together` rows, each padded to `padded` entries, a power of two.
 template <class T>
 __global__ void __launch_bounds__(1024)
     sort_short_rows(SortArguments<T> arguments, int padded, int together) {
@@ -54,23 +44,7 @@ __global__ void __launch_bounds__(1024)
       }
       entries[i] = entry;
     }
-    for (int run = 2; run <= padded; run *= 2) {
-      for (int distance = run / 2; distance > 0; distance /= 2) {
-        __syncthreads();
-        for (int pair = static_cast<int>(threadIdx.x); pair < size / 2;
-             pair += static_cast<int>(blockDim.x)) {
-          const int low = pair / distance * 2 * distance + pair % distance;
-          const int high = low + distance;
-          const bool ascends = (low & (padded - 1) & run) == 0;
-          const Entry<Key> a = entries[low], b = entries[high];
-          if ((b < a) == ascends) {
-            entries[low] = b;
-            entries[high] = a;
-          }
-        }
-      }
-    }
-    __syncthreads();
+    sort_entries(entries, padded, size);
     for (int i = static_cast<int>(threadIdx.x); i < count * together;
          i += static_cast<int>(blockDim.x)) {
       const std::int64_t row = block * together + i / count;
@@ -191,7 +165,7 @@ void run_sort(const SortCall& call) {
       call.length,         call.count,
       elements<T>(call.x), call.values == nullptr ? nullptr : elements<T>(call.values),
       call.indices};
-  if (call.length <= longest_short_row) return launch_short_rows(arguments);
+  if (call.length <= longest_sorted_by_block) return launch_short_rows(arguments);
   if (!fits_32_bits(call.rows * call.length)) {
     return sort_long_rows<T, std::uint64_t, std::uint64_t>(arguments);
   }
@@ -230,6 +204,7 @@ __global__ void __launch_bounds__(threads)
 
 void sort(const SortCall& call) {
   if (call.rows == 0 || call.length == 0 || call.count == 0) return;
+  if (is_for_sort_first(call)) return sort_first(call);
   with_type(call.dtype, [&]<class T>() { run_sort<T>(call); });
 }
 
