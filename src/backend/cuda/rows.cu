@@ -337,14 +337,15 @@ class RowLauncher {
  private:
   template <int width>
   void run_rows() const {
-    // 16 elements per thread at most; twice as many of halves.
-    constexpr int most = width == 1 ? 16 : is_half_type<S> ? 4 : 4;
+    // As many elements per thread as its registers hold.
+    constexpr int most =
+        width == 1 ? (backward || sizeof(S) == 8 ? 8 : 16) : (backward && is_half_type<S> ? 2 : 4);
     const std::int64_t packs = divide_up(call_.length, width);
     if (packs <= 32) return run_short<false, width, 1>(256);
     if (packs <= 32 * 4) return run_short<false, width, 4>(256);
     const std::int64_t blocks_that_fill = 2 * multiprocessors();
     if (packs <= 1024 * most && (call_.outer >= blocks_that_fill || packs <= 1024 * most / 2)) {
-      constexpr int each = width == 1 ? 16 : is_half_type<S> ? 2 : 4;
+      constexpr int each = width == 1 ? most : is_half_type<S> ? 2 : 4;
       if (packs <= 1024 * each) {
         return run_short<true, width, each>(static_cast<int>(divide_up(packs, 32 * each)) * 32);
       }
