@@ -392,23 +392,12 @@ bool is_small(const Product& product) {
   return elements <= small_work && elements * product.batch * product.k <= small_work;
 }
 
-}  // namespace
-
-void multiply(const Product& product, const char* operation) {
-  if (product.batch == 0 || product.m == 0 || product.n == 0) return;
-  if (product.k == 0) {
-    if (!product.accumulate && is_floating_point(product.dtype)) {
-      return finish(product, nullptr, operation);
-    }
-    if (product.accumulate) return;
-  }
-  if (!is_floating_point(product.dtype) || is_small(product)) {
-    return multiply_tiled(product, operation);
-  }
+// `fuse` lets cuBLASLt add the bias.
+void multiply_floats(const Product& product, bool fuse, const char* operation) {
   // cuBLASLt adds the bias before it rounds, and it rounds as a relu does not notice. Other
   // activations of halves read the float32 sums.
   const bool is_relu = product.activation == Activation::relu;
-  const bool fused_bias = product.bias != nullptr && product.dtype != DType::float64 &&
+  const bool fused_bias = fuse && product.bias != nullptr && product.dtype != DType::float64 &&
                           (product.activation == Activation::none || is_relu);
   const bool separate =
       (product.bias != nullptr && !fused_bias) || product.activation != Activation::none;
@@ -441,6 +430,7 @@ void multiply(const Product& product, const char* operation) {
   const auto b_copy =
       make_dense(plain.b, plain.k, plain.n, plain.batch, plain.dtype, dense.b, operation);
   if (!multiply_batch(plain, dense, operation)) {
+    if (fused_bias) return multiply_floats(product, false, operation);
     Product whole = product;
     whole.a = plain.a;
     whole.b = plain.b;
@@ -450,6 +440,22 @@ void multiply(const Product& product, const char* operation) {
   Product last = product;
   if (fused_bias) last.bias = nullptr;
   finish(last, wide ? sums->as() : product.c, operation);
+}
+
+}  // namespace
+
+void multiply(const Product& product, const char* operation) {
+  if (product.batch == 0 || product.m == 0 || product.n == 0) return;
+  if (product.k == 0) {
+    if (!product.accumulate && is_floating_point(product.dtype)) {
+      return finish(product, nullptr, operation);
+    }
+    if (product.accumulate) return;
+  }
+  if (!is_floating_point(product.dtype) || is_small(product)) {
+    return multiply_tiled(product, operation);
+  }
+  multiply_floats(product, true, operation);
 }
 
 }  // namespace extensor::backend::cuda
