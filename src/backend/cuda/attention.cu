@@ -1,10 +1,12 @@
-// Attention through matrix products, for every dtype, mask and width. The scores exist for a part
-// of the batch at a time. Halves are widened, so their probabilities are not rounded.
+// Attention. cuDNN computes long sequences of halves; matrix products compute all else: every
+// dtype, mask and width. Their scores exist for a part of the batch at a time, and halves are
+// widened, so that probabilities are not rounded.
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/cudnn.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/product.h"
 
@@ -416,12 +418,12 @@ bool is_empty(const AttentionCall& call) {
 }  // namespace
 
 void attention(const AttentionCall& call) {
-  if (is_empty(call)) return;
+  if (is_empty(call) || attend_with_cudnn(call)) return;
   with_float_type(call.dtype, [&]<class T>() { run_forward<T>(call); });
 }
 
 void attention_backward(const AttentionBackwardCall& call) {
-  if (is_empty(call.forward)) return;
+  if (is_empty(call.forward) || attend_backward_with_cudnn(call)) return;
   with_float_type(call.forward.dtype, [&]<class T>() { run_backward<T>(call); });
 }
 

@@ -1,12 +1,13 @@
-// Convolution through matrix products. Images are computed as [batch, height, width, channels]:
-// patches are copied into rows, part by part, and multiplied with the filters. Groups of few
-// channels are computed directly.
+// Convolution. Images are computed as [batch, height, width, channels]. cuDNN computes large
+// convolutions of halves. Otherwise patches are copied into rows, part by part, and multiplied with
+// the filters. Groups of few channels are computed directly.
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/cudnn.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/product.h"
 
@@ -217,6 +218,18 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// to[row, j] = from[row, j], or 0 for j ≥ from_width.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    resize_rows(const T* from, std::int64_t from_width, T* to, std::int64_t to_width,
+                std::int64_t rows) {
+  for (std::int64_t i = first_element<std::int64_t>(); i < rows * to_width;
+       i += element_step<std::int64_t>()) {
+    const std::int64_t row = i / to_width, j = i % to_width;
+    to[i] = j < from_width ? from[row * from_width + j] : T{};
+  }
+}
+
 // ---- products
 
 // One tap at stride 1 without padding: the image is the matrix of patches.
@@ -253,6 +266,7 @@ class Products {
   }
 
   void run() {
+    if (run_cudnn()) return;
     switch (call_.op) {
       case ConvolutionOp::forward:
         forward();
@@ -320,6 +334,73 @@ class Products {
     return std::make_unique<Scratch>(
         static_cast<std::size_t>(std::max<std::int64_t>(16, count * s_.groups * patch_ * size_)),
         operation);
+  }
+
+  // Building a graph of cuDNN pays for large convolutions. Of one tap it has nothing to gain.
+  bool suits_cudnn() const {
+    constexpr double much_work = 1 << 24;  // multiply-adds
+    const double work = static_cast<double>(rows()) * static_cast<double>(y_channels_) *
+                        static_cast<double>(patch_);
+    return is_half(call_.dtype) && work >= much_work && !(is_pointwise(s_) && s_.groups == 1);
+  }
+
+  bool run_cudnn() {
+    if (!suits_cudnn()) return false;
+    CudnnConvolution cudnn{call_.op,       call_.dtype, s_,        x_.data(),
+                           weight_.data(), y_.data(),   call_.bias};
+    LayoutCopy filters(call_.weight, call_.dtype);
+    if (call_.op == ConvolutionOp::weight_gradient && s_.taps() > 1) {
+      filters.make_copy(y_channels_, s_.in_channels, s_.taps());
+      cudnn.weight = filters.data();
+    }
+    // Tensor cores read 8 channels at a time: complete the few of an image.
+    constexpr std::int64_t together = 8;
+    const std::int64_t padded = (s_.in_channels + together - 1) / together * together;
+    const bool is_padded = s_.groups == 1 && padded != s_.in_channels;
+    const std::int64_t x_rows = s_.batch * s_.in_pixels(), weight_rows = y_channels_ * s_.taps();
+    std::byte *const x_result = cudnn.x, *const weight_result = cudnn.weight;
+    std::optional<Scratch> x, weight;
+    if (is_padded) {
+      cudnn.shape.in_channels = padded;
+      x.emplace(static_cast<std::size_t>(x_rows * padded * size_), operation);
+      weight.emplace(static_cast<std::size_t>(weight_rows * padded * size_), operation);
+      if (call_.op != ConvolutionOp::input_gradient) {
+        resize(cudnn.x, s_.in_channels, x->as(), padded, x_rows);
+      }
+      if (call_.op != ConvolutionOp::weight_gradient) {
+        resize(cudnn.weight, s_.in_channels, weight->as(), padded, weight_rows);
+      }
+      cudnn.x = x->as();
+      cudnn.weight = weight->as();
+    }
+    if (!convolve_with_cudnn(cudnn)) return false;
+    if (is_padded && call_.op == ConvolutionOp::input_gradient) {
+      resize(cudnn.x, padded, x_result, s_.in_channels, x_rows);
+    }
+    if (is_padded && call_.op == ConvolutionOp::weight_gradient) {
+      resize(cudnn.weight, padded, weight_result, s_.in_channels, weight_rows);
+    }
+    switch (call_.op) {
+      case ConvolutionOp::forward:
+        y_.write();
+        break;
+      case ConvolutionOp::input_gradient:
+        x_.write();
+        break;
+      case ConvolutionOp::weight_gradient:
+        filters.write();
+        break;
+    }
+    return true;
+  }
+
+  void resize(const std::byte* from, std::int64_t from_width, std::byte* to, std::int64_t to_width,
+              std::int64_t row_count) const {
+    using T = std::uint16_t;  // of a half
+    resize_rows<<<blocks_for(row_count * to_width, threads), threads, 0, stream()>>>(
+        reinterpret_cast<const T*>(from), from_width, reinterpret_cast<T*>(to), to_width,
+        row_count);
+    launched(operation);
   }
 
   void forward() const {

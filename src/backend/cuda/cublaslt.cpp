@@ -43,14 +43,14 @@ constexpr std::size_t most_plans = 8192;
   X(cublasLtMatrixLayoutDestroy)          \
   X(cublasLtMatrixLayoutSetAttribute)
 
-struct Library {
+struct CublasLt {
 #define EXTENSOR_DECLARE(name) decltype(&::name) name = nullptr;
   EXTENSOR_CUBLASLT(EXTENSOR_DECLARE)
 #undef EXTENSOR_DECLARE
 };
 
-const Library& library() {
-  static const Library loaded = [] {
+const CublasLt& library() {
+  static const CublasLt loaded = [] {
     std::string reason;
     void* handle = open_library("libcublasLt.so.13", &reason);
     if (handle == nullptr) {
@@ -58,7 +58,7 @@ const Library& library() {
                                 " (install it with: pip install nvidia-cublas, or put its folder "
                                 "into EXTENSOR_CUDA_LIBRARIES)"));
     }
-    Library result;
+    CublasLt result;
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
       if (function == nullptr) {
@@ -115,7 +115,7 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
   ~Plan() {
-    const Library& lt = library();
+    const CublasLt& lt = library();
     if (operation != nullptr) lt.cublasLtMatmulDescDestroy(operation);
     for (cublasLtMatrixLayout_t layout : {a, b, c}) {
       if (layout != nullptr) lt.cublasLtMatrixLayoutDestroy(layout);
@@ -197,7 +197,7 @@ Key key_of(const DenseProduct& product, int device) {
 cublasLtMatrixLayout_t layout_of(const char* operation, cudaDataType_t type, std::int64_t rows,
                                  std::int64_t columns, std::int64_t leading, std::int64_t batch,
                                  std::int64_t step) {
-  const Library& lt = library();
+  const CublasLt& lt = library();
   cublasLtMatrixLayout_t layout = nullptr;
   check_status(lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows),
                                              static_cast<std::uint64_t>(columns), leading),
@@ -215,7 +215,7 @@ cublasLtMatrixLayout_t layout_of(const char* operation, cudaDataType_t type, std
 // cuBLASLt stores matrices by columns, so it computes cᵀ = bᵀ · aᵀ: its first operand is b.
 void make_plan(Plan& plan, cublasLtHandle_t handle, const DenseProduct& product, const Key& key,
                const char* operation) {
-  const Library& lt = library();
+  const CublasLt& lt = library();
   const cudaDataType_t type = type_of(product.dtype), result = type_of(product.result);
   const bool wide = product.dtype == DType::float64;
   check_status(
@@ -273,7 +273,7 @@ void make_plan(Plan& plan, cublasLtHandle_t handle, const DenseProduct& product,
 
 bool multiply_dense(const DenseProduct& product, const char* operation) {
   if (product.batch > std::numeric_limits<std::int32_t>::max()) return false;
-  const Library& lt = library();
+  const CublasLt& lt = library();
   State& kept = state();
   const int device = current_device();
   const Key key = key_of(product, device);
