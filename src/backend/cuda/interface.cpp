@@ -77,7 +77,7 @@ const void* address_in(const PowerSumCall& call) {
 const void* address_in(const ConvolutionCall& call) { return call.y; }
 const void* address_in(const PoolingCall& call) { return call.out; }
 const void* address_in(const RecurrentCall& call) { return call.gates; }
-const void* address_in(const RecurrentBackwardCall& call) { return call.forward.gates; }
+const void* address_in(const RecurrentBackwardCall& call) { return call.grad_hidden; }
 
 template <auto kernel, class Call>
 void run(const Call& call) {
@@ -124,7 +124,8 @@ const DeviceInterface cuda_interface{
                 .convolution = &run<&convolution, ConvolutionCall>,
                 .pooling = &run<&pooling, PoolingCall>,
                 .recurrent = &run<&recurrent, RecurrentCall>,
-                .recurrent_backward = &run<&recurrent_backward, RecurrentBackwardCall>},
+                .recurrent_backward = &run<&recurrent_backward, RecurrentBackwardCall>,
+                .takes_halves = true},
 };
 
 }  // namespace
