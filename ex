@@ -60,7 +60,7 @@ need_torch='
 hdr:ATen/ATen.h           libtorch-dev      yardstick: PyTorch, as the system has it
 '
 
-commands='train build test bench figures check format docs help'
+commands='train build test bench figures check format docs gpu-test gpu-bench help'
 presets='release ci dev asan tsan fuzz bench'
 
 # ---- messages
@@ -88,6 +88,8 @@ ExTensor. Each command installs what is missing, builds, and runs.
                                     kill (a run killed 200 times and resumed)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md, from the public headers and the op database
+  ./ex gpu-test                     build and run the tests of CUDA devices
+  ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
@@ -215,6 +217,9 @@ configure_and_build() {
       cat "$dir/configure.log" >&2
       fail "configuring $dir failed"
     }
+    local cuda
+    cuda=$(sed -n 's/^-- extensor: \(libextensor_cuda.so is built.*\)/\1/p' "$dir/configure.log")
+    [[ -z $cuda ]] || say "$cuda"
   fi
   NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" ${target:+--target "$target"} ||
     fail "building $dir failed"
@@ -419,6 +424,37 @@ command_figures() {
   say "files"
   build/bench/bench/extensor_long files "$out"
   rm -rf "$out"
+}
+
+# build_gpu TARGET...: the library for CUDA devices and programs that use it.
+build_gpu() {
+  ready_to_build "$need_test"
+  local name
+  for name in extensor_cuda "$@"; do target=$name configure_and_build release; done
+}
+
+command_gpu-test() {
+  (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
+  build_gpu cuda_device_test cuda_database_test
+  local program result=0
+  for program in cuda_device_test cuda_database_test; do
+    local code=0
+    "build/release/tests/cuda/$program" --gtest_brief=1 || code=$?
+    ((code == 0 || code == 77)) || result=1
+  done
+  return $result
+}
+
+command_gpu-bench() {
+  build_gpu extensor_cuda_bench
+  say "ExTensor"
+  build/release/bench/cuda/extensor_cuda_bench "$@"
+  if python3 -c 'import torch' 2>/dev/null; then
+    say "PyTorch"
+    python3 bench/cuda/lines_torch.py "$@"
+  else
+    say "python3 has no PyTorch to compare with"
+  fi
 }
 
 command_docs() {

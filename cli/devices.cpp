@@ -1,3 +1,4 @@
+#include <extensor/cuda.h>
 #include <extensor/extensor.h>
 
 #include <iostream>
@@ -19,6 +20,7 @@ void add_devices_command(CLI::App& app) {
                       short_number(gibibytes) + " GiB"});
     }
     std::cout << table(rows);
+    if (!cuda_is_available()) std::cout << "no CUDA device: " << cuda_unavailable_reason() << '\n';
   });
 }
 

@@ -7,6 +7,7 @@
 #include "extensor/broadcasting.h"     // IWYU pragma: export
 #include "extensor/convolution.h"      // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
+#include "extensor/cuda.h"             // IWYU pragma: export
 #include "extensor/cumulative.h"       // IWYU pragma: export
 #include "extensor/data.h"             // IWYU pragma: export
 #include "extensor/device.h"           // IWYU pragma: export

@@ -33,7 +33,7 @@ struct AttentionMask {
 };
 
 struct AttentionCall {
-  DType dtype;  // of q, k, v and out; the backward is called with float32 and float64 only
+  DType dtype;  // of q, k, v and out; the backward takes halves only if the backend does
   std::int64_t batch, queries, keys;  // at least 1 each
   std::int64_t width, value_width;    // columns of q and k, and of v
   double scale;

@@ -148,6 +148,13 @@ struct Backend {
   void (*pooling)(const PoolingCall&);
   void (*recurrent)(const RecurrentCall&);
   void (*recurrent_backward)(const RecurrentBackwardCall&);
+  // Whether convolution, pooling and attention_backward take float16 and bfloat16 and accumulate
+  // them in float32; if not, ops convert them.
+  bool takes_halves = false;
+
+  DType product_dtype(DType dtype) const {
+    return is_half(dtype) && !takes_halves ? DType::float32 : dtype;
+  }
 };
 
 // The kernels of interface_of(device); DeviceError if it is not available.

@@ -20,7 +20,7 @@ struct BatchOffsets {
     strides[0] = stride;
   }
 
-  std::int64_t operator[](std::int64_t i) const {
+  constexpr std::int64_t operator[](std::int64_t i) const {
     if (levels == 0) return 0;
     std::int64_t offset = 0;
     for (int d = levels - 1; d > 0; --d) {

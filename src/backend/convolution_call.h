@@ -21,16 +21,17 @@ struct ConvolutionShape {
   std::int64_t padding_height, padding_width;  // negative: skips the first rows of x
   std::int64_t dilation_height, dilation_width;
 
-  std::int64_t in_pixels() const { return in_height * in_width; }
-  std::int64_t out_pixels() const { return out_height * out_width; }
-  std::int64_t taps() const { return kernel_height * kernel_width; }
-  std::int64_t patch() const { return in_channels * taps(); }  // elements of x per element of y
+  constexpr std::int64_t in_pixels() const { return in_height * in_width; }
+  constexpr std::int64_t out_pixels() const { return out_height * out_width; }
+  constexpr std::int64_t taps() const { return kernel_height * kernel_width; }
+  // Elements of x per element of y.
+  constexpr std::int64_t patch() const { return in_channels * taps(); }
 };
 
 // forward writes y; input_gradient writes x from that of y; weight_gradient writes weight.
 enum class ConvolutionOp : std::uint8_t { forward, input_gradient, weight_gradient };
 
-// All operands are dense and of one dtype, float32 or float64.
+// All operands are dense and of one dtype: float32, float64 or, if the backend takes them, a half.
 struct ConvolutionCall {
   ConvolutionOp op;
   DType dtype;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "backend/cuda_library.h"
 #include "core/allocator.h"
 #include "core/check.h"
 #include "core/context.h"
@@ -56,9 +57,16 @@ const DeviceInterface* registered_interface(Device::Type type) {
 
 const DeviceInterface& available_interface(Device device, const char* operation) {
   const DeviceInterface* interface = registered_interface(device.type);
+  const bool is_cuda = device.type == Device::Type::cuda;
+  if (interface == nullptr && is_cuda) {
+    cuda_library();  // registers its devices
+    interface = registered_interface(device.type);
+  }
   if (interface == nullptr || device.index < 0 || device.index >= interface->count()) {
-    throw DeviceError(detail::message(operation, ": device ", device,
-                                      " is not available (allowed: ", available_devices(), ")"));
+    const std::string reason = is_cuda ? cuda_unavailable_reason() : "";
+    throw DeviceError(detail::message(operation, ": device ", device, " is not available",
+                                      reason.empty() ? "" : ": ", reason,
+                                      " (allowed: ", available_devices(), ")"));
   }
   return *interface;
 }
@@ -74,6 +82,7 @@ StoragePointer allocate_storage(std::size_t bytes, Device device, const char* op
 }
 
 std::vector<DeviceInfo> devices() {
+  backend::cuda_library();  // registers its devices
   std::vector<DeviceInfo> list;
   for (std::size_t type = 0; type < backend::type_count; ++type) {
     const auto* interface = backend::registered_interface(static_cast<Device::Type>(type));

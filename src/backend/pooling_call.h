@@ -25,8 +25,8 @@ struct PoolingAxis {
   std::int64_t stride = 1, padding = 0, dilation = 1;
   bool count_padding = false;
 
-  PoolingWindow operator[](std::int64_t i) const {
-    PoolingWindow window;
+  constexpr PoolingWindow operator[](std::int64_t i) const {
+    PoolingWindow window{};
     if (kernel == 0) {
       window.begin = bound(i, 0);
       window.end = bound(i + 1, count - 1);
@@ -44,13 +44,13 @@ struct PoolingAxis {
 
  private:
   // (k · length + more) / count without the product, which may overflow.
-  std::int64_t bound(std::int64_t k, std::int64_t more) const {
+  constexpr std::int64_t bound(std::int64_t k, std::int64_t more) const {
     const std::int64_t whole = length / count, rest = length % count;
     return k * whole + static_cast<std::int64_t>((static_cast<__int128>(k) * rest + more) / count);
   }
 };
 
-// All operands are dense and of one dtype, float32 or float64.
+// All operands are dense and of one dtype: float32, float64 or, if the backend takes them, a half.
 struct PoolingCall {
   PoolingOp op;
   DType dtype;

@@ -51,8 +51,15 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
   }
   check_mask_gradient(operation, attributes.mask_gradient, mask);
 
-  // Computes half dtypes in float32 throughout and rounds once, at the end.
-  const DType dtype = compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), operation));
+  // Rounds half dtypes once: in the kernel, or at the end if sums over broadcast operands follow.
+  const DType common = promote_types(arguments.dtype, grad_output.dtype(), operation);
+  const bool is_broadcast =
+      !(q.shape() == arguments.shape({arguments.queries, arguments.width}) &&
+        k.shape() == arguments.shape({arguments.keys, arguments.width}) &&
+        v.shape() == arguments.shape({arguments.keys, arguments.value_width}));
+  const DType dtype = is_broadcast || attributes.mask_gradient
+                          ? compute_dtype(common)
+                          : run.kernels().product_dtype(common);
   convert_operands(arguments, dtype);
   const auto whole = [&](std::initializer_list<std::int64_t> last) {
     return run.empty(arguments.shape(last), dtype);
@@ -61,7 +68,8 @@ Results backward_forward(const Run& run, const AttentionBackward& attributes,
   const Tensor grad_k = whole({arguments.keys, arguments.width});
   const Tensor grad_v = whole({arguments.keys, arguments.value_width});
   const AttentionResult saved =
-      has_saved ? AttentionResult{with_rows(output.to(dtype)), logsumexp.to(dtype).contiguous()}
+      has_saved ? AttentionResult{with_rows(output.to(dtype)),
+                                  logsumexp.to(compute_dtype(dtype)).contiguous()}
                 : AttentionResult{};
   const Tensor grad_mask =
       run_attention_backward(run, arguments, with_rows(grad_output.to(dtype)), saved, grad_q,

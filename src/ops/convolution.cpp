@@ -240,7 +240,7 @@ Plan plan_of(const Options& options, const Shape& x, const Shape& weight) {
 // ---- the three products
 
 // Computes the tensor that `op` writes, which must be undefined among x, weight and y, and returns
-// it in its compute dtype.
+// it in the dtype that the kernel computes.
 Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor& x,
                const Tensor& weight, const Tensor& y, const Tensor& bias = {}) {
   std::optional<DType> wide;
@@ -248,7 +248,7 @@ Tensor product(const Run& run, const Plan& plan, ConvolutionOp op, const Tensor&
     if (!operand->defined()) continue;
     wide = wide ? promote_types(*wide, operand->dtype(), run.name()) : operand->dtype();
   }
-  const DType compute = compute_dtype(*wide);
+  const DType compute = run.kernels().product_dtype(*wide);
   // Images are channels_last if one operand is.
   const MemoryFormat format = op == ConvolutionOp::forward ? detail::common_format(x, weight)
                               : op == ConvolutionOp::input_gradient
@@ -341,11 +341,12 @@ Tensor convolution_forward(const Run& run, const Given& given, const Tensor& x,
   return result.to(dtype);
 }
 
-// The requested gradients, in their compute dtypes. x is read only for the gradient of weight, and
-// weight only for that of x.
+// The requested gradients, in the dtypes that the kernels compute. x is read only for the gradient
+// of weight, and weight only for that of x.
 Gradients gradients_of(const Options& options, const Plan& plan, const Tensor& grad_output,
                        const Tensor& x, const Tensor& weight, const WantedGradients& wanted) {
-  const Tensor wide = grad_output.to(compute_dtype(grad_output.dtype()));
+  const backend::Backend& kernels = backend::backend_for(grad_output.device());
+  const Tensor wide = grad_output.to(kernels.product_dtype(grad_output.dtype()));
   const Tensor g = wide.ndim() == 4 ? wide.contiguous(detail::format_of(wide)) : wide.contiguous();
   Gradients gradients(3);
   if (wanted[0]) {

@@ -73,12 +73,13 @@ Results packed_backward_forward(const Run& run, const PackedAttentionBackward& a
   AttentionArguments arguments = checked_attention(run.name(), q, k, v, mask, packed.attention);
   check_grad_output(run.name(), grad_output, {qkv.size(0), qkv.size(1), qkv.size(2) / 3});
   check_mask_gradient(run.name(), mask_gradient, mask);
-  const DType dtype =
-      compute_dtype(promote_types(arguments.dtype, grad_output.dtype(), run.name()));
+  const DType common = promote_types(arguments.dtype, grad_output.dtype(), run.name());
+  const DType dtype = mask_gradient ? compute_dtype(common) : run.kernels().product_dtype(common);
   convert_operands(arguments, dtype);
   const auto rows = [&](const Tensor& x) { return with_rows(by_heads(x.to(dtype), packed.heads)); };
   const AttentionResult saved =
-      output.defined() ? AttentionResult{rows(output), logsumexp.to(dtype)} : AttentionResult{};
+      output.defined() ? AttentionResult{rows(output), logsumexp.to(compute_dtype(dtype))}
+                       : AttentionResult{};
   const Tensor gradient = run.empty(qkv.shape(), dtype);
   const auto [grad_q, grad_k, grad_v] = parts_of(gradient, packed.heads);
   const Tensor grad_mask = run_attention_backward(run, arguments, rows(grad_output), saved, grad_q,

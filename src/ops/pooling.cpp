@@ -148,8 +148,8 @@ Tensor pooled(const Run& run, PoolingOp op, const Shape& in, const Shape& out,
               const MakePlan& make_plan, const Tensor& x, const Tensor& y = {},
               std::optional<MemoryFormat> given_format = {}) {
   const DType dtype = x.defined() ? x.dtype() : y.dtype();
-  const DType compute =
-      compute_dtype(y.defined() ? promote_types(dtype, y.dtype(), run.name()) : dtype);
+  const DType compute = run.kernels().product_dtype(
+      y.defined() ? promote_types(dtype, y.dtype(), run.name()) : dtype);
   const bool gradient = op == PoolingOp::largest_gradient || op == PoolingOp::average_gradient;
   const MemoryFormat format = given_format ? *given_format : detail::format_of(x.defined() ? x : y);
   Tensor result = detail::make_empty(run.name(), gradient ? in : out, format, compute, run.device);

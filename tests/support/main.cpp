@@ -1,8 +1,9 @@
 // The main function of every test program. Unlike GTest's, it distinguishes skipped tests from
 // passed ones: it prints a line "SKIPPED program Suite.Case: reason" for each, which `./ex test`
 // counts, and returns SKIP_RETURN_CODE of tests/CMakeLists.txt if all tests that ran were skipped.
-// A program that ran no test, because a filter matched none, fails. With EXTENSOR_TEST_DEVICE=fake
-// tensors are created on the fake device unless a test names another.
+// A program that ran no test, because a filter matched none, fails. With EXTENSOR_TEST_DEVICE=fake,
+// or cuda, tensors are created on the fake device, or the first CUDA device, unless a test names
+// another.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "extensor/cuda.h"
 #include "support/fake_device.h"
 
 namespace {
@@ -47,12 +49,19 @@ int main(int argc, char** argv) {
   if (const char* simd = std::getenv("EXTENSOR_SIMD")) program += std::string("_") + simd;
   if (const char* device = std::getenv("EXTENSOR_TEST_DEVICE")) {
     program += std::string("_") + device;
-    if (std::string(device) != "fake") {
-      std::fprintf(stderr, "EXTENSOR_TEST_DEVICE is %s (allowed: fake)\n", device);
+    if (std::string(device) == "fake") {
+      extensor::fake_device::install();
+      extensor::set_default_device(extensor::fake_device::first);
+    } else if (std::string(device) == "cuda") {
+      if (!extensor::cuda_is_available()) {
+        std::printf("SKIPPED %s: no CUDA device\n", program.c_str());
+        return all_skipped;
+      }
+      extensor::set_default_device(extensor::cuda());
+    } else {
+      std::fprintf(stderr, "EXTENSOR_TEST_DEVICE is %s (allowed: fake, cuda)\n", device);
       return 1;
     }
-    extensor::fake_device::install();
-    extensor::set_default_device(extensor::fake_device::first);
   }
   ::testing::InitGoogleTest(&argc, argv);
   // Owned by GTest.

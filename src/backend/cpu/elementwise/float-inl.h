@@ -16,53 +16,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE {
 
-// An expression of a row as a function of vectors; PARAMETERS declares the other names in it.
-#define EXTENSOR_EXPRESSION(row, ARGUMENTS, PARAMETERS, expression)                      \
-  template <class V>                                                                     \
-  struct row {                                                                           \
-    static HWY_INLINE V apply([[maybe_unused]] const Parameter* parameters, ARGUMENTS) { \
-      PARAMETERS                                                                         \
-      return expression;                                                                 \
-    }                                                                                    \
-  };
-#define EXTENSOR_COMMA ,
-#define EXTENSOR_ONE(a) [[maybe_unused]] V a
-#define EXTENSOR_TWO(a, b) EXTENSOR_ONE(a) EXTENSOR_COMMA EXTENSOR_ONE(b)
-#define EXTENSOR_THREE(a, b, c) EXTENSOR_TWO(a, b) EXTENSOR_COMMA EXTENSOR_ONE(c)
-#define EXTENSOR_SAFE const Safe<V> safe{V(parameters[0].real)};
-#define EXTENSOR_PARAMETER(index, parameter) \
-  [[maybe_unused]] const V parameter(parameters[index].real);
-
-#define EXTENSOR_UNARY(name, saved, forward, backward, FORWARD_PARAMETERS, BACKWARD_PARAMETERS) \
-  EXTENSOR_EXPRESSION(name##_row, EXTENSOR_ONE(x), FORWARD_PARAMETERS, forward)                 \
-  EXTENSOR_EXPRESSION(name##_backward_row, EXTENSOR_TWO(g, saved), BACKWARD_PARAMETERS, backward)
-#define UNARY(name, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, forward, backward, , )
-#define UNARY_EPS(name, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, forward, backward, , EXTENSOR_SAFE)
-#define UNARY_1(name, p, p_default, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, forward, backward, EXTENSOR_PARAMETER(0, p), EXTENSOR_PARAMETER(0, p))
-#define UNARY_2(name, p, p_default, q, q_default, lo_, hi_, kinks, saved, forward, backward) \
-  EXTENSOR_UNARY(name, saved, forward, backward,                                             \
-                 EXTENSOR_PARAMETER(0, p) EXTENSOR_PARAMETER(1, q),                          \
-                 EXTENSOR_PARAMETER(0, p) EXTENSOR_PARAMETER(1, q))
-#define UNARY_2_NUMERIC(name, p, q, ...) UNARY_2(name, p, 0, q, 0, __VA_ARGS__)
-#include "extensor/tables/unary.def"
-
-#define EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, BACKWARD_PARAMETERS)        \
-  EXTENSOR_EXPRESSION(name##_row, EXTENSOR_TWO(a, b), , forward)                           \
-  EXTENSOR_EXPRESSION(name##_gradient_a_row, EXTENSOR_THREE(g, a, b), BACKWARD_PARAMETERS, \
-                      gradient_a)                                                          \
-  EXTENSOR_EXPRESSION(name##_gradient_b_row, EXTENSOR_THREE(g, a, b), BACKWARD_PARAMETERS, \
-                      gradient_b)
-#define BINARY(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
-  EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, )
-#define BINARY_EPS(name, lo, hi, kinks, forward, gradient_a, gradient_b) \
-  EXTENSOR_BINARY(name, forward, gradient_a, gradient_b, EXTENSOR_SAFE)
-#include "extensor/tables/binary.def"
+#define EXTENSOR_WORD HWY_INLINE
+#include "backend/row_expressions.h"
 
 // Rounded once, also on targets without the instruction.
 EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , FusedMulAdd(typename V::D(), a.v, b.v, c.v))
+#undef EXTENSOR_WORD
 
 template <template <class> class Row, class T, std::size_t... Input>
 HWY_INLINE void run_loop(const void* const* inputs, const std::size_t* steps, void* out,

@@ -1,0 +1,86 @@
+# libextensor_cuda.so: the kernels for CUDA devices. libextensor.so neither links nor needs it; it
+# loads the library when a program first uses a CUDA device.
+
+set(EXTENSOR_CUDA_ARCHITECTURES 90 CACHE STRING "The GPU architectures of libextensor_cuda.so")
+
+set(EXTENSOR_CUDA_FOUND FALSE)
+set(_reason "")
+if(NOT EXTENSOR_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "EXTENSOR_CUDA is '${EXTENSOR_CUDA}' (allowed: AUTO, ON, OFF)")
+elseif(EXTENSOR_CUDA STREQUAL "OFF")
+  set(_reason "EXTENSOR_CUDA is OFF")
+elseif(NOT BUILD_SHARED_LIBS)
+  set(_reason "it needs a shared libextensor (BUILD_SHARED_LIBS=ON)")
+elseif(EXTENSOR_SANITIZE)
+  set(_reason "it cannot be built with sanitizers")
+else()
+  find_program(EXTENSOR_NVCC nvcc PATHS /usr/local/cuda/bin)
+  mark_as_advanced(EXTENSOR_NVCC)
+  if(EXTENSOR_NVCC OR CMAKE_CUDA_COMPILER)
+    set(EXTENSOR_CUDA_FOUND TRUE)
+  else()
+    set(_reason "nvcc was not found (install the CUDA toolkit, or set EXTENSOR_NVCC)")
+  endif()
+endif()
+
+if(NOT EXTENSOR_CUDA_FOUND)
+  if(EXTENSOR_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "extensor: libextensor_cuda.so cannot be built: ${_reason}")
+  endif()
+  return()
+endif()
+
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${EXTENSOR_NVCC})
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${EXTENSOR_CUDA_ARCHITECTURES})
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+if(NOT CMAKE_CUDA_HOST_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+endif()
+if(EXTENSOR_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${EXTENSOR_CCACHE})
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+message(STATUS "extensor: libextensor_cuda.so is built with nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+
+file(GLOB EXTENSOR_CUDA_SOURCES CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp
+     ${PROJECT_SOURCE_DIR}/src/backend/plan/*.cpp)
+# It does not link libextensor: programs that contain the library's objects can load it, too.
+list(APPEND EXTENSOR_CUDA_SOURCES
+     src/core/check.cpp src/core/device.cpp src/core/dtype.cpp src/core/format_number.cpp
+     src/core/shape.cpp)
+add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES})
+target_compile_features(extensor_cuda PRIVATE cxx_std_20)
+target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
+# The stand-in for Highway with which the op tables compile as device code.
+target_include_directories(extensor_cuda BEFORE PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane>)
+# Suppressed: comparisons of unsigned numbers with 0 in templates, and long double, which is double on
+# a GPU.
+target_compile_options(extensor_cuda PRIVATE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186,20208;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
+if(EXTENSOR_WERROR)
+  target_compile_options(extensor_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
+target_link_libraries(extensor_cuda PRIVATE extensor_headers CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_link_options(extensor_cuda PRIVATE LINKER:-z,nodelete LINKER:--no-undefined)
+set_target_properties(extensor_cuda PROPERTIES
+  POSITION_INDEPENDENT_CODE ON
+  CXX_VISIBILITY_PRESET hidden
+  CUDA_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON
+  CXX_EXTENSIONS OFF
+  CUDA_EXTENSIONS OFF
+  BUILD_RPATH "$ORIGIN"
+  INSTALL_RPATH "$ORIGIN")
+# Draws have the same bits on every device.
+set_source_files_properties(src/backend/cuda/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+
+if(EXTENSOR_INSTALL)
+  install(TARGETS extensor_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

@@ -1,0 +1,85 @@
+// The arguments of the elementwise kernels, and the tables of the kernels of each dtype.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/backend.h"
+
+namespace extensor::backend::cuda {
+
+// Divides numbers below 2³¹ by a fixed size, by a multiplication.
+struct Divider {
+  std::uint32_t size = 1, magic = 1, shift = 0;
+
+  Divider() = default;
+  explicit Divider(std::uint32_t divisor) : size(divisor) {
+    while ((std::uint64_t{1} << shift) < divisor) ++shift;
+    magic = static_cast<std::uint32_t>(
+        ((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - divisor)) / divisor + 1);
+  }
+};
+
+inline constexpr int max_kernel_dims = 12;
+
+// The elements of an iteration shape, outermost dimension first, of which the kernels compute
+// `count`. Strides are in elements.
+struct Iteration {
+  std::int64_t count;
+  int dims;
+  bool short_count;  // count < 2³¹: positions are divided in 32 bits
+  Divider dividers[max_kernel_dims];
+  std::int64_t sizes[max_kernel_dims];
+  std::int64_t strides[max_inputs + 1][max_kernel_dims];  // the result's first
+};
+
+// A number in the type in which the kernel computes.
+union Number {
+  double real;
+  std::int64_t integer;
+  std::uint64_t natural;
+};
+
+// Operands of any dtype and layout, the result first; an input without data is a number.
+struct StridedCall {
+  Iteration over;
+  std::byte* data[max_inputs + 1];
+  DType dtype[max_inputs + 1];
+  Number number[max_inputs + 1];
+  int integer_shift;  // 64 − the width of the integers that are computed
+  Parameter parameters[2];
+};
+
+// How an input of a call by packs lies along the innermost dimension.
+enum class Form : std::uint8_t { dense, single, number };
+
+// Operands of one dtype whose innermost dimension is dense, or one element repeated, and numbers.
+// `over` counts packs of 16 bytes of the result; dense operands are 16-byte aligned there. With
+// more than one dimension, the innermost has whole packs only.
+struct ContiguousCall {
+  std::int64_t count;  // of elements
+  Iteration over;
+  const void* inputs[max_inputs];
+  void* out;
+  Number number[max_inputs];
+  Form form[max_inputs];
+  Parameter parameters[2];
+};
+
+using StridedKernel = void (*)(StridedCall);
+using ContiguousKernel = void (*)(ContiguousCall);
+
+// By op; null where an op has no kernel. Computed in float, double, int64 and uint64.
+const StridedKernel* strided_float32();
+const StridedKernel* strided_float64();
+const StridedKernel* strided_int64();
+const StridedKernel* strided_uint64();
+// By op; the tables of halves, which compute in float, lack functions of one tensor.
+const ContiguousKernel* contiguous_float32();
+const ContiguousKernel* contiguous_float64();
+const ContiguousKernel* contiguous_float16();
+const ContiguousKernel* contiguous_bfloat16();
+
+inline constexpr int elementwise_threads = 256;
+
+}  // namespace extensor::backend::cuda

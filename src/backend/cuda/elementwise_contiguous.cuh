@@ -1,0 +1,104 @@
+// Elementwise kernels for operands of one float dtype that are dense along the innermost dimension:
+// 16 bytes a load.
+#pragma once
+
+#include <utility>
+
+#include "backend/cuda/elementwise_rows.cuh"
+
+namespace extensor::backend::cuda {
+
+template <class S, int count>
+struct alignas(sizeof(S) * count) Pack {
+  S at[count];
+};
+
+template <template <class> class Row, class S, std::size_t... k>
+__device__ __forceinline__ S row_of(const ContiguousCall& call, const Compute<S> (&x)[sizeof...(k)],
+                                    std::index_sequence<k...>) {
+  using C = Compute<S>;
+  using V = rows_of::Lanes<C>;
+  const V y = Row<V>::apply(call.parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...);
+  return store_from_compute<S>(y.v.raw);
+}
+
+template <template <class> class Row, class S, int inputs>
+__global__ void __launch_bounds__(elementwise_threads)
+    contiguous_row(const __grid_constant__ ContiguousCall call) {
+  using C = Compute<S>;
+  constexpr int width = 16 / sizeof(S);
+  constexpr std::make_index_sequence<inputs> every;
+  S* out = static_cast<S*>(call.out);
+  const bool one_dimension = call.over.dims == 1;
+  for (std::int64_t p = first_index(); p < call.over.count; p += index_step()) {
+    std::int64_t at[inputs + 1];
+    if (one_dimension) {
+      at[0] = p * width;
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) at[k + 1] = call.form[k] == Form::dense ? p * width : 0;
+    } else {
+      find_offsets(call.over, p, at);
+    }
+    Pack<S, width> read[inputs];
+    C once[inputs];
+#pragma unroll
+    for (int k = 0; k < inputs; ++k) {
+      const S* from = static_cast<const S*>(call.inputs[k]) + at[k + 1];
+      if (call.form[k] == Form::dense) {
+        read[k] = *reinterpret_cast<const Pack<S, width>*>(from);
+      } else {
+        once[k] = call.form[k] == Form::single ? load_as_compute(*from)
+                                               : static_cast<C>(call.number[k].real);
+      }
+    }
+    Pack<S, width> written;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      C x[inputs];
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) {
+        x[k] = call.form[k] == Form::dense ? load_as_compute(read[k].at[e]) : once[k];
+      }
+      written.at[e] = row_of<Row, S>(call, x, every);
+    }
+    *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
+  }
+  if (!one_dimension) return;
+  const std::int64_t i = call.over.count * width + first_index();
+  if (i >= call.count) return;
+  C x[inputs];
+#pragma unroll
+  for (int k = 0; k < inputs; ++k) {
+    const S* from = static_cast<const S*>(call.inputs[k]);
+    x[k] = call.form[k] == Form::number
+               ? static_cast<C>(call.number[k].real)
+               : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
+  }
+  out[i] = row_of<Row, S>(call, x, every);
+}
+
+#define EXTENSOR_SET(op, row, inputs) \
+  table[static_cast<int>(ElementwiseOp::op)] = &contiguous_row<row, S, inputs>;
+
+template <class S>
+const ContiguousKernel* make_contiguous() {
+  static ContiguousKernel table[elementwise_op_count] = {};
+  // Functions of one half are looked up; see elementwise.cu.
+  if constexpr (!is_half_type<S>) {
+#define UNARY(name, ...) EXTENSOR_SET(name, rows_of::name##_row, 1)
+#include "extensor/tables/unary.def"
+  }
+#define UNARY(name, ...) EXTENSOR_SET(name##_backward, rows_of::name##_backward_row, 2)
+#include "extensor/tables/unary.def"
+#define BINARY(name, ...)                                            \
+  EXTENSOR_SET(name, rows_of::name##_row, 2)                         \
+  EXTENSOR_SET(name##_gradient_a, rows_of::name##_gradient_a_row, 3) \
+  EXTENSOR_SET(name##_gradient_b, rows_of::name##_gradient_b_row, 3)
+#include "extensor/tables/binary.def"
+  EXTENSOR_SET(fma, rows_of::fma_row, 3)
+  return table;
+}
+
+#undef EXTENSOR_SET
+
+}  // namespace extensor::backend::cuda

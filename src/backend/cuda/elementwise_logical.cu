@@ -1,0 +1,247 @@
+// Comparisons, predicates and `where` on dense operands: eight elements at a time.
+#include <cstring>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/elementwise.h"
+#include "backend/cuda/elementwise_rows.cuh"
+
+namespace extensor::backend::cuda {
+
+namespace {
+
+constexpr int width = 8;
+
+template <class T>
+struct alignas(sizeof(T) * width > 16 ? 16 : sizeof(T) * width) Eight {
+  T at[width];
+};
+
+// The value that tests compare: halves as floats.
+template <class T>
+__device__ __forceinline__ auto plain(T value) {
+  if constexpr (is_half_type<T>) {
+    return load_as_compute(value);
+  } else {
+    return value;
+  }
+}
+
+// ---- comparisons and predicates
+
+template <class T>
+struct TestCall {
+  std::int64_t count;
+  const T* inputs[2];
+  Form form[2];
+  Number number[2];
+  bool* out;
+};
+
+template <class T>
+__device__ __forceinline__ auto once(const TestCall<T>& call, int k) {
+  using C = decltype(plain(T()));
+  if (call.form[k] == Form::single) return plain(*call.inputs[k]);
+  if constexpr (std::is_floating_point_v<C>) return static_cast<C>(call.number[k].real);
+  return static_cast<C>(call.number[k].natural);
+}
+
+template <class Test, class T, int inputs>
+__global__ void __launch_bounds__(elementwise_threads)
+    dense_test(const __grid_constant__ TestCall<T> call) {
+  using C = decltype(plain(T()));
+  const auto apply = [](const C* x) {
+    if constexpr (inputs == 1) {
+      return Test::apply(x[0]);
+    } else {
+      return Test::apply(x[0], x[1]);
+    }
+  };
+  const std::int64_t packs = call.count / width;
+  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+    Eight<T> read[inputs];
+    C same[inputs];
+#pragma unroll
+    for (int k = 0; k < inputs; ++k) {
+      if (call.form[k] == Form::dense) {
+        read[k] = reinterpret_cast<const Eight<T>*>(call.inputs[k])[p];
+      } else {
+        same[k] = once(call, k);
+      }
+    }
+    Eight<bool> written;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      C x[inputs];
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) {
+        x[k] = call.form[k] == Form::dense ? plain(read[k].at[e]) : same[k];
+      }
+      written.at[e] = apply(x);
+    }
+    reinterpret_cast<Eight<bool>*>(call.out)[p] = written;
+  }
+  const std::int64_t i = packs * width + first_index();
+  if (i >= call.count) return;
+  C x[inputs];
+#pragma unroll
+  for (int k = 0; k < inputs; ++k) {
+    x[k] = call.form[k] == Form::dense ? plain(call.inputs[k][i]) : once(call, k);
+  }
+  call.out[i] = apply(x);
+}
+
+template <class T>
+bool launch_test(ElementwiseOp op, const TestCall<T>& call) {
+  const int blocks = blocks_for(call.count / width + 1, elementwise_threads, whole_grid);
+  switch (op) {
+#define COMPARE(name, ...)                                                                      \
+  case ElementwiseOp::name:                                                                     \
+    dense_test<rows_of::name##_test, T, 2><<<blocks, elementwise_threads, 0, stream()>>>(call); \
+    return true;
+#define PREDICATE(name, ...)                                                                    \
+  case ElementwiseOp::name:                                                                     \
+    dense_test<rows_of::name##_test, T, 1><<<blocks, elementwise_threads, 0, stream()>>>(call); \
+    return true;
+#include "extensor/tables/logical.def"
+    default:
+      return false;
+  }
+}
+
+bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
+template <class T>
+bool run_test(const ElementwiseCall& call, DType dtype) {
+  TestCall<T> passed{};
+  passed.count = call.numel;
+  passed.out = reinterpret_cast<bool*>(call.out.data);
+  for (int k = 0; k < call.input_count; ++k) {
+    const Operand& input = call.inputs[k];
+    if (input.is_number()) {
+      passed.form[k] = Form::number;
+      passed.number[k] = number_of(input, call.compute);
+      continue;
+    }
+    if (input.dtype != dtype) return false;
+    passed.form[k] = call.repeats[k] ? Form::single : Form::dense;
+    if (!call.repeats[k] && !is_aligned(input.data)) return false;
+    passed.inputs[k] = reinterpret_cast<const T*>(input.data);
+  }
+  if (!launch_test(call.op, passed)) return false;
+  launched("elementwise");
+  return true;
+}
+
+// ---- where
+
+template <class T>
+struct WhereCall {
+  std::int64_t count;
+  const bool* condition;
+  const T* inputs[2];
+  Form form[2];
+  T number[2];
+  T* out;
+};
+
+template <class T>
+__global__ void __launch_bounds__(elementwise_threads)
+    dense_where(const __grid_constant__ WhereCall<T> call) {
+  T same[2];
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    same[k] = call.form[k] == Form::single ? *call.inputs[k] : call.number[k];
+  }
+  const std::int64_t packs = call.count / width;
+  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+    const Eight<bool> condition = reinterpret_cast<const Eight<bool>*>(call.condition)[p];
+    Eight<T> read[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      if (call.form[k] == Form::dense) {
+        read[k] = reinterpret_cast<const Eight<T>*>(call.inputs[k])[p];
+      } else {
+#pragma unroll
+        for (int e = 0; e < width; ++e) read[k].at[e] = same[k];
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      if (!condition.at[e]) read[0].at[e] = read[1].at[e];
+    }
+    reinterpret_cast<Eight<T>*>(call.out)[p] = read[0];
+  }
+  const std::int64_t i = packs * width + first_index();
+  if (i >= call.count) return;
+  const int k = call.condition[i] ? 0 : 1;
+  call.out[i] = call.form[k] == Form::dense ? call.inputs[k][i] : same[k];
+}
+
+// The bits of a number in the dtype of the result.
+template <class T>
+T bits_of(const Operand& input, DType dtype) {
+  T bits{};
+  const Number number = number_of(input, dtype);
+  if (dtype == DType::float32) {
+    const auto value = static_cast<float>(number.real);
+    std::memcpy(&bits, &value, sizeof bits < sizeof value ? sizeof bits : sizeof value);
+  } else if (dtype == DType::float64) {
+    std::memcpy(&bits, &number.real, sizeof bits);
+  } else {
+    bits = static_cast<T>(number.natural);
+  }
+  return bits;
+}
+
+template <class T>
+bool run_where(const ElementwiseCall& call) {
+  const Operand& condition = call.inputs[0];
+  if (condition.is_number() || call.repeats[0] || condition.dtype != DType::bool_) return false;
+  if (!is_aligned(condition.data)) return false;
+  WhereCall<T> passed{};
+  passed.count = call.numel;
+  passed.condition = reinterpret_cast<const bool*>(condition.data);
+  passed.out = reinterpret_cast<T*>(call.out.data);
+  for (int k = 0; k < 2; ++k) {
+    const Operand& input = call.inputs[k + 1];
+    if (input.is_number()) {
+      if (is_half(call.out.dtype)) return false;
+      passed.form[k] = Form::number;
+      passed.number[k] = bits_of<T>(input, call.out.dtype);
+      continue;
+    }
+    if (input.dtype != call.out.dtype) return false;
+    passed.form[k] = call.repeats[k + 1] ? Form::single : Form::dense;
+    if (!call.repeats[k + 1] && !is_aligned(input.data)) return false;
+    passed.inputs[k] = reinterpret_cast<const T*>(input.data);
+  }
+  dense_where<<<blocks_for(call.numel / width + 1, elementwise_threads, whole_grid),
+                elementwise_threads, 0, stream()>>>(passed);
+  launched("elementwise");
+  return true;
+}
+
+}  // namespace
+
+bool run_logical(const ElementwiseCall& call) {
+  if (!call.contiguous || !is_aligned(call.out.data)) return false;
+  if (call.op == ElementwiseOp::where) {
+    return with_bits_type(call.out.dtype, [&]<class T>() { return run_where<T>(call); });
+  }
+  if (call.out.dtype != DType::bool_ || call.input_count > 2) return false;
+  const DType dtype = call.inputs[0].is_number() ? call.inputs[1].dtype : call.inputs[0].dtype;
+  switch (dtype) {
+    case DType::float32:
+      return call.compute == dtype && run_test<float>(call, dtype);
+    case DType::float16:
+      return call.compute == DType::float32 && run_test<__half>(call, dtype);
+    case DType::bfloat16:
+      return call.compute == DType::float32 && run_test<__nv_bfloat16>(call, dtype);
+    case DType::int64:
+      return call.compute == dtype && run_test<std::int64_t>(call, dtype);
+    default:
+      return false;
+  }
+}
+
+}  // namespace extensor::backend::cuda

@@ -1,0 +1,25 @@
+// The boundary between libextensor and libextensor_cuda.so, which does not link libextensor: so
+// programs that contain the library's objects can load it, too. Contains nothing of CUDA.
+#pragma once
+
+#include "backend/checks.h"
+#include "backend/device.h"
+
+namespace extensor::backend::cuda {
+
+// Functions of libextensor that the kernels need.
+struct HostFunctions {
+  void (*throw_reported)(const CheckReport& report);
+};
+
+struct Library {
+  const DeviceInterface* interface;
+  const char* (*unavailable_reason)();  // why there is no device, or ""
+  void* (*native_stream)(int index);
+};
+
+// The only exported function of libextensor_cuda.so.
+inline constexpr const char* library_function = "extensor_cuda_library";
+using LibraryFunction = const Library* (*)(const HostFunctions*);
+
+}  // namespace extensor::backend::cuda

@@ -1,0 +1,190 @@
+// Random fills and dropout, with the bits of the CPU: compiled without fused multiply-add. Each
+// thread computes whole blocks of draws.
+#include <cmath>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/kernels.h"
+#include "core/convert.h"
+#include "core/philox.h"
+#include "core/truncated_normal.h"
+#include "core/visit.h"
+
+namespace extensor::backend::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+// Calls store(i, draw) for all draws i of the call.
+template <class Draw, class Store>
+__device__ __forceinline__ void for_each_draw(std::uint64_t seed, std::uint64_t stream,
+                                              std::uint64_t offset, std::int64_t count,
+                                              const Store& store) {
+  constexpr int per_block = Draw::per_block;
+  const std::uint64_t first = offset / per_block;
+  const auto skipped = static_cast<std::int64_t>(offset % per_block);
+  const std::int64_t blocks = (skipped + count + per_block - 1) / per_block;
+  const std::int64_t step = gridDim.x * std::int64_t{blockDim.x};
+  for (std::int64_t b = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; b < blocks;
+       b += step) {
+    typename Draw::Value values[per_block];
+    Draw::make(detail::draw_block(seed, stream, Draw::kind, first + static_cast<std::uint64_t>(b)),
+               values);
+#pragma unroll
+    for (int k = 0; k < per_block; ++k) {
+      const std::int64_t i = b * per_block + k - skipped;
+      if (i >= 0 && i < count) store(i, values[k]);
+    }
+  }
+}
+
+template <class Draw, class Make, class T>
+__global__ void __launch_bounds__(threads)
+    fill_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset, std::int64_t count,
+                T* out, Make make) {
+  for_each_draw<Draw>(seed, stream, offset, count, [&](std::int64_t i, auto value) {
+    out[i] = detail::convert<T>(make(value));
+  });
+}
+
+template <class Draw, class Make, class T>
+void fill_as(const RandomCall& call, Make make) {
+  const int blocks = blocks_for(call.numel / Draw::per_block + 2, threads, 16);
+  fill_kernel<Draw, Make, T><<<blocks, threads, 0, stream()>>>(
+      call.seed, call.stream, call.offset, call.numel, reinterpret_cast<T*>(call.out), make);
+}
+
+template <class Draw, class Make>
+void fill(const RandomCall& call, Make make) {
+  detail::visit_dtype(call.dtype, [&]<class T>() { fill_as<Draw, Make, T>(call, make); });
+}
+
+// ---- the draws as functions of the words
+
+struct Uniform64 {
+  double low, range;
+  __device__ double operator()(std::uint64_t bits) const {
+    return low + range * detail::uniform_double(bits);
+  }
+};
+struct Uniform32 {
+  float low, range;
+  __device__ float operator()(std::uint32_t word) const {
+    return low + range * detail::uniform_float(word);
+  }
+};
+// As many bits as the half holds, so that no draw rounds up to `high`.
+template <class Half>
+struct UniformHalf {
+  float low, range;
+  __device__ Half operator()(std::uint32_t word) const {
+    float unit;
+    if constexpr (std::is_same_v<Half, Float16>) {
+      unit = static_cast<float>(detail::uniform_float16(word));
+    } else {
+      unit = static_cast<float>(detail::uniform_bfloat16(word));
+    }
+    return Half(low + range * unit);
+  }
+};
+template <class Real>
+struct Normal {
+  Real mean, deviation;
+  __device__ Real operator()(Real z) const { return mean + deviation * z; }
+};
+struct Truncated {
+  detail::TruncatedNormal draw;
+  __device__ double operator()(std::uint64_t bits) const { return draw(bits); }
+};
+struct Integers {
+  std::uint64_t low, range;
+  __device__ std::int64_t operator()(std::uint64_t bits) const {
+    return static_cast<std::int64_t>(low + detail::bounded_integer(bits, range));
+  }
+};
+struct Bernoulli {
+  double probability;
+  __device__ std::int64_t operator()(std::uint32_t word) const {
+    return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
+  }
+};
+
+void fill_uniform(const RandomCall& call) {
+  const double low = call.first, range = call.second - call.first;
+  const auto low32 = static_cast<float>(low), range32 = static_cast<float>(range);
+  switch (call.dtype) {
+    case DType::float64:
+      return fill_as<detail::Uniform64, Uniform64, double>(call, {low, range});
+    case DType::float16:
+      return fill_as<detail::Uniform32, UniformHalf<Float16>, Float16>(call, {low32, range32});
+    case DType::bfloat16:
+      return fill_as<detail::Uniform32, UniformHalf<BFloat16>, BFloat16>(call, {low32, range32});
+    default:
+      return fill<detail::Uniform32>(call, Uniform32{low32, range32});
+  }
+}
+
+void fill_normal(const RandomCall& call) {
+  const double mean = call.first, deviation = call.second;
+  if (call.dtype == DType::float64) {
+    return fill_as<detail::Normal64, Normal<double>, double>(call, {mean, deviation});
+  }
+  fill<detail::Normal32>(call,
+                         Normal<float>{static_cast<float>(mean), static_cast<float>(deviation)});
+}
+
+// ---- dropout
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    dropout_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset,
+                   std::int64_t count, const T* x, T* out, Compute<T> scale,
+                   std::uint32_t last_dropped) {
+  for_each_draw<detail::Uniform32>(
+      seed, stream, offset, count, [&](std::int64_t i, std::uint32_t word) {
+        const Compute<T> scaled = load_as_compute(x[i]) * scale;
+        out[i] = store_from_compute<T>(word <= last_dropped ? Compute<T>(0) : scaled);
+      });
+}
+
+}  // namespace
+
+void random(const RandomCall& call) {
+  if (call.numel == 0) return;
+  switch (call.op) {
+    case RandomOp::uniform:
+      fill_uniform(call);
+      break;
+    case RandomOp::normal:
+      fill_normal(call);
+      break;
+    case RandomOp::truncated_normal:
+      fill<detail::Uniform64>(call, Truncated{{call.first, call.second, call.lower, call.upper}});
+      break;
+    case RandomOp::integers: {
+      const auto low = static_cast<std::uint64_t>(call.integer_first);
+      fill<detail::Integer64>(call,
+                              Integers{low, static_cast<std::uint64_t>(call.integer_second) - low});
+      break;
+    }
+    case RandomOp::bernoulli:
+      fill<detail::Uniform32>(call, Bernoulli{call.first});
+      break;
+  }
+  launched("random");
+}
+
+void dropout(const DropoutCall& call) {
+  if (call.numel == 0) return;
+  // The largest word that drops its element.
+  const auto last_dropped =
+      static_cast<std::uint32_t>(static_cast<std::uint64_t>(std::ceil(call.p * 0x1p32)) - 1);
+  with_float_type(call.dtype, [&]<class T>() {
+    dropout_kernel<<<blocks_for(call.numel / 4 + 2, threads, 16), threads, 0, stream()>>>(
+        call.seed, call.stream, call.offset, call.numel, reinterpret_cast<const T*>(call.x),
+        reinterpret_cast<T*>(call.out), static_cast<Compute<T>>(call.scale), last_dropped);
+  });
+  launched("dropout");
+}
+
+}  // namespace extensor::backend::cuda

@@ -1,0 +1,77 @@
+// What the CUDA library keeps for each device and for the process.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "backend/checks.h"
+#include "backend/cuda/context.h"
+#include "backend/cuda/library.h"
+#include "backend/cuda/memory.h"
+#include "backend/device.h"
+
+namespace extensor::backend::cuda {
+
+struct DeviceState {
+  int index = 0;
+  cudaStream_t stream = nullptr;
+  int multiprocessors = 1;
+  DeviceMemory memory;
+
+  // Reports of invalid values. `noticed` is in pinned memory.
+  ReportSlot* slot = nullptr;
+  std::uint32_t* noticed = nullptr;
+  std::atomic<std::uint64_t> calls{0};
+
+  // Pinned buffers through which copies of the host's pageable memory pass, in turn.
+  static constexpr int buffer_count = 4;
+  static constexpr std::size_t buffer_bytes = std::size_t{4} << 20;
+  std::mutex copying;
+  std::byte* buffers[buffer_count] = {};
+  cudaEvent_t buffer_free[buffer_count] = {};
+  int next_buffer = 0;
+
+  // Results that are on their way to the host (begin_read).
+  struct Read {
+    std::uint64_t* value;
+    cudaEvent_t arrived;
+  };
+  std::mutex reading;
+  std::vector<Read> reads;
+  std::vector<std::size_t> free_reads;
+};
+
+// The number of devices; 0 if there is no driver or no GPU, and then why.
+int device_count();
+const char* unavailable_reason();
+
+// Prepares the device for calls of this thread. DeviceError if the device failed before, or in a
+// child of a process that used CUDA.
+DeviceState& enter(int index);
+// The device that this thread entered last.
+DeviceState& current();
+// The device of an address of its memory. DeviceError for an address of no device.
+int device_of(const void* address);
+// The state for freeing memory, which needs no call of CUDA.
+DeviceState& state_of(int index);
+// Whether calls to CUDA make no sense any more: the device failed, or the process was forked.
+bool is_unusable();
+
+// Waits for all work of the device, then throws what kernels reported.
+void wait(DeviceState& device);
+void throw_reports(DeviceState& device);
+
+void set_host_functions(const HostFunctions& functions);
+
+// ---- copies.cpp
+
+void copy(const CopyCall& call);
+std::uint64_t begin_read(const void* from, std::size_t bytes, int index);
+void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int index);
+
+}  // namespace extensor::backend::cuda
