@@ -104,7 +104,7 @@ int main(int count, char** words) {
   using namespace extensor::cli;
   open_standard_descriptors();
   escape_output();
-  set_program(count > 0 ? words[0] : nullptr);
+  set_program(count, words);
   int code = 0;
   try {
     code = run(count, words);

@@ -90,7 +90,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line);
 // also for anything but a regular file.
 GivenFields read_fields(const std::filesystem::path& path);
 
-// Every field, in the order of visit_fields.
+// Every field that has an effect on this run, in the order of visit_fields.
 std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe);
 nlohmann::ordered_json json_of(const Recipe& recipe);
 
