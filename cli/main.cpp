@@ -86,6 +86,7 @@ int run(int count, char** words) {
   add_gradcheck_command(app);
   add_accuracy_command(app);
   add_devices_command(app);
+  add_pages_command(app);
   name_program(app);
   try {
     app.parse(count, words);

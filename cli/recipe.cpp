@@ -232,6 +232,12 @@ bool applies(const Recipe& r, std::string_view field) {
 const std::vector<std::string> datasets = {"digits",   "mnist",    "fashion-mnist", "cifar10",
                                            "cifar100", "pictures", "text"};
 
+}  // namespace
+
+const std::vector<std::string>& dataset_names() { return datasets; }
+
+namespace {
+
 std::string usual_model(const std::string& dataset) {
   if (dataset == "text") return "transformer";
   return dataset.starts_with("cifar") ? "resnet18" : "lenet";

@@ -78,6 +78,9 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("seed", r.seed, "of the weights, the order and all that is random");
 }
 
+// The values of `dataset`.
+const std::vector<std::string>& dataset_names();
+
 // Values by field name, as text.
 using GivenFields = std::map<std::string, std::string>;
 
