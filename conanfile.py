@@ -40,7 +40,11 @@ class ExTensor(ConanFile):
         cmake_layout(self)
 
     def generate(self):
-        CMakeDeps(self).generate()
+        dependencies = CMakeDeps(self)
+        # The names of Highway's own CMake package.
+        dependencies.set_property("highway", "cmake_file_name", "hwy")
+        dependencies.set_property("highway", "cmake_target_name", "hwy::hwy")
+        dependencies.generate()
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["EXTENSOR_BUILD_TESTS"] = False
         toolchain.cache_variables["EXTENSOR_BUILD_EXAMPLES"] = False

@@ -130,6 +130,7 @@ const std::set<std::string> not_ops = {
     "memory_limit",
     "set_num_threads",
     "get_num_threads",
+    "profile",
     "gradcheck",
     "autocast_dtype",
     "custom_function",

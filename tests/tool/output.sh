@@ -173,3 +173,15 @@ test_pages() {
   if command -v zsh >/dev/null; then zsh -n pages/_extensor || fail 'zsh cannot read its completion'; fi
   if command -v fish >/dev/null; then fish -n pages/extensor.fish || fail 'fish cannot read its completion'; fi
 }
+
+# EXTENSOR_LOG and EXTENSOR_BACKTRACE.
+test_diagnostics() {
+  EXTENSOR_LOG=ops:log.txt expect 0 'softmax' gradcheck softmax
+  grep -qE '^softmax\(axis=-?[0-9]+\) float64 \[[0-9, ]*\] -> float64 \[[0-9, ]*\] [0-9.]+ us$' log.txt || fail 'no softmax in the log'
+  EXTENSOR_LOG=ops expect 0 'exp() float' accuracy exp
+  EXTENSOR_LOG=everything expect 0 "EXTENSOR_LOG is 'everything' (allowed: ops, ops:FILE)" devices
+  EXTENSOR_LOG=ops:none/log.txt expect 0 "'none/log.txt' cannot be written: No such file" devices
+  EXTENSOR_BACKTRACE=1 expect 1 'Stack trace' inspect none.npy
+  EXTENSOR_BACKTRACE=0 expect 1 'none.npy' inspect none.npy
+  grep -q 'Stack trace' out && fail 'a stack trace that nobody asked for'
+}
