@@ -15,5 +15,6 @@ void add_predict_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
+void add_pages_command(CLI::App& app);
 
 }  // namespace extensor::cli

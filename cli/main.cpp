@@ -86,6 +86,7 @@ int run(int count, char** words) {
   add_gradcheck_command(app);
   add_accuracy_command(app);
   add_devices_command(app);
+  add_pages_command(app);
   name_program(app);
   try {
     app.parse(count, words);
@@ -104,7 +105,7 @@ int main(int count, char** words) {
   using namespace extensor::cli;
   open_standard_descriptors();
   escape_output();
-  set_program(count > 0 ? words[0] : nullptr);
+  set_program(count, words);
   int code = 0;
   try {
     code = run(count, words);

@@ -1,6 +1,7 @@
 #include "cli/program.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "io/text.h"
 
@@ -10,6 +11,11 @@ namespace {
 
 std::string& typed_program() {
   static std::string typed = "extensor";
+  return typed;
+}
+
+std::vector<std::string>& typed_arguments() {
+  static std::vector<std::string> typed;
   return typed;
 }
 
@@ -43,8 +49,9 @@ std::string in_escapes(std::string_view text) {
 
 }  // namespace
 
-void set_program(const char* typed) {
-  if (typed != nullptr && *typed != '\0') typed_program() = typed;
+void set_program(int count, const char* const* words) {
+  if (count > 0 && words[0] != nullptr && *words[0] != '\0') typed_program() = words[0];
+  for (int k = 1; k < count; ++k) typed_arguments().emplace_back(words[k]);
 }
 
 const std::string& program() { return typed_program(); }
@@ -52,6 +59,12 @@ const std::string& program() { return typed_program(); }
 std::string shell_word(std::string_view text) {
   if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
   return io::printable(text) == text ? in_single_quotes(text) : in_escapes(text);
+}
+
+std::string typed_command() {
+  std::string line = shell_word(program());
+  for (const std::string& word : typed_arguments()) line += " " + shell_word(word);
+  return line;
 }
 
 std::string command_line(std::initializer_list<std::string> words) {

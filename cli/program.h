@@ -7,9 +7,11 @@
 
 namespace extensor::cli {
 
-// The name by which the tool was started: "extensor", or the path that was typed.
-void set_program(const char* typed);
+// The words that started the tool. The first is its name: "extensor", or the path that was typed.
+void set_program(int count, const char* const* words);
 const std::string& program();
+// All of them, as a shell reads them.
+std::string typed_command();
 
 // One word of a shell command line, quoted if a shell would interpret it.
 std::string shell_word(std::string_view text);

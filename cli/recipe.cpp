@@ -179,8 +179,64 @@ Recipe usual(const std::string& dataset, const std::string& model) {
   return r;
 }
 
+// Whether the options of an optimizer have a momentum or betas.
+template <class Options>
+constexpr bool has_momentum = requires(Options o) {
+  o.momentum;
+};
+template <class Options>
+constexpr bool has_betas = requires(Options o) {
+  o.betas;
+};
+
+struct OptimizerFields {
+  bool momentum = false, beta2 = false;
+};
+OptimizerFields fields_of_optimizer(const std::string& optimizer) {
+#define OPTIMIZER(name, type, options, ...) \
+  if (optimizer == #name) return {has_momentum<options> || has_betas<options>, has_betas<options>};
+#include <extensor/tables/optimizers.def>
+  return {};
+}
+
+// False for fields of other models, datasets and schedules, and for those that are switched off.
+bool applies(const Recipe& r, std::string_view field) {
+  const bool transformer = r.model == "transformer", text = r.dataset == "text";
+  const std::pair<std::string_view, bool> conditions[] = {
+      {"data", !r.data.empty()},
+      {"examples", !text},
+      {"side", r.dataset == "pictures"},
+      {"max_pixels", r.dataset == "pictures"},
+      {"epochs", r.steps == 0},
+      {"steps", r.steps > 0},
+      {"warmup", r.schedule != "one-cycle"},
+      {"momentum", fields_of_optimizer(r.optimizer).momentum},
+      {"beta2", fields_of_optimizer(r.optimizer).beta2},
+      {"clip_norm", r.clip_norm > 0},
+      {"augment", !text},
+      {"tokenizer", text},
+      {"vocabulary", text && r.tokenizer == "byte-pairs"},
+      {"dropout", transformer},
+      {"block", transformer},
+      {"layers", transformer},
+      {"heads", transformer},
+      {"width", transformer || r.model == "mlp"},
+      {"patience", r.patience > 0},
+  };
+  for (const auto& [name, does_apply] : conditions) {
+    if (name == field) return does_apply;
+  }
+  return true;
+}
+
 const std::vector<std::string> datasets = {"digits",   "mnist",    "fashion-mnist", "cifar10",
                                            "cifar100", "pictures", "text"};
+
+}  // namespace
+
+const std::vector<std::string>& dataset_names() { return datasets; }
+
+namespace {
 
 std::string usual_model(const std::string& dataset) {
   if (dataset == "text") return "transformer";
@@ -236,7 +292,7 @@ GivenFields read_fields(const std::filesystem::path& path) {
 std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe) {
   std::vector<std::pair<std::string, std::string>> fields;
   visit_fields(recipe, [&](const char* name, const auto& field, const char*) {
-    fields.emplace_back(name, text_of(field));
+    if (applies(recipe, name)) fields.emplace_back(name, text_of(field));
   });
   return fields;
 }

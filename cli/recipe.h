@@ -78,6 +78,9 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("seed", r.seed, "of the weights, the order and all that is random");
 }
 
+// The values of `dataset`.
+const std::vector<std::string>& dataset_names();
+
 // Values by field name, as text.
 using GivenFields = std::map<std::string, std::string>;
 
@@ -90,7 +93,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line);
 // also for anything but a regular file.
 GivenFields read_fields(const std::filesystem::path& path);
 
-// Every field, in the order of visit_fields.
+// Every field that has an effect on this run, in the order of visit_fields.
 std::vector<std::pair<std::string, std::string>> fields_of(const Recipe& recipe);
 nlohmann::ordered_json json_of(const Recipe& recipe);
 

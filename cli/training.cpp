@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <iostream>
 
 #include "cli/generate.h"
@@ -176,6 +177,23 @@ void Training::run() {
 
 namespace {
 
+// "2026-11-16 17:50 UTC"
+std::string date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  char text[64] = "";
+  if (gmtime_r(&now, &parts) != nullptr) {
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  }
+  return text;
+}
+
+std::string machine() {
+  const DeviceInfo cpu = devices().front();
+  return cpu.name + ", " + counted(get_num_threads(), "thread") + ", " + cpu.kernels + ", " +
+         short_number(static_cast<double>(cpu.memory_bytes) / (1 << 30)) + " GiB";
+}
+
 bool is_all_right(const train::Evaluation& evaluation) {
   return std::ranges::all_of(evaluation.worst, &train::Judged::is_right);
 }
@@ -189,10 +207,13 @@ std::vector<train::ReportPicture> pictures_of(const Data& data,
   };
   for (const train::Judged& one : evaluation.worst) {
     if (one.is_right() && !is_all_right(evaluation)) continue;
-    const std::string certainty = percent(std::exp(-one.loss));
-    pictures.push_back({data.shown.images[one.index].contiguous(),
-                        one.is_right() ? name(one.target) + ", with " + certainty
-                                       : name(one.target) + ", taken for " + name(one.prediction)});
+    train::ReportPicture picture{data.shown.images[one.index].contiguous(),
+                                 one.is_right()
+                                     ? name(one.target)
+                                     : name(one.target) + ", taken for " + name(one.prediction),
+                                 {{name(one.prediction), one.probability}}};
+    if (!one.is_right()) picture.probabilities.emplace_back(name(one.target), std::exp(-one.loss));
+    pictures.push_back(std::move(picture));
   }
   return pictures;
 }
@@ -208,8 +229,10 @@ train::Report Training::report(const train::Outcome& outcome,
   const double examples = static_cast<double>(outcome.step) * static_cast<double>(step_examples);
   train::Report report;
   report.title = recipe_.model + " on " + recipe_.dataset;
-  if (!reads_text()) report.facts.emplace_back("held-out accuracy", percent(evaluation.accuracy));
-  report.facts.emplace_back("held-out loss", decimals(evaluation.loss, 4));
+  report.about = {{"date", date()}, {"machine", machine()}, {"version", version()}};
+  report.command = typed_command();
+  if (!reads_text()) report.facts.emplace_back("validation accuracy", percent(evaluation.accuracy));
+  report.facts.emplace_back("validation loss", decimals(evaluation.loss, 4));
   if (reads_text()) {
     report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
   }
@@ -226,12 +249,11 @@ train::Report Training::report(const train::Outcome& outcome,
   report.configuration = fields_of(recipe_);
   report.configuration.emplace_back("data that was read", described(data_));
   report.timings = {
-      {"all", decimals(outcome.seconds, 2) + " s"},
-      {"a step, with evaluations and checkpoints",
+      {"total", decimals(outcome.seconds, 2) + " s"},
+      {"step, with evaluations and checkpoints",
        decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
-      {"examples a second, the same", with_commas(std::llround(examples / outcome.seconds))},
-      {"threads", std::to_string(get_num_threads())},
-      {"version", version()}};
+      {"examples per second, likewise", with_commas(std::llround(examples / outcome.seconds))},
+      {"threads", std::to_string(get_num_threads())}};
   return report;
 }
 

@@ -1,21 +1,36 @@
 # Highway and nlohmann-json (headers, needed at build time only), threads and zlib. None of them
 # appears on a consumer's compile line.
 
-find_path(EXTENSOR_HIGHWAY_INCLUDE_DIR hwy/highway.h
-          DOC "Directory that holds hwy/highway.h (Google Highway)")
-if(NOT EXTENSOR_HIGHWAY_INCLUDE_DIR)
-  message(FATAL_ERROR
-    "extensor: hwy/highway.h (Google Highway) was not found. Install it (Debian, Ubuntu: apt install "
-    "libhwy-dev) or pass -DEXTENSOR_HIGHWAY_INCLUDE_DIR=<dir that holds hwy/>.")
-endif()
+# extensor_find_headers(NAME PACKAGE package TARGET target HEADER header DEBIAN package): sets
+# EXTENSOR_<NAME>_INCLUDES to the include directories of a header-only dependency. It takes, in this
+# order, -DEXTENSOR_<NAME>_INCLUDE_DIR, the target (of this project or of find_package, which vcpkg,
+# Conan and -D<package>_DIR provide), and the system's headers.
+function(extensor_find_headers name)
+  cmake_parse_arguments(ARG "" "PACKAGE;TARGET;HEADER;DEBIAN" "" ${ARGN})
+  set(directory EXTENSOR_${name}_INCLUDE_DIR)
+  if(NOT ${directory})
+    if(NOT TARGET ${ARG_TARGET})
+      find_package(${ARG_PACKAGE} CONFIG QUIET)
+    endif()
+    if(TARGET ${ARG_TARGET})
+      # The include directories only: nothing of the dependency is linked.
+      set(EXTENSOR_${name}_INCLUDES $<TARGET_PROPERTY:${ARG_TARGET},INTERFACE_INCLUDE_DIRECTORIES>
+          PARENT_SCOPE)
+      return()
+    endif()
+    find_path(${directory} ${ARG_HEADER} DOC "Directory that holds ${ARG_HEADER}")
+  endif()
+  if(NOT ${directory})
+    message(FATAL_ERROR
+      "extensor: ${ARG_HEADER} was not found. Install it (Debian, Ubuntu: apt install "
+      "${ARG_DEBIAN}), let find_package(${ARG_PACKAGE}) find it, or pass "
+      "-D${directory}=<directory that holds ${ARG_HEADER}>.")
+  endif()
+  set(EXTENSOR_${name}_INCLUDES ${${directory}} PARENT_SCOPE)
+endfunction()
 
-find_path(EXTENSOR_JSON_INCLUDE_DIR nlohmann/json.hpp
-          DOC "Directory that holds nlohmann/json.hpp (JSON for Modern C++)")
-if(NOT EXTENSOR_JSON_INCLUDE_DIR)
-  message(FATAL_ERROR
-    "extensor: nlohmann/json.hpp was not found. Install it (Debian, Ubuntu: apt install "
-    "nlohmann-json3-dev) or pass -DEXTENSOR_JSON_INCLUDE_DIR=<dir that holds nlohmann/>.")
-endif()
-
+extensor_find_headers(HIGHWAY PACKAGE hwy TARGET hwy::hwy HEADER hwy/highway.h DEBIAN libhwy-dev)
+extensor_find_headers(JSON PACKAGE nlohmann_json TARGET nlohmann_json::nlohmann_json
+                      HEADER nlohmann/json.hpp DEBIAN nlohmann-json3-dev)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)

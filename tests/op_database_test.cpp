@@ -132,6 +132,7 @@ const std::set<std::string> not_ops = {
     "memory_limit",
     "set_num_threads",
     "get_num_threads",
+    "profile",
     "gradcheck",
     "numerical_gradient",
     "check_gradient",

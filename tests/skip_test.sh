@@ -38,7 +38,7 @@ expect 0 "$skipped:$passed"
 expect_text "$work/out" "SKIPPED data_tokenizer_test $skipped: "
 
 # shellcheck source=/dev/null
-source <(sed -n '/^report_skipped() {/,/^}/p' "$root/ex")
+source <(sed -n '/^report_skipped() {/,/^}/p' "$root/tools/building.sh")
 cp "$work/out" "$work/log"
 printf 'SKIPPED a_test A.B: no: file\nSKIPPED a_test A.C: no: file\n' >>"$work/log"
 report_skipped "$work/log" >"$work/report"

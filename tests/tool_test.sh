@@ -52,6 +52,11 @@ test_pictures() {
   grep -q '<svg' run/report.html || fail 'no curves in the report'
   grep -q 'data:image/png;base64' run/report.html || fail 'no pictures in the report'
   grep -q 'http' run/report.html && fail 'the report wants a network'
+  grep -qE '<span>date: [0-9-]{10} [0-9:]{5} UTC</span><span>machine: ' run/report.html || fail 'no date or machine'
+  grep -q 'train</span> <span>digits</span>' run/report.html || fail 'no command in the report'
+  grep -q 'class="chance"' run/report.html || fail 'no probabilities in the report'
+  grep -q '<dt>batch_size</dt>' run/report.html || fail 'no configuration in the report'
+  grep -qE '<dt>(heads|vocabulary|block|side)</dt>' run/report.html && fail 'options of other models in the report'
   expect 0 'accuracy' eval run
   expect 0 '"confusion"' eval run --json
   black_picture black.pgm

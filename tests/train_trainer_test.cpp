@@ -371,6 +371,7 @@ TEST(Evaluate, CountsWhatIsRight) {
   EXPECT_EQ(result.worst[0].index, 3);
   EXPECT_EQ(result.worst[0].prediction, 0);
   EXPECT_EQ(result.worst[1].index, 2);
+  EXPECT_NEAR(result.worst[0].probability, std::exp(9) / (std::exp(9) + 2), 1e-6);
   // −log softmax by hand.
   const double expected =
       (std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(1 + 2 * std::exp(-3)) +

@@ -11,9 +11,12 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
+// The environment variable EXTENSOR_BACKTRACE=1 adds a stack trace to the message. An error inside
+// a module names the path of the module and the shapes of its inputs.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
+  explicit Error(const char* message);
 };
 
 // Shapes that do not fit together, or a shape that cannot exist.

@@ -32,6 +32,7 @@
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/pending_item.h"     // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
+#include "extensor/profile.h"          // IWYU pragma: export
 #include "extensor/pytorch_names.h"    // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/recurrent.h"        // IWYU pragma: export

@@ -73,6 +73,17 @@ class [[nodiscard]] ContextScope {
   Context before_;
 };
 
+// When the call began that the capture hook is told of next, in nanoseconds of the steady clock.
+// Set only while there is a hook.
+extern constinit thread_local std::int64_t captured_since
+    __attribute__((tls_model("initial-exec")));
+std::int64_t steady_nanoseconds();
+inline void note_call_begin() {
+  if (context.capture != nullptr) [[unlikely]] {
+    captured_since = steady_nanoseconds();
+  }
+}
+
 inline bool recording_enabled() { return context.recording; }
 
 }  // namespace extensor::detail

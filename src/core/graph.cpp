@@ -1,5 +1,7 @@
 #include "core/graph.h"
 
+#include <chrono>
+
 #include "core/check.h"
 #include "core/make_tensor.h"
 
@@ -8,6 +10,13 @@ namespace extensor::detail {
 constinit thread_local std::uint64_t Node::wanted = ~std::uint64_t{0};
 constinit thread_local bool Node::dropping = false;
 constinit thread_local Context context;
+constinit thread_local std::int64_t captured_since = 0;
+
+std::int64_t steady_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 // Every recorded op reads the variables below.
 #define EXTENSOR_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) constinit thread_local

@@ -1,13 +1,10 @@
 #include "extensor/nn/module.h"
 
 #include <algorithm>
-#include <cctype>
-#include <ostream>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/check.h"
-#include "core/format_number.h"
 #include "core/make_tensor.h"
 #include "core/memory_layout.h"
 #include "extensor/autograd.h"
@@ -274,103 +271,6 @@ void apply(const Walk& walk, const ModuleReference& root,
   forget_planned_copies();
   walk(shower);
   shower.show();
-}
-
-// ---- the table
-
-namespace {
-
-struct Line {
-  std::string text, shapes;
-  std::int64_t count = 0;
-};
-
-class Table final : public NamingWalker {
- public:
-  explicit Table(const ModuleReference& root) {
-    lines_.push_back({unqualified(root.type) + bracketed(root.detail), "", 0});
-    open_.push_back(0);
-  }
-  void parameter(std::string_view name, Parameter& parameter) override {
-    Line& line = lines_[open_.back()];
-    line.shapes +=
-        (line.shapes.empty() ? "" : ", ") + std::string(name) + " " + message(parameter.shape());
-    const auto [first, is_new] = first_of_.emplace(parameter.tensor().impl_or_null(), named(name));
-    if (!is_new) {
-      line.shapes += " = " + first->second;
-      return;
-    }
-    for (std::size_t at : open_) lines_[at].count += parameter.tensor().numel();
-  }
-  void enter(std::string_view name, const ModuleReference& module) override {
-    NamingWalker::enter(name, module);
-    const std::string indent(2 * open_.size(), ' ');
-    std::string text = indent + std::string(name);
-    if (!module.type.empty()) text += ": " + unqualified(module.type) + bracketed(module.detail);
-    open_.push_back(lines_.size());
-    lines_.push_back({text, "", 0});
-  }
-  void leave() override {
-    NamingWalker::leave();
-    open_.pop_back();
-  }
-  bool wants_detail() const override { return true; }
-
-  std::string text() const {
-    std::size_t width = 0, numbers = 0;
-    for (const Line& line : lines_) {
-      width = std::max(width, columns(line.text));
-      numbers = std::max(numbers, extensor::detail::with_commas(line.count).size());
-    }
-    std::string result;
-    for (const Line& line : lines_) {
-      const std::string count = line.count == 0 ? "" : extensor::detail::with_commas(line.count);
-      std::string row = line.text + std::string(width - columns(line.text) + 2, ' ') +
-                        std::string(numbers - count.size(), ' ') + count;
-      if (!line.shapes.empty()) row += "  " + line.shapes;
-      row.erase(row.find_last_not_of(' ') + 1);
-      result += row + "\n";
-    }
-    return result;
-  }
-
- private:
-  // Converts "ModuleList<net::Block>" to "ModuleList<Block>".
-  static std::string unqualified(std::string_view type) {
-    std::string name;
-    for (std::size_t at = 0; at < type.size(); ++at) {
-      if (!type.substr(at).starts_with("::")) {
-        name += type[at];
-        continue;
-      }
-      while (!name.empty() &&
-             (std::isalnum(static_cast<unsigned char>(name.back())) != 0 || name.back() == '_')) {
-        name.pop_back();
-      }
-      ++at;
-    }
-    return name;
-  }
-  static std::string bracketed(const std::string& detail) {
-    return detail.empty() ? "" : "(" + detail + ")";
-  }
-  // Counts characters instead of bytes: an arrow is one column.
-  static std::size_t columns(const std::string& text) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-  }
-
-  std::vector<Line> lines_;
-  std::vector<std::size_t> open_;                          // lines of the enclosing modules
-  std::unordered_map<const void*, std::string> first_of_;  // names of tensors, to show tied ones
-};
-
-}  // namespace
-
-std::string summary(const Walk& walk, const ModuleReference& root) {
-  Table table(root);
-  walk(table);
-  return table.text();
 }
 
 }  // namespace detail

@@ -193,6 +193,7 @@ namespace {
 Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dtype,
                 std::span<const Source> inputs, Parameter first, Parameter second,
                 const Strides* layout) {
+  detail::note_call_begin();
   const Device device = common_device(operation, inputs);
   // In the usual case every tensor has the same shape, and no shape is copied.
   const Shape* shape = nullptr;

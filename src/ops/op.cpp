@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "ops/autocast.h"
+#include "ops/call_log.h"
 #include "ops/launch.h"
 
 namespace extensor::ops {
@@ -16,6 +17,9 @@ using detail::Saved;
 using detail::SavedResult;
 
 namespace {
+
+// Here, because every program that calls ops links this file.
+[[maybe_unused]] const bool logs_calls = start_call_log();
 
 struct Placement {
   Device device;
@@ -98,8 +102,10 @@ void record(const Op& op, const void* attributes, Inputs inputs, Results& result
 // Reports the call to the hook, and runs the ops inside it without the hook.
 Results dispatch_captured(detail::CaptureHook hook, const Op& op, const void* attributes,
                           Inputs inputs) {
+  const std::int64_t began = detail::steady_nanoseconds();
   const detail::CaptureScope off(nullptr);
   Results results = dispatch(op, attributes, inputs);
+  detail::captured_since = began;
   hook(op, attributes, inputs, {results.begin(), results.size()});
   return results;
 }

@@ -262,6 +262,7 @@ void record_row(const RowCall& call, Tensor& result) {
 }
 
 Tensor& write_in_place(const RowCall& call, Tensor& x) {
+  detail::note_call_begin();
   const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
   if (rewrites) detail::check_in_place(call.operation, x);
   RowNode* node = recorded ? new RowNode(call, x.shape(), &x) : nullptr;

@@ -10,56 +10,44 @@ namespace extensor::train {
 
 namespace {
 
-constexpr double width = 560, height = 260;
-constexpr double left = 58, right = 14, top = 34, bottom = 34;
-
+// "12,345", "0.0312", "1.2e+09"
 std::string number(double value) {
   char text[32];
-  std::snprintf(text, sizeof text,
-                std::abs(value) >= 1e4 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
-  return text;
+  const double size = std::abs(value);
+  const bool is_long = size >= 1e4 && size < 1e9;
+  std::snprintf(text, sizeof text, is_long ? "%.0f" : "%.4g", value);
+  std::string result = text;
+  if (is_long) {
+    for (auto at = std::ssize(result) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
+      result.insert(static_cast<std::size_t>(at), ",");
+    }
+  }
+  return result;
 }
 
+// A position in the plot: 0 to 100, in percent of its width or height.
 std::string place(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
+  std::snprintf(text, sizeof text, "%.2f", value);
   return text;
 }
 
-// A scale from values to positions, with its tick marks.
-struct Axis {
-  double low = 0, high = 1, from = 0, to = 1;
-  bool is_log = false;
+// The smallest of 1, 2 and 5 times a power of ten that is at least `value`.
+double nice_above(double value) {
+  const double power = std::pow(10, std::floor(std::log10(value)));
+  for (double digit : {1.0, 2.0, 5.0}) {
+    if (digit * power >= value * (1 - 1e-9)) return digit * power;
+  }
+  return 10 * power;
+}
 
-  double scaled(double value) const { return is_log ? std::log10(value) : value; }
-  double at(double value) const {
-    return from + (scaled(value) - scaled(low)) / (scaled(high) - scaled(low)) * (to - from);
+double nice_below(double value) {
+  const double power = std::pow(10, std::floor(std::log10(value)));
+  for (double digit : {5.0, 2.0}) {
+    if (digit * power <= value * (1 + 1e-9)) return digit * power;
   }
-  std::vector<double> ticks() const {
-    std::vector<double> list;
-    if (is_log) {
-      const auto last = static_cast<int>(std::ceil(scaled(high)));
-      for (auto power = static_cast<int>(std::floor(scaled(low))); power <= last; ++power) {
-        for (double digit : {1.0, 2.0, 5.0}) {
-          const double value = digit * std::pow(10, power);
-          if (value >= low && value <= high) list.push_back(value);
-        }
-      }
-      return list;
-    }
-    const double rough = (high - low) / 5;
-    const double power = std::pow(10, std::floor(std::log10(rough)));
-    double step = 10 * power;
-    for (double digit : {5.0, 2.0, 1.0}) {
-      if (digit * power >= rough) step = digit * power;
-    }
-    const auto last = static_cast<std::int64_t>(std::floor(high / step * (1 + 1e-12)));
-    for (auto k = static_cast<std::int64_t>(std::ceil(low / step)); k <= last; ++k) {
-      list.push_back(static_cast<double>(k) * step);
-    }
-    return list;
-  }
-};
+  return power;
+}
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -68,36 +56,163 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Adds a margin, also if all values are equal.
-  void widen() {
-    const double room = high > low ? 0.05 * (high - low) : std::max(0.5, 0.1 * std::abs(high));
-    low = low >= 0 ? std::max(0.0, low - room) : low - room;
-    high += room;
+  bool is_empty() const { return !(low <= high); }
+};
+
+// A scale from values to percent of the plot, with its tick marks.
+struct Axis {
+  double low = 0, high = 1;
+  bool is_log = false;
+  std::vector<double> ticks = {};
+
+  double scaled(double value) const { return is_log ? std::log10(value) : value; }
+  double at(double value) const {
+    const double part = (scaled(value) - scaled(low)) / (scaled(high) - scaled(low));
+    return 100 * std::clamp(part, 0.0, 1.0);
   }
 };
 
-std::string text_at(double x, double y, const char* style, std::string_view text) {
-  return "<text x=\"" + place(x) + "\" y=\"" + place(y) + "\" class=\"" + style + "\">" +
-         escaped(text) + "</text>";
+double tick_distance(double low, double high) { return nice_above((high - low) / 5); }
+
+std::vector<double> ticks_between(double low, double high, double distance) {
+  std::vector<double> ticks;
+  const auto last = static_cast<std::int64_t>(std::floor(high / distance * (1 + 1e-12)));
+  for (auto k = static_cast<std::int64_t>(std::ceil(low / distance)); k <= last; ++k) {
+    ticks.push_back(static_cast<double>(k) * distance);
+  }
+  return ticks;
+}
+
+// The axis of steps begins at 0 and ends at the last step, which is always labelled.
+Axis step_axis(double last) {
+  Axis axis{0, last > 0 ? last : 1};
+  for (double tick : ticks_between(0, axis.high, std::max(1.0, tick_distance(0, axis.high)))) {
+    constexpr double room = 12;  // percent of the width that a label needs
+    if (axis.at(tick) <= 100 - room) axis.ticks.push_back(tick);
+  }
+  axis.ticks.push_back(axis.high);
+  return axis;
+}
+
+// Ends at round numbers, so that the first and the last grid line are labelled.
+Axis value_axis(Range range, bool may_be_log) {
+  constexpr double wide = 30;
+  if (may_be_log && range.low > 0 && range.high / range.low > wide) {
+    Axis axis{nice_below(range.low), nice_above(range.high), true};
+    const double decades = axis.scaled(axis.high) - axis.scaled(axis.low);
+    const int each = static_cast<int>(std::ceil(decades / 6));
+    const auto first = static_cast<int>(std::floor(axis.scaled(axis.low) + 1e-9));
+    for (int power = first; power <= axis.scaled(axis.high) + 1e-9; ++power) {
+      if ((power - first) % each != 0) continue;
+      for (double digit : {1.0, 2.0, 5.0}) {
+        if (digit != 1 && decades > 3) continue;
+        const double value = digit * std::pow(10, power);
+        if (value >= axis.low * (1 - 1e-9) && value <= axis.high * (1 + 1e-9)) {
+          axis.ticks.push_back(value);
+        }
+      }
+    }
+    return axis;
+  }
+  if (!(range.high - range.low > 1e-9 * std::abs(range.high))) {
+    const double room = std::max(0.5, 0.1 * std::abs(range.high));
+    range = {range.low >= 0 ? std::max(0.0, range.low - room) : range.low - room,
+             range.high + room};
+  }
+  const double distance = tick_distance(range.low, range.high);
+  Axis axis{std::floor(range.low / distance + 1e-9) * distance,
+            std::ceil(range.high / distance - 1e-9) * distance};
+  axis.ticks = ticks_between(axis.low, axis.high, distance);
+  return axis;
+}
+
+// The values that the axis must show: all of them, but for pale lines without outliers.
+Range values_of(const Chart& chart) {
+  Range range;
+  for (const Series& series : chart.series) {
+    std::vector<double> values;
+    for (const auto& [step, value] : series.points) {
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    if (values.empty()) continue;
+    std::ranges::sort(values);
+    const std::size_t cut = series.look == Look::pale ? values.size() / 50 : 0;
+    range.add(values[cut]);
+    range.add(values[values.size() - 1 - cut]);
+  }
+  return range;
 }
 
 std::string line_of(const Series& series, const Axis& x, const Axis& y) {
   std::string points;
   for (const auto& [step, value] : series.points) {
-    if (std::isfinite(value)) points += place(x.at(step)) + "," + place(y.at(value)) + " ";
+    if (!std::isfinite(value)) continue;
+    points += place(x.at(step)) + "," + place(100 - y.at(value)) + " ";
   }
-  return "<polyline class=\"line " + series.style + "\" points=\"" + points + "\"/>";
+  return "<polyline class=\"" + series.style + (series.look == Look::pale ? " pale" : "") +
+         "\" points=\"" + points + "\"/>";
 }
 
-std::string marks_of(const Series& series, const Chart& chart, const Axis& x, const Axis& y) {
-  std::string marks;
+// Lines of no length with round ends: circles would be stretched with the plot.
+std::string marks_of(const Series& series, const Axis& x, const Axis& y) {
+  std::string path;
   for (const auto& [step, value] : series.points) {
     if (!std::isfinite(value)) continue;
-    marks += "<circle class=\"mark " + series.style + "\" cx=\"" + place(x.at(step)) + "\" cy=\"" +
-             place(y.at(value)) + "\" r=\"3.5\"><title>" + escaped(series.name) + ", step " +
-             number(step) + ": " + number(value) + chart.unit + "</title></circle>";
+    path += "M" + place(x.at(step)) + " " + place(100 - y.at(value)) + "h0";
   }
-  return marks;
+  return "<path class=\"mark " + series.style + "\" d=\"" + path + "\"/>";
+}
+
+const std::pair<double, double>* nearest(const Points& points, double step) {
+  const std::pair<double, double>* best = nullptr;
+  for (const auto& point : points) {
+    if (!std::isfinite(point.second)) continue;
+    if (best == nullptr || std::abs(point.first - step) < std::abs(best->first - step)) {
+      best = &point;
+    }
+  }
+  return best;
+}
+
+// One strip of the plot per tooltip; the style sheet shows the tooltip of the strip that is pointed
+// at. Every strip names the nearest value of every series.
+std::string tooltips(const Chart& chart, const Axis& x) {
+  constexpr std::size_t most = 60;
+  Points strips;
+  for (const Series& series : chart.series) {
+    if (series.look != Look::pale && series.points.size() > strips.size()) strips = series.points;
+  }
+  strips = thinned(strips, most);
+  std::string body;
+  for (std::size_t k = 0; k < strips.size(); ++k) {
+    const double step = strips[k].first, at = x.at(step);
+    const double from = k == 0 ? 0 : (x.at(strips[k - 1].first) + at) / 2;
+    const double to = k + 1 == strips.size() ? 100 : (x.at(strips[k + 1].first) + at) / 2;
+    std::string lines = "step " + number(std::round(step));
+    for (const Series& series : chart.series) {
+      const auto* point = series.look == Look::pale ? nullptr : nearest(series.points, step);
+      if (point == nullptr) continue;
+      lines += "<br><i class=\"" + series.style + "\"></i>" + escaped(series.name) + " " +
+               number(point->second) + escaped(chart.unit);
+      if (series.look == Look::marks && std::round(point->first) != std::round(step)) {
+        lines += " at step " + number(point->first);
+      }
+    }
+    body += "<div class=\"strip\" style=\"left:" + place(from) + "%;width:" + place(to - from) +
+            "%\"><div class=\"tip\" style=\"--at:" + place(at) + "\">" + lines + "</div></div>";
+  }
+  return body;
+}
+
+std::string legend_of(const Chart& chart, bool is_log) {
+  std::string body;
+  for (const Series& series : chart.series) {
+    if (chart.series.size() < 2 || series.points.empty()) continue;
+    body += "<span><i class=\"" + series.style + (series.look == Look::pale ? " pale" : "") +
+            "\"></i>" + escaped(series.name + series.note) + "</span>";
+  }
+  if (is_log) body += "<span>logarithmic scale</span>";
+  return body.empty() ? "" : "<div class=\"legend\">" + body + "</div>";
 }
 
 }  // namespace
@@ -125,10 +240,9 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
-                                               std::size_t most) {
+Points thinned(const Points& points, std::size_t most) {
   if (points.size() <= most) return points;
-  std::vector<std::pair<double, double>> result;
+  Points result;
   result.reserve(most);
   for (std::size_t k = 0; k < most; ++k) {
     const std::size_t begin = k * points.size() / most, end = (k + 1) * points.size() / most;
@@ -143,47 +257,54 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
   return result;
 }
 
-std::string svg(const Chart& chart) {
-  Range steps, values;
-  for (const Series& series : chart.series) {
-    for (const auto& [step, value] : series.points) {
-      if (!std::isfinite(value)) continue;
-      steps.add(step);
-      values.add(value);
-    }
+Points smoothed(const Points& points, std::size_t half) {
+  std::vector<double> sums = {0};
+  for (const auto& [x, y] : points) sums.push_back(sums.back() + y);
+  Points result;
+  result.reserve(points.size());
+  for (std::size_t k = 0; k < points.size(); ++k) {
+    const std::size_t reach = std::min({half, k, points.size() - 1 - k});
+    const double sum = sums[k + reach + 1] - sums[k - reach];
+    result.emplace_back(points[k].first, sum / static_cast<double>(2 * reach + 1));
   }
-  if (!(values.low <= values.high)) return {};
-  Axis x{0, steps.high > 0 ? steps.high : 1, left, width - right};
-  constexpr double wide = 30;
-  const bool is_log = chart.may_be_log && values.low > 0 && values.high / values.low > wide;
-  if (!is_log) values.widen();
-  Axis y{values.low, values.high, height - bottom, top, is_log};
+  return result;
+}
 
-  std::string body = text_at(left, 20, "chart-title", chart.title);
-  for (double tick : y.ticks()) {
-    body += "<line class=\"grid\" x1=\"" + place(left) + "\" x2=\"" + place(width - right) +
-            "\" y1=\"" + place(y.at(tick)) + "\" y2=\"" + place(y.at(tick)) + "\"/>";
-    body += text_at(left - 8, y.at(tick) + 4, "tick end", number(tick) + chart.unit);
+std::string chart_html(const Chart& chart) {
+  const Range values = values_of(chart);
+  if (values.is_empty()) return {};
+  double last = 0;
+  for (const Series& series : chart.series) {
+    if (!series.points.empty()) last = std::max(last, series.points.back().first);
   }
-  for (double tick : x.ticks()) {
-    const std::string label = (tick == 0 ? "step " : "") + number(tick);
-    body += text_at(x.at(tick), height - bottom + 18, "tick middle", label);
+  const Axis x = step_axis(last), y = value_axis(values, chart.may_be_log);
+
+  std::string grid, labels, lines;
+  for (double tick : y.ticks) {
+    const std::string at = place(100 - y.at(tick));
+    grid += "<path class=\"grid\" d=\"M0 " + at + "H100\"/>";
+    labels += "<span class=\"y\" style=\"top:" + at + "%\">" + number(tick) + escaped(chart.unit) +
+              "</span>";
   }
-  double legend = width - right;
-  for (std::size_t k = chart.series.size(); k-- > 0;) {
-    const Series& series = chart.series[k];
+  labels += "<span class=\"x-name\">step</span>";
+  for (std::size_t k = 0; k < x.ticks.size(); ++k) {
+    // Narrow pages hide every other of many labels, but not the first and the last.
+    const bool may_hide = x.ticks.size() > 4 && k % 2 == 1 && k + 1 != x.ticks.size();
+    labels += std::string("<span class=\"x") + (may_hide ? " spare" : "") +
+              "\" style=\"left:" + place(x.at(x.ticks[k])) + "%\">" + number(x.ticks[k]) +
+              "</span>";
+  }
+  for (const Series& series : chart.series) {
     if (series.points.empty()) continue;
-    body += line_of(series, x, y);
-    if (series.marks) body += marks_of(series, chart, x, y);
-    if (chart.series.size() > 1) {
-      legend -= 7.0 * static_cast<double>(series.name.size()) + 22;
-      body += "<rect class=\"key " + series.style + "\" x=\"" + place(legend) +
-              "\" y=\"12\" width=\"10\" height=\"10\" rx=\"2\"/>" +
-              text_at(legend + 15, 21, "tick", series.name);
-    }
+    lines += line_of(series, x, y);
+    if (series.look == Look::marks) lines += marks_of(series, x, y);
   }
-  return "<svg viewBox=\"0 0 560 260\" role=\"img\" aria-label=\"" + escaped(chart.title) + "\">" +
-         body + "</svg>";
+  return "<figure class=\"chart\"><figcaption><b>" + escaped(chart.title) + "</b>" +
+         legend_of(chart, y.is_log) +
+         "</figcaption><div class=\"plot\"><svg viewBox=\"0 0 100 100\" "
+         "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"" +
+         escaped(chart.title) + "\">" + grid + lines + "</svg>" + labels + tooltips(chart, x) +
+         "</div></figure>";
 }
 
 }  // namespace extensor::train

@@ -1,17 +1,27 @@
-// Line charts as SVG, for embedding in an HTML page that defines the colours.
+// Line charts as HTML: an SVG plot that stretches with the page, with labels and tooltips in HTML
+// so that their text keeps its size. The page defines the colours (train/report_style.h).
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace extensor::train {
 
+using Points = std::vector<std::pair<double, double>>;
+
+// pale: a thin line in the background, whose outliers do not stretch the axis.
+// marks: a line with a dot at every point.
+enum class Look { line, pale, marks };
+
 struct Series {
   std::string name;
-  std::string style;  // CSS class: "train", "held-out"
-  std::vector<std::pair<double, double>> points;
-  bool marks = false;  // draw a dot with its value at every point
+  std::string style;  // CSS class: "train", "validation"
+  Points points;      // in ascending order of x
+  Look look = Look::line;
+  std::string note = {};  // follows the name in the legend: ", mean of 9 steps"
 };
 
 struct Chart {
@@ -22,13 +32,16 @@ struct Chart {
 };
 
 // Returns an empty string if there is nothing to draw.
-std::string svg(const Chart& chart);
+std::string chart_html(const Chart& chart);
 
 // Escapes text for HTML.
 std::string escaped(std::string_view text);
 
 // Reduces to at most `most` points, each the mean of the points it replaces.
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
-                                               std::size_t most);
+Points thinned(const Points& points, std::size_t most);
+
+// Replaces every value by the mean of the `half` values before it, itself and the `half` values
+// after it; near the ends, of as many on both sides as there are.
+Points smoothed(const Points& points, std::size_t half);
 
 }  // namespace extensor::train

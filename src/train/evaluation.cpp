@@ -5,6 +5,7 @@
 #include "extensor/autograd.h"
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
+#include "extensor/softmax.h"
 #include "train/classes.h"
 
 namespace extensor::train {
@@ -35,12 +36,14 @@ void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t mo
   const Tensor losses =
       cross_entropy(outputs, batch.targets, {}, Reduction::none).to(DType::float64);
   const Tensor predictions = argmax(outputs, -1), targets = batch.targets.to(DType::int64);
+  const Tensor chances = max(softmax(outputs.to(DType::float64), -1), -1);
   const auto loss = losses.to_vector<double>();
+  const auto chance = chances.to_vector<double>();
   const auto prediction = predictions.to_vector<std::int64_t>();
   const auto target = targets.to_vector<std::int64_t>();
   worst.reserve(worst.size() + loss.size());
   for (std::size_t k = 0; k < loss.size(); ++k) {
-    worst.push_back({batch.indices[k], target[k], prediction[k], loss[k]});
+    worst.push_back({batch.indices[k], target[k], prediction[k], loss[k], chance[k]});
   }
   // Mistakes first, then NaN, then the highest loss; ties go to the first example.
   const auto order = [](const Judged& one) {

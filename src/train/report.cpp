@@ -15,7 +15,6 @@
 namespace extensor::train {
 
 using detail::message;
-using Points = std::vector<std::pair<double, double>>;
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 namespace {
@@ -24,7 +23,7 @@ namespace {
 
 struct Curves {
   Points loss, accuracy, learning_rate, gradient_norm, rate;  // training curves, by step
-  Points held_out_loss, held_out_accuracy;
+  Points validation_loss, validation_accuracy;
 };
 
 double value_of(const nlohmann::json& line, const char* name) {
@@ -92,8 +91,8 @@ Curves curves_of(const std::string& label, const std::string& text,
       add(curves.gradient_norm, step, value_of(line, "gradient_norm"));
       rate.add_step(step, value_of(line, "examples"), value_of(line, "seconds"), curves.rate);
     } else if (type == "evaluation") {
-      add(curves.held_out_loss, step, value_of(line, "loss"));
-      add(curves.held_out_accuracy, step, 100 * value_of(line, "accuracy"));
+      add(curves.validation_loss, step, value_of(line, "loss"));
+      add(curves.validation_accuracy, step, 100 * value_of(line, "accuracy"));
       rate.restart(value_of(line, "seconds"));
     }
   }
@@ -123,27 +122,36 @@ std::string tiles(const Rows& facts) {
   return message("<div class=\"tiles\">", body, "</div>\n");
 }
 
+// The training curve: every step in the background, and the mean of neighbouring steps where there
+// are enough of them.
+std::vector<Series> training_series(const std::string& name, const Points& points) {
+  constexpr std::size_t most = 400, least_to_smooth = 40, windows = 30;
+  if (points.size() < least_to_smooth) return {{name, "train", points, Look::line}};
+  const std::size_t half = std::max<std::size_t>(1, points.size() / (2 * windows));
+  return {{"each step", "train", thinned(points, most), Look::pale},
+          {name, "train", thinned(smoothed(points, half), most), Look::line,
+           message(", mean of ", 2 * half + 1, " steps")}};
+}
+
 std::string charts(const Curves& curves) {
   constexpr std::size_t most = 400;
-  const auto pair = [](const Points& train, const Points& held_out) {
-    return std::vector<Series>{{"training", "train", thinned(train, most), false},
-                               {"held out", "held-out", held_out, true}};
-  };
-  const auto single = [](const char* name, const Points& points) {
-    return std::vector<Series>{{name, "train", thinned(points, most), false}};
+  const auto pair = [](const Points& training, const Points& validation) {
+    std::vector<Series> series = training_series("training", training);
+    series.push_back({"validation", "validation", validation, Look::marks});
+    return series;
   };
   const Chart all[] = {
-      {"Loss", "", true, pair(curves.loss, curves.held_out_loss)},
-      {"Accuracy", " %", false, pair(curves.accuracy, curves.held_out_accuracy)},
-      {"Learning rate", "", false, single("learning rate", curves.learning_rate)},
-      {"Norm of the gradients", "", true, single("norm", curves.gradient_norm)},
-      {"Examples a second", "", false, single("rate", curves.rate)},
+      {"Loss", "", true, pair(curves.loss, curves.validation_loss)},
+      {"Accuracy", " %", false, pair(curves.accuracy, curves.validation_accuracy)},
+      {"Learning rate",
+       "",
+       false,
+       {{"learning rate", "train", thinned(curves.learning_rate, most), Look::line}}},
+      {"Norm of the gradients", "", true, training_series("norm", curves.gradient_norm)},
+      {"Examples per second", "", false, {{"rate", "train", thinned(curves.rate, most)}}},
   };
   std::string body;
-  for (const Chart& chart : all) {
-    const std::string picture = svg(chart);
-    if (!picture.empty()) body += message("<figure>", picture, "</figure>");
-  }
+  for (const Chart& chart : all) body += chart_html(chart);
   return body.empty() ? "" : message("<div class=\"charts\">", body, "</div>");
 }
 
@@ -158,37 +166,64 @@ std::string percent(double part) {
   return std::isnan(part) ? "–" : text;
 }
 
+std::string cell(const Report& report, std::int64_t target, std::int64_t k, std::int64_t all) {
+  const std::int64_t count = report.confusion->at(target, k);
+  if (count == 0) return "<td></td>";
+  const double part = static_cast<double>(count) / static_cast<double>(all);
+  // Mistakes are rare: the square root makes them visible.
+  const double shade = k == target ? 0.85 * part : std::min(0.9, 1.5 * std::sqrt(part));
+  constexpr double strong = 0.6;
+  char style[64];
+  std::snprintf(style, sizeof style, "style=\"--shade:%.2f\"", shade);
+  return message("<td class=\"", k == target ? "right" : "wrong", shade > strong ? " strong" : "",
+                 "\" ", style, " title=\"", escaped(class_name(report, target)),
+                 k == target ? " recognized" : " taken for ",
+                 k == target ? "" : escaped(class_name(report, k)), ": ", count, " of ", all, " (",
+                 percent(part), " %)\">", count, "</td>");
+}
+
 // Rows are targets. A cell is darker the larger its fraction of the row; mistakes have another
 // colour.
-std::string confusion_table(const Report& report) {
-  if (!report.confusion || report.confusion->classes() > 100) return {};
+std::string matrix_table(const Report& report) {
   const ConfusionMatrix& matrix = *report.confusion;
   const std::int64_t classes = matrix.classes();
-  std::string body = "<table class=\"confusion\"><tr><th>was \\ taken for</th>";
+  std::string names;
+  bool is_long = false;
   for (std::int64_t k = 0; k < classes; ++k) {
-    body += message("<th>", escaped(class_name(report, k)), "</th>");
+    constexpr std::size_t fits = 3;
+    is_long = is_long || class_name(report, k).size() > fits;
+    names += message("<th>", escaped(class_name(report, k)), "</th>");
   }
-  body += "<th class=\"gap\">recall&nbsp;%</th><th>precision&nbsp;%</th><th>F1&nbsp;%</th></tr>\n";
+  std::string body = message("<table class=\"confusion\"><tr", is_long ? " class=\"long\"" : "",
+                             "><th></th>", names, "</tr>\n");
   for (std::int64_t target = 0; target < classes; ++target) {
     std::int64_t all = 0;
     for (std::int64_t k = 0; k < classes; ++k) all += matrix.at(target, k);
     body += message("<tr><th>", escaped(class_name(report, target)), "</th>");
-    for (std::int64_t k = 0; k < classes; ++k) {
-      const std::int64_t count = matrix.at(target, k);
-      const double part = all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
-      // Mistakes are rare: the square root makes them visible.
-      const double shade = k == target ? 0.85 * part : std::min(0.9, 1.5 * std::sqrt(part));
-      char style[64];
-      std::snprintf(style, sizeof style, "style=\"--shade:%.2f\"", shade);
-      body +=
-          message("<td class=\"", k == target ? "right" : "wrong", "\" ", count == 0 ? "" : style,
-                  ">", count == 0 ? "" : std::to_string(count), "</td>");
-    }
-    body += message("<td class=\"gap\">", percent(matrix.recall(target)), "</td><td>",
-                    percent(matrix.precision(target)), "</td><td>", percent(matrix.f1(target)),
-                    "</td></tr>\n");
+    for (std::int64_t k = 0; k < classes; ++k) body += cell(report, target, k, all);
+    body += "</tr>\n";
   }
-  return body + "</table>";
+  return message("<div class=\"scroll\">", body, "</table></div>");
+}
+
+std::string metrics_table(const Report& report) {
+  const ConfusionMatrix& matrix = *report.confusion;
+  std::string body =
+      "<table class=\"by-class\"><tr><th>class</th><th>recall %</th><th>precision %</th>"
+      "<th>F1 %</th></tr>\n";
+  for (std::int64_t k = 0; k < matrix.classes(); ++k) {
+    body += message("<tr><th>", escaped(class_name(report, k)), "</th><td>",
+                    percent(matrix.recall(k)), "</td><td>", percent(matrix.precision(k)),
+                    "</td><td>", percent(matrix.f1(k)), "</td></tr>\n");
+  }
+  return message("<div class=\"scroll\">", body, "</table></div>");
+}
+
+std::string confusion_tables(const Report& report) {
+  constexpr std::int64_t most = 100;
+  if (!report.confusion || report.confusion->classes() > most) return {};
+  return message("<p class=\"note\">Rows are the true classes, columns the predictions.</p>",
+                 "<div class=\"tables\">", matrix_table(report), metrics_table(report), "</div>");
 }
 
 std::string base64(std::span<const std::byte> bytes) {
@@ -215,27 +250,65 @@ std::string png_of(const Tensor& image) {
   return base64(sink.bytes);
 }
 
+std::string chances(const ReportPicture& picture) {
+  std::string body;
+  for (const auto& [name, part] : picture.probabilities) {
+    const std::string number = percent(part);
+    body += message("<div class=\"chance\" style=\"--part:", std::isnan(part) ? "0" : number,
+                    "%\"><span>", escaped(name), "</span>", number, " %</div>");
+  }
+  return body;
+}
+
 std::string gallery(const std::vector<ReportPicture>& pictures) {
   std::string body;
   for (const ReportPicture& picture : pictures) {
     body += message("<figure class=\"picture\"><img alt=\"", escaped(picture.caption),
                     "\" src=\"data:image/png;base64,", png_of(picture.image), "\"><figcaption>",
-                    escaped(picture.caption), "</figcaption></figure>");
+                    escaped(picture.caption), chances(picture), "</figcaption></figure>");
   }
   return body.empty() ? "" : message("<div class=\"gallery\">", body, "</div>");
 }
 
-std::string preformatted(const std::string& text) {
-  return text.empty() ? "" : message("<pre>", escaped(text), "</pre>");
+std::string preformatted(const std::string& text, const char* style) {
+  return text.empty() ? "" : message("<pre class=\"", style, "\">", escaped(text), "</pre>");
+}
+
+// Allows line breaks between words and behind slashes only, not within a name or an option.
+std::string breakable(const std::string& text) {
+  std::string result;
+  for (const char c : escaped(text)) {
+    if (c == ' ') {
+      result += "</span> <span>";
+    } else {
+      result += c;
+      if (c == '/') result += "</span><wbr><span>";
+    }
+  }
+  return message("<span>", result, "</span>");
 }
 
 std::string list_of(const Rows& rows) {
   std::string body;
   for (const auto& [name, value] : rows) {
     if (value.empty()) continue;
-    body += message("<div><dt>", escaped(name), "</dt><dd>", escaped(value), "</dd></div>");
+    // Longer entries have a row of their own.
+    constexpr std::size_t fits = 30;
+    body += message("<div", name.size() + value.size() > fits ? " class=\"long\"" : "", "><dt>",
+                    escaped(name), "</dt><dd>", breakable(value), "</dd></div>");
   }
   return body.empty() ? "" : message("<dl>", body, "</dl>");
+}
+
+std::string about(const Report& report) {
+  std::string body;
+  for (const auto& [name, value] : report.about) {
+    if (!value.empty()) body += message("<span>", escaped(name), ": ", escaped(value), "</span>");
+  }
+  if (!report.command.empty()) {
+    body += message("<code>$ ", breakable(report.command), "</code>");
+  }
+  return message("<div class=\"about\">", body, "</div>\n");
 }
 
 }  // namespace
@@ -255,11 +328,11 @@ std::vector<std::string> write_report(const std::filesystem::path& path, const R
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>",
       escaped(report.title), "</title><style>", report_style, "</style></head><body><main>\n<h1>",
-      escaped(report.title), "</h1>\n", tiles(report.facts), section("Curves", charts(curves)),
-      section("Confusion matrix", confusion_table(report)),
+      escaped(report.title), "</h1>\n", about(report), tiles(report.facts),
+      section("Curves", charts(curves)), section("Confusion matrix", confusion_tables(report)),
       section(report.pictures_title, gallery(report.pictures)),
-      section("A sample", preformatted(report.sample)),
-      section("Layers", preformatted(report.model)),
+      section("A sample", preformatted(report.sample, "text")),
+      section("Layers", preformatted(report.model, "table")),
       section("Configuration", list_of(report.configuration)),
       section("Timings", list_of(report.timings)), "</main></body></html>\n");
   io::AtomicFile file("write_report", path);

@@ -25,6 +25,33 @@ if(WAY STREQUAL "package")
     message(FATAL_ERROR "the tool is not installed")
   endif()
   run(${configure} -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
+
+  # pkg-config works from the moved prefix too.
+  find_program(pkg_config pkg-config)
+  file(GLOB_RECURSE pc ${WORK_DIR}/moved/*/extensor.pc)
+  if(NOT pc)
+    message(FATAL_ERROR "extensor.pc is not installed")
+  endif()
+  if(pkg_config)
+    cmake_path(GET pc PARENT_PATH pc_directory)
+    include(${CACHE})
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc_directory} ${pkg_config}
+      --cflags --libs extensor OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+      COMMAND_ERROR_IS_FATAL ANY)
+    cmake_path(GET pc_directory PARENT_PATH library_directory)
+    separate_arguments(flags)
+    run(${CMAKE_CXX_COMPILER} -std=c++20 ${SOURCE_DIR}/tests/consumer/main.cpp ${flags}
+        -Wl,-rpath,${library_directory} -o ${WORK_DIR}/by_pkg_config)
+    run(${WORK_DIR}/by_pkg_config)
+  endif()
+
+  # The examples are installed as a project.
+  file(GLOB_RECURSE examples ${WORK_DIR}/moved/*/examples/CMakeLists.txt)
+  cmake_path(GET examples PARENT_PATH examples)
+  run(${CMAKE_COMMAND} -S ${examples} -B ${WORK_DIR}/examples -G Ninja -C ${CACHE}
+      -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
+  run(${CMAKE_COMMAND} --build ${WORK_DIR}/examples --target linear_regression)
+  run(${WORK_DIR}/examples/linear_regression --quick)
 else()
   # A project that sets no options; ExTensor must not set any for it.
   foreach(subdirectory IN ITEMS OFF ON)

@@ -143,3 +143,45 @@ SAFETENSORS
   fi
   expect 0 'layer.299999.weight' inspect many.safetensors layer.299999.weight
 }
+
+# The manual page and the completions name every command and option.
+test_pages() {
+  expect 0 '' pages pages
+  local file
+  for file in extensor.1 extensor.bash _extensor extensor.fish; do
+    exists pages/$file
+    grep -q 'batch.\?-size' pages/$file || fail "$file does not know --batch-size"
+    grep -q 'gradcheck' pages/$file || fail "$file does not know gradcheck"
+    grep -qF -- "$work" pages/$file && fail "$file has the path of this machine"
+  done
+  "$tool" --help | grep -q pages && fail 'pages is in the help'
+  if command -v man >/dev/null; then
+    MANWIDTH=100 man --warnings -l pages/extensor.1 >out 2>warnings || fail 'man cannot read the page'
+    [[ ! -s warnings ]] || fail "man warns: $(head -n 3 warnings)"
+    grep -q 'batch-size' out || fail 'no option in the manual page'
+  fi
+  # complete WORDS...: what bash offers for the last word.
+  complete_words() {
+    bash -c 'compopt() { :; }; source pages/extensor.bash; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _extensor
+             printf "%s\n" "${COMPREPLY[@]}"' _ "$@" >out
+  }
+  complete_words extensor tr && [[ $(cat out) == train ]] || fail 'tr is not completed to train'
+  complete_words extensor train --batch && [[ $(cat out) == --batch-size ]] || fail '--batch is not completed'
+  complete_words extensor train fash && [[ $(cat out) == fashion-mnist ]] || fail 'no datasets'
+  complete_words extensor train --out '' && [[ -z $(cat out) ]] || fail 'words where a path is wanted'
+  complete_words extensor gradcheck softm && grep -qx softmax out || fail 'no ops'
+  if command -v zsh >/dev/null; then zsh -n pages/_extensor || fail 'zsh cannot read its completion'; fi
+  if command -v fish >/dev/null; then fish -n pages/extensor.fish || fail 'fish cannot read its completion'; fi
+}
+
+# EXTENSOR_LOG and EXTENSOR_BACKTRACE.
+test_diagnostics() {
+  EXTENSOR_LOG=ops:log.txt expect 0 'softmax' gradcheck softmax
+  grep -qE '^softmax\(axis=-?[0-9]+\) float64 \[[0-9, ]*\] -> float64 \[[0-9, ]*\] [0-9.]+ us$' log.txt || fail 'no softmax in the log'
+  EXTENSOR_LOG=ops expect 0 'exp() float' accuracy exp
+  EXTENSOR_LOG=everything expect 0 "EXTENSOR_LOG is 'everything' (allowed: ops, ops:FILE)" devices
+  EXTENSOR_LOG=ops:none/log.txt expect 0 "'none/log.txt' cannot be written: No such file" devices
+  EXTENSOR_BACKTRACE=1 expect 1 'Stack trace' inspect none.npy
+  EXTENSOR_BACKTRACE=0 expect 1 'none.npy' inspect none.npy
+  grep -q 'Stack trace' out && fail 'a stack trace that nobody asked for'
+}

@@ -20,10 +20,13 @@
 // std::shared_ptr.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,10 +66,58 @@ void zero_grad(const Walk& walk, bool set_to_none);
 void apply(const Walk& walk, const ModuleReference& root,
            const std::function<void(const ModuleView&)>& function);
 std::string summary(const Walk& walk, const ModuleReference& root);
+// The same with the shape of every output and the floating-point operations of a call.
+std::string summary(const Walk& walk, const ModuleReference& root,
+                    const std::function<void()>& call);
 // Called before the members of a module are copied or assigned one by one; see src/nn/copying.cpp.
 void begin_copy(const Walk& from);
 void begin_assignment(const Walk& to, const Walk& from);
 void begin_move_assignment(const Walk& to, const Walk& from);
+
+// ---- calls of modules
+
+// Adds the path of the module to the message, or extends the path that a module inside it added.
+void add_place(Error& error, const Walk& walk, const ModuleReference& module,
+               std::span<const Tensor* const> inputs);
+
+template <class T>
+const Tensor* tensor_in(const T& argument) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    return &argument;
+  } else if constexpr (std::is_same_v<T, Parameter> || std::is_same_v<T, Buffer>) {
+    return &argument.tensor();
+  } else {
+    return nullptr;
+  }
+}
+
+// Sees the calls of modules in one thread: for summaries and profiles.
+class ModuleObserver {
+ public:
+  virtual void enter(const ModuleReference& module) = 0;
+  virtual void result(const Tensor& output) = 0;
+  virtual void leave() = 0;
+
+ protected:
+  ~ModuleObserver() = default;
+};
+
+// The number of threads with an observer: calls look for one only if it is not 0.
+extern std::atomic<int> observing_threads;
+
+// Reports a call to the observer of this thread, if it has one.
+class ObservedCall {
+ public:
+  explicit ObservedCall(const ModuleReference& module);
+  ObservedCall(const ObservedCall&) = delete;
+  ObservedCall& operator=(const ObservedCall&) = delete;
+  ~ObservedCall();
+  void result(const Tensor& output) const;
+
+ private:
+  ModuleObserver* observer_;
+};
+
 }  // namespace detail
 
 // The base class of modules: struct Net : Module<Net>. A module that extends another one names
@@ -97,11 +148,11 @@ struct Module : Base {
 
   template <class... Arguments>
   decltype(auto) operator()(Arguments&&... arguments) {
-    return self().forward(std::forward<Arguments>(arguments)...);
+    return call(self(), std::forward<Arguments>(arguments)...);
   }
   template <class... Arguments>
   decltype(auto) operator()(Arguments&&... arguments) const {
-    return self().forward(std::forward<Arguments>(arguments)...);
+    return call(self(), std::forward<Arguments>(arguments)...);
   }
 
   // The tensors themselves, not copies; tied parameters are listed once.
@@ -168,8 +219,42 @@ struct Module : Base {
   }
   // The tree of modules with shapes and parameter counts, as printed by operator<<.
   std::string summary() const { return detail::summary(walk(), detail::reference_to(self())); }
+  // The same with the shape of every output and the floating-point operations (FLOPs) of one call
+  // with these inputs: a multiplication and an addition of a product are two, other ops count one
+  // for each element. Calls the module once, in evaluation mode and without gradients.
+  //   std::cout << net.summary(ext::zeros({1, 3, 224, 224}));
+  template <class... Inputs>
+  requires(sizeof...(Inputs) > 0) std::string summary(const Inputs&... inputs) {
+    return detail::summary(walk(), detail::reference_to(self()), [&] { (*this)(inputs...); });
+  }
 
  private:
+  template <class Self, class... Arguments>
+  static decltype(auto) call(Self& self, Arguments&&... arguments) {
+    try {
+      if (detail::observing_threads.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+        return observed(self, std::forward<Arguments>(arguments)...);
+      }
+      return self.forward(std::forward<Arguments>(arguments)...);
+    } catch (Error& error) {
+      const Tensor* const inputs[] = {nullptr, detail::tensor_in(arguments)...};
+      const Module& module = self;
+      detail::add_place(error, module.walk(), detail::reference_to(self), inputs);
+      throw;
+    }
+  }
+  template <class Self, class... Arguments>
+  static decltype(auto) observed(Self& self, Arguments&&... arguments) {
+    using Result = decltype(self.forward(std::forward<Arguments>(arguments)...));
+    const detail::ObservedCall call(detail::reference_to(self, false));
+    if constexpr (std::is_same_v<std::remove_cvref_t<Result>, Tensor>) {
+      Result output = self.forward(std::forward<Arguments>(arguments)...);
+      call.result(output);
+      return output;
+    } else {
+      return self.forward(std::forward<Arguments>(arguments)...);
+    }
+  }
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }
   detail::Walk walk() const {

@@ -36,6 +36,7 @@ namespace extensor::nn {
 struct ModuleReference {
   std::string_view type;  // "Linear"; empty for a list of members
   std::string detail;     // "784 → 128"
+  const void* address = nullptr;
 };
 
 // Visits all members of a module, in order.
@@ -376,9 +377,9 @@ void walk(T& module, Walker& walker) {
 template <class T>
 ModuleReference reference_to(const T& module, bool with_detail = true) {
   if constexpr (requires { module.describe(); }) {
-    if (with_detail) return {type_name<T>(), module.describe()};
+    if (with_detail) return {type_name<T>(), module.describe(), &module};
   }
-  return {type_name<T>(), {}};
+  return {type_name<T>(), {}, &module};
 }
 
 // A type-erased module and the function that walks it.

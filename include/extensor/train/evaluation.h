@@ -31,6 +31,7 @@ struct Judged {
   std::int64_t index = 0;  // in the dataset
   std::int64_t target = 0, prediction = 0;
   double loss = 0;
+  double probability = 0;  // of the prediction; that of the target is exp(-loss)
   bool is_right() const { return target == prediction; }
 };
 

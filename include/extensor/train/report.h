@@ -18,11 +18,15 @@ namespace extensor::train {
 
 struct ReportPicture {
   Tensor image;         // uint8 [height, width] or [channels, height, width]
-  std::string caption;  // "3, read as 8"
+  std::string caption;  // "3, taken for 8"
+  // Shown under the caption, as bars: {"8", 0.93}, {"3", 0.05}.
+  std::vector<std::pair<std::string, double>> probabilities = {};
 };
 
 struct Report {
   std::string title;
+  std::vector<std::pair<std::string, std::string>> about = {};  // {"date", "2026-11-16 17:50 UTC"}
+  std::string command = {};                                     // as typed in a shell
   std::vector<std::pair<std::string, std::string>> facts =
       {};                          // {"accuracy", "99.31 %"}, shown large
   std::filesystem::path log = {};  // written by JsonLog

@@ -1,0 +1,108 @@
+# The commands check and format. Sourced by ./ex.
+# shellcheck shell=bash disable=SC2154
+
+sources() {
+  find include src op_database cli examples tests fuzz bench \( -name '*.h' -o -name '*.cpp' \) -type f | sort
+}
+
+command_format() {
+  (($# == 0)) || fail "format takes no '$1'; see ./ex help"
+  install "$need_format" || exit 1
+  sources | xargs clang-format-14 -i
+}
+
+check_format() {
+  install "$need_format" || return 1
+  sources | xargs clang-format-14 --dry-run -Werror
+}
+
+# Compares the list of public functions with the headers, then lints with the compile commands of the
+# tsan build, which uses Clang.
+check_lint() {
+  choose_llvm
+  install "$need_functions" "$need_lint" || return 1
+  python3 op_database/read_headers.py --clang "clang++-$llvm" --verify || return 1
+  build_tsan
+  sources | grep -E '^src/.*\.cpp$' |
+    xargs -P "$(jobs)" -n 1 "clang-tidy-$llvm" -p build/tsan --quiet --warnings-as-errors='*' 2> \
+      >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
+}
+
+check_asan() {
+  build_preset asan
+  run_tests asan
+}
+
+# The programs of tests/CMakeLists.txt that reach most code in little time.
+check_quick() {
+  target=extensor_quick_tests build_preset asan
+  run_tests asan -L '^quick$'
+}
+
+check_tsan() {
+  build_preset tsan
+  run_tests tsan
+}
+
+# Short runs without a corpus; `build/fuzz/fuzz/ops_fuzz CORPUS` runs without limit. The fuzzers of
+# file readers are fast and get a third of the time each. EXTENSOR_FUZZ_SECONDS sets the time,
+# EXTENSOR_FUZZ_RUNS the number of inputs instead, and EXTENSOR_FUZZERS selects fuzzers ("idx csv").
+check_fuzz() {
+  build_preset fuzz
+  local name seconds length crashes failed=0
+  local -a names
+  read -ra names <<<"${EXTENSOR_FUZZERS:-$(cd build/fuzz/fuzz && echo *_fuzz | sed 's/_fuzz//g')}"
+  for name in "${names[@]}"; do
+    crashes=build/fuzz/crashes/$name
+    mkdir -p "$crashes"
+    seconds=${EXTENSOR_FUZZ_SECONDS:-60} length=1024
+    [[ $name == ops ]] || seconds=$(((seconds + 2) / 3))
+    [[ $name == cifar ]] && length=8192 # a record has 3073 bytes
+    # The tests check for stack use after return; here it would take a third of the time.
+    # shellcheck disable=SC2046
+    ASAN_OPTIONS=detect_stack_use_after_return=0 EXTENSOR_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
+      $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
+      -artifact_prefix="$crashes/" -print_final_stats=1 2>"$crashes/log" || {
+      tail -n 40 "$crashes/log" >&2
+      failed=1
+      continue
+    }
+    say "$name: $(sed -n 's/.*number_of_executed_units: *//p' "$crashes/log") inputs," \
+      "$(sed -n 's/^Done .* in \([0-9]*\) second.*/\1/p' "$crashes/log") s"
+  done
+  return $failed
+}
+
+# Compares optimizers and schedules with PyTorch step by step, using the system's Python package.
+check_pytorch() {
+  install "$need_reference" || return 1
+  target=pytorch_agreement_test build_preset release
+  target=pytorch_exchange_test build_preset release
+  mkdir -p build/pytorch
+  local python=(/usr/bin/python3 -W ignore)
+  "${python[@]}" tests/pytorch/reference.py build/pytorch || return 1
+  "${python[@]}" tests/pytorch/exchange.py make build/pytorch || return 1
+  export EXTENSOR_PYTORCH_REFERENCE=build/pytorch
+  build/release/tests/pytorch_agreement_test || return 1
+  build/release/tests/pytorch_exchange_test || return 1
+  "${python[@]}" tests/pytorch/exchange.py verify build/pytorch
+}
+
+# A training run that is killed at random moments and resumed must end with the same weights as one
+# that is not.
+check_kill() {
+  target=extensor_tool build_preset release
+  tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
+}
+
+command_check() {
+  local all='format lint asan tsan fuzz' step failed=''
+  for step in "$@"; do one_of step "$step" "$all quick pytorch kill"; done
+  # shellcheck disable=SC2048
+  for step in ${*:-$all}; do
+    say "check $step"
+    ("check_$step") || failed+=" $step"
+  done
+  [[ -z $failed ]] || fail "check failed:$failed"
+  say "every check passed"
+}

@@ -1,0 +1,107 @@
+# The other commands. Sourced by ./ex.
+# shellcheck shell=bash disable=SC2154
+
+# Trains on the built-in digits unless the arguments name other data.
+command_train() {
+  target=extensor_tool build_preset release
+  local dataset=(digits) word
+  [[ ${1:--} == -* ]] || dataset=()
+  for word in "$@"; do
+    [[ $word =~ ^(--resume|--config|--help|-h)(=|$) ]] && dataset=()
+  done
+  # Run in the caller's directory, so that typed paths are valid and printed commands can be pasted.
+  local tool=build/release/cli/extensor
+  [[ $caller -ef . ]] || tool=$PWD/$tool
+  cd "$caller" || exit
+  "$tool" train "${dataset[@]}" "$@"
+}
+
+command_build() {
+  read_preset "$@"
+  ((${#rest[@]} == 0)) || fail "build takes no '${rest[0]}'; see ./ex help"
+  build_preset "$preset"
+  say "built build/$preset"
+}
+
+command_test() {
+  read_preset "$@"
+  ((${#rest[@]} <= 1)) || fail "test takes one regular expression; see ./ex help"
+  [[ $preset != bench && $preset != fuzz ]] || fail "the $preset preset has no tests"
+  build_preset "$preset"
+  run_tests "$preset" ${rest[0]:+-R "${rest[0]}"}
+}
+
+command_bench() {
+  local filter='' with_peers=yes
+  while (($#)); do
+    case $1 in
+      --no-peers) with_peers=no ;;
+      --*) one_of option "$1" "--no-peers" ;;
+      *) filter=$1 ;;
+    esac
+    shift
+  done
+  if [[ $with_peers == yes ]]; then
+    install "$need_peers" || say "going on without those: their columns stay empty"
+    fetch_torch
+  fi
+  build_bench
+  build/bench/bench/extensor_bench ${filter:+--benchmark_filter="$filter"} \
+    --benchmark_out=build/bench.json --benchmark_out_format=json
+  say "wrote build/bench.json"
+}
+
+# figures DIR: runs that take minutes. DIR/mnist contains MNIST, DIR/text/tinyshakespeare.txt a
+# text.
+command_figures() {
+  (($# == 1)) || fail "figures wants the directory of the data: mnist/ and text/tinyshakespeare.txt in it"
+  local data=$1 tool=build/release/cli/extensor out
+  [[ -d $data/mnist && -e $data/text/tinyshakespeare.txt ]] ||
+    fail "'$data' has no mnist/ or no text/tinyshakespeare.txt"
+  target=extensor_tool build_preset release
+  ready_to_build "$need_bench"
+  target=extensor_long configure_and_build bench
+  out=$(mktemp -d)
+  say "LeNet on MNIST, 5 epochs"
+  "$tool" train mnist --data "$data/mnist" --epochs 5 --out "$out/mnist"
+  sed -n 's/.*"type":"step".*"examples":\([0-9]*\),"seconds":\([0-9.e-]*\).*/\1 \2/p' "$out/mnist/log.jsonl" |
+    awk '$2 > last && $2 - last < 0.5 { n += $1; t += $2 - last } { last = $2 }
+         END { printf "ExTensor: %.0f images/s in training\n", n / t }'
+  if install "$need_reference"; then
+    /usr/bin/python3 -W ignore bench/mnist_torch.py "$data/mnist" 2
+  fi
+  say "a character GPT on tiny Shakespeare, 2000 steps"
+  "$tool" train text --data "$data/text/tinyshakespeare.txt" --out "$out/text"
+  say "loading beside one cached batch"
+  build/bench/bench/extensor_long pipeline "$data/mnist"
+  say "files"
+  build/bench/bench/extensor_long files "$out"
+  rm -rf "$out"
+}
+
+command_docs() {
+  (($# == 0)) || fail "docs takes no '$1'; see ./ex help"
+  choose_llvm
+  install "$need_functions" || exit 1
+  python3 op_database/read_headers.py --clang "clang++-$llvm" || fail "the headers cannot be read"
+  target=extensor_tool build_preset release
+  build/release/cli/extensor ops --markdown >docs/ops.md
+  say "wrote op_database/functions.inc and docs/ops.md"
+}
+
+# Debian packages of the library, its headers and the tool.
+command_package() {
+  (($# == 0)) || fail "package takes no '$1'; see ./ex help"
+  install "$need_package" || exit 1
+  ready_to_build
+  target=extensor configure_and_build release
+  target=extensor_tool configure_and_build release
+  rm -rf build/packages
+  cpack --config build/release/CPackConfig.cmake -B "$PWD/build/packages" >build/release/package.log 2>&1 || {
+    cat build/release/package.log >&2
+    fail "packaging failed"
+  }
+  rm -rf build/packages/_CPack_Packages
+  say "wrote build/packages; to install it:"
+  show_command sudo apt-get install ./build/packages/*.deb
+}
