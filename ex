@@ -32,6 +32,10 @@ cmd:clang++-LLVM          clang-LLVM        compiler of the ThreadSanitizer and 
 file:/usr/lib/llvm-LLVM/lib/clang/*/lib/linux/libclang_rt.tsan*  libclang-rt-LLVM-dev  their runtimes
 cmd:llvm-symbolizer-LLVM  llvm-LLVM         names in its reports
 '
+need_functions='
+cmd:clang++-LLVM          clang-LLVM        reads the public headers
+cmd:python3               python3           writes the list of public functions
+'
 need_lint='
 cmd:clang-tidy-LLVM       clang-tidy-LLVM   lint
 '
@@ -83,7 +87,7 @@ ExTensor. Each command installs what is missing, builds, and runs.
                                     pytorch (optimizers, models against PyTorch's),
                                     kill (a run killed 200 times and resumed)
   ./ex format                       put the sources into the format that check asks for
-  ./ex docs                         write docs/ops.md from the op database
+  ./ex docs                         write docs/ops.md, from the public headers and the op database
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
@@ -419,9 +423,12 @@ command_figures() {
 
 command_docs() {
   (($# == 0)) || fail "docs takes no '$1'; see ./ex help"
+  choose_llvm
+  install "$need_functions" || exit 1
+  python3 op_database/read_headers.py --clang "clang++-$llvm" || fail "the headers cannot be read"
   target=extensor_tool build_preset release
   build/release/cli/extensor ops --markdown >docs/ops.md
-  say "wrote docs/ops.md"
+  say "wrote op_database/functions.inc and docs/ops.md"
 }
 
 command_build() {
@@ -476,10 +483,12 @@ check_format() {
   sources | xargs clang-format-14 --dry-run -Werror
 }
 
-# Lints with the compile commands of the tsan build, which uses Clang.
+# Compares the list of public functions with the headers, then lints with the compile commands of the
+# tsan build, which uses Clang.
 check_lint() {
   choose_llvm
-  install "$need_lint" || return 1
+  install "$need_functions" "$need_lint" || return 1
+  python3 op_database/read_headers.py --clang "clang++-$llvm" --verify || return 1
   build_tsan
   sources | grep -E '^src/.*\.cpp$' |
     xargs -P "$(jobs)" -n 1 "clang-tidy-$llvm" -p build/tsan --quiet --warnings-as-errors='*' 2> \

@@ -3,33 +3,28 @@
 #include <algorithm>
 #include <sstream>
 
-#include "op_database/header_texts.h"
+#include "op_database/functions.h"
 #include "op_database/op_database.h"
-#include "op_database/row_signatures.h"
 
 namespace extensor::op_database {
 
 namespace {
 
-// The declarations in the headers, one line per overload.
-std::vector<std::string> signatures_of(const std::string& function) {
-  std::vector<std::string> lines = row_signatures(function);
-  for (const Declaration& declaration : declarations()) {
-    if (declaration.function == function) lines.push_back(declaration.text);
+void write_declarations(std::ostringstream& page, const std::string& name) {
+  for (const Function& function : functions()) {
+    if (function.space == "extensor" && function.name == name) {
+      page << function.declaration() << ";\n";
+    }
   }
-  return lines;
 }
 
 void write_op(std::ostringstream& page, const Op& op) {
-  page << "### " << op.name << "\n\n";
-  std::vector<std::string> lines = signatures_of(op.name);
+  page << "### " << op.name << "\n\n```cpp\n";
+  write_declarations(page, op.name);
+  write_declarations(page, op.name + "_");  // in place
   for (const std::string& backward : op.backward) {
-    if (backward == op.name) continue;
-    const auto more = signatures_of(backward);
-    lines.insert(lines.end(), more.begin(), more.end());
+    if (backward != op.name) write_declarations(page, backward);
   }
-  page << "```cpp\n";
-  for (const std::string& line : lines) page << line << ";\n";
   page << "```\n\n";
   if (!op.formula.empty()) page << op.formula << "\n\n";
   if (!op.gradient.empty()) page << "Gradient: " << op.gradient << "\n\n";

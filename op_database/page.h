@@ -1,4 +1,4 @@
-// Generates docs/ops.md from the database and the declarations in the public headers.
+// Generates docs/ops.md from the database and the list of public functions.
 #pragma once
 
 #include <string>
