@@ -94,11 +94,10 @@ command_package() {
   (($# == 0)) || fail "package takes no '$1'; see ./ex help"
   install "$need_package" || exit 1
   ready_to_build
-  target=extensor configure_and_build release
-  target=extensor_tool configure_and_build release
+  configure_and_build package
   rm -rf build/packages
-  cpack --config build/release/CPackConfig.cmake -B "$PWD/build/packages" >build/release/package.log 2>&1 || {
-    cat build/release/package.log >&2
+  cpack --config build/package/CPackConfig.cmake -B "$PWD/build/packages" >build/package/cpack.log 2>&1 || {
+    cat build/package/cpack.log >&2
     fail "packaging failed"
   }
   rm -rf build/packages/_CPack_Packages

@@ -166,8 +166,9 @@ std::string percent(double part) {
   return std::isnan(part) ? "–" : text;
 }
 
-std::string cell(const Report& report, std::int64_t target, std::int64_t k, std::int64_t all) {
-  const std::int64_t count = report.confusion->at(target, k);
+std::string cell(const Report& report, const ConfusionMatrix& matrix, std::int64_t target,
+                 std::int64_t k, std::int64_t all) {
+  const std::int64_t count = matrix.at(target, k);
   if (count == 0) return "<td></td>";
   const double part = static_cast<double>(count) / static_cast<double>(all);
   // Mistakes are rare: the square root makes them visible.
@@ -184,8 +185,7 @@ std::string cell(const Report& report, std::int64_t target, std::int64_t k, std:
 
 // Rows are targets. A cell is darker the larger its fraction of the row; mistakes have another
 // colour.
-std::string matrix_table(const Report& report) {
-  const ConfusionMatrix& matrix = *report.confusion;
+std::string matrix_table(const Report& report, const ConfusionMatrix& matrix) {
   const std::int64_t classes = matrix.classes();
   std::string names;
   bool is_long = false;
@@ -200,14 +200,13 @@ std::string matrix_table(const Report& report) {
     std::int64_t all = 0;
     for (std::int64_t k = 0; k < classes; ++k) all += matrix.at(target, k);
     body += message("<tr><th>", escaped(class_name(report, target)), "</th>");
-    for (std::int64_t k = 0; k < classes; ++k) body += cell(report, target, k, all);
+    for (std::int64_t k = 0; k < classes; ++k) body += cell(report, matrix, target, k, all);
     body += "</tr>\n";
   }
   return message("<div class=\"scroll\">", body, "</table></div>");
 }
 
-std::string metrics_table(const Report& report) {
-  const ConfusionMatrix& matrix = *report.confusion;
+std::string metrics_table(const Report& report, const ConfusionMatrix& matrix) {
   std::string body =
       "<table class=\"by-class\"><tr><th>class</th><th>recall %</th><th>precision %</th>"
       "<th>F1 %</th></tr>\n";
@@ -223,7 +222,8 @@ std::string confusion_tables(const Report& report) {
   constexpr std::int64_t most = 100;
   if (!report.confusion || report.confusion->classes() > most) return {};
   return message("<p class=\"note\">Rows are the true classes, columns the predictions.</p>",
-                 "<div class=\"tables\">", matrix_table(report), metrics_table(report), "</div>");
+                 "<div class=\"tables\">", matrix_table(report, *report.confusion),
+                 metrics_table(report, *report.confusion), "</div>");
 }
 
 std::string base64(std::span<const std::byte> bytes) {
