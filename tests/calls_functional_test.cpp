@@ -39,8 +39,10 @@ TEST(CallsFunctional, Jacobian) {
   EXPECT_THROW(ext::jacobian([](const Tensor& at) { return at; }, ext::tensor({1})),
                ext::DTypeError);
   // Works where recording is off, and records on request.
-  const ext::NoGrad off;
-  EXPECT_EQ(values(ext::jacobian([](const Tensor& at) { return at * at; }, x))[4], 4);
+  {
+    const ext::NoGrad off;
+    EXPECT_EQ(values(ext::jacobian([](const Tensor& at) { return at * at; }, x))[4], 4);
+  }
   Tensor leaf = point().requires_grad_();
   const Tensor tracked = ext::jacobian([](const Tensor& at) { return at * at * at; }, leaf, true);
   EXPECT_EQ(values(ext::grad(tracked.sum(), {leaf})[0]), (Values{6, 12, 18}));

@@ -25,7 +25,8 @@ void expect_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].defined(), b[i].defined()) << i;
-    if (a[i].defined()) EXPECT_EQ(values(a[i]), values(b[i])) << i;
+    if (!a[i].defined()) continue;
+    EXPECT_EQ(values(a[i]), values(b[i])) << i;
   }
 }
 
@@ -197,7 +198,7 @@ TEST(CallsOptions, GroupedQueries) {
     near(scaled_dot_product_attention(q, k, v, {.mask = mask, .causal = true, .enable_gqa = true}),
          scaled_dot_product_attention(q, repeated_k, repeated_v, mask, true));
   }
-  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {}), ext::ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v), ext::ShapeError);
   EXPECT_THROW(scaled_dot_product_attention(drawn({2, 5, 5, 3}, 1), k, v, {.enable_gqa = true}),
                ext::ShapeError);
   EXPECT_THROW(scaled_dot_product_attention(q[0][0], k[0][0], v[0][0], {.enable_gqa = true}),
