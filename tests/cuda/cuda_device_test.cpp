@@ -344,9 +344,9 @@ TEST_F(Cuda, RunsGiveTheSameBits) {
 TEST_F(Cuda, PowerSums) {
   std::vector<Tensor> near, far;
   for (int k = 0; k < 200; ++k) {
-    near.push_back(randn({k * k * 7 + 1}));
+    near.push_back(randn({k * k * 7 + 1}).requires_grad_());
     near.back().set_grad(randn({k * k * 7 + 1}));
-    far.push_back(near.back().to(device));
+    far.push_back(near.back().detach().to(device).requires_grad_());
     far.back().set_grad(near.back().grad().to(device));
   }
   const double expected = optim::clip_grad_norm(near, 1.0);
@@ -456,8 +456,8 @@ TEST_F(Cuda, MoreThanTwoToThe31Elements) {
   EXPECT_EQ((x + x)[count - 1].item<std::int64_t>(), 2);
   EXPECT_EQ(x.slice(0, 1).contiguous().numel(), count - 1);
   const Tensor wide = x.reshape({1, count}).broadcast_to({2, count});
-  EXPECT_EQ(sum(wide.transpose().contiguous(), 0).to_vector<std::int64_t>(),
-            (std::vector<std::int64_t>{count, count}));
+  EXPECT_EQ(sum(wide.transpose().contiguous(), 0).to_vector<std::uint64_t>(),
+            std::vector<std::uint64_t>(2, static_cast<std::uint64_t>(count)));
   empty_cache(device);
 }
 

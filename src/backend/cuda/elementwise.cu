@@ -109,8 +109,11 @@ bool run_contiguous(const ElementwiseCall& call) {
   for (int k = 0; k < call.input_count; ++k) {
     if (passed.form[k] == Form::dense && !is_aligned(passed.inputs[k])) return false;
   }
-  passed.parameters[0] = call.parameters[0];
-  passed.parameters[1] = call.parameters[1];
+  for (int k = 0; k < 2; ++k) {
+    passed.parameters[k] = call.parameters[k];
+    // Doubtful halves are computed in double with the parameters of float32, as on the CPU.
+    if (is_half(dtype)) passed.parameters[k].real = static_cast<float>(call.parameters[k].real);
+  }
   const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
   kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
@@ -185,9 +188,9 @@ void elementwise(const ElementwiseCall& call) {
   if (call.op == ElementwiseOp::copy) return copy_elements(call);
   const bool half_function =
       is_half(call.out.dtype) && call.compute == DType::float32 && is_unary_forward(call.op);
+  if (run_half_gradient(call) || run_contiguous(call)) return;
   if (half_function) return run_half_function(call);
-  if (run_half_gradient(call)) return;
-  if (run_contiguous(call) || run_logical(call)) return;
+  if (run_logical(call)) return;
   run_strided(call, call.compute, strided_table(call.compute)[static_cast<int>(call.op)]);
 }
 

@@ -74,7 +74,7 @@ const StridedKernel* strided_float32();
 const StridedKernel* strided_float64();
 const StridedKernel* strided_int64();
 const StridedKernel* strided_uint64();
-// By op; the tables of halves, which compute in float, lack functions of one tensor.
+// By op; the tables of halves, which compute in float, have few functions of one tensor.
 const ContiguousKernel* contiguous_float32();
 const ContiguousKernel* contiguous_float64();
 const ContiguousKernel* contiguous_float16();

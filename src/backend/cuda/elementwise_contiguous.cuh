@@ -13,16 +13,38 @@ struct alignas(sizeof(S) * count) Pack {
   S at[count];
 };
 
-template <template <class> class Row, class S, std::size_t... k>
-__device__ __forceinline__ S row_of(const ContiguousCall& call, const Compute<S> (&x)[sizeof...(k)],
+template <template <class> class Row, class C, std::size_t... k>
+__device__ __forceinline__ C row_in(const ContiguousCall& call, const C (&x)[sizeof...(k)],
                                     std::index_sequence<k...>) {
-  using C = Compute<S>;
   using V = rows_of::Lanes<C>;
-  const V y = Row<V>::apply(call.parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...);
-  return store_from_compute<S>(y.v.raw);
+  return Row<V>::apply(call.parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...).v.raw;
 }
 
-template <template <class> class Row, class S, int inputs>
+// Whether numbers within 4 ULP of a float round to different halves.
+template <class S>
+__device__ __forceinline__ bool is_doubtful(float y) {
+  const int bits = __float_as_int(y), magnitude = bits & 0x7fffffff;
+  if (magnitude < 4 || magnitude >= 0x7f800000) return false;
+  const S below = store_from_compute<S>(__int_as_float(bits - 4));
+  const S above = store_from_compute<S>(__int_as_float(bits + 4));
+  return __builtin_bit_cast(std::uint16_t, below) != __builtin_bit_cast(std::uint16_t, above);
+}
+
+// `exact`: a half is rounded correctly, from a double if need be.
+template <template <class> class Row, class S, bool exact, std::size_t... k>
+__device__ __forceinline__ S row_of(const ContiguousCall& call, const Compute<S> (&x)[sizeof...(k)],
+                                    std::index_sequence<k...> every) {
+  const Compute<S> y = row_in<Row>(call, x, every);
+  if constexpr (exact) {
+    if (is_doubtful<S>(y)) {
+      const double wide[] = {static_cast<double>(x[k])...};
+      return store_from_compute<S>(row_in<Row>(call, wide, every));
+    }
+  }
+  return store_from_compute<S>(y);
+}
+
+template <template <class> class Row, class S, int inputs, bool exact = false>
 __global__ void __launch_bounds__(elementwise_threads)
     contiguous_row(const __grid_constant__ ContiguousCall call) {
   using C = Compute<S>;
@@ -59,7 +81,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       for (int k = 0; k < inputs; ++k) {
         x[k] = call.form[k] == Form::dense ? load_as_compute(read[k].at[e]) : once[k];
       }
-      written.at[e] = row_of<Row, S>(call, x, every);
+      written.at[e] = row_of<Row, S, exact>(call, x, every);
     }
     *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
   }
@@ -74,7 +96,7 @@ __global__ void __launch_bounds__(elementwise_threads)
                ? static_cast<C>(call.number[k].real)
                : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
   }
-  out[i] = row_of<Row, S>(call, x, every);
+  out[i] = row_of<Row, S, exact>(call, x, every);
 }
 
 #define EXTENSOR_SET(op, row, inputs) \
@@ -83,10 +105,30 @@ __global__ void __launch_bounds__(elementwise_threads)
 template <class S>
 const ContiguousKernel* make_contiguous() {
   static ContiguousKernel table[elementwise_op_count] = {};
-  // Functions of one half are looked up; see elementwise.cu.
   if constexpr (!is_half_type<S>) {
 #define UNARY(name, ...) EXTENSOR_SET(name, rows_of::name##_row, 1)
 #include "extensor/tables/unary.def"
+  } else {
+    // Functions of one half are looked up (half_tables.cu), except for those that take so few
+    // instructions that memory is slower.
+#define EXTENSOR_SET_EXACT(op) \
+  table[static_cast<int>(ElementwiseOp::op)] = &contiguous_row<rows_of::op##_row, S, 1, true>;
+    EXTENSOR_SET_EXACT(negative)
+    EXTENSOR_SET_EXACT(positive)
+    EXTENSOR_SET_EXACT(abs)
+    EXTENSOR_SET_EXACT(square)
+    EXTENSOR_SET_EXACT(sign)
+    EXTENSOR_SET_EXACT(ceil)
+    EXTENSOR_SET_EXACT(floor)
+    EXTENSOR_SET_EXACT(round)
+    EXTENSOR_SET_EXACT(trunc)
+    EXTENSOR_SET_EXACT(clip)
+    EXTENSOR_SET_EXACT(sqrt)
+    EXTENSOR_SET_EXACT(relu)
+    EXTENSOR_SET_EXACT(leaky_relu)
+    EXTENSOR_SET_EXACT(relu6)
+    EXTENSOR_SET_EXACT(hard_tanh)
+#undef EXTENSOR_SET_EXACT
   }
 #define UNARY(name, ...) EXTENSOR_SET(name##_backward, rows_of::name##_backward_row, 2)
 #include "extensor/tables/unary.def"
