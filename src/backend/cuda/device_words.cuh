@@ -55,3 +55,12 @@ HWY_API Vec1<double> FloorDivide(Tag<double>, Vec1<double> a, Vec1<double> b) {
 }
 
 }  // namespace hwy::N_CUDA
+
+namespace extensor::cpu::N_CUDA {
+
+// With the usual beta of 1 nothing is rounded. The branch is the same for all threads.
+HWY_INLINE Lanes<float> softplus_of_product(Lanes<float> beta, Lanes<float> x) {
+  return beta.v.raw == 1 ? softplus(x) : softplus_of_product<float>(beta, x);
+}
+
+}  // namespace extensor::cpu::N_CUDA

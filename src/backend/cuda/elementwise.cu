@@ -83,6 +83,33 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   return true;
 }
 
+// Doubtful halves are computed in double with the parameters of float32, as on the CPU.
+Parameter parameter_of(const ElementwiseCall& call, int k) {
+  Parameter parameter = call.parameters[k];
+  if (is_half(call.out.dtype)) parameter.real = static_cast<float>(parameter.real);
+  return parameter;
+}
+
+// Runs the kernel for dense operands; false if one is not.
+bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
+  if (!call.contiguous) return false;
+  DenseCall passed{};
+  for (int k = 0; k < call.input_count; ++k) {
+    const Operand& input = call.inputs[k];
+    if (call.repeats[k] || input.is_number() || input.dtype != call.out.dtype) return false;
+    if (!is_aligned(input.data)) return false;
+    passed.inputs[k] = input.data;
+  }
+  passed.count = call.numel;
+  passed.out = call.out.data;
+  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
+  const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
+  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads, whole_grid);
+  kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  launched("elementwise");
+  return true;
+}
+
 // Runs the kernel that works by packs; false if an operand has another dtype, layout or alignment.
 bool run_contiguous(const ElementwiseCall& call) {
   const DType dtype = call.out.dtype;
@@ -90,7 +117,8 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel == nullptr) return false;
+  if (kernel.dense == nullptr) return false;
+  if (run_dense(call, kernel)) return true;
   ContiguousCall passed{};
   passed.count = call.numel;
   passed.out = call.out.data;
@@ -109,13 +137,9 @@ bool run_contiguous(const ElementwiseCall& call) {
   for (int k = 0; k < call.input_count; ++k) {
     if (passed.form[k] == Form::dense && !is_aligned(passed.inputs[k])) return false;
   }
-  for (int k = 0; k < 2; ++k) {
-    passed.parameters[k] = call.parameters[k];
-    // Doubtful halves are computed in double with the parameters of float32, as on the CPU.
-    if (is_half(dtype)) passed.parameters[k].real = static_cast<float>(call.parameters[k].real);
-  }
+  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
   const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
-  kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }

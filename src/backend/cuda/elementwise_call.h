@@ -66,10 +66,22 @@ struct ContiguousCall {
   Parameter parameters[2];
 };
 
-using StridedKernel = void (*)(StridedCall);
-using ContiguousKernel = void (*)(ContiguousCall);
+// Dense, 16-byte aligned operands of one dtype: the most frequent call, without any choice.
+struct DenseCall {
+  std::int64_t count;
+  const void* inputs[max_inputs];
+  void* out;
+  Parameter parameters[2];
+};
 
-// By op; null where an op has no kernel. Computed in float, double, int64 and uint64.
+using StridedKernel = void (*)(StridedCall);
+// The same row for both calls.
+struct ContiguousKernel {
+  void (*dense)(DenseCall) = nullptr;
+  void (*packs)(ContiguousCall) = nullptr;
+};
+
+// By op; null if an op has no kernel. Computed in float, double, int64 and uint64.
 const StridedKernel* strided_float32();
 const StridedKernel* strided_float64();
 const StridedKernel* strided_int64();

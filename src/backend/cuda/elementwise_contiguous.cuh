@@ -14,10 +14,10 @@ struct alignas(sizeof(S) * count) Pack {
 };
 
 template <template <class> class Row, class C, std::size_t... k>
-__device__ __forceinline__ C row_in(const ContiguousCall& call, const C (&x)[sizeof...(k)],
+__device__ __forceinline__ C row_in(const Parameter* parameters, const C (&x)[sizeof...(k)],
                                     std::index_sequence<k...>) {
   using V = rows_of::Lanes<C>;
-  return Row<V>::apply(call.parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...).v.raw;
+  return Row<V>::apply(parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...).v.raw;
 }
 
 // Whether numbers within 4 ULP of a float round to different halves.
@@ -32,16 +32,48 @@ __device__ __forceinline__ bool is_doubtful(float y) {
 
 // `exact`: a half is rounded correctly, from a double if need be.
 template <template <class> class Row, class S, bool exact, std::size_t... k>
-__device__ __forceinline__ S row_of(const ContiguousCall& call, const Compute<S> (&x)[sizeof...(k)],
+__device__ __forceinline__ S row_of(const Parameter* parameters,
+                                    const Compute<S> (&x)[sizeof...(k)],
                                     std::index_sequence<k...> every) {
-  const Compute<S> y = row_in<Row>(call, x, every);
+  const Compute<S> y = row_in<Row>(parameters, x, every);
   if constexpr (exact) {
     if (is_doubtful<S>(y)) {
       const double wide[] = {static_cast<double>(x[k])...};
-      return store_from_compute<S>(row_in<Row>(call, wide, every));
+      return store_from_compute<S>(row_in<Row>(parameters, wide, every));
     }
   }
   return store_from_compute<S>(y);
+}
+
+template <template <class> class Row, class S, int inputs, bool exact = false>
+__global__ void __launch_bounds__(elementwise_threads)
+    dense_row(const __grid_constant__ DenseCall call) {
+  constexpr int width = 16 / sizeof(S);
+  constexpr std::make_index_sequence<inputs> every;
+  S* out = static_cast<S*>(call.out);
+  const std::int64_t packs = call.count / width;
+  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+    Pack<S, width> read[inputs];
+#pragma unroll
+    for (int k = 0; k < inputs; ++k) {
+      read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
+    }
+    Pack<S, width> written;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      Compute<S> x[inputs];
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) x[k] = load_as_compute(read[k].at[e]);
+      written.at[e] = row_of<Row, S, exact>(call.parameters, x, every);
+    }
+    reinterpret_cast<Pack<S, width>*>(out)[p] = written;
+  }
+  const std::int64_t i = packs * width + first_index();
+  if (i >= call.count) return;
+  Compute<S> x[inputs];
+#pragma unroll
+  for (int k = 0; k < inputs; ++k) x[k] = load_as_compute(static_cast<const S*>(call.inputs[k])[i]);
+  out[i] = row_of<Row, S, exact>(call.parameters, x, every);
 }
 
 template <template <class> class Row, class S, int inputs, bool exact = false>
@@ -81,7 +113,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       for (int k = 0; k < inputs; ++k) {
         x[k] = call.form[k] == Form::dense ? load_as_compute(read[k].at[e]) : once[k];
       }
-      written.at[e] = row_of<Row, S, exact>(call, x, every);
+      written.at[e] = row_of<Row, S, exact>(call.parameters, x, every);
     }
     *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
   }
@@ -96,11 +128,12 @@ __global__ void __launch_bounds__(elementwise_threads)
                ? static_cast<C>(call.number[k].real)
                : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
   }
-  out[i] = row_of<Row, S, exact>(call, x, every);
+  out[i] = row_of<Row, S, exact>(call.parameters, x, every);
 }
 
-#define EXTENSOR_SET(op, row, inputs) \
-  table[static_cast<int>(ElementwiseOp::op)] = &contiguous_row<row, S, inputs>;
+#define EXTENSOR_SET(op, row, inputs)                                       \
+  table[static_cast<int>(ElementwiseOp::op)] = {&dense_row<row, S, inputs>, \
+                                                &contiguous_row<row, S, inputs>};
 
 template <class S>
 const ContiguousKernel* make_contiguous() {
@@ -111,8 +144,9 @@ const ContiguousKernel* make_contiguous() {
   } else {
     // Functions of one half are looked up (half_tables.cu), except for those that take so few
     // instructions that memory is slower.
-#define EXTENSOR_SET_EXACT(op) \
-  table[static_cast<int>(ElementwiseOp::op)] = &contiguous_row<rows_of::op##_row, S, 1, true>;
+#define EXTENSOR_SET_EXACT(op)                                                             \
+  table[static_cast<int>(ElementwiseOp::op)] = {&dense_row<rows_of::op##_row, S, 1, true>, \
+                                                &contiguous_row<rows_of::op##_row, S, 1, true>};
     EXTENSOR_SET_EXACT(negative)
     EXTENSOR_SET_EXACT(positive)
     EXTENSOR_SET_EXACT(abs)
