@@ -127,10 +127,13 @@ bool run_contiguous(const ElementwiseCall& call) {
     if (input.is_number()) {
       passed.form[k] = Form::number;
       passed.number[k] = number_of(input, call.compute);
-    } else if (input.dtype != dtype) {
+    } else if (input.dtype != dtype &&
+               (call.compute == DType::float64 || !is_floating_point(input.dtype) ||
+                input.dtype == DType::float64)) {
       return false;
     }
     passed.inputs[k] = input.data;
+    passed.dtype[k] = input.dtype;
   }
   const auto width = static_cast<std::int64_t>(16 / itemsize(dtype));
   if (!iterate_packs(call, width, passed)) return false;

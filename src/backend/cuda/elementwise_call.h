@@ -62,6 +62,7 @@ struct ContiguousCall {
   const void* inputs[max_inputs];
   void* out;
   Number number[max_inputs];
+  DType dtype[max_inputs];
   Form form[max_inputs];
   Parameter parameters[2];
 };

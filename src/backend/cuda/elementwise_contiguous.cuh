@@ -1,5 +1,4 @@
-// Elementwise kernels for operands of one float dtype that are dense along the innermost dimension:
-// 16 bytes a load.
+// Elementwise kernels for floats that are dense along the innermost dimension: 16 bytes a load.
 #pragma once
 
 #include <utility>
@@ -76,6 +75,36 @@ __global__ void __launch_bounds__(elementwise_threads)
   out[i] = row_of<Row, S, exact>(call.parameters, x, every);
 }
 
+template <class From, class C, int width>
+__device__ __forceinline__ void load_pack(const void* from, std::int64_t at, C (&x)[width]) {
+  constexpr int together = 16 / sizeof(From) < width ? 16 / sizeof(From) : width;
+  const auto* packs =
+      reinterpret_cast<const Pack<From, together>*>(static_cast<const From*>(from) + at);
+#pragma unroll
+  for (int part = 0; part < width / together; ++part) {
+    const Pack<From, together> read = packs[part];
+#pragma unroll
+    for (int e = 0; e < together; ++e) {
+      x[part * together + e] = static_cast<C>(load_as_compute(read.at[e]));
+    }
+  }
+}
+
+// Elements of a float dtype in the compute type of S.
+template <class S, int width>
+__device__ __forceinline__ void load_any(const void* from, DType dtype, std::int64_t at,
+                                         Compute<S> (&x)[width]) {
+  if constexpr (std::is_same_v<S, double>) {
+    load_pack<double>(from, at, x);
+  } else if (dtype == DType::float32) {
+    load_pack<float>(from, at, x);
+  } else if (dtype == DType::bfloat16) {
+    load_pack<__nv_bfloat16>(from, at, x);
+  } else {
+    load_pack<__half>(from, at, x);
+  }
+}
+
 template <template <class> class Row, class S, int inputs, bool exact = false>
 __global__ void __launch_bounds__(elementwise_threads)
     contiguous_row(const __grid_constant__ ContiguousCall call) {
@@ -93,16 +122,18 @@ __global__ void __launch_bounds__(elementwise_threads)
     } else {
       find_offsets(call.over, p, at);
     }
-    Pack<S, width> read[inputs];
-    C once[inputs];
+    C values[inputs][width];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
-      const S* from = static_cast<const S*>(call.inputs[k]) + at[k + 1];
       if (call.form[k] == Form::dense) {
-        read[k] = *reinterpret_cast<const Pack<S, width>*>(from);
+        load_any<S>(call.inputs[k], call.dtype[k], at[k + 1], values[k]);
       } else {
-        once[k] = call.form[k] == Form::single ? load_as_compute(*from)
-                                               : static_cast<C>(call.number[k].real);
+        C once[1] = {static_cast<C>(call.number[k].real)};
+        if (call.form[k] == Form::single) {
+          load_any<S>(call.inputs[k], call.dtype[k], at[k + 1], once);
+        }
+#pragma unroll
+        for (int e = 0; e < width; ++e) values[k][e] = once[0];
       }
     }
     Pack<S, width> written;
@@ -110,9 +141,7 @@ __global__ void __launch_bounds__(elementwise_threads)
     for (int e = 0; e < width; ++e) {
       C x[inputs];
 #pragma unroll
-      for (int k = 0; k < inputs; ++k) {
-        x[k] = call.form[k] == Form::dense ? load_as_compute(read[k].at[e]) : once[k];
-      }
+      for (int k = 0; k < inputs; ++k) x[k] = values[k][e];
       written.at[e] = row_of<Row, S, exact>(call.parameters, x, every);
     }
     *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
@@ -123,10 +152,11 @@ __global__ void __launch_bounds__(elementwise_threads)
   C x[inputs];
 #pragma unroll
   for (int k = 0; k < inputs; ++k) {
-    const S* from = static_cast<const S*>(call.inputs[k]);
-    x[k] = call.form[k] == Form::number
-               ? static_cast<C>(call.number[k].real)
-               : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
+    C once[1] = {static_cast<C>(call.number[k].real)};
+    if (call.form[k] != Form::number) {
+      load_any<S>(call.inputs[k], call.dtype[k], call.form[k] == Form::dense ? i : 0, once);
+    }
+    x[k] = once[0];
   }
   out[i] = row_of<Row, S, exact>(call.parameters, x, every);
 }
