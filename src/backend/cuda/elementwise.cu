@@ -83,6 +83,33 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   return true;
 }
 
+// Doubtful halves are computed in double with the parameters of float32, as on the CPU.
+Parameter parameter_of(const ElementwiseCall& call, int k) {
+  Parameter parameter = call.parameters[k];
+  if (is_half(call.out.dtype)) parameter.real = static_cast<float>(parameter.real);
+  return parameter;
+}
+
+// Runs the kernel for dense operands; false if one is not.
+bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
+  if (!call.contiguous) return false;
+  DenseCall passed{};
+  for (int k = 0; k < call.input_count; ++k) {
+    const Operand& input = call.inputs[k];
+    if (call.repeats[k] || input.is_number() || input.dtype != call.out.dtype) return false;
+    if (!is_aligned(input.data)) return false;
+    passed.inputs[k] = input.data;
+  }
+  passed.count = call.numel;
+  passed.out = call.out.data;
+  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
+  const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
+  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads, whole_grid);
+  kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  launched("elementwise");
+  return true;
+}
+
 // Runs the kernel that works by packs; false if an operand has another dtype, layout or alignment.
 bool run_contiguous(const ElementwiseCall& call) {
   const DType dtype = call.out.dtype;
@@ -90,7 +117,8 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel == nullptr) return false;
+  if (kernel.dense == nullptr) return false;
+  if (run_dense(call, kernel)) return true;
   ContiguousCall passed{};
   passed.count = call.numel;
   passed.out = call.out.data;
@@ -99,20 +127,22 @@ bool run_contiguous(const ElementwiseCall& call) {
     if (input.is_number()) {
       passed.form[k] = Form::number;
       passed.number[k] = number_of(input, call.compute);
-    } else if (input.dtype != dtype) {
+    } else if (input.dtype != dtype &&
+               (call.compute == DType::float64 || !is_floating_point(input.dtype) ||
+                input.dtype == DType::float64)) {
       return false;
     }
     passed.inputs[k] = input.data;
+    passed.dtype[k] = input.dtype;
   }
   const auto width = static_cast<std::int64_t>(16 / itemsize(dtype));
   if (!iterate_packs(call, width, passed)) return false;
   for (int k = 0; k < call.input_count; ++k) {
     if (passed.form[k] == Form::dense && !is_aligned(passed.inputs[k])) return false;
   }
-  passed.parameters[0] = call.parameters[0];
-  passed.parameters[1] = call.parameters[1];
+  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
   const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
-  kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }
@@ -185,9 +215,9 @@ void elementwise(const ElementwiseCall& call) {
   if (call.op == ElementwiseOp::copy) return copy_elements(call);
   const bool half_function =
       is_half(call.out.dtype) && call.compute == DType::float32 && is_unary_forward(call.op);
+  if (run_half_gradient(call) || run_contiguous(call)) return;
   if (half_function) return run_half_function(call);
-  if (run_half_gradient(call)) return;
-  if (run_contiguous(call) || run_logical(call)) return;
+  if (run_logical(call)) return;
   run_strided(call, call.compute, strided_table(call.compute)[static_cast<int>(call.op)]);
 }
 
