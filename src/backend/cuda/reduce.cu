@@ -235,6 +235,57 @@ __device__ __forceinline__ bool gather_packs(const Reduction& call,
   return true;
 }
 
+// The same for positions, which are counted from `begin`.
+template <class In, class A>
+__device__ __forceinline__ bool find_in_packs(const Reduction& call,
+                                              const Operation<A, false>& operation,
+                                              std::int64_t base, std::int64_t begin,
+                                              std::int64_t end, std::int64_t first,
+                                              std::int64_t step, A& value, std::int64_t& position) {
+  constexpr int width = 16 / sizeof(In);
+  constexpr int together = 4;
+  const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
+  if (end - begin >= std::int64_t{1} << 31) return false;
+  const int length = static_cast<int>(end - begin), packs = length / width;
+  const int start = static_cast<int>(first), stride = static_cast<int>(step);
+  int found = -1;
+  const auto take = [&](const Pack<In>& pack, int p) {
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      const A next = static_cast<A>(load_as_compute(pack.at[e]));
+      if (operation.wins(next, value)) {
+        value = next;
+        found = p * width + e;
+      }
+    }
+  };
+  const auto* rows = reinterpret_cast<const Pack<In>*>(row);
+  int p = start;
+  if (p < packs) {
+    value = static_cast<A>(load_as_compute(row[p * width]));
+    found = p * width;
+  }
+  for (; p + (together - 1) * stride < packs; p += together * stride) {
+    Pack<In> loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) loaded[u] = rows[p + u * stride];
+#pragma unroll
+    for (int u = 0; u < together; ++u) take(loaded[u], p + u * stride);
+  }
+  for (; p < packs; p += stride) take(rows[p], p);
+  const int last = packs * width + start;
+  if (start < width && last < length) {
+    const A next = static_cast<A>(load_as_compute(row[last]));
+    if (found < 0 || operation.wins(next, value)) {
+      value = next;
+      found = last;
+    }
+  }
+  if (found >= 0) position = begin + found;
+  return true;
+}
+
 // Several elements at a time are loaded before they are combined.
 template <class In, class A, bool sum>
 __device__ __forceinline__ void gather(const Reduction& call, const Operation<A, sum>& operation,
@@ -281,6 +332,27 @@ __device__ __forceinline__ void gather(const Reduction& call, const Operation<A,
                             operation.combine(partial[2], partial[3]));
 }
 
+// Combines the values of all threads of the block into the first.
+template <class A, bool sum>
+__device__ __forceinline__ void in_block(const Operation<A, sum>& operation, A& value,
+                                         std::int64_t& position) {
+  __shared__ A values[threads / 32];
+  __shared__ std::int64_t positions[threads / 32];
+  in_warp(operation, value, position, 32);
+  __syncthreads();  // the memory may still be read
+  if (threadIdx.x % 32 == 0) {
+    values[threadIdx.x / 32] = value;
+    positions[threadIdx.x / 32] = position;
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const bool is_warp = threadIdx.x < threads / 32;
+    value = is_warp ? values[threadIdx.x] : operation.identity();
+    position = is_warp ? positions[threadIdx.x] : std::numeric_limits<std::int64_t>::max();
+    in_warp(operation, value, position, threads / 32);
+  }
+}
+
 // A group of threads per part of a result: `width` of them, a power of two up to 32, or the block.
 template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads)
@@ -291,8 +363,6 @@ __global__ void __launch_bounds__(threads)
   const int group = whole_block ? 0 : threadIdx.x / width;
   const int lane = whole_block ? threadIdx.x : threadIdx.x % width;
   const std::int64_t units = call.results * call.parts;
-  __shared__ A values[threads / 32];
-  __shared__ std::int64_t positions[threads / 32];
   for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < units;
        first += std::int64_t{gridDim.x} * groups) {
     const std::int64_t unit = first + group;
@@ -307,20 +377,10 @@ __global__ void __launch_bounds__(threads)
     std::int64_t position;
     gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, lane,
                whole_block ? threads : width, value, position);
-    in_warp(operation, value, position, whole_block ? 32 : width);
     if (whole_block) {
-      __syncthreads();
-      if (threadIdx.x % 32 == 0) {
-        values[threadIdx.x / 32] = value;
-        positions[threadIdx.x / 32] = position;
-      }
-      __syncthreads();
-      if (threadIdx.x < 32) {
-        const bool is_warp = threadIdx.x < threads / 32;
-        value = is_warp ? values[threadIdx.x] : operation.identity();
-        position = is_warp ? positions[threadIdx.x] : std::numeric_limits<std::int64_t>::max();
-        in_warp(operation, value, position, threads / 32);
-      }
+      in_block(operation, value, position);
+    } else {
+      in_warp(operation, value, position, width);
     }
     if (lane == 0 && is_used) put(call, result, part, value, position);
   }
@@ -352,7 +412,7 @@ template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads)
     reduce_column_packs(const __grid_constant__ Reduction call) {
   constexpr int width = 16 / sizeof(In);
-  constexpr int together = 4;
+  constexpr int together = 8;
   const Operation<A, sum> operation{call.op};
   const std::int64_t packs = call.results / width, units = packs * call.parts;
   const bool one_dimension = call.reduced.count == 1;
@@ -418,28 +478,51 @@ bool has_column_packs(const Reduction& call) {
 
 // ---- the parts of a result
 
+// The parts of a result that begin at `first`, `step` apart.
+template <class A>
+__device__ __forceinline__ void gather_parts(const Reduction& call,
+                                             const Operation<A, false>& operation,
+                                             std::int64_t result, std::int64_t first,
+                                             std::int64_t step, A& value, std::int64_t& position) {
+  value = operation.identity();
+  position = std::numeric_limits<std::int64_t>::max();
+#pragma unroll 8
+  for (std::int64_t part = first; part < call.parts; part += step) {
+    const std::int64_t slot = part * call.results + result;
+    const A other = reinterpret_cast<const A*>(call.values)[slot];
+    if (call.positions != nullptr) {
+      const Found<A> found =
+          operation.combine(Found<A>{value, position}, Found<A>{other, call.positions[slot]});
+      value = found.value;
+      position = found.position;
+    } else {
+      value = operation.combine(value, other);
+    }
+  }
+}
+
+// A block per result.
 template <class A>
 __global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__ Reduction call) {
   const Operation<A, false> operation{call.op};
-  const int lane = threadIdx.x % 32;
-  const std::int64_t step = index_step() / 32;
-  for (std::int64_t result = first_index() / 32; result < call.results; result += step) {
-    A value = operation.identity();
-    std::int64_t position = std::numeric_limits<std::int64_t>::max();
-    for (std::int64_t part = lane; part < call.parts; part += 32) {
-      const std::int64_t slot = part * call.results + result;
-      const A other = reinterpret_cast<const A*>(call.values)[slot];
-      if (call.positions != nullptr) {
-        const Found<A> found =
-            operation.combine(Found<A>{value, position}, Found<A>{other, call.positions[slot]});
-        value = found.value;
-        position = found.position;
-      } else {
-        value = operation.combine(value, other);
-      }
-    }
-    in_warp(operation, value, position, 32);
-    if (lane == 0) write(call, result, value, position);
+  for (std::int64_t result = blockIdx.x; result < call.results; result += gridDim.x) {
+    A value;
+    std::int64_t position;
+    gather_parts(call, operation, result, threadIdx.x, threads, value, position);
+    in_block(operation, value, position);
+    if (threadIdx.x == 0) write(call, result, value, position);
+  }
+}
+
+// A thread per result: neighbours read neighbouring memory.
+template <class A>
+__global__ void __launch_bounds__(threads) combine_columns(const __grid_constant__ Reduction call) {
+  const Operation<A, false> operation{call.op};
+  for (std::int64_t result = first_index(); result < call.results; result += index_step()) {
+    A value;
+    std::int64_t position;
+    gather_parts(call, operation, result, 0, 1, value, position);
+    write(call, result, value, position);
   }
 }
 
@@ -493,7 +576,9 @@ void run(Reduction call, bool columns) {
     if (packs) columns_per_thread = 16 / sizeof(In);
   }
   if (columns) {
-    parts = std::clamp<std::int64_t>(slots * columns_per_thread / call.results, 1,
+    // A thread with packs keeps more memory under way, so fewer fill the device.
+    const std::int64_t wanted = packs ? slots / 4 * columns_per_thread : slots;
+    parts = std::clamp<std::int64_t>(wanted / call.results, 1,
                                      std::max<std::int64_t>(1, call.length / 32));
   } else {
     while (width > 1 && width / 2 >= call.length) width /= 2;
@@ -544,7 +629,12 @@ void run(Reduction call, bool columns) {
   }
   launched("reduce");
   if (!split) return;
-  combine_parts<A><<<blocks_for(call.results * 32, threads, 8), threads, 0, stream()>>>(call);
+  if (call.results >= 512) {
+    const int small = 64;  // threads: few results spread over more multiprocessors
+    combine_columns<A><<<blocks_for(call.results, small, 32), small, 0, stream()>>>(call);
+  } else {
+    combine_parts<A><<<blocks_for(call.results, 1, 8), threads, 0, stream()>>>(call);
+  }
   launched("reduce");
 }
 
