@@ -95,16 +95,11 @@ constexpr int costly_blocks = 16;
 bool is_costly(ElementwiseOp op) {
   switch (op) {
     case ElementwiseOp::reciprocal:
-    case ElementwiseOp::exp2:
-    case ElementwiseOp::log:
-    case ElementwiseOp::log2:
-    case ElementwiseOp::rsqrt:
     case ElementwiseOp::tan:
     case ElementwiseOp::sinh:
     case ElementwiseOp::asinh:
     case ElementwiseOp::acosh:
     case ElementwiseOp::atanh:
-    case ElementwiseOp::erf:
     case ElementwiseOp::normal_cdf:
     case ElementwiseOp::normal_pdf:
     case ElementwiseOp::sigmoid:
