@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/cuda_test.h"
+#include "op_database/compare.h"
 
 namespace extensor {
 namespace {
@@ -328,6 +329,39 @@ TEST_F(Cuda, GradientsOfBfloat16) {
   compare("gelu_tanh_backward", gelu_tanh_backward(far_g, far), gelu_tanh_backward(wide_g, wide));
   compare("silu_backward", silu_backward(far_g, far), silu_backward(wide_g, wide));
   compare("mish_backward", mish_backward(far_g, far), mish_backward(wide_g, wide));
+}
+
+// Every function of one or two floats, on its domain, against the CPU in float64.
+TEST_F(Cuda, FunctionsOfFloatsAreWithinTwoUlps) {
+  const compare::Format format = compare::format_of(float32);
+  const auto check = [&](const char* what, const Tensor& got, const Tensor& exact) {
+    const auto a = exact.to_vector<double>();
+    const auto b = got.to_vector<float>();
+    double worst = 0;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double error = compare::ulp_error(format, b[i], a[i]);
+      if (error > worst) {
+        worst = error;
+        at = i;
+      }
+    }
+    EXPECT_LE(worst, 2) << what << ": " << b[at] << ", exactly " << a[at];
+  };
+  const auto draw = [](double lo, double hi) { return uniform({1 << 18}, lo, hi, float32); };
+#define UNARY(op, lo, hi, ...)                       \
+  {                                                  \
+    const Tensor x = draw(lo, hi);                   \
+    check(#op, op(x.to(device)), op(x.to(float64))); \
+  }
+#define UNARY_2_NUMERIC(...)
+#include "extensor/tables/unary.def"
+#define BINARY(op, lo, hi, ...)                                                   \
+  {                                                                               \
+    const Tensor a = draw(lo, hi), b = draw(lo, hi);                              \
+    check(#op, op(a.to(device), b.to(device)), op(a.to(float64), b.to(float64))); \
+  }
+#include "extensor/tables/binary.def"
 }
 
 TEST_F(Cuda, Reductions) {

@@ -11,9 +11,15 @@ namespace hwy::N_CUDA {
 // At most 2 ULP, by the table of CUDA's programming guide.
 #define EXTENSOR_DEVICE_WORD(Word, function) \
   HWY_API Vec1<float> Word(Tag<float>, Vec1<float> x) { return {function(x.raw)}; }
+EXTENSOR_DEVICE_WORD(Exp2, ::exp2f)
+EXTENSOR_DEVICE_WORD(Expm1, ::expm1f)
+EXTENSOR_DEVICE_WORD(Log, ::logf)
+EXTENSOR_DEVICE_WORD(Log2, ::log2f)
 EXTENSOR_DEVICE_WORD(Log10, ::log10f)
 EXTENSOR_DEVICE_WORD(Log1p, ::log1pf)
 EXTENSOR_DEVICE_WORD(Cbrt, ::cbrtf)
+EXTENSOR_DEVICE_WORD(Rsqrt, ::rsqrtf)
+EXTENSOR_DEVICE_WORD(Erf, ::erff)
 EXTENSOR_DEVICE_WORD(Sin, ::sinf)
 EXTENSOR_DEVICE_WORD(Cos, ::cosf)
 EXTENSOR_DEVICE_WORD(Asin, ::asinf)

@@ -64,7 +64,7 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   if (rank > max_kernel_dims || plan.strides[0][inner] != 1) return false;
   if (rank > 1 && plan.sizes[inner] % width != 0) return false;
   Dims sizes = plan.sizes, strides[max_inputs + 1];
-  sizes[inner] /= width;
+  sizes[inner] /= width;  // 0 only with one dimension
   for (int k = 0; k < operands; ++k) {
     strides[k] = plan.strides[k];
     const std::int64_t step = strides[k][inner];
@@ -78,16 +78,63 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
       if (strides[k][d] % width != 0) return false;
     }
   }
+  if (rank == 1) {
+    passed.over = one_dimension(sizes[0], 0, nullptr);
+    return true;
+  }
   for_each_part(sizes, strides, operands,
                 [&](const Iteration& over, const std::int64_t*) { passed.over = over; });
   return true;
 }
 
-// Doubtful halves are computed in double with the parameters of float32, as on the CPU.
-Parameter parameter_of(const ElementwiseCall& call, int k) {
-  Parameter parameter = call.parameters[k];
-  if (is_half(call.out.dtype)) parameter.real = static_cast<float>(parameter.real);
-  return parameter;
+// Blocks per multiprocessor for kernels in which a thread computes many elements, since starting
+// one takes as long as a few.
+constexpr int costly_blocks = 16;
+
+// Rows that are slower than memory.
+bool is_costly(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::reciprocal:
+    case ElementwiseOp::tan:
+    case ElementwiseOp::sinh:
+    case ElementwiseOp::asinh:
+    case ElementwiseOp::acosh:
+    case ElementwiseOp::atanh:
+    case ElementwiseOp::normal_cdf:
+    case ElementwiseOp::normal_pdf:
+    case ElementwiseOp::sigmoid:
+    case ElementwiseOp::log_sigmoid:
+    case ElementwiseOp::gelu:
+    case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::elu:
+    case ElementwiseOp::selu:
+    case ElementwiseOp::silu:
+    case ElementwiseOp::mish:
+    case ElementwiseOp::softplus:
+    case ElementwiseOp::hard_sigmoid:
+    case ElementwiseOp::hard_swish:
+    case ElementwiseOp::power:
+    case ElementwiseOp::atan2:
+    case ElementwiseOp::logaddexp:
+    case ElementwiseOp::erf_backward:
+    case ElementwiseOp::normal_cdf_backward:
+    case ElementwiseOp::normal_pdf_backward:
+    case ElementwiseOp::log_sigmoid_backward:
+    case ElementwiseOp::gelu_backward:
+    case ElementwiseOp::gelu_tanh_backward:
+    case ElementwiseOp::silu_backward:
+    case ElementwiseOp::mish_backward:
+    case ElementwiseOp::softplus_backward:
+    case ElementwiseOp::power_gradient_a:
+    case ElementwiseOp::power_gradient_b:
+    case ElementwiseOp::atan2_gradient_a:
+    case ElementwiseOp::atan2_gradient_b:
+    case ElementwiseOp::logaddexp_gradient_a:
+    case ElementwiseOp::logaddexp_gradient_b:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Runs the kernel for dense operands; false if one is not.
@@ -96,15 +143,21 @@ bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
   DenseCall passed{};
   for (int k = 0; k < call.input_count; ++k) {
     const Operand& input = call.inputs[k];
-    if (call.repeats[k] || input.is_number() || input.dtype != call.out.dtype) return false;
+    if (input.is_number() && call.input_count > 1) {
+      passed.number[k] = number_of(input, call.compute);
+      continue;
+    }
+    if (call.repeats[k] || input.dtype != call.out.dtype) return false;
     if (!is_aligned(input.data)) return false;
     passed.inputs[k] = input.data;
   }
   passed.count = call.numel;
   passed.out = call.out.data;
-  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
+  passed.parameters[0] = call.parameters[0];
+  passed.parameters[1] = call.parameters[1];
   const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
-  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads, whole_grid);
+  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads,
+                                is_costly(call.op) ? costly_blocks : whole_grid);
   kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
@@ -140,8 +193,9 @@ bool run_contiguous(const ElementwiseCall& call) {
   for (int k = 0; k < call.input_count; ++k) {
     if (passed.form[k] == Form::dense && !is_aligned(passed.inputs[k])) return false;
   }
-  for (int k = 0; k < 2; ++k) passed.parameters[k] = parameter_of(call, k);
-  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
+  passed.parameters[0] = call.parameters[0];
+  passed.parameters[1] = call.parameters[1];
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, costly_blocks);
   kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;

@@ -8,7 +8,7 @@
 
 namespace extensor::backend::cuda {
 
-// Divides numbers below 2³¹ by a fixed size, by a multiplication.
+// Divides numbers below 2³¹ by a fixed size, at least 1, by a multiplication.
 struct Divider {
   std::uint32_t size = 1, magic = 1, shift = 0;
 
@@ -67,11 +67,12 @@ struct ContiguousCall {
   Parameter parameters[2];
 };
 
-// Dense, 16-byte aligned operands of one dtype: the most frequent call, without any choice.
+// Dense, 16-byte aligned operands of one dtype, and numbers, which have no data: most calls.
 struct DenseCall {
   std::int64_t count;
   const void* inputs[max_inputs];
   void* out;
+  Number number[max_inputs];
   Parameter parameters[2];
 };
 

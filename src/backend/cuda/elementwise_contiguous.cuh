@@ -12,58 +12,39 @@ struct alignas(sizeof(S) * count) Pack {
   S at[count];
 };
 
-template <template <class> class Row, class C, std::size_t... k>
-__device__ __forceinline__ C row_in(const Parameter* parameters, const C (&x)[sizeof...(k)],
-                                    std::index_sequence<k...>) {
-  using V = rows_of::Lanes<C>;
-  return Row<V>::apply(parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...).v.raw;
-}
-
-// Whether numbers within 4 ULP of a float round to different halves.
-template <class S>
-__device__ __forceinline__ bool is_doubtful(float y) {
-  const int bits = __float_as_int(y), magnitude = bits & 0x7fffffff;
-  if (magnitude < 4 || magnitude >= 0x7f800000) return false;
-  const S below = store_from_compute<S>(__int_as_float(bits - 4));
-  const S above = store_from_compute<S>(__int_as_float(bits + 4));
-  return __builtin_bit_cast(std::uint16_t, below) != __builtin_bit_cast(std::uint16_t, above);
-}
-
-// `exact`: a half is rounded correctly, from a double if need be.
-template <template <class> class Row, class S, bool exact, std::size_t... k>
+template <template <class> class Row, class S, std::size_t... k>
 __device__ __forceinline__ S row_of(const Parameter* parameters,
                                     const Compute<S> (&x)[sizeof...(k)],
-                                    std::index_sequence<k...> every) {
-  const Compute<S> y = row_in<Row>(parameters, x, every);
-  if constexpr (exact) {
-    if (is_doubtful<S>(y)) {
-      const double wide[] = {static_cast<double>(x[k])...};
-      return store_from_compute<S>(row_in<Row>(parameters, wide, every));
-    }
-  }
-  return store_from_compute<S>(y);
+                                    std::index_sequence<k...>) {
+  using V = rows_of::Lanes<Compute<S>>;
+  const V y = Row<V>::apply(parameters, V(hwy::N_CUDA::Vec1<Compute<S>>{x[k]})...);
+  return store_from_compute<S>(y.v.raw);
 }
 
-template <template <class> class Row, class S, int inputs, bool exact = false>
+template <template <class> class Row, class S, int inputs>
 __global__ void __launch_bounds__(elementwise_threads)
     dense_row(const __grid_constant__ DenseCall call) {
   constexpr int width = 16 / sizeof(S);
   constexpr std::make_index_sequence<inputs> every;
   S* out = static_cast<S*>(call.out);
+  const auto is_dense = [&](int k) { return inputs == 1 || call.inputs[k] != nullptr; };
+  const auto number = [&](int k) { return static_cast<Compute<S>>(call.number[k].real); };
   const std::int64_t packs = call.count / width;
   for (std::int64_t p = first_index(); p < packs; p += index_step()) {
     Pack<S, width> read[inputs];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
-      read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
+      if (is_dense(k)) read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
     }
     Pack<S, width> written;
 #pragma unroll
     for (int e = 0; e < width; ++e) {
       Compute<S> x[inputs];
 #pragma unroll
-      for (int k = 0; k < inputs; ++k) x[k] = load_as_compute(read[k].at[e]);
-      written.at[e] = row_of<Row, S, exact>(call.parameters, x, every);
+      for (int k = 0; k < inputs; ++k) {
+        x[k] = is_dense(k) ? load_as_compute(read[k].at[e]) : number(k);
+      }
+      written.at[e] = row_of<Row, S>(call.parameters, x, every);
     }
     reinterpret_cast<Pack<S, width>*>(out)[p] = written;
   }
@@ -71,8 +52,10 @@ __global__ void __launch_bounds__(elementwise_threads)
   if (i >= call.count) return;
   Compute<S> x[inputs];
 #pragma unroll
-  for (int k = 0; k < inputs; ++k) x[k] = load_as_compute(static_cast<const S*>(call.inputs[k])[i]);
-  out[i] = row_of<Row, S, exact>(call.parameters, x, every);
+  for (int k = 0; k < inputs; ++k) {
+    x[k] = is_dense(k) ? load_as_compute(static_cast<const S*>(call.inputs[k])[i]) : number(k);
+  }
+  out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
 template <class From, class C, int width>
@@ -105,7 +88,7 @@ __device__ __forceinline__ void load_any(const void* from, DType dtype, std::int
   }
 }
 
-template <template <class> class Row, class S, int inputs, bool exact = false>
+template <template <class> class Row, class S, int inputs>
 __global__ void __launch_bounds__(elementwise_threads)
     contiguous_row(const __grid_constant__ ContiguousCall call) {
   using C = Compute<S>;
@@ -142,7 +125,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       C x[inputs];
 #pragma unroll
       for (int k = 0; k < inputs; ++k) x[k] = values[k][e];
-      written.at[e] = row_of<Row, S, exact>(call.parameters, x, every);
+      written.at[e] = row_of<Row, S>(call.parameters, x, every);
     }
     *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
   }
@@ -158,7 +141,7 @@ __global__ void __launch_bounds__(elementwise_threads)
     }
     x[k] = once[0];
   }
-  out[i] = row_of<Row, S, exact>(call.parameters, x, every);
+  out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
 #define EXTENSOR_SET(op, row, inputs)                                       \
@@ -172,27 +155,22 @@ const ContiguousKernel* make_contiguous() {
 #define UNARY(name, ...) EXTENSOR_SET(name, rows_of::name##_row, 1)
 #include "extensor/tables/unary.def"
   } else {
-    // Functions of one half are looked up (half_tables.cu), except for those that take so few
-    // instructions that memory is slower.
-#define EXTENSOR_SET_EXACT(op)                                                             \
-  table[static_cast<int>(ElementwiseOp::op)] = {&dense_row<rows_of::op##_row, S, 1, true>, \
-                                                &contiguous_row<rows_of::op##_row, S, 1, true>};
-    EXTENSOR_SET_EXACT(negative)
-    EXTENSOR_SET_EXACT(positive)
-    EXTENSOR_SET_EXACT(abs)
-    EXTENSOR_SET_EXACT(square)
-    EXTENSOR_SET_EXACT(sign)
-    EXTENSOR_SET_EXACT(ceil)
-    EXTENSOR_SET_EXACT(floor)
-    EXTENSOR_SET_EXACT(round)
-    EXTENSOR_SET_EXACT(trunc)
-    EXTENSOR_SET_EXACT(clip)
-    EXTENSOR_SET_EXACT(sqrt)
-    EXTENSOR_SET_EXACT(relu)
-    EXTENSOR_SET_EXACT(leaky_relu)
-    EXTENSOR_SET_EXACT(relu6)
-    EXTENSOR_SET_EXACT(hard_tanh)
-#undef EXTENSOR_SET_EXACT
+    // Functions of one half are looked up (half_tables.cu), except for those that are exact in
+    // float, or whose float result rounds to the same half as the exact one.
+    EXTENSOR_SET(negative, rows_of::negative_row, 1)
+    EXTENSOR_SET(positive, rows_of::positive_row, 1)
+    EXTENSOR_SET(abs, rows_of::abs_row, 1)
+    EXTENSOR_SET(square, rows_of::square_row, 1)
+    EXTENSOR_SET(sign, rows_of::sign_row, 1)
+    EXTENSOR_SET(ceil, rows_of::ceil_row, 1)
+    EXTENSOR_SET(floor, rows_of::floor_row, 1)
+    EXTENSOR_SET(round, rows_of::round_row, 1)
+    EXTENSOR_SET(trunc, rows_of::trunc_row, 1)
+    EXTENSOR_SET(clip, rows_of::clip_row, 1)
+    EXTENSOR_SET(sqrt, rows_of::sqrt_row, 1)
+    EXTENSOR_SET(relu, rows_of::relu_row, 1)
+    EXTENSOR_SET(relu6, rows_of::relu6_row, 1)
+    EXTENSOR_SET(hard_tanh, rows_of::hard_tanh_row, 1)
   }
 #define UNARY(name, ...) EXTENSOR_SET(name##_backward, rows_of::name##_backward_row, 2)
 #include "extensor/tables/unary.def"

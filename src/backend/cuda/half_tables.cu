@@ -34,40 +34,29 @@ __global__ void __launch_bounds__(look_up_threads)
     look_up_shared(const std::uint16_t* x, std::uint16_t* y, std::int64_t count,
                    const std::uint16_t* table) {
   extern __shared__ std::uint16_t results[];
-  constexpr int together = 4;
-  const std::int64_t packs = count / 8, step = index_step();
-  std::int64_t p = first_index();
-  Eight values[together];
-  // Loads the next packs, if there are as many.
-  const auto load = [&] {
-    if (p + (together - 1) * step >= packs) return false;
-#pragma unroll
-    for (int u = 0; u < together; ++u) values[u] = reinterpret_cast<const Eight*>(x)[p + u * step];
-    return true;
-  };
-  bool full = load();  // on the way while the table is copied
   for (int i = threadIdx.x; i < half_count / 8; i += look_up_threads) {
     reinterpret_cast<Eight*>(results)[i] = reinterpret_cast<const Eight*>(table)[i];
   }
   __syncthreads();
-  while (full) {
-    Eight found[together];
-    const std::int64_t at = p;
+  constexpr int together = 4;
+  const std::int64_t packs = count / 8, step = index_step();
+  std::int64_t p = first_index();
+  for (; p + (together - 1) * step < packs; p += together * step) {
+    Eight values[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) values[u] = reinterpret_cast<const Eight*>(x)[p + u * step];
 #pragma unroll
     for (int u = 0; u < together; ++u) {
 #pragma unroll
-      for (int e = 0; e < 8; ++e) found[u].at[e] = results[values[u].at[e]];
+      for (int e = 0; e < 8; ++e) values[u].at[e] = results[values[u].at[e]];
+      reinterpret_cast<Eight*>(y)[p + u * step] = values[u];
     }
-    p += together * step;
-    full = load();
-#pragma unroll
-    for (int u = 0; u < together; ++u) reinterpret_cast<Eight*>(y)[at + u * step] = found[u];
   }
   for (; p < packs; p += step) {
-    Eight last = reinterpret_cast<const Eight*>(x)[p];
+    Eight values = reinterpret_cast<const Eight*>(x)[p];
 #pragma unroll
-    for (int e = 0; e < 8; ++e) last.at[e] = results[last.at[e]];
-    reinterpret_cast<Eight*>(y)[p] = last;
+    for (int e = 0; e < 8; ++e) values.at[e] = results[values.at[e]];
+    reinterpret_cast<Eight*>(y)[p] = values;
   }
   const std::int64_t i = packs * 8 + first_index();
   if (i < count) y[i] = results[x[i]];

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(threads)
 
 template <class Draw, class Make, class T>
 void fill_as(const RandomCall& call, Make make) {
-  const int blocks = blocks_for(call.numel / Draw::per_block + 2, threads, whole_grid);
+  const int blocks = blocks_for(call.numel / Draw::per_block + 2, threads, 16);
   fill_kernel<Draw, Make, T><<<blocks, threads, 0, stream()>>>(
       call.seed, call.stream, call.offset, call.numel, reinterpret_cast<T*>(call.out), make);
 }
