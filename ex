@@ -282,7 +282,7 @@ build_tsan() {
 unzip_wheel() {
   python3 - "$@" <<'PYTHON'
 import re, sys, zipfile
-wanted = re.compile(r"torch/include/|torch/lib/lib(torch_cpu|c10)\.so$|nvidia/.*\.so[.0-9]*$")
+wanted = re.compile(r"torch/include/|torch/lib/lib(torch_cpu|c10)\.so$|nvidia/.*\.so[.0-9]*$|include/cudnn_")
 with zipfile.ZipFile(sys.argv[1]) as archive:
     archive.extractall(sys.argv[2], filter(wanted.match, archive.namelist()))
 PYTHON
@@ -421,18 +421,31 @@ command_figures() {
   rm -rf "$out"
 }
 
+# The headers through which libextensor_cuda.so uses cuDNN; the build goes on without them.
+fetch_cudnn_frontend() {
+  local dir=build/cudnn-frontend
+  [[ -e $dir/include/cudnn_frontend.h || -e $dir/unavailable ]] && return
+  install "$need_wheel" || return 0
+  mkdir -p "$dir"
+  if ! fetch_wheel "$dir" 'nvidia-cudnn-frontend>=1.14,<2'; then
+    touch "$dir/unavailable"
+    say "building without cuDNN; remove $dir to try for its headers again"
+  fi
+}
+
 # build_gpu TARGET...: the library for CUDA devices and programs that use it.
 build_gpu() {
   ready_to_build "$need_test"
+  fetch_cudnn_frontend
   local name
   for name in extensor_cuda "$@"; do target=$name configure_and_build release; done
 }
 
 command_gpu-test() {
   (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
-  build_gpu cuda_device_test cuda_database_test
+  build_gpu cuda_device_test cuda_products_test cuda_database_test
   local program result=0
-  for program in cuda_device_test cuda_database_test; do
+  for program in cuda_device_test cuda_products_test cuda_database_test; do
     local code=0
     "build/release/tests/cuda/$program" --gtest_brief=1 || code=$?
     ((code == 0 || code == 77)) || result=1
