@@ -84,7 +84,8 @@ ExTensor. Each command installs what is missing, builds, and runs.
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md from the op database
   ./ex gpu-test                     build and run the tests of CUDA devices
-  ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it
+  ./ex gpu-bench [NAME]             time CUDA devices beside PyTorch, if python3 has it; NAME: part
+                                    of the names of lines
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are
@@ -435,6 +436,8 @@ fetch_cudnn_frontend() {
 
 # build_gpu TARGET...: the library for CUDA devices and programs that use it.
 build_gpu() {
+  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+    fail "nvcc was not found; install the CUDA toolkit (13 or newer)"
   ready_to_build "$need_test"
   fetch_cudnn_frontend
   local name
@@ -443,11 +446,12 @@ build_gpu() {
 
 command_gpu-test() {
   (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
-  build_gpu cuda_device_test cuda_products_test cuda_database_test
-  local program result=0
-  for program in cuda_device_test cuda_products_test cuda_database_test; do
-    local code=0
-    "build/release/tests/cuda/$program" --gtest_brief=1 || code=$?
+  local source name programs=() result=0 code
+  for source in tests/cuda/*_test.cpp; do programs+=("$(basename "$source" .cpp)"); done
+  build_gpu "${programs[@]}"
+  for name in "${programs[@]}"; do
+    code=0
+    "build/release/tests/cuda/$name" --gtest_brief=1 || code=$?
     ((code == 0 || code == 77)) || result=1
   done
   return $result

@@ -12,7 +12,6 @@ namespace hwy::N_CUDA {
 #define EXTENSOR_DEVICE_WORD(Word, function) \
   HWY_API Vec1<float> Word(Tag<float>, Vec1<float> x) { return {function(x.raw)}; }
 EXTENSOR_DEVICE_WORD(Exp2, ::exp2f)
-EXTENSOR_DEVICE_WORD(Expm1, ::expm1f)
 EXTENSOR_DEVICE_WORD(Log, ::logf)
 EXTENSOR_DEVICE_WORD(Log2, ::log2f)
 EXTENSOR_DEVICE_WORD(Log10, ::log10f)
@@ -25,7 +24,6 @@ EXTENSOR_DEVICE_WORD(Cos, ::cosf)
 EXTENSOR_DEVICE_WORD(Asin, ::asinf)
 EXTENSOR_DEVICE_WORD(Acos, ::acosf)
 EXTENSOR_DEVICE_WORD(Atan, ::atanf)
-EXTENSOR_DEVICE_WORD(Cosh, ::coshf)
 EXTENSOR_DEVICE_WORD(Tanh, ::tanhf)
 #undef EXTENSOR_DEVICE_WORD
 

@@ -97,6 +97,7 @@ bool is_costly(ElementwiseOp op) {
     case ElementwiseOp::reciprocal:
     case ElementwiseOp::tan:
     case ElementwiseOp::sinh:
+    case ElementwiseOp::cosh:
     case ElementwiseOp::asinh:
     case ElementwiseOp::acosh:
     case ElementwiseOp::atanh:

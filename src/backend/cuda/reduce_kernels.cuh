@@ -483,19 +483,37 @@ __device__ __forceinline__ void gather_parts(const Reduction& call,
                                              std::int64_t step, A& value, std::int64_t& position) {
   value = operation.identity();
   position = std::numeric_limits<std::int64_t>::max();
-#pragma unroll 8
-  for (std::int64_t part = first; part < call.parts; part += step) {
-    const std::int64_t slot = part * call.results + result;
-    const A other = reinterpret_cast<const A*>(call.values)[slot];
-    if (call.positions != nullptr) {
-      const Found<A> found =
-          operation.combine(Found<A>{value, position}, Found<A>{other, call.positions[slot]});
+  if (call.positions != nullptr) {
+    for (std::int64_t part = first; part < call.parts; part += step) {
+      const std::int64_t slot = part * call.results + result;
+      const Found<A> found = operation.combine(
+          Found<A>{value, position},
+          Found<A>{reinterpret_cast<const A*>(call.values)[slot], call.positions[slot]});
       value = found.value;
       position = found.position;
-    } else {
-      value = operation.combine(value, other);
+    }
+    return;
+  }
+  // Eight sums side by side, so that rounding errors of many parts do not add up.
+  constexpr int together = 8;
+  A partial[together];
+#pragma unroll
+  for (int u = 0; u < together; ++u) partial[u] = value;
+  for (std::int64_t part = first; part < call.parts; part += together * step) {
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      const std::int64_t at = part + u * step;
+      if (at >= call.parts) continue;
+      const A other = reinterpret_cast<const A*>(call.values)[at * call.results + result];
+      partial[u] = operation.combine(partial[u], other);
     }
   }
+#pragma unroll
+  for (int half = together / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int u = 0; u < half; ++u) partial[u] = operation.combine(partial[u], partial[u + half]);
+  }
+  value = partial[0];
 }
 
 // A block per result.
