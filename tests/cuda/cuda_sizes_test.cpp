@@ -251,7 +251,10 @@ TEST_F(CudaSizes, StepsOfManyTensors) {
     for (const std::int64_t count : {1, 5, 4097, 100003}) {
       const Function function = [](const Tensors& x) -> Tensors {
         Tensor param = x[0].clone();
-        AdamState state;
+        // States of halves may be float32, which the comparison needs.
+        const DType dtype = itemsize(param.dtype()) == 2 ? float32 : param.dtype();
+        const TensorOptions options{.dtype = dtype, .device = param.device()};
+        AdamState state{zeros(param.shape(), options), zeros(param.shape(), options), {}};
         for (int step = 1; step <= 3; ++step) adamw_step(param, x[1], state, step);
         return {param, state.exp_avg, state.exp_avg_sq};
       };
