@@ -58,6 +58,19 @@ target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 # The stand-in for Highway with which the op tables compile as device code.
 target_include_directories(extensor_cuda BEFORE PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane>)
+# cuDNN is opened at run time. Its frontend is a package of headers that `./ex` fetches; without them
+# convolution and attention of halves use the kernels of ExTensor alone, which are slower.
+find_path(EXTENSOR_CUDNN_FRONTEND cudnn_frontend.h
+          PATHS ${PROJECT_SOURCE_DIR}/build/cudnn-frontend/include)
+find_path(EXTENSOR_CUDNN cudnn.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
+mark_as_advanced(EXTENSOR_CUDNN_FRONTEND EXTENSOR_CUDNN)
+if(EXTENSOR_CUDNN_FRONTEND AND EXTENSOR_CUDNN)
+  target_include_directories(extensor_cuda SYSTEM PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:${EXTENSOR_CUDNN_FRONTEND}>
+    $<$<COMPILE_LANGUAGE:CXX>:${EXTENSOR_CUDNN}>)
+else()
+  message(STATUS "extensor: libextensor_cuda.so does not use cuDNN (its headers were not found)")
+endif()
 # Suppressed: comparisons of unsigned numbers with 0 in templates, and long double, which is double on
 # a GPU.
 target_compile_options(extensor_cuda PRIVATE

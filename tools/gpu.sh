@@ -1,9 +1,24 @@
 # The commands gpu-test and gpu-bench. Sourced by ./ex.
 # shellcheck shell=bash disable=SC2154
 
+# The headers through which libextensor_cuda.so uses cuDNN; the build goes on without them.
+fetch_cudnn_frontend() {
+  local dir=build/cudnn-frontend
+  [[ -e $dir/include/cudnn_frontend.h || -e $dir/unavailable ]] && return
+  install "$need_wheel" || return 0
+  mkdir -p "$dir"
+  if ! fetch_wheel "$dir" 'nvidia-cudnn-frontend>=1.14,<2'; then
+    touch "$dir/unavailable"
+    say "building without cuDNN; remove $dir to try for its headers again"
+  fi
+}
+
 # build_gpu TARGET...: the library for CUDA devices and programs that use it.
 build_gpu() {
+  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+    fail "nvcc was not found; install the CUDA toolkit (13 or newer)"
   ready_to_build "$need_test"
+  fetch_cudnn_frontend
   local name
   for name in extensor_cuda "$@"; do target=$name configure_and_build release; done
 }

@@ -5,7 +5,7 @@
 unzip_wheel() {
   python3 - "$@" <<'PYTHON'
 import re, sys, zipfile
-wanted = re.compile(r"torch/include/|torch/lib/lib(torch_cpu|c10)\.so$|nvidia/.*\.so[.0-9]*$")
+wanted = re.compile(r"torch/include/|torch/lib/lib(torch_cpu|c10)\.so$|nvidia/.*\.so[.0-9]*$|include/cudnn_")
 with zipfile.ZipFile(sys.argv[1]) as archive:
     archive.extractall(sys.argv[2], filter(wanted.match, archive.namelist()))
 PYTHON

@@ -83,7 +83,8 @@ bool all_same_bits(const Tensors& got, const Tensors& expected) {
 // the results in float64 from `wide`; null: the CPU's are exact.
 std::string difference(const Tensors& got, const Tensors& near,
                        const std::function<Tensors(const Tensors&)>& exact, const Tensors& wide,
-                       const Allowance& allowance, double least) {
+                       const Allowance& allowance, double least,
+                       const std::function<Tensors(const Tensors&)>& magnitudes = nullptr) {
   if (got.size() != near.size()) return "another number of results";
   for (std::size_t k = 0; k < got.size(); ++k) {
     const std::string which = "result " + std::to_string(k);
@@ -98,6 +99,11 @@ std::string difference(const Tensors& got, const Tensors& near,
   if (!exact) return op_database::compare(here, near, allowance, {}).message;
   const Tensors target = exact(wide);
   if (op_database::compare(here, target, allowance, {}).message.empty()) return "";
+  if (magnitudes) {
+    op_database::Magnitudes given;
+    for (const Tensor& x : magnitudes(wide)) given.push_back(x.to_vector<double>());
+    return op_database::compare(here, target, allowance, given).message;
+  }
   const double step = std::min(allowance.absolute, 1e-3);
   return op_database::compare(here, target, allowance,
                               op_database::magnitudes_of(exact, wide, step, least))
@@ -132,8 +138,8 @@ std::string fault_of(const Case& now, bool second) {
   const Tensors wide = floats ? in_float64(dense(near)) : Tensors();
   const double least =
       std::max(sample.cancelling_terms, floats ? least_magnitude(now.layout, wide) : 0);
-  std::string fault =
-      difference(got, expected, floats ? sample.forward : nullptr, wide, allowance, least);
+  std::string fault = difference(got, expected, floats ? sample.forward : nullptr, wide, allowance,
+                                 least, sample.magnitudes);
   if (!fault.empty()) return "value: " + fault;
   if (!sample.backward || !floats) return "";
 

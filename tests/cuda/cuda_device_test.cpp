@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/cuda_test.h"
+#include "op_database/compare.h"
 
 namespace extensor {
 namespace {
@@ -225,6 +226,33 @@ TEST_F(Cuda, ElementwiseOpsWithViewsBroadcastingAndNumbers) {
                         long_near.slice(0, 1) * long_near.slice(0, 0, 4098)));
 }
 
+// Rows whose lengths are multiples of the packs that kernels load, of every mix of float dtypes,
+// broadcast along either dimension.
+TEST_F(Cuda, MixedDtypesAndBroadcasting) {
+  const Tensor a = randn({24, 64}), row = randn({64}), column = randn({24, 1}), one = randn({1});
+  for (const DType first : {float16, bfloat16, float32, float64}) {
+    for (const DType second : {float16, bfloat16, float32, float64}) {
+      const Tensor near = a.to(first), far = near.to(device);
+      for (const Tensor& other : {a, row, column, one, a.transpose().contiguous().transpose()}) {
+        const Tensor b = other.to(second), y = b.to(device);
+        EXPECT_TRUE(same_bits(far + y, near + b)) << name(first) << " " << name(second);
+        EXPECT_TRUE(same_bits(y * far, b * near)) << name(first) << " " << name(second);
+        EXPECT_TRUE(same_bits(far > y, near > b)) << name(first) << " " << name(second);
+        EXPECT_TRUE(same_bits(where(far > 0, far, y), where(near > 0, near, b)))
+            << name(first) << " " << name(second);
+      }
+      Tensor u = far.clone(), v = near.clone();
+      u += row.to(device, second);
+      v += row.to(second);
+      EXPECT_TRUE(same_bits(u, v)) << name(first) << " " << name(second);
+    }
+    EXPECT_TRUE(same_bits(relu(a.to(device, first)), relu(a.to(first))));
+    EXPECT_TRUE(same_bits(square(a.to(device, first)), square(a.to(first))));
+    EXPECT_TRUE(same_bits(sqrt(abs(a.to(device, first))), sqrt(abs(a.to(first)))));
+    EXPECT_TRUE(same_bits(leaky_relu(a.to(device, first)), leaky_relu(a.to(first))));
+  }
+}
+
 // Twenty dimensions that do not merge.
 TEST_F(Cuda, ManyDimensions) {
   Shape shape(20, 2);
@@ -259,6 +287,12 @@ TEST_F(Cuda, FunctionsOfEveryHalf) {
       }
       EXPECT_EQ(wrong, 0) << what << " of " << name(dtype);
     };
+    compare("square", square(far), square(near));
+    compare("leaky_relu", leaky_relu(far), leaky_relu(near));
+    compare("round", round(far), round(near));
+    compare("sign", sign(far), sign(near));
+    compare("clip", clip(far, -1.5, 2.5), clip(near, -1.5, 2.5));
+    compare("hard_tanh", hard_tanh(far), hard_tanh(near));
     compare("exp", exp(far), exp(near));
     compare("log", log(far), log(near));
     compare("sin", sin(far), sin(near));
@@ -295,6 +329,39 @@ TEST_F(Cuda, GradientsOfBfloat16) {
   compare("gelu_tanh_backward", gelu_tanh_backward(far_g, far), gelu_tanh_backward(wide_g, wide));
   compare("silu_backward", silu_backward(far_g, far), silu_backward(wide_g, wide));
   compare("mish_backward", mish_backward(far_g, far), mish_backward(wide_g, wide));
+}
+
+// Every function of one or two floats, on its domain, against the CPU in float64.
+TEST_F(Cuda, FunctionsOfFloatsAreWithinTwoUlps) {
+  const compare::Format format = compare::format_of(float32);
+  const auto check = [&](const char* what, const Tensor& got, const Tensor& exact) {
+    const auto a = exact.to_vector<double>();
+    const auto b = got.to_vector<float>();
+    double worst = 0;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double error = compare::ulp_error(format, b[i], a[i]);
+      if (error > worst) {
+        worst = error;
+        at = i;
+      }
+    }
+    EXPECT_LE(worst, 2) << what << ": " << b[at] << ", exactly " << a[at];
+  };
+  const auto draw = [](double lo, double hi) { return uniform({1 << 18}, lo, hi, float32); };
+#define UNARY(op, lo, hi, ...)                       \
+  {                                                  \
+    const Tensor x = draw(lo, hi);                   \
+    check(#op, op(x.to(device)), op(x.to(float64))); \
+  }
+#define UNARY_2_NUMERIC(...)
+#include "extensor/tables/unary.def"
+#define BINARY(op, lo, hi, ...)                                                   \
+  {                                                                               \
+    const Tensor a = draw(lo, hi), b = draw(lo, hi);                              \
+    check(#op, op(a.to(device), b.to(device)), op(a.to(float64), b.to(float64))); \
+  }
+#include "extensor/tables/binary.def"
 }
 
 TEST_F(Cuda, Reductions) {
@@ -344,9 +411,9 @@ TEST_F(Cuda, RunsGiveTheSameBits) {
 TEST_F(Cuda, PowerSums) {
   std::vector<Tensor> near, far;
   for (int k = 0; k < 200; ++k) {
-    near.push_back(randn({k * k * 7 + 1}));
+    near.push_back(randn({k * k * 7 + 1}).requires_grad_());
     near.back().set_grad(randn({k * k * 7 + 1}));
-    far.push_back(near.back().to(device));
+    far.push_back(near.back().detach().to(device).requires_grad_());
     far.back().set_grad(near.back().grad().to(device));
   }
   const double expected = optim::clip_grad_norm(near, 1.0);
@@ -456,8 +523,8 @@ TEST_F(Cuda, MoreThanTwoToThe31Elements) {
   EXPECT_EQ((x + x)[count - 1].item<std::int64_t>(), 2);
   EXPECT_EQ(x.slice(0, 1).contiguous().numel(), count - 1);
   const Tensor wide = x.reshape({1, count}).broadcast_to({2, count});
-  EXPECT_EQ(sum(wide.transpose().contiguous(), 0).to_vector<std::int64_t>(),
-            (std::vector<std::int64_t>{count, count}));
+  EXPECT_EQ(sum(wide.transpose().contiguous(), 0).to_vector<std::uint64_t>(),
+            std::vector<std::uint64_t>(2, static_cast<std::uint64_t>(count)));
   empty_cache(device);
 }
 

@@ -55,7 +55,7 @@ struct BlockArguments {
 };
 
 template <class C, int width, bool is_block>
-__global__ void __launch_bounds__(is_block ? 512 : 256) add_block(BlockArguments<C> a) {
+__global__ void __launch_bounds__(256, 4) add_block(BlockArguments<C> a) {
   Group<is_block> group;
   for (std::int64_t i = group.number(); i < a.row_count; i += group.count()) {
     const std::int64_t row = a.first_row + i;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(512) reduce_losses(BlockArguments<C> a, bool m
 }
 
 template <class C, int width, bool is_block>
-__global__ void __launch_bounds__(is_block ? 512 : 256) block_gradient(BlockArguments<C> a) {
+__global__ void __launch_bounds__(256, 4) block_gradient(BlockArguments<C> a) {
   Group<is_block> group;
   const double common = a.scale == nullptr ? 1 : *a.scale;
   for (std::int64_t i = group.number(); i < a.row_count; i += group.count()) {
@@ -164,7 +164,7 @@ void launch_block(const BlockArguments<C>& a) {
   const auto launch = [&]<int width>() {
     const bool is_block = a.n > 1024;
     const unsigned grid = grid_for(is_block ? a.row_count : divide_up(a.row_count, 8));
-    const unsigned threads = !is_block || a.n <= 8192 ? 256 : 512;
+    constexpr unsigned threads = 256;
     if constexpr (adds) {
       if (is_block) {
         add_block<C, width, true><<<grid, threads, 0, stream()>>>(a);

@@ -97,7 +97,7 @@ __device__ double row_loss(const ClassLossArguments<S>& a, G& group, std::int64_
 }
 
 template <class S, int width, bool is_block>
-__global__ void __launch_bounds__(is_block ? 512 : 256) forward_rows(ClassLossArguments<S> a) {
+__global__ void __launch_bounds__(256, 4) forward_rows(ClassLossArguments<S> a) {
   Group<is_block> group;
   for (std::int64_t row = group.number(); row < a.rows; row += group.count()) {
     if (a.statistics != nullptr && group.rank() < 2) a.statistics[2 * row + group.rank()] = 0;
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(is_block ? 512 : 256) forward_rows(ClassLossAr
 }
 
 template <class S, int width, bool is_block>
-__global__ void __launch_bounds__(is_block ? 512 : 256) backward_rows(ClassLossArguments<S> a) {
+__global__ void __launch_bounds__(256, 4) backward_rows(ClassLossArguments<S> a) {
   using C = Compute<S>;
   Group<is_block> group;
   const double common = a.scale == nullptr ? a.common : *a.scale;
@@ -203,7 +203,7 @@ void launch_rows(const ClassLossArguments<S>& a, bool vectors) {
         forward_rows<S, width, false><<<grid, 256, 0, stream()>>>(a);
       }
     } else {
-      const unsigned grid = grid_for(a.rows), threads = a.n <= 8192 ? 256 : 512;
+      const unsigned grid = grid_for(a.rows), threads = 256;
       if constexpr (backward) {
         backward_rows<S, width, true><<<grid, threads, 0, stream()>>>(a);
       } else {

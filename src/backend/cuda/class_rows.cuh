@@ -56,9 +56,36 @@ struct MergeSpreads {
   }
 };
 
-// Packs that a thread loads together.
-template <int width>
-inline constexpr int packs_together = width >= 8 ? 2 : 4;
+// Calls body(first position, stride, values) for the packs of a row that belong to this thread:
+// four at a time, `stride` elements apart, then one by one.
+
+template <int width, class S, class G, class Body>
+__device__ __forceinline__ void for_row_packs(const G& group, const S* x, std::int64_t n,
+                                              const Body& body) {
+  using C = Compute<S>;
+  constexpr int together = 4;
+  const std::int64_t stride = static_cast<std::int64_t>(group.size()) * width;
+  std::int64_t at = group.rank() * width;
+  for (; at + (together - 1) * stride < n; at += together * stride) {
+    Pack<S, width> loaded[together];
+#pragma unroll
+    for (int p = 0; p < together; ++p) {
+      loaded[p] = *reinterpret_cast<const Pack<S, width>*>(x + at + p * stride);
+    }
+    C values[together][width];
+#pragma unroll
+    for (int p = 0; p < together; ++p) {
+#pragma unroll
+      for (int k = 0; k < width; ++k) values[p][k] = load_as_compute(loaded[p].at[k]);
+    }
+    body(at, stride, values);
+  }
+  for (; at < n; at += stride) {
+    C values[1][width];
+    load_pack<width>(x, at, n, C(0), values[0]);
+    body(at, stride, values);
+  }
+}
 
 // Adds the elements of a row to the sum that this thread starts with, except the one at `left_out`
 // (negative: none).
@@ -68,42 +95,39 @@ __device__ __forceinline__ SumOfExp<Compute<S>> sum_exponentials(const G& group,
                                                                  std::int64_t left_out,
                                                                  SumOfExp<Compute<S>> start) {
   using C = Compute<S>;
-  constexpr int packs = packs_together<width>;
+  // The first position of the pack with that element, if it is this thread's.
+  const std::int64_t pack = left_out < 0 ? -1 : left_out / width;
+  const std::int64_t affected =
+      pack >= 0 && pack % group.size() == group.rank() ? pack * width : -1;
   SumOfExp<C> result = start;
-  const std::int64_t step = static_cast<std::int64_t>(group.size()) * width;
-  for (std::int64_t at = group.rank() * width; at < n; at += packs * step) {
-    C values[packs][width];
+  for_row_packs<width>(
+      group, x, n, [&]<int packs>(std::int64_t at, std::int64_t stride, C(&values)[packs][width]) {
+        C m = result.m;
 #pragma unroll
-    for (int p = 0; p < packs; ++p) {
-      load_pack<width>(x, at + p * step, n, -infinity<C>(), values[p]);
-    }
-    C m = result.m;
+        for (int p = 0; p < packs; ++p) {
+          if (at + p * stride == affected) {
 #pragma unroll
-    for (int p = 0; p < packs; ++p) {
-      const std::int64_t place = left_out - (at + p * step);
-      if (place >= 0 && place < width) {
+            for (int k = 0; k < width; ++k) {
+              if (affected + k == left_out) values[p][k] = -infinity<C>();
+            }
+          }
 #pragma unroll
-        for (int k = 0; k < width; ++k) {
-          if (k == place) values[p][k] = -infinity<C>();
+          for (int k = 0; k < width; ++k) m = Largest()(m, values[p][k]);
         }
-      }
+        if (m > result.m) {
+          if (result.sum != 0) result.sum *= exponential<S>(result.m - m);
+          result.m = m;
+        }
+        // Only −∞ so far, or NaN, which shows in the sum.
+        const C shift = m == -infinity<C>() ? C(0) : m;
 #pragma unroll
-      for (int k = 0; k < width; ++k) m = Largest()(m, values[p][k]);
-    }
-    if (m > result.m) {
-      if (result.sum != 0) result.sum *= exponential<S>(result.m - m);
-      result.m = m;
-    }
-    // Only −∞ so far, or NaN, which shows in the sum.
-    const C shift = m == -infinity<C>() ? C(0) : m;
+        for (int p = 0; p < packs; ++p) {
+          C part = 0;
 #pragma unroll
-    for (int p = 0; p < packs; ++p) {
-      C part = 0;
-#pragma unroll
-      for (int k = 0; k < width; ++k) part += exponential<S>(values[p][k] - shift);
-      result.sum += part;
-    }
-  }
+          for (int k = 0; k < width; ++k) part += exponential<S>(values[p][k] - shift);
+          result.sum += part;
+        }
+      });
   return result;
 }
 
@@ -128,30 +152,29 @@ __device__ __forceinline__ void write_gradient(const G& group, const S* x, std::
                                                const ClassSpread<S>* spread, Compute<S> factor,
                                                std::int64_t index, Compute<S> named, S* out) {
   using C = Compute<S>;
-  constexpr int packs = packs_together<width>;
-  const std::int64_t step = static_cast<std::int64_t>(group.size()) * width;
-  for (std::int64_t at = group.rank() * width; at < n; at += packs * step) {
-    C values[packs][width];
+  const std::int64_t pack = index < 0 || index >= n ? -1 : index / width;
+  const std::int64_t affected =
+      pack >= 0 && pack % group.size() == group.rank() ? pack * width : -1;
+  for_row_packs<width>(
+      group, x, n, [&]<int packs>(std::int64_t at, std::int64_t stride, C(&values)[packs][width]) {
 #pragma unroll
-    for (int p = 0; p < packs; ++p) load_pack<width>(x, at + p * step, n, C(0), values[p]);
+        for (int p = 0; p < packs; ++p) {
+          const std::int64_t first = at + p * stride;
 #pragma unroll
-    for (int p = 0; p < packs; ++p) {
-      const std::int64_t first = at + p * step, place = index - first;
+          for (int k = 0; k < width; ++k) values[p][k] = exponential<S>(values[p][k] - m) * scale;
+          if (spread != nullptr) {
 #pragma unroll
-      for (int k = 0; k < width; ++k) values[p][k] = exponential<S>(values[p][k] - m) * scale;
-      if (spread != nullptr && first < n) {
+            for (int k = 0; k < width; ++k) values[p][k] -= spread->at(first + k) * factor;
+          }
+          if (first == affected) {
 #pragma unroll
-        for (int k = 0; k < width; ++k) values[p][k] -= spread->at(first + k) * factor;
-      }
-      if (place >= 0 && place < width) {
-#pragma unroll
-        for (int k = 0; k < width; ++k) {
-          if (k == place) values[p][k] = named;
+            for (int k = 0; k < width; ++k) {
+              if (affected + k == index) values[p][k] = named;
+            }
+          }
+          store_pack<width>(values[p], out, first, n);
         }
-      }
-      store_pack<width>(values[p], out, first, n);
-    }
-  }
+      });
 }
 
 // ---- the divisor of a mean

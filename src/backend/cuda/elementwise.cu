@@ -64,7 +64,7 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   if (rank > max_kernel_dims || plan.strides[0][inner] != 1) return false;
   if (rank > 1 && plan.sizes[inner] % width != 0) return false;
   Dims sizes = plan.sizes, strides[max_inputs + 1];
-  sizes[inner] /= width;
+  sizes[inner] /= width;  // 0 only with one dimension
   for (int k = 0; k < operands; ++k) {
     strides[k] = plan.strides[k];
     const std::int64_t step = strides[k][inner];
@@ -78,8 +78,89 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
       if (strides[k][d] % width != 0) return false;
     }
   }
+  if (rank == 1) {
+    passed.over = one_dimension(sizes[0], 0, nullptr);
+    return true;
+  }
   for_each_part(sizes, strides, operands,
                 [&](const Iteration& over, const std::int64_t*) { passed.over = over; });
+  return true;
+}
+
+// Blocks per multiprocessor for kernels in which a thread computes many elements, since starting
+// one takes as long as a few.
+constexpr int costly_blocks = 16;
+
+// Rows that are slower than memory.
+bool is_costly(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::reciprocal:
+    case ElementwiseOp::tan:
+    case ElementwiseOp::sinh:
+    case ElementwiseOp::cosh:
+    case ElementwiseOp::asinh:
+    case ElementwiseOp::acosh:
+    case ElementwiseOp::atanh:
+    case ElementwiseOp::normal_cdf:
+    case ElementwiseOp::normal_pdf:
+    case ElementwiseOp::sigmoid:
+    case ElementwiseOp::log_sigmoid:
+    case ElementwiseOp::gelu:
+    case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::elu:
+    case ElementwiseOp::selu:
+    case ElementwiseOp::silu:
+    case ElementwiseOp::mish:
+    case ElementwiseOp::softplus:
+    case ElementwiseOp::hard_sigmoid:
+    case ElementwiseOp::hard_swish:
+    case ElementwiseOp::power:
+    case ElementwiseOp::atan2:
+    case ElementwiseOp::logaddexp:
+    case ElementwiseOp::erf_backward:
+    case ElementwiseOp::normal_cdf_backward:
+    case ElementwiseOp::normal_pdf_backward:
+    case ElementwiseOp::log_sigmoid_backward:
+    case ElementwiseOp::gelu_backward:
+    case ElementwiseOp::gelu_tanh_backward:
+    case ElementwiseOp::silu_backward:
+    case ElementwiseOp::mish_backward:
+    case ElementwiseOp::softplus_backward:
+    case ElementwiseOp::power_gradient_a:
+    case ElementwiseOp::power_gradient_b:
+    case ElementwiseOp::atan2_gradient_a:
+    case ElementwiseOp::atan2_gradient_b:
+    case ElementwiseOp::logaddexp_gradient_a:
+    case ElementwiseOp::logaddexp_gradient_b:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Runs the kernel for dense operands; false if one is not.
+bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
+  if (!call.contiguous) return false;
+  DenseCall passed{};
+  for (int k = 0; k < call.input_count; ++k) {
+    const Operand& input = call.inputs[k];
+    if (input.is_number() && call.input_count > 1) {
+      passed.number[k] = number_of(input, call.compute);
+      continue;
+    }
+    if (call.repeats[k] || input.dtype != call.out.dtype) return false;
+    if (!is_aligned(input.data)) return false;
+    passed.inputs[k] = input.data;
+  }
+  passed.count = call.numel;
+  passed.out = call.out.data;
+  passed.parameters[0] = call.parameters[0];
+  passed.parameters[1] = call.parameters[1];
+  const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
+  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads,
+                                is_costly(call.op) ? costly_blocks : whole_grid);
+  kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  launched("elementwise");
   return true;
 }
 
@@ -90,7 +171,8 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel == nullptr) return false;
+  if (kernel.dense == nullptr) return false;
+  if (run_dense(call, kernel)) return true;
   ContiguousCall passed{};
   passed.count = call.numel;
   passed.out = call.out.data;
@@ -99,10 +181,13 @@ bool run_contiguous(const ElementwiseCall& call) {
     if (input.is_number()) {
       passed.form[k] = Form::number;
       passed.number[k] = number_of(input, call.compute);
-    } else if (input.dtype != dtype) {
+    } else if (input.dtype != dtype &&
+               (call.compute == DType::float64 || !is_floating_point(input.dtype) ||
+                input.dtype == DType::float64)) {
       return false;
     }
     passed.inputs[k] = input.data;
+    passed.dtype[k] = input.dtype;
   }
   const auto width = static_cast<std::int64_t>(16 / itemsize(dtype));
   if (!iterate_packs(call, width, passed)) return false;
@@ -111,8 +196,8 @@ bool run_contiguous(const ElementwiseCall& call) {
   }
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
-  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, whole_grid);
-  kernel<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, costly_blocks);
+  kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }
@@ -185,9 +270,9 @@ void elementwise(const ElementwiseCall& call) {
   if (call.op == ElementwiseOp::copy) return copy_elements(call);
   const bool half_function =
       is_half(call.out.dtype) && call.compute == DType::float32 && is_unary_forward(call.op);
+  if (run_half_gradient(call) || run_contiguous(call)) return;
   if (half_function) return run_half_function(call);
-  if (run_half_gradient(call)) return;
-  if (run_contiguous(call) || run_logical(call)) return;
+  if (run_logical(call)) return;
   run_strided(call, call.compute, strided_table(call.compute)[static_cast<int>(call.op)]);
 }
 

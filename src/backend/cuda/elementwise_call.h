@@ -8,7 +8,7 @@
 
 namespace extensor::backend::cuda {
 
-// Divides numbers below 2³¹ by a fixed size, by a multiplication.
+// Divides numbers below 2³¹ by a fixed size, at least 1, by a multiplication.
 struct Divider {
   std::uint32_t size = 1, magic = 1, shift = 0;
 
@@ -62,19 +62,33 @@ struct ContiguousCall {
   const void* inputs[max_inputs];
   void* out;
   Number number[max_inputs];
+  DType dtype[max_inputs];
   Form form[max_inputs];
   Parameter parameters[2];
 };
 
-using StridedKernel = void (*)(StridedCall);
-using ContiguousKernel = void (*)(ContiguousCall);
+// Dense, 16-byte aligned operands of one dtype, and numbers, which have no data: most calls.
+struct DenseCall {
+  std::int64_t count;
+  const void* inputs[max_inputs];
+  void* out;
+  Number number[max_inputs];
+  Parameter parameters[2];
+};
 
-// By op; null where an op has no kernel. Computed in float, double, int64 and uint64.
+using StridedKernel = void (*)(StridedCall);
+// The same row for both calls.
+struct ContiguousKernel {
+  void (*dense)(DenseCall) = nullptr;
+  void (*packs)(ContiguousCall) = nullptr;
+};
+
+// By op; null if an op has no kernel. Computed in float, double, int64 and uint64.
 const StridedKernel* strided_float32();
 const StridedKernel* strided_float64();
 const StridedKernel* strided_int64();
 const StridedKernel* strided_uint64();
-// By op; the tables of halves, which compute in float, lack functions of one tensor.
+// By op; the tables of halves, which compute in float, have few functions of one tensor.
 const ContiguousKernel* contiguous_float32();
 const ContiguousKernel* contiguous_float64();
 const ContiguousKernel* contiguous_float16();

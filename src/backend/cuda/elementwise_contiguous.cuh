@@ -1,5 +1,4 @@
-// Elementwise kernels for operands of one float dtype that are dense along the innermost dimension:
-// 16 bytes a load.
+// Elementwise kernels for floats that are dense along the innermost dimension: 16 bytes a load.
 #pragma once
 
 #include <utility>
@@ -14,12 +13,79 @@ struct alignas(sizeof(S) * count) Pack {
 };
 
 template <template <class> class Row, class S, std::size_t... k>
-__device__ __forceinline__ S row_of(const ContiguousCall& call, const Compute<S> (&x)[sizeof...(k)],
+__device__ __forceinline__ S row_of(const Parameter* parameters,
+                                    const Compute<S> (&x)[sizeof...(k)],
                                     std::index_sequence<k...>) {
-  using C = Compute<S>;
-  using V = rows_of::Lanes<C>;
-  const V y = Row<V>::apply(call.parameters, V(hwy::N_CUDA::Vec1<C>{x[k]})...);
+  using V = rows_of::Lanes<Compute<S>>;
+  const V y = Row<V>::apply(parameters, V(hwy::N_CUDA::Vec1<Compute<S>>{x[k]})...);
   return store_from_compute<S>(y.v.raw);
+}
+
+template <template <class> class Row, class S, int inputs>
+__global__ void __launch_bounds__(elementwise_threads)
+    dense_row(const __grid_constant__ DenseCall call) {
+  constexpr int width = 16 / sizeof(S);
+  constexpr std::make_index_sequence<inputs> every;
+  S* out = static_cast<S*>(call.out);
+  const auto is_dense = [&](int k) { return inputs == 1 || call.inputs[k] != nullptr; };
+  const auto number = [&](int k) { return static_cast<Compute<S>>(call.number[k].real); };
+  const std::int64_t packs = call.count / width;
+  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+    Pack<S, width> read[inputs];
+#pragma unroll
+    for (int k = 0; k < inputs; ++k) {
+      if (is_dense(k)) read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
+    }
+    Pack<S, width> written;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      Compute<S> x[inputs];
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) {
+        x[k] = is_dense(k) ? load_as_compute(read[k].at[e]) : number(k);
+      }
+      written.at[e] = row_of<Row, S>(call.parameters, x, every);
+    }
+    reinterpret_cast<Pack<S, width>*>(out)[p] = written;
+  }
+  const std::int64_t i = packs * width + first_index();
+  if (i >= call.count) return;
+  Compute<S> x[inputs];
+#pragma unroll
+  for (int k = 0; k < inputs; ++k) {
+    x[k] = is_dense(k) ? load_as_compute(static_cast<const S*>(call.inputs[k])[i]) : number(k);
+  }
+  out[i] = row_of<Row, S>(call.parameters, x, every);
+}
+
+template <class From, class C, int width>
+__device__ __forceinline__ void load_pack(const void* from, std::int64_t at, C (&x)[width]) {
+  constexpr int together = 16 / sizeof(From) < width ? 16 / sizeof(From) : width;
+  const auto* packs =
+      reinterpret_cast<const Pack<From, together>*>(static_cast<const From*>(from) + at);
+#pragma unroll
+  for (int part = 0; part < width / together; ++part) {
+    const Pack<From, together> read = packs[part];
+#pragma unroll
+    for (int e = 0; e < together; ++e) {
+      x[part * together + e] = static_cast<C>(load_as_compute(read.at[e]));
+    }
+  }
+}
+
+// Elements of a float dtype in the compute type of S.
+template <class S, int width>
+__device__ __forceinline__ void load_any(const void* from, DType dtype, std::int64_t at,
+                                         Compute<S> (&x)[width]) {
+  if constexpr (std::is_same_v<S, double>) {
+    load_pack<double>(from, at, x);
+  } else if (dtype == DType::float32) {
+    load_pack<float>(from, at, x);
+  } else if (dtype == DType::bfloat16) {
+    load_pack<__nv_bfloat16>(from, at, x);
+  } else {
+    load_pack<__half>(from, at, x);
+  }
 }
 
 template <template <class> class Row, class S, int inputs>
@@ -39,16 +105,18 @@ __global__ void __launch_bounds__(elementwise_threads)
     } else {
       find_offsets(call.over, p, at);
     }
-    Pack<S, width> read[inputs];
-    C once[inputs];
+    C values[inputs][width];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
-      const S* from = static_cast<const S*>(call.inputs[k]) + at[k + 1];
       if (call.form[k] == Form::dense) {
-        read[k] = *reinterpret_cast<const Pack<S, width>*>(from);
+        load_any<S>(call.inputs[k], call.dtype[k], at[k + 1], values[k]);
       } else {
-        once[k] = call.form[k] == Form::single ? load_as_compute(*from)
-                                               : static_cast<C>(call.number[k].real);
+        C once[1] = {static_cast<C>(call.number[k].real)};
+        if (call.form[k] == Form::single) {
+          load_any<S>(call.inputs[k], call.dtype[k], at[k + 1], once);
+        }
+#pragma unroll
+        for (int e = 0; e < width; ++e) values[k][e] = once[0];
       }
     }
     Pack<S, width> written;
@@ -56,10 +124,8 @@ __global__ void __launch_bounds__(elementwise_threads)
     for (int e = 0; e < width; ++e) {
       C x[inputs];
 #pragma unroll
-      for (int k = 0; k < inputs; ++k) {
-        x[k] = call.form[k] == Form::dense ? load_as_compute(read[k].at[e]) : once[k];
-      }
-      written.at[e] = row_of<Row, S>(call, x, every);
+      for (int k = 0; k < inputs; ++k) x[k] = values[k][e];
+      written.at[e] = row_of<Row, S>(call.parameters, x, every);
     }
     *reinterpret_cast<Pack<S, width>*>(out + at[0]) = written;
   }
@@ -69,24 +135,42 @@ __global__ void __launch_bounds__(elementwise_threads)
   C x[inputs];
 #pragma unroll
   for (int k = 0; k < inputs; ++k) {
-    const S* from = static_cast<const S*>(call.inputs[k]);
-    x[k] = call.form[k] == Form::number
-               ? static_cast<C>(call.number[k].real)
-               : load_as_compute(from[call.form[k] == Form::dense ? i : 0]);
+    C once[1] = {static_cast<C>(call.number[k].real)};
+    if (call.form[k] != Form::number) {
+      load_any<S>(call.inputs[k], call.dtype[k], call.form[k] == Form::dense ? i : 0, once);
+    }
+    x[k] = once[0];
   }
-  out[i] = row_of<Row, S>(call, x, every);
+  out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
-#define EXTENSOR_SET(op, row, inputs) \
-  table[static_cast<int>(ElementwiseOp::op)] = &contiguous_row<row, S, inputs>;
+#define EXTENSOR_SET(op, row, inputs)                                       \
+  table[static_cast<int>(ElementwiseOp::op)] = {&dense_row<row, S, inputs>, \
+                                                &contiguous_row<row, S, inputs>};
 
 template <class S>
 const ContiguousKernel* make_contiguous() {
   static ContiguousKernel table[elementwise_op_count] = {};
-  // Functions of one half are looked up; see elementwise.cu.
   if constexpr (!is_half_type<S>) {
 #define UNARY(name, ...) EXTENSOR_SET(name, rows_of::name##_row, 1)
 #include "extensor/tables/unary.def"
+  } else {
+    // Functions of one half are looked up (half_tables.cu), except for those that are exact in
+    // float, or whose float result rounds to the same half as the exact one.
+    EXTENSOR_SET(negative, rows_of::negative_row, 1)
+    EXTENSOR_SET(positive, rows_of::positive_row, 1)
+    EXTENSOR_SET(abs, rows_of::abs_row, 1)
+    EXTENSOR_SET(square, rows_of::square_row, 1)
+    EXTENSOR_SET(sign, rows_of::sign_row, 1)
+    EXTENSOR_SET(ceil, rows_of::ceil_row, 1)
+    EXTENSOR_SET(floor, rows_of::floor_row, 1)
+    EXTENSOR_SET(round, rows_of::round_row, 1)
+    EXTENSOR_SET(trunc, rows_of::trunc_row, 1)
+    EXTENSOR_SET(clip, rows_of::clip_row, 1)
+    EXTENSOR_SET(sqrt, rows_of::sqrt_row, 1)
+    EXTENSOR_SET(relu, rows_of::relu_row, 1)
+    EXTENSOR_SET(relu6, rows_of::relu6_row, 1)
+    EXTENSOR_SET(hard_tanh, rows_of::hard_tanh_row, 1)
   }
 #define UNARY(name, ...) EXTENSOR_SET(name##_backward, rows_of::name##_backward_row, 2)
 #include "extensor/tables/unary.def"

@@ -11,10 +11,12 @@ namespace {
 
 constexpr int width = 8;
 
-template <class T>
-struct alignas(sizeof(T) * width > 16 ? 16 : sizeof(T) * width) Eight {
-  T at[width];
+template <class T, int count>
+struct alignas(sizeof(T) * count > 16 ? 16 : sizeof(T) * count) Several {
+  T at[count];
 };
+template <class T>
+using Eight = Several<T, width>;
 
 // The value that tests compare: halves as floats.
 template <class T>
@@ -147,31 +149,33 @@ struct WhereCall {
 template <class T>
 __global__ void __launch_bounds__(elementwise_threads)
     dense_where(const __grid_constant__ WhereCall<T> call) {
+  constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
   T same[2];
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
     same[k] = call.form[k] == Form::single ? *call.inputs[k] : call.number[k];
   }
-  const std::int64_t packs = call.count / width;
+  const std::int64_t packs = call.count / count;
   for (std::int64_t p = first_index(); p < packs; p += index_step()) {
-    const Eight<bool> condition = reinterpret_cast<const Eight<bool>*>(call.condition)[p];
-    Eight<T> read[2];
+    const Several<bool, count> condition =
+        reinterpret_cast<const Several<bool, count>*>(call.condition)[p];
+    Several<T, count> read[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       if (call.form[k] == Form::dense) {
-        read[k] = reinterpret_cast<const Eight<T>*>(call.inputs[k])[p];
+        read[k] = reinterpret_cast<const Several<T, count>*>(call.inputs[k])[p];
       } else {
 #pragma unroll
-        for (int e = 0; e < width; ++e) read[k].at[e] = same[k];
+        for (int e = 0; e < count; ++e) read[k].at[e] = same[k];
       }
     }
 #pragma unroll
-    for (int e = 0; e < width; ++e) {
+    for (int e = 0; e < count; ++e) {
       if (!condition.at[e]) read[0].at[e] = read[1].at[e];
     }
-    reinterpret_cast<Eight<T>*>(call.out)[p] = read[0];
+    reinterpret_cast<Several<T, count>*>(call.out)[p] = read[0];
   }
-  const std::int64_t i = packs * width + first_index();
+  const std::int64_t i = packs * count + first_index();
   if (i >= call.count) return;
   const int k = call.condition[i] ? 0 : 1;
   call.out[i] = call.form[k] == Form::dense ? call.inputs[k][i] : same[k];
@@ -215,7 +219,7 @@ bool run_where(const ElementwiseCall& call) {
     if (!call.repeats[k + 1] && !is_aligned(input.data)) return false;
     passed.inputs[k] = reinterpret_cast<const T*>(input.data);
   }
-  dense_where<<<blocks_for(call.numel / width + 1, elementwise_threads, whole_grid),
+  dense_where<<<blocks_for(call.numel / (16 / sizeof(T)) + 1, elementwise_threads, whole_grid),
                 elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/simd/lanes-inl.h"
 #include "backend/cuda/context.h"
+#include "backend/cuda/device_words.cuh"
 #include "backend/cuda/elementwise_call.h"
 #include "core/convert.h"
 

@@ -102,11 +102,14 @@ __device__ __forceinline__ C not_a_number() {
   }
 }
 
-// e^x for elements of type S: with the hardware's function if the result is rounded to a half.
+// e^x for elements of type S: with the hardware's function if the result is rounded to a half. It
+// returns 0 below 2⁻¹²⁶.
 template <class S, class C>
 __device__ __forceinline__ C exponential(C x) {
   if constexpr (is_half_type<S>) {
-    return __expf(x);
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
+    return result;
   } else if constexpr (std::is_same_v<C, float>) {
     return expf(x);
   } else {
@@ -182,8 +185,15 @@ class Group {
       parity_ ^= 1;
       if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
       __syncthreads();
-      const unsigned lane = threadIdx.x % 32;
-      value = reduce_warp(lane < blockDim.x / 32 ? warps[lane] : identity, operation);
+      // Groups of `power` lanes do the same.
+      const unsigned count = blockDim.x / 32,
+                     power = 1u << (32 - __clz(static_cast<int>(count - 1)));
+      const unsigned from = threadIdx.x % power;
+      value = from < count ? warps[from] : identity;
+#pragma unroll
+      for (int mask = 16; mask > 0; mask /= 2) {
+        if (static_cast<unsigned>(mask) < power) value = operation(value, exchange(value, mask));
+      }
     }
     return value;
   }

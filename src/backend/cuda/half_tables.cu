@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(look_up_threads)
     reinterpret_cast<Eight*>(results)[i] = reinterpret_cast<const Eight*>(table)[i];
   }
   __syncthreads();
-  const std::int64_t packs = count / 8, step = index_step();
   constexpr int together = 4;
+  const std::int64_t packs = count / 8, step = index_step();
   std::int64_t p = first_index();
   for (; p + (together - 1) * step < packs; p += together * step) {
     Eight values[together];

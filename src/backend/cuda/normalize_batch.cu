@@ -84,29 +84,31 @@ struct Deviations {
 
 // The rows and the channels of a thread: rows begin + down, begin + down + slices, …
 struct ColumnPlace {
-  int across, down, slices;
+  int down, slices;
   std::int64_t column, begin, end;
+  std::int64_t least;  // rows of every slice,
+  int longer;          // and the slices that have one more
 
   template <int width>
   static __device__ ColumnPlace of(const Parts& parts) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t part = blockIdx.x / parts.tiles;
-    return {lane % parts.lanes,
-            lane / parts.lanes,
-            threads / parts.lanes,
+    const int slices = threads / parts.lanes;
+    const std::int64_t begin = part * parts.size, end = min(parts.total, begin + parts.size);
+    return {lane / parts.lanes,
+            slices,
             (blockIdx.x % parts.tiles * parts.lanes + lane % parts.lanes) * width,
-            part * parts.size,
-            min(parts.total, (part + 1) * parts.size)};
+            begin,
+            end,
+            (end - begin) / slices,
+            static_cast<int>((end - begin) % slices)};
   }
   // Rows of the part for the threads of slice `s`.
-  __device__ std::int64_t rows(int s) const {
-    const std::int64_t left = end - begin - s;
-    return left <= 0 ? 0 : (left + slices - 1) / slices;
-  }
+  __device__ std::int64_t rows(int s) const { return least + (s < longer ? 1 : 0); }
 };
 
 template <class S, int width>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 3)
     column_moments(Arguments<S> a, Parts parts, Record* records) {
   using C = Compute<S>;
   constexpr int together = 4;
@@ -171,7 +173,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class S, int width>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 3)
     column_gradient_sums(Arguments<S> a, Parts parts, Record* records) {
   using C = Compute<S>;
   constexpr int together = width >= 8 ? 2 : 4;
@@ -222,9 +224,15 @@ __global__ void __launch_bounds__(threads)
 
 // ---- the last pass
 
+// Halves are so coarse that their centre need not be subtracted first: it is part of the shift.
 template <class C>
 struct Coefficients {
   C centre, scale, shift, slope;
+
+  template <class S>
+  __device__ __forceinline__ C deviation(C x) const {
+    return is_half_type<S> ? x : x - centre;
+  }
 };
 template <class C>
 __device__ __forceinline__ Coefficients<C> coefficients_of(const C* lists, std::int64_t channels,
@@ -235,13 +243,13 @@ __device__ __forceinline__ Coefficients<C> coefficients_of(const C* lists, std::
 // Forward: (x − centre) · scale + shift. Backward: g · scale and, in training,
 // + (x − centre) · slope + shift. For packs at `places`, of which −1 stands for none; all are read
 // before the first is written. coefficients(t, k) are those of element k of pack t.
-template <int width, int together, class S, class Find>
+template <bool backward, int width, int together, class S, class Find>
 __device__ __forceinline__ void apply_packs(const Arguments<S>& a,
                                             const std::int64_t (&places)[together],
                                             const Find& coefficients) {
   using C = Compute<S>;
   C values[together][width], others[together][width];
-  if (a.g == nullptr) {
+  if constexpr (!backward) {
 #pragma unroll
     for (int t = 0; t < together; ++t) {
       const std::int64_t at = places[t], end = at < 0 ? at : at + 1;
@@ -253,7 +261,7 @@ __device__ __forceinline__ void apply_packs(const Arguments<S>& a,
 #pragma unroll
       for (int k = 0; k < width; ++k) {
         const Coefficients<C> c = coefficients(t, k);
-        C y = (values[t][k] - c.centre) * c.scale + c.shift;
+        C y = c.template deviation<S>(values[t][k]) * c.scale + c.shift;
         if (a.relu) {
           if (a.residual != nullptr) y += others[t][k];
           y = y <= 0 ? C(0) : y;  // NaN stays NaN
@@ -262,34 +270,34 @@ __device__ __forceinline__ void apply_packs(const Arguments<S>& a,
       }
       store_pack<width>(values[t], a.out, places[t], places[t] < 0 ? places[t] : places[t] + 1);
     }
-    return;
-  }
+  } else {
 #pragma unroll
-  for (int t = 0; t < together; ++t) {
-    const std::int64_t at = places[t], end = at < 0 ? at : at + 1;
-    if (a.result != nullptr && a.grad_residual != nullptr) {
-      load_pack<width>(a.grad_residual, at, end, C(0), values[t]);
-    } else {
-      load_gradient<width>(a, at, end, values[t]);
+    for (int t = 0; t < together; ++t) {
+      const std::int64_t at = places[t], end = at < 0 ? at : at + 1;
+      if (a.result != nullptr && a.grad_residual != nullptr) {
+        load_pack<width>(a.grad_residual, at, end, C(0), values[t]);
+      } else {
+        load_gradient<width>(a, at, end, values[t]);
+      }
+      if (a.training) load_pack<width>(a.x, at, end, C(0), others[t]);
     }
-    if (a.training) load_pack<width>(a.x, at, end, C(0), others[t]);
-  }
 #pragma unroll
-  for (int t = 0; t < together; ++t) {
+    for (int t = 0; t < together; ++t) {
 #pragma unroll
-    for (int k = 0; k < width; ++k) {
-      const Coefficients<C> c = coefficients(t, k);
-      values[t][k] *= c.scale;
-      if (a.training) values[t][k] += (others[t][k] - c.centre) * c.slope + c.shift;
+      for (int k = 0; k < width; ++k) {
+        const Coefficients<C> c = coefficients(t, k);
+        values[t][k] *= c.scale;
+        if (a.training) values[t][k] += c.template deviation<S>(others[t][k]) * c.slope + c.shift;
+      }
+      store_pack<width>(values[t], a.out, places[t], places[t] < 0 ? places[t] : places[t] + 1);
     }
-    store_pack<width>(values[t], a.out, places[t], places[t] < 0 ? places[t] : places[t] + 1);
   }
 }
 
-template <class S, int width>
-__global__ void __launch_bounds__(threads) apply_columns(Arguments<S> a, Parts parts) {
+template <class S, int width, bool backward>
+__global__ void __launch_bounds__(threads, 3) apply_columns(Arguments<S> a, Parts parts) {
   using C = Compute<S>;
-  constexpr int together = width >= 8 ? 2 : 4;
+  constexpr int together = width >= 8 && backward ? 2 : 4;
   const auto place = ColumnPlace::of<width>(parts);
   if (place.column >= a.channels) return;
   Coefficients<C> own[width];
@@ -305,13 +313,13 @@ __global__ void __launch_bounds__(threads) apply_columns(Arguments<S> a, Parts p
       const std::int64_t here = row + t * place.slices;
       places[t] = here < place.end ? here * a.channels + place.column : -1;
     }
-    apply_packs<width>(a, places, [&](int, int k) { return own[k]; });
+    apply_packs<backward, width>(a, places, [&](int, int k) { return own[k]; });
   }
 }
 
 // Index is uint32 if it can number all packs.
-template <class S, int width, class Index>
-__global__ void __launch_bounds__(threads) apply_segments(Arguments<S> a, Index packs) {
+template <class S, int width, bool backward, class Index>
+__global__ void __launch_bounds__(threads, 3) apply_segments(Arguments<S> a, Index packs) {
   constexpr int together = 2;
   const Index per_segment = static_cast<Index>(a.inner / width);
   const Index channels = static_cast<Index>(a.channels);
@@ -327,7 +335,7 @@ __global__ void __launch_bounds__(threads) apply_segments(Arguments<S> a, Index 
       const Index channel = static_cast<Index>(at < packs ? at : 0) / per_segment % channels;
       own[t] = coefficients_of(a.coefficients, a.channels, channel);
     }
-    apply_packs<width>(a, places, [&](int t, int) { return own[t]; });
+    apply_packs<backward, width>(a, places, [&](int t, int) { return own[t]; });
   }
 }
 
@@ -449,6 +457,7 @@ struct ChannelArguments {
   double count;  // elements of a channel
   double eps;
   bool training;
+  bool without_centre;      // the last pass does not subtract it
   const Record* moments;    // null: the statistics are given
   const Record* gradients;  // null: forward, or not yet known
   double* mean;
@@ -499,9 +508,10 @@ __global__ void __launch_bounds__(threads) finish_channels(ChannelArguments<C> a
     const double deviation_scale = 1 / sqrt(variance + a.eps);
     const double scale =
         deviation_scale * (a.weight == nullptr ? 1 : static_cast<double>(a.weight[c]));
+    const double rest = a.without_centre ? mean : offset;
     double shift = 0, slope = 0;
     if (a.gradients == nullptr) {
-      shift = (a.bias == nullptr ? 0 : static_cast<double>(a.bias[c])) - offset * scale;
+      shift = (a.bias == nullptr ? 0 : static_cast<double>(a.bias[c])) - rest * scale;
     } else {
       // Σ g · (x − mean), from the sum relative to the centre.
       const double product = sums.y - offset * sums.x;
@@ -510,7 +520,7 @@ __global__ void __launch_bounds__(threads) finish_channels(ChannelArguments<C> a
       a.grad_bias[c] = static_cast<C>(sums.x);
       if (a.training) {
         slope = -scale * deviation_scale * grad_weight / a.count;
-        shift = -scale * sums.x / a.count - slope * offset;
+        shift = -scale * sums.x / a.count - slope * rest;
       }
     }
     a.coefficients[c] = centre;
@@ -530,7 +540,8 @@ class BatchNormalizer {
   explicit BatchNormalizer(const BatchNormalizationCall& call)
       : call_(call),
         by_columns_(call.inner == 1),
-        parts_(divide()),
+        parts_(divide(12)),
+        last_parts_(divide(48)),
         coefficients_(static_cast<std::size_t>(4 * call.channels) * sizeof(C), "normalize_batch"),
         records_(static_cast<std::size_t>(call.channels * parts_.count) * sizeof(Record),
                  "normalize_batch") {
@@ -555,27 +566,31 @@ class BatchNormalizer {
     const bool finds_statistics = call_.training && !(backward && call_.statistics_given);
     if (finds_statistics) {
       if (by_columns_) {
-        column_moments<S, width><<<grid(), threads, 0, stream()>>>(a_, parts_, records());
+        column_moments<S, width><<<grid(parts_), threads, 0, stream()>>>(a_, parts_, records());
       } else {
-        segment_moments<S, width><<<grid(), threads, 0, stream()>>>(a_, parts_, records());
+        segment_moments<S, width><<<grid(parts_), threads, 0, stream()>>>(a_, parts_, records());
       }
       launched("normalize_batch");
     }
     if (!backward || finds_statistics) finish(finds_statistics, false);
     if (backward) {
       if (by_columns_) {
-        column_gradient_sums<S, width><<<grid(), threads, 0, stream()>>>(a_, parts_, records());
+        column_gradient_sums<S, width>
+            <<<grid(parts_), threads, 0, stream()>>>(a_, parts_, records());
       } else {
-        segment_gradient_sums<S, width><<<grid(), threads, 0, stream()>>>(a_, parts_, records());
+        segment_gradient_sums<S, width>
+            <<<grid(parts_), threads, 0, stream()>>>(a_, parts_, records());
       }
       launched("normalize_batch");
       finish(false, true);
+      return apply<true>();
     }
-    apply();
+    apply<false>();
   }
 
  private:
-  Parts divide() const {
+  // Into as many parts as keep the device busy, in several turns, so that none is left waiting.
+  Parts divide(int blocks_per_multiprocessor) const {
     Parts parts{};
     parts.total = call_.outer * call_.inner;
     parts.lanes = 1;
@@ -587,14 +602,14 @@ class BatchNormalizer {
     const std::int64_t units = by_columns_ ? parts.tiles : call_.channels;
     // Each thread gets at least a few packs.
     const std::int64_t shortest = by_columns_ ? 8 * (threads / parts.lanes) : 8 * threads * width;
-    const std::int64_t wanted = divide_up(8 * multiprocessors(), units);
+    const std::int64_t wanted = divide_up(blocks_per_multiprocessor * multiprocessors(), units);
     const std::int64_t size = divide_up(parts.total, wanted);
     parts.size = divide_up(size < shortest ? shortest : size, width) * width;
     parts.count = divide_up(parts.total, parts.size);
     return parts;
   }
-  unsigned grid() const {
-    return static_cast<unsigned>(parts_.count * (by_columns_ ? parts_.tiles : call_.channels));
+  unsigned grid(const Parts& parts) const {
+    return static_cast<unsigned>(parts.count * (by_columns_ ? parts.tiles : call_.channels));
   }
   Record* records() const { return records_.as<Record>(); }
 
@@ -605,6 +620,7 @@ class BatchNormalizer {
     arguments.count = static_cast<double>(call_.outer) * static_cast<double>(call_.inner);
     arguments.eps = call_.eps;
     arguments.training = call_.training;
+    arguments.without_centre = is_half_type<S>;
     arguments.moments = moments ? records() : nullptr;
     arguments.gradients = gradients ? records() : nullptr;
     arguments.mean = call_.mean;
@@ -618,18 +634,20 @@ class BatchNormalizer {
     launched("normalize_batch");
   }
 
+  template <bool backward>
   void apply() const {
     if (by_columns_) {
-      apply_columns<S, width><<<grid(), threads, 0, stream()>>>(a_, parts_);
+      apply_columns<S, width, backward>
+          <<<grid(last_parts_), threads, 0, stream()>>>(a_, last_parts_);
       return launched("normalize_batch");
     }
     const std::int64_t packs = call_.outer * call_.channels * call_.inner / width;
     const int blocks = blocks_for(packs, threads, 16);
     if (packs < std::int64_t{1} << 31) {
-      apply_segments<S, width>
+      apply_segments<S, width, backward>
           <<<blocks, threads, 0, stream()>>>(a_, static_cast<std::uint32_t>(packs));
     } else {
-      apply_segments<S, width>
+      apply_segments<S, width, backward>
           <<<blocks, threads, 0, stream()>>>(a_, static_cast<std::uint64_t>(packs));
     }
     launched("normalize_batch");
@@ -637,7 +655,7 @@ class BatchNormalizer {
 
   const BatchNormalizationCall& call_;
   const bool by_columns_;
-  const Parts parts_;
+  const Parts parts_, last_parts_;
   const Scratch coefficients_, records_;
   Arguments<S> a_{};
 };

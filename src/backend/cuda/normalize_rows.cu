@@ -19,6 +19,7 @@ struct Arguments {
   bool centred;
   std::int64_t rows, groups, channels, run, length;
   double eps;
+  double share;  // 1 / length
   const S* x;
   const C* weight;  // or null
   const C* bias;    // or null
@@ -36,14 +37,31 @@ struct Arguments {
 
 // ---- statistics
 
-struct PairSums {
-  double a, b;
+template <class Sum>
+struct Pair {
+  Sum a, b;
 };
+using PairSums = Pair<double>;
 struct AddPairs {
-  __device__ __forceinline__ PairSums operator()(PairSums x, PairSums y) const {
+  template <class Sum>
+  __device__ __forceinline__ Pair<Sum> operator()(Pair<Sum> x, Pair<Sum> y) const {
     return {x.a + y.a, x.b + y.b};
   }
 };
+
+// Of the sums that threads exchange. A few halves lose nothing in float, which is cheaper.
+template <class S>
+using SumOf = std::conditional_t<is_half_type<S>, float, double>;
+
+// 1 / √x; by the float's instruction where its range suffices.
+template <class C>
+__device__ __forceinline__ double reciprocal_root(double x) {
+  if constexpr (std::is_same_v<C, float>) {
+    const float rounded = static_cast<float>(x);
+    if (rounded > 1e-30f) return static_cast<double>(rsqrtf(rounded));
+  }
+  return 1 / sqrt(x);
+}
 
 // The mean is the centre plus `offset`; scale is 1 / √(variance + eps).
 template <class C>
@@ -57,15 +75,18 @@ struct Statistics {
 
 // for_each(body) calls body(value) for the elements of this thread; twice, or four times if sums
 // exceed the range of C.
-template <class C, class G, class ForEach>
-__device__ __forceinline__ Statistics<C> statistics_of(G& group, std::int64_t length, bool centred,
-                                                       double eps, const ForEach& for_each) {
-  const auto n = static_cast<double>(length);
+template <class S, class G, class ForEach>
+__device__ __forceinline__ Statistics<Compute<S>> statistics_of(G& group, double share,
+                                                                bool centred, double eps,
+                                                                const ForEach& for_each) {
+  using C = Compute<S>;
+  using Sum = SumOf<S>;
   C centre = 0;
   if (centred) {
     C part = 0;
     for_each([&](C value) { part += value; });
-    centre = static_cast<C>(group.reduce(static_cast<double>(part), 0.0, Plus()) / n);
+    centre = static_cast<C>(
+        static_cast<double>(group.reduce(static_cast<Sum>(part), Sum(0), Plus())) * share);
   }
   C deviations = 0, squares = 0;
   for_each([&](C value) {
@@ -73,14 +94,14 @@ __device__ __forceinline__ Statistics<C> statistics_of(G& group, std::int64_t le
     deviations += deviation;
     squares += deviation * deviation;
   });
-  PairSums sums =
-      group.reduce(PairSums{static_cast<double>(deviations), static_cast<double>(squares)},
-                   PairSums{0, 0}, AddPairs());
+  const auto pair = group.reduce(Pair<Sum>{static_cast<Sum>(deviations), static_cast<Sum>(squares)},
+                                 Pair<Sum>{0, 0}, AddPairs());
+  PairSums sums{static_cast<double>(pair.a), static_cast<double>(pair.b)};
   if (!isfinite(sums.b)) {
     double part = 0;
     if (centred) {
       for_each([&](C value) { part += static_cast<double>(value); });
-      centre = static_cast<C>(group.reduce(part, 0.0, Plus()) / n);
+      centre = static_cast<C>(group.reduce(part, 0.0, Plus()) * share);
     }
     sums = {0, 0};
     for_each([&](C value) {
@@ -90,10 +111,10 @@ __device__ __forceinline__ Statistics<C> statistics_of(G& group, std::int64_t le
     });
     sums = group.reduce(sums, PairSums{0, 0}, AddPairs());
   }
-  const double offset = centred ? sums.a / n : 0;
-  double variance = sums.b / n - offset * offset;
+  const double offset = centred ? sums.a * share : 0;
+  double variance = sums.b * share - offset * offset;
   if (variance < 0) variance = 0;  // NaN stays NaN
-  return {centre, offset, 1 / sqrt(variance + eps)};
+  return {centre, offset, reciprocal_root<C>(variance + eps)};
 }
 
 // grad_x = scale · (g · weight − mean(g · weight) − x̂ · mean(g · weight · x̂))
@@ -104,11 +125,10 @@ struct Slopes {
 };
 // Given Σ g · weight and Σ g · weight · x̂.
 template <class C>
-__device__ __forceinline__ Slopes<C> slopes_of(const Statistics<C>& s, PairSums sums,
-                                               std::int64_t length, bool centred) {
-  const auto n = static_cast<double>(length);
-  const double slope = -s.scale * s.scale * sums.b / n;
-  const double mean = centred ? sums.a / n : 0;
+__device__ __forceinline__ Slopes<C> slopes_of(const Statistics<C>& s, PairSums sums, double share,
+                                               bool centred) {
+  const double slope = -s.scale * s.scale * sums.b * share;
+  const double mean = centred ? sums.a * share : 0;
   return {static_cast<C>(s.scale), static_cast<C>(slope),
           static_cast<C>(-s.scale * mean - slope * s.offset)};
 }
@@ -139,9 +159,13 @@ __device__ __forceinline__ void load_parameters(const C* values, std::int64_t fi
 
 // ---- forward
 
+// Of a block with a row in its registers, of which a thread of halves needs many.
+template <class S>
+inline constexpr int most_threads = is_half_type<S> ? 512 : 1024;
+
 // One parameter per element, and a row in `packs` packs per thread.
 template <class S, bool is_block, int width, int packs>
-__global__ void __launch_bounds__(is_block ? 1024 : 256) short_forward(Arguments<S> a) {
+__global__ void __launch_bounds__(is_block ? most_threads<S> : 256) short_forward(Arguments<S> a) {
   using C = Compute<S>;
   Group<is_block> group;
   const std::int64_t n = a.length;
@@ -162,7 +186,7 @@ __global__ void __launch_bounds__(is_block ? 1024 : 256) short_forward(Arguments
         store_pack<width>(values[p], a.sum + offset, at, n);
       }
     }
-    const auto s = statistics_of<C>(group, n, a.centred, a.eps, [&](const auto& body) {
+    const auto s = statistics_of<S>(group, a.share, a.centred, a.eps, [&](const auto& body) {
 #pragma unroll
       for (int p = 0; p < packs; ++p) {
         if ((p * group.size() + group.rank()) * width >= n) break;
@@ -304,7 +328,7 @@ __global__ void __launch_bounds__(1024) short_backward(Arguments<S> a, Compute<S
       load_pack<width>(a.x + offset, at, n, C(0), x[p]);
       load_pack<width>(a.g + offset, at, n, C(0), g[p]);
     }
-    const auto s = statistics_of<C>(group, n, a.centred, a.eps, [&](const auto& body) {
+    const auto s = statistics_of<S>(group, a.share, a.centred, a.eps, [&](const auto& body) {
 #pragma unroll
       for (int p = 0; p < packs; ++p) {
         if ((p * group.size() + group.rank()) * width >= n) break;
@@ -325,10 +349,12 @@ __global__ void __launch_bounds__(1024) short_backward(Arguments<S> a, Compute<S
         products += product * w[p][k];
       }
     }
-    const PairSums sums =
-        group.reduce(PairSums{static_cast<double>(gradients), static_cast<double>(products)},
-                     PairSums{0, 0}, AddPairs());
-    const Slopes<C> slopes = slopes_of(s, sums, n, a.centred);
+    using Sum = SumOf<S>;
+    const auto pair =
+        group.reduce(Pair<Sum>{static_cast<Sum>(gradients), static_cast<Sum>(products)},
+                     Pair<Sum>{0, 0}, AddPairs());
+    const PairSums sums{static_cast<double>(pair.a), static_cast<double>(pair.b)};
+    const Slopes<C> slopes = slopes_of(s, sums, a.share, a.centred);
 #pragma unroll
     for (int p = 0; p < packs; ++p) {
       const std::int64_t at = (p * group.size() + group.rank()) * width;
@@ -393,7 +419,7 @@ __global__ void __launch_bounds__(long_row_threads)
       sums.b += static_cast<double>(of_product);
     });
     sums = group.reduce(sums, PairSums{0, 0}, AddPairs());
-    const Slopes<C> slopes = slopes_of(s, sums, n, a.centred);
+    const Slopes<C> slopes = slopes_of(s, sums, a.share, a.centred);
     for_packs<width>(x, n, [&](std::int64_t at, C* values) {
       C gradients[width];
       load_pack<width>(g, at, n, C(0), gradients);
@@ -485,6 +511,7 @@ class RowNormalizer {
     a_.run = call.run;
     a_.length = call.channels * call.run;
     a_.eps = call.eps;
+    a_.share = 1 / static_cast<double>(a_.length);
     a_.x = elements<S>(call.x);
     a_.weight = elements<C>(call.weight);
     a_.bias = elements<C>(call.bias);
@@ -519,9 +546,9 @@ class RowNormalizer {
 
   template <int width>
   void forward() const {
-    constexpr int most = width == 1 ? 16 : is_half_type<S> ? 2 : 4;
+    constexpr int most = width == 1 ? 16 : 4;
     const std::int64_t packs = divide_up(a_.length, width);
-    if (a_.run != 1 || packs > 1024 * most) {
+    if (a_.run != 1 || packs > most_threads<S> * most) {
       long_forward<S, width><<<grid_for(a_.rows), long_row_threads, 0, stream()>>>(a_);
     } else if (packs <= 32) {
       short_forward<S, false, width, 1><<<grid_for(divide_up(a_.rows, 8)), 256, 0, stream()>>>(a_);

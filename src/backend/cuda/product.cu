@@ -171,13 +171,17 @@ __global__ void finish_elements(const From* from, C* c, const C* bias, Activatio
                                 std::int64_t m, std::int64_t n, std::int64_t batch,
                                 std::int64_t c_row, const BatchOffsets c_offsets) {
   using Sum = Compute<C>;
+  const bool is_dense = batch == 1 && c_row == n && c_offsets.levels == 0;
   const bool in_place = static_cast<const void*>(from) == static_cast<const void*>(c);
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < batch * m * n; i += threads) {
-    const std::int64_t column = i % n, row = i / n;
-    const std::int64_t at = batch == 1 ? c_offsets[0] + row * c_row + column
-                                       : c_offsets[row / m] + row % m * c_row + column;
+    std::int64_t column = 0, at = i;
+    if (!is_dense || bias != nullptr) {  // dividing takes longer than the rest
+      column = i % n;
+      const std::int64_t row = i / n;
+      at = c_offsets[row / m] + row % m * c_row + column;
+    }
     Sum value = 0;
     if (from != nullptr) value = static_cast<Sum>(load_as_compute(from[in_place ? at : i]));
     if (bias != nullptr) value += load_as_compute(bias[column]);
@@ -370,10 +374,12 @@ bool multiply_batch(const Product& product, DenseProduct& dense, const char* ope
     Product one = product;
     one.batch = dense.batch;
     one.m = dense.m;
-    one.a = {static_cast<const std::byte*>(dense.a.data), product.a.row_stride,
-             product.a.column_stride, BatchOffsets(dense.a.step)};
-    one.b = {static_cast<const std::byte*>(dense.b.data), product.b.row_stride,
-             product.b.column_stride, BatchOffsets(dense.b.step)};
+    const auto strided = [](const DenseMatrix& x) {
+      return Matrix{static_cast<const std::byte*>(x.data), x.transposed ? 1 : x.leading,
+                    x.transposed ? x.leading : 1, BatchOffsets(x.step)};
+    };
+    one.a = strided(dense.a);
+    one.b = strided(dense.b);
     one.c = static_cast<std::byte*>(dense.c);
     one.c_offsets = BatchOffsets(dense.c_step);
     multiply_tiled(one, operation);

@@ -15,11 +15,12 @@ namespace {
 
 constexpr int threads = 256;
 
-// Calls store(i, draw) for all draws i of the call.
+// Calls store(i, draws, count) for groups of draws: whole blocks, except for the first and the
+// last.
 template <class Draw, class Store>
-__device__ __forceinline__ void for_each_draw(std::uint64_t seed, std::uint64_t stream,
-                                              std::uint64_t offset, std::int64_t count,
-                                              const Store& store) {
+__device__ __forceinline__ void for_each_block(std::uint64_t seed, std::uint64_t stream,
+                                               std::uint64_t offset, std::int64_t count,
+                                               const Store& store) {
   constexpr int per_block = Draw::per_block;
   const std::uint64_t first = offset / per_block;
   const auto skipped = static_cast<std::int64_t>(offset % per_block);
@@ -30,11 +31,24 @@ __device__ __forceinline__ void for_each_draw(std::uint64_t seed, std::uint64_t 
     typename Draw::Value values[per_block];
     Draw::make(detail::draw_block(seed, stream, Draw::kind, first + static_cast<std::uint64_t>(b)),
                values);
-#pragma unroll
-    for (int k = 0; k < per_block; ++k) {
-      const std::int64_t i = b * per_block + k - skipped;
-      if (i >= 0 && i < count) store(i, values[k]);
-    }
+    store(b * per_block - skipped, values);
+  }
+}
+
+template <class T, int count>
+struct alignas(sizeof(T) * count) Group {
+  T at[count];
+};
+
+// As detail::convert, by the instructions for halves.
+template <class T, class From>
+__device__ __forceinline__ T converted(From value) {
+  if constexpr (std::is_same_v<From, float> && std::is_same_v<T, Float16>) {
+    return Float16::from_bits(__half_as_ushort(__float2half_rn(value)));
+  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<T, BFloat16>) {
+    return BFloat16::from_bits(__bfloat16_as_ushort(__float2bfloat16_rn(value)));
+  } else {
+    return detail::convert<T>(value);
   }
 }
 
@@ -42,9 +56,27 @@ template <class Draw, class Make, class T>
 __global__ void __launch_bounds__(threads)
     fill_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset, std::int64_t count,
                 T* out, Make make) {
-  for_each_draw<Draw>(seed, stream, offset, count, [&](std::int64_t i, auto value) {
-    out[i] = detail::convert<T>(make(value));
-  });
+  constexpr int per_block = Draw::per_block;
+  // With an offset within a block, groups are not aligned.
+  const bool aligned = offset % per_block == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % (sizeof(T) * per_block) == 0;
+  for_each_block<Draw>(seed, stream, offset, count,
+                       [&](std::int64_t first, const typename Draw::Value* values) {
+                         Group<T, per_block> made;
+#pragma unroll
+                         for (int k = 0; k < per_block; ++k) {
+                           made.at[k] = converted<T>(make(values[k]));
+                         }
+                         if (aligned && first + per_block <= count) {
+                           *reinterpret_cast<Group<T, per_block>*>(out + first) = made;
+                           return;
+                         }
+#pragma unroll
+                         for (int k = 0; k < per_block; ++k) {
+                           const std::int64_t i = first + k;
+                           if (i >= 0 && i < count) out[i] = made.at[k];
+                         }
+                       });
 }
 
 template <class Draw, class Make, class T>
@@ -84,7 +116,7 @@ struct UniformHalf {
     } else {
       unit = static_cast<float>(detail::uniform_bfloat16(word));
     }
-    return Half(low + range * unit);
+    return converted<Half>(low + range * unit);
   }
 };
 template <class Real>
@@ -140,11 +172,31 @@ __global__ void __launch_bounds__(threads)
     dropout_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset,
                    std::int64_t count, const T* x, T* out, Compute<T> scale,
                    std::uint32_t last_dropped) {
-  for_each_draw<detail::Uniform32>(
-      seed, stream, offset, count, [&](std::int64_t i, std::uint32_t word) {
-        const Compute<T> scaled = load_as_compute(x[i]) * scale;
-        out[i] = store_from_compute<T>(word <= last_dropped ? Compute<T>(0) : scaled);
-      });
+  constexpr int per_block = detail::Uniform32::per_block;
+  using Four = Group<T, per_block>;
+  const bool aligned = offset % per_block == 0 &&
+                       reinterpret_cast<std::uintptr_t>(x) % sizeof(Four) == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % sizeof(Four) == 0;
+  const auto dropped = [&](T value, std::uint32_t word) {
+    const Compute<T> scaled = load_as_compute(value) * scale;
+    return store_from_compute<T>(word <= last_dropped ? Compute<T>(0) : scaled);
+  };
+  for_each_block<detail::Uniform32>(seed, stream, offset, count,
+                                    [&](std::int64_t first, const std::uint32_t* words) {
+                                      if (aligned && first + per_block <= count) {
+                                        Four values = *reinterpret_cast<const Four*>(x + first);
+#pragma unroll
+                                        for (int k = 0; k < per_block; ++k)
+                                          values.at[k] = dropped(values.at[k], words[k]);
+                                        *reinterpret_cast<Four*>(out + first) = values;
+                                        return;
+                                      }
+#pragma unroll
+                                      for (int k = 0; k < per_block; ++k) {
+                                        const std::int64_t i = first + k;
+                                        if (i >= 0 && i < count) out[i] = dropped(x[i], words[k]);
+                                      }
+                                    });
 }
 
 }  // namespace
@@ -180,7 +232,7 @@ void dropout(const DropoutCall& call) {
   const auto last_dropped =
       static_cast<std::uint32_t>(static_cast<std::uint64_t>(std::ceil(call.p * 0x1p32)) - 1);
   with_float_type(call.dtype, [&]<class T>() {
-    dropout_kernel<<<blocks_for(call.numel / 4 + 2, threads, 16), threads, 0, stream()>>>(
+    dropout_kernel<<<blocks_for(call.numel / 4 + 2, threads, whole_grid), threads, 0, stream()>>>(
         call.seed, call.stream, call.offset, call.numel, reinterpret_cast<const T*>(call.x),
         reinterpret_cast<T*>(call.out), static_cast<Compute<T>>(call.scale), last_dropped);
   });

@@ -1,14 +1,11 @@
-// Reductions. Kept and reduced dimensions are merged by backend/plan; then either blocks of threads
-// gather the elements of a result (rows), or threads side by side run down the columns that are
-// dense in memory (columns). Long reductions are split into parts of fixed length, whose results a
-// second launch combines in order, so the bits depend on the shapes only.
+// The reductions: chooses the kernel of a call, and the parts that a long one is split into.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
 #include "backend/cuda/context.h"
-#include "backend/cuda/elementwise_rows.cuh"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/reduce_kernels.cuh"
 #include "backend/plan/reduce_plan.h"
 #include "extensor/error.h"
 
@@ -16,371 +13,7 @@ namespace extensor::backend::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
-// The dimensions of a list, outermost first.
-struct Axes {
-  int count;
-  bool short_count;
-  Divider dividers[max_kernel_dims];
-  std::int64_t sizes[max_kernel_dims], strides[max_kernel_dims], out_strides[max_kernel_dims];
-
-  __device__ std::int64_t offset(std::int64_t i, const std::int64_t* steps) const {
-    std::int64_t offset = 0;
-    if (short_count) {
-      auto rest = static_cast<std::uint32_t>(i);
-      for (int d = count - 1; d > 0; --d) {
-        const Divider& by = dividers[d];
-        const std::uint32_t quotient = (__umulhi(rest, by.magic) + rest) >> by.shift;
-        offset += (rest - quotient * by.size) * steps[d];
-        rest = quotient;
-      }
-      return count == 0 ? 0 : offset + rest * steps[0];
-    }
-    for (int d = count - 1; d > 0; --d) {
-      const std::int64_t quotient = i / sizes[d];
-      offset += (i - quotient * sizes[d]) * steps[d];
-      i = quotient;
-    }
-    return count == 0 ? 0 : offset + i * steps[0];
-  }
-};
-
-struct Reduction {
-  ReduceOp op;
-  const std::byte* input;
-  DType input_dtype;
-  bool truth;  // any, all: elements count as 0 or 1
-  std::byte* out;
-  DType out_dtype;
-  double divisor;
-  Axes kept, reduced;
-  std::int64_t results, length;
-  std::int64_t parts, part_length;  // of every result
-  // Of every part, [part, result]: null if there is one part, which is the result.
-  std::byte* values;
-  std::int64_t* positions;
-};
-
-// ---- the operations
-
-template <class A>
-struct Found {
-  A value;
-  std::int64_t position;
-};
-
-__device__ __forceinline__ bool finds_position(ReduceOp op) {
-  return op == ReduceOp::argmax || op == ReduceOp::argmin;
-}
-
-// `sum`: the operation is known to be a sum when the kernel is compiled.
-template <class A, bool sum>
-struct Operation {
-  ReduceOp op;
-
-  __device__ __forceinline__ A identity() const {
-    using Limits = std::numeric_limits<A>;
-    if (sum || op == ReduceOp::sum) return std::is_floating_point_v<A> ? A(-0.0) : A(0);
-    if (op == ReduceOp::prod) return A(1);
-    const bool largest = op == ReduceOp::max || op == ReduceOp::any || op == ReduceOp::argmax;
-    if constexpr (Limits::has_infinity) return largest ? -Limits::infinity() : Limits::infinity();
-    return largest ? Limits::lowest() : Limits::max();
-  }
-
-  // Whether b replaces a as the largest or smallest element; NaN replaces numbers.
-  __device__ __forceinline__ bool wins(A b, A a) const {
-    const bool largest = op == ReduceOp::max || op == ReduceOp::any || op == ReduceOp::argmax;
-    return (largest ? b > a : b < a) || (b != b && a == a);
-  }
-
-  __device__ __forceinline__ A combine(A a, A b) const {
-    if constexpr (std::is_integral_v<A>) {
-      using U = std::make_unsigned_t<A>;
-      if (sum || op == ReduceOp::sum) return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
-      if (op == ReduceOp::prod) return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
-    } else {
-      if (sum || op == ReduceOp::sum) return a + b;
-      if (op == ReduceOp::prod) return a * b;
-    }
-    return wins(b, a) ? b : a;
-  }
-
-  // The first of equal elements stays, in whatever order they are combined.
-  __device__ __forceinline__ Found<A> combine(Found<A> a, Found<A> b) const {
-    const bool later_wins = wins(b.value, a.value);
-    const bool equal = !later_wins && !wins(a.value, b.value);
-    return later_wins || (equal && b.position < a.position) ? b : a;
-  }
-};
-
-template <class A>
-__device__ __forceinline__ A load_element(const Reduction& call, std::int64_t at) {
-  if (call.truth) {
-    if (call.input_dtype == DType::bool_) {
-      return static_cast<A>(element<std::uint8_t>(call.input, at) != 0);
-    }
-    if (is_floating_point(call.input_dtype)) {
-      return static_cast<A>(convert_element<double>(call.input, call.input_dtype, at) != 0);
-    }
-    return static_cast<A>(convert_to_integer<std::uint64_t>(call.input, call.input_dtype, at, 0) !=
-                          0);
-  }
-  if constexpr (std::is_floating_point_v<A>) {
-    return convert_element<A>(call.input, call.input_dtype, at);
-  } else {
-    return convert_to_integer<A>(call.input, call.input_dtype, at, 0);
-  }
-}
-
-// In: the type of the elements, or void for any dtype.
-template <class In, class A>
-__device__ __forceinline__ A load_input(const Reduction& call, std::int64_t at) {
-  if constexpr (std::is_void_v<In>) {
-    return load_element<A>(call, at);
-  } else {
-    return static_cast<A>(load_as_compute(reinterpret_cast<const In*>(call.input)[at]));
-  }
-}
-
-template <class A>
-__device__ __forceinline__ void write(const Reduction& call, std::int64_t result, A value,
-                                      std::int64_t position) {
-  const std::int64_t at = call.kept.offset(result, call.kept.out_strides);
-  if (finds_position(call.op)) {
-    reinterpret_cast<std::int64_t*>(call.out)[at] = position;
-    return;
-  }
-  if constexpr (std::is_floating_point_v<A>) {
-    if (call.divisor != 1) value = static_cast<A>(static_cast<double>(value) / call.divisor);
-  }
-  store_element<A>(call.out, call.out_dtype, at, value);
-}
-
-// Writes a result, or a part of it.
-template <class A>
-__device__ __forceinline__ void put(const Reduction& call, std::int64_t result, std::int64_t part,
-                                    A value, std::int64_t position) {
-  if (call.values == nullptr) return write(call, result, value, position);
-  const std::int64_t slot = part * call.results + result;
-  reinterpret_cast<A*>(call.values)[slot] = value;
-  if (call.positions != nullptr) call.positions[slot] = position;
-}
-
-// ---- rows
-
-// Combines the values of `width` neighbouring threads into the first of them.
-template <class A, bool sum>
-__device__ __forceinline__ void in_warp(const Operation<A, sum>& operation, A& value,
-                                        std::int64_t& position, int width) {
-  for (int distance = width / 2; distance > 0; distance /= 2) {
-    const A other = __shfl_down_sync(0xffffffffu, value, distance, width);
-    if (!sum && finds_position(operation.op)) {
-      const std::int64_t place = __shfl_down_sync(0xffffffffu, position, distance, width);
-      const Found<A> found = operation.combine(Found<A>{value, position}, Found<A>{other, place});
-      value = found.value;
-      position = found.position;
-    } else {
-      value = operation.combine(value, other);
-    }
-  }
-}
-
-template <class In>
-struct alignas(16) Pack {
-  In at[16 / sizeof(In)];
-};
-
-// The elements [begin, end) of a dense row, 16 bytes at a time; false unless they are aligned.
-template <class In, class A, bool sum>
-__device__ __forceinline__ bool gather_packs(const Reduction& call,
-                                             const Operation<A, sum>& operation, std::int64_t base,
-                                             std::int64_t begin, std::int64_t end,
-                                             std::int64_t first, std::int64_t step, A& value) {
-  constexpr int width = 16 / sizeof(In);
-  constexpr int together = 4;
-  const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
-  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
-  const std::int64_t packs = (end - begin) / width;
-  A partial[width];
-#pragma unroll
-  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
-  const auto add = [&](const Pack<In>& pack) {
-#pragma unroll
-    for (int e = 0; e < width; ++e) {
-      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
-    }
-  };
-  std::int64_t p = first;
-  for (; p + (together - 1) * step < packs; p += together * step) {
-    Pack<In> loaded[together];
-#pragma unroll
-    for (int u = 0; u < together; ++u) {
-      loaded[u] = reinterpret_cast<const Pack<In>*>(row)[p + u * step];
-    }
-#pragma unroll
-    for (int u = 0; u < together; ++u) add(loaded[u]);
-  }
-  for (; p < packs; p += step) add(reinterpret_cast<const Pack<In>*>(row)[p]);
-  const std::int64_t last = packs * width + first;
-  if (first < width && last < end - begin) {
-    partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
-  }
-#pragma unroll
-  for (int half = width / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
-  }
-  value = partial[0];
-  return true;
-}
-
-// Several elements at a time are loaded before they are combined.
-template <class In, class A, bool sum>
-__device__ __forceinline__ void gather(const Reduction& call, const Operation<A, sum>& operation,
-                                       std::int64_t base, std::int64_t begin, std::int64_t end,
-                                       std::int64_t first, std::int64_t step, A& value,
-                                       std::int64_t& position) {
-  value = operation.identity();
-  position = std::numeric_limits<std::int64_t>::max();
-  const bool dense = call.reduced.count == 1;
-  const std::int64_t stride = call.reduced.strides[0];
-  const auto at = [&](std::int64_t i) {
-    return base + (dense ? i * stride : call.reduced.offset(i, call.reduced.strides));
-  };
-  std::int64_t i = begin + first;
-  if (!sum && finds_position(call.op)) {
-    for (; i < end; i += step) {
-      const Found<A> found =
-          operation.combine(Found<A>{value, position}, Found<A>{load_input<In, A>(call, at(i)), i});
-      value = found.value;
-      position = found.position;
-    }
-    return;
-  }
-  // A group of threads that runs along a dense row; step is 1 where threads run down columns.
-  if constexpr (!std::is_void_v<In>) {
-    if (dense && stride == 1 && step >= 16 / static_cast<std::int64_t>(sizeof(In)) &&
-        gather_packs<In>(call, operation, base, begin, end, first, step, value)) {
-      return;
-    }
-  }
-  constexpr int together = 8;
-  A partial[4] = {value, value, value, value};
-  for (; i + (together - 1) * step < end; i += together * step) {
-    A loaded[together];
-#pragma unroll
-    for (int u = 0; u < together; ++u) loaded[u] = load_input<In, A>(call, at(i + u * step));
-#pragma unroll
-    for (int u = 0; u < together; ++u)
-      partial[u % 4] = operation.combine(partial[u % 4], loaded[u]);
-  }
-  for (; i < end; i += step)
-    partial[0] = operation.combine(partial[0], load_input<In, A>(call, at(i)));
-  value = operation.combine(operation.combine(partial[0], partial[1]),
-                            operation.combine(partial[2], partial[3]));
-}
-
-// A group of threads per part of a result: `width` of them, a power of two up to 32, or the block.
-template <class In, class A, bool sum>
-__global__ void __launch_bounds__(threads)
-    reduce_rows(const __grid_constant__ Reduction call, int width) {
-  const Operation<A, sum> operation{call.op};
-  const bool whole_block = width > 32;
-  const int groups = whole_block ? 1 : threads / width;
-  const int group = whole_block ? 0 : threadIdx.x / width;
-  const int lane = whole_block ? threadIdx.x : threadIdx.x % width;
-  const std::int64_t units = call.results * call.parts;
-  __shared__ A values[threads / 32];
-  __shared__ std::int64_t positions[threads / 32];
-  for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < units;
-       first += std::int64_t{gridDim.x} * groups) {
-    const std::int64_t unit = first + group;
-    const bool is_used = unit < units;
-    const std::int64_t part = is_used ? unit / call.results : 0;
-    const std::int64_t result = is_used ? unit - part * call.results : 0;
-    const std::int64_t begin = part * call.part_length;
-    const std::int64_t end =
-        is_used ? (begin + call.part_length < call.length ? begin + call.part_length : call.length)
-                : begin;
-    A value;
-    std::int64_t position;
-    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, lane,
-               whole_block ? threads : width, value, position);
-    in_warp(operation, value, position, whole_block ? 32 : width);
-    if (whole_block) {
-      __syncthreads();
-      if (threadIdx.x % 32 == 0) {
-        values[threadIdx.x / 32] = value;
-        positions[threadIdx.x / 32] = position;
-      }
-      __syncthreads();
-      if (threadIdx.x < 32) {
-        const bool is_warp = threadIdx.x < threads / 32;
-        value = is_warp ? values[threadIdx.x] : operation.identity();
-        position = is_warp ? positions[threadIdx.x] : std::numeric_limits<std::int64_t>::max();
-        in_warp(operation, value, position, threads / 32);
-      }
-    }
-    if (lane == 0 && is_used) put(call, result, part, value, position);
-  }
-}
-
-// ---- columns
-
-// A thread per column and part: neighbouring threads read neighbouring elements.
-template <class In, class A, bool sum>
-__global__ void __launch_bounds__(threads) reduce_columns(const __grid_constant__ Reduction call) {
-  const Operation<A, sum> operation{call.op};
-  const std::int64_t units = call.results * call.parts;
-  for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
-    const std::int64_t part = unit / call.results, result = unit - part * call.results;
-    const std::int64_t begin = part * call.part_length;
-    const std::int64_t end =
-        begin + call.part_length < call.length ? begin + call.part_length : call.length;
-    A value;
-    std::int64_t position;
-    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, 0, 1,
-               value, position);
-    put(call, result, part, value, position);
-  }
-}
-
-// ---- the parts of a result
-
-template <class A>
-__global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__ Reduction call) {
-  const Operation<A, false> operation{call.op};
-  const int lane = threadIdx.x % 32;
-  const std::int64_t step = index_step() / 32;
-  for (std::int64_t result = first_index() / 32; result < call.results; result += step) {
-    A value = operation.identity();
-    std::int64_t position = std::numeric_limits<std::int64_t>::max();
-    for (std::int64_t part = lane; part < call.parts; part += 32) {
-      const std::int64_t slot = part * call.results + result;
-      const A other = reinterpret_cast<const A*>(call.values)[slot];
-      if (call.positions != nullptr) {
-        const Found<A> found =
-            operation.combine(Found<A>{value, position}, Found<A>{other, call.positions[slot]});
-        value = found.value;
-        position = found.position;
-      } else {
-        value = operation.combine(value, other);
-      }
-    }
-    in_warp(operation, value, position, 32);
-    if (lane == 0) write(call, result, value, position);
-  }
-}
-
-// No elements: the identity of the operation.
-__global__ void fill_identity(const __grid_constant__ Reduction call, double identity) {
-  for (std::int64_t i = first_index(); i < call.results; i += index_step()) {
-    store_element<double>(call.out, call.out_dtype, i, identity);
-  }
-}
-
-// ---- launching
+using namespace reductions;
 
 // More dimensions than a kernel takes are refused before anything is launched.
 Axes axes_of(const Dims& sizes, const Dims& strides, const Dims* out_strides) {
@@ -416,8 +49,16 @@ void run(Reduction call, bool columns) {
   const std::int64_t slots = std::int64_t{multiprocessors()} * 2048;
   int width = 32;
   std::int64_t parts = 1;
+  bool packs = false;
+  std::int64_t columns_per_thread = 1;
+  if constexpr (!std::is_void_v<In>) {
+    packs = columns && !is_position && has_column_packs<In>(call);
+    if (packs) columns_per_thread = 16 / sizeof(In);
+  }
   if (columns) {
-    parts = std::clamp<std::int64_t>(slots / std::max<std::int64_t>(1, call.results), 1,
+    // A thread with packs keeps more memory under way, so fewer fill the device.
+    const std::int64_t wanted = packs ? slots / 4 * columns_per_thread : slots;
+    parts = std::clamp<std::int64_t>(wanted / call.results, 1,
                                      std::max<std::int64_t>(1, call.length / 32));
   } else {
     while (width > 1 && width / 2 >= call.length) width /= 2;
@@ -442,7 +83,16 @@ void run(Reduction call, bool columns) {
     }
   }
   const std::int64_t units = call.results * call.parts;
-  if (columns) {
+  if (packs) {
+    if constexpr (!std::is_void_v<In>) {
+      const int blocks = blocks_for(units / columns_per_thread, threads, 32);
+      if (is_sum) {
+        reduce_column_packs<In, A, true><<<blocks, threads, 0, stream()>>>(call);
+      } else {
+        reduce_column_packs<In, A, false><<<blocks, threads, 0, stream()>>>(call);
+      }
+    }
+  } else if (columns) {
     const int blocks = blocks_for(units, threads, 32);
     if (is_sum) {
       reduce_columns<In, A, true><<<blocks, threads, 0, stream()>>>(call);
@@ -459,7 +109,12 @@ void run(Reduction call, bool columns) {
   }
   launched("reduce");
   if (!split) return;
-  combine_parts<A><<<blocks_for(call.results * 32, threads, 8), threads, 0, stream()>>>(call);
+  if (call.results >= 512) {
+    const int small = 64;  // threads: few results spread over more multiprocessors
+    combine_columns<A><<<blocks_for(call.results, small, 32), small, 0, stream()>>>(call);
+  } else {
+    combine_parts<A><<<blocks_for(call.results, 1, 8), threads, 0, stream()>>>(call);
+  }
   launched("reduce");
 }
 

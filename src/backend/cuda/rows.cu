@@ -125,10 +125,14 @@ __global__ void __launch_bounds__(is_block ? 1024 : 256) short_rows(RowArguments
       load_pack<width>(x, at, end, Rule::filler(), values[p]);
       if constexpr (backward) load_pack<width>(y, at, end, C(0), others[p]);
     }
+    // Sums of a few halves lose nothing in float, and its exchange is cheaper.
+    using Sum = std::conditional_t<is_half_type<S>, float, double>;
     RowStatistics<C> statistics = Rule::none();
+    Sum own = 0;
     if constexpr (backward) {
 #pragma unroll
       for (int p = 0; p < packs; ++p) Rule::add(op, statistics, values[p], others[p]);
+      own = static_cast<Sum>(statistics.sum);
     } else {
       C m = -infinity<C>();
 #pragma unroll
@@ -138,19 +142,30 @@ __global__ void __launch_bounds__(is_block ? 1024 : 256) short_rows(RowArguments
       }
       m = group.reduce(m, -infinity<C>(), Largest());
       statistics.m = m;
+      C shift = m;
+      if (isinf(m)) {  // the same for all threads; where x equals m, the exponent is 0
+        shift = 0;
+#pragma unroll
+        for (int p = 0; p < packs; ++p) {
+#pragma unroll
+          for (int k = 0; k < width; ++k) {
+            values[p][k] = values[p][k] == m ? C(0) : values[p][k] - m;
+          }
+        }
+      }
 #pragma unroll
       for (int p = 0; p < packs; ++p) {
         C part = 0;
 #pragma unroll
         for (int k = 0; k < width; ++k) {
-          const C e = Rule::shifted(values[p][k], m);
+          const C e = exponential<S>(values[p][k] - shift);
           if (op == RowOp::softmax) values[p][k] = e;
           part += e;
         }
-        statistics.sum += part;
+        own += part;
       }
     }
-    statistics.sum = group.reduce(statistics.sum, 0.0, Plus());
+    statistics.sum = static_cast<double>(group.reduce(own, Sum(0), Plus()));
     const auto c = Rule::coefficients(op, statistics);
     if (op == RowOp::logsumexp) {
       if (group.rank() == 0 && end != 0) arguments.out[row] = store_from_compute<S>(c.a);
@@ -345,7 +360,7 @@ class RowLauncher {
     if (packs <= 32 * 4) return run_short<false, width, 4>(256);
     const std::int64_t blocks_that_fill = 2 * multiprocessors();
     if (packs <= 1024 * most && (call_.outer >= blocks_that_fill || packs <= 1024 * most / 2)) {
-      constexpr int each = width == 1 ? most : is_half_type<S> ? 2 : 4;
+      constexpr int each = width == 1 ? most : backward && is_half_type<S> ? 2 : 4;
       if (packs <= 1024 * each) {
         return run_short<true, width, each>(static_cast<int>(divide_up(packs, 32 * each)) * 32);
       }

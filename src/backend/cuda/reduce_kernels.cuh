@@ -1,0 +1,551 @@
+// The kernels of reductions. Kept and reduced dimensions are merged by backend/plan; then either
+// groups of threads gather the elements of a result (rows), or threads side by side run down the
+// columns that are dense in memory (columns). Long reductions are split into parts of fixed length,
+// whose results a second launch combines in order, so the bits depend on the shapes only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/elementwise_rows.cuh"
+
+namespace extensor::backend::cuda::reductions {
+
+constexpr int threads = 256;
+
+// The dimensions of a list, outermost first.
+struct Axes {
+  int count;
+  bool short_count;
+  Divider dividers[max_kernel_dims];
+  std::int64_t sizes[max_kernel_dims], strides[max_kernel_dims], out_strides[max_kernel_dims];
+
+  __device__ std::int64_t offset(std::int64_t i, const std::int64_t* steps) const {
+    std::int64_t offset = 0;
+    if (short_count) {
+      auto rest = static_cast<std::uint32_t>(i);
+      for (int d = count - 1; d > 0; --d) {
+        const Divider& by = dividers[d];
+        const std::uint32_t quotient = (__umulhi(rest, by.magic) + rest) >> by.shift;
+        offset += (rest - quotient * by.size) * steps[d];
+        rest = quotient;
+      }
+      return count == 0 ? 0 : offset + rest * steps[0];
+    }
+    for (int d = count - 1; d > 0; --d) {
+      const std::int64_t quotient = i / sizes[d];
+      offset += (i - quotient * sizes[d]) * steps[d];
+      i = quotient;
+    }
+    return count == 0 ? 0 : offset + i * steps[0];
+  }
+};
+
+struct Reduction {
+  ReduceOp op;
+  const std::byte* input;
+  DType input_dtype;
+  bool truth;  // any, all: elements count as 0 or 1
+  std::byte* out;
+  DType out_dtype;
+  double divisor;
+  Axes kept, reduced;
+  std::int64_t results, length;
+  std::int64_t parts, part_length;  // of every result
+  // Of every part, [part, result]: null if there is one part, which is the result.
+  std::byte* values;
+  std::int64_t* positions;
+};
+
+// ---- the operations
+
+template <class A>
+struct Found {
+  A value;
+  std::int64_t position;
+};
+
+__device__ __forceinline__ bool finds_position(ReduceOp op) {
+  return op == ReduceOp::argmax || op == ReduceOp::argmin;
+}
+
+// `sum`: the operation is known to be a sum when the kernel is compiled.
+template <class A, bool sum>
+struct Operation {
+  ReduceOp op;
+
+  __device__ __forceinline__ A identity() const {
+    using Limits = std::numeric_limits<A>;
+    if (sum || op == ReduceOp::sum) return std::is_floating_point_v<A> ? A(-0.0) : A(0);
+    if (op == ReduceOp::prod) return A(1);
+    const bool largest = op == ReduceOp::max || op == ReduceOp::any || op == ReduceOp::argmax;
+    if constexpr (Limits::has_infinity) return largest ? -Limits::infinity() : Limits::infinity();
+    return largest ? Limits::lowest() : Limits::max();
+  }
+
+  // Whether b replaces a as the largest or smallest element; NaN replaces numbers.
+  __device__ __forceinline__ bool wins(A b, A a) const {
+    const bool largest = op == ReduceOp::max || op == ReduceOp::any || op == ReduceOp::argmax;
+    return (largest ? b > a : b < a) || (b != b && a == a);
+  }
+
+  __device__ __forceinline__ A combine(A a, A b) const {
+    if constexpr (std::is_integral_v<A>) {
+      using U = std::make_unsigned_t<A>;
+      if (sum || op == ReduceOp::sum) return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+      if (op == ReduceOp::prod) return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
+    } else {
+      if (sum || op == ReduceOp::sum) return a + b;
+      if (op == ReduceOp::prod) return a * b;
+    }
+    return wins(b, a) ? b : a;
+  }
+
+  // The first of equal elements stays, in whatever order they are combined.
+  __device__ __forceinline__ Found<A> combine(Found<A> a, Found<A> b) const {
+    const bool later_wins = wins(b.value, a.value);
+    const bool equal = !later_wins && !wins(a.value, b.value);
+    return later_wins || (equal && b.position < a.position) ? b : a;
+  }
+};
+
+template <class A>
+__device__ __forceinline__ A load_element(const Reduction& call, std::int64_t at) {
+  if (call.truth) {
+    if (call.input_dtype == DType::bool_) {
+      return static_cast<A>(element<std::uint8_t>(call.input, at) != 0);
+    }
+    if (is_floating_point(call.input_dtype)) {
+      return static_cast<A>(convert_element<double>(call.input, call.input_dtype, at) != 0);
+    }
+    return static_cast<A>(convert_to_integer<std::uint64_t>(call.input, call.input_dtype, at, 0) !=
+                          0);
+  }
+  if constexpr (std::is_floating_point_v<A>) {
+    return convert_element<A>(call.input, call.input_dtype, at);
+  } else {
+    return convert_to_integer<A>(call.input, call.input_dtype, at, 0);
+  }
+}
+
+// In: the type of the elements, or void for any dtype.
+template <class In, class A>
+__device__ __forceinline__ A load_input(const Reduction& call, std::int64_t at) {
+  if constexpr (std::is_void_v<In>) {
+    return load_element<A>(call, at);
+  } else {
+    return static_cast<A>(load_as_compute(reinterpret_cast<const In*>(call.input)[at]));
+  }
+}
+
+template <class A>
+__device__ __forceinline__ void write(const Reduction& call, std::int64_t result, A value,
+                                      std::int64_t position) {
+  const std::int64_t at = call.kept.offset(result, call.kept.out_strides);
+  if (finds_position(call.op)) {
+    reinterpret_cast<std::int64_t*>(call.out)[at] = position;
+    return;
+  }
+  if constexpr (std::is_floating_point_v<A>) {
+    if (call.divisor != 1) value = static_cast<A>(static_cast<double>(value) / call.divisor);
+  }
+  store_element<A>(call.out, call.out_dtype, at, value);
+}
+
+// Writes a result, or a part of it.
+template <class A>
+__device__ __forceinline__ void put(const Reduction& call, std::int64_t result, std::int64_t part,
+                                    A value, std::int64_t position) {
+  if (call.values == nullptr) return write(call, result, value, position);
+  const std::int64_t slot = part * call.results + result;
+  reinterpret_cast<A*>(call.values)[slot] = value;
+  if (call.positions != nullptr) call.positions[slot] = position;
+}
+
+// ---- rows
+
+// Combines the values of `width` neighbouring threads into the first of them.
+template <class A, bool sum>
+__device__ __forceinline__ void in_warp(const Operation<A, sum>& operation, A& value,
+                                        std::int64_t& position, int width) {
+  for (int distance = width / 2; distance > 0; distance /= 2) {
+    const A other = __shfl_down_sync(0xffffffffu, value, distance, width);
+    if (!sum && finds_position(operation.op)) {
+      const std::int64_t place = __shfl_down_sync(0xffffffffu, position, distance, width);
+      const Found<A> found = operation.combine(Found<A>{value, position}, Found<A>{other, place});
+      value = found.value;
+      position = found.position;
+    } else {
+      value = operation.combine(value, other);
+    }
+  }
+}
+
+template <class In>
+struct alignas(16) Pack {
+  In at[16 / sizeof(In)];
+};
+
+// The elements [begin, end) of a dense row, 16 bytes at a time; false unless they are aligned.
+template <class In, class A, bool sum>
+__device__ __forceinline__ bool gather_packs(const Reduction& call,
+                                             const Operation<A, sum>& operation, std::int64_t base,
+                                             std::int64_t begin, std::int64_t end,
+                                             std::int64_t first, std::int64_t step, A& value) {
+  constexpr int width = 16 / sizeof(In);
+  constexpr int together = 4;
+  const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
+  const std::int64_t packs = (end - begin) / width;
+  A partial[width];
+#pragma unroll
+  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+  const auto add = [&](const Pack<In>& pack) {
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
+    }
+  };
+  std::int64_t p = first;
+  for (; p + (together - 1) * step < packs; p += together * step) {
+    Pack<In> loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      loaded[u] = reinterpret_cast<const Pack<In>*>(row)[p + u * step];
+    }
+#pragma unroll
+    for (int u = 0; u < together; ++u) add(loaded[u]);
+  }
+  for (; p < packs; p += step) add(reinterpret_cast<const Pack<In>*>(row)[p]);
+  const std::int64_t last = packs * width + first;
+  if (first < width && last < end - begin) {
+    partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
+  }
+#pragma unroll
+  for (int half = width / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  }
+  value = partial[0];
+  return true;
+}
+
+// The same for positions, which are counted from `begin`.
+template <class In, class A>
+__device__ __forceinline__ bool find_in_packs(const Reduction& call,
+                                              const Operation<A, false>& operation,
+                                              std::int64_t base, std::int64_t begin,
+                                              std::int64_t end, std::int64_t first,
+                                              std::int64_t step, A& value, std::int64_t& position) {
+  constexpr int width = 16 / sizeof(In);
+  constexpr int together = 4;
+  const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
+  if (end - begin >= std::int64_t{1} << 31) return false;
+  const int length = static_cast<int>(end - begin), packs = length / width;
+  const int start = static_cast<int>(first), stride = static_cast<int>(step);
+  int found = -1;
+  const auto take = [&](const Pack<In>& pack, int p) {
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      const A next = static_cast<A>(load_as_compute(pack.at[e]));
+      if (operation.wins(next, value)) {
+        value = next;
+        found = p * width + e;
+      }
+    }
+  };
+  const auto* rows = reinterpret_cast<const Pack<In>*>(row);
+  int p = start;
+  if (p < packs) {
+    value = static_cast<A>(load_as_compute(row[p * width]));
+    found = p * width;
+  }
+  for (; p + (together - 1) * stride < packs; p += together * stride) {
+    Pack<In> loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) loaded[u] = rows[p + u * stride];
+#pragma unroll
+    for (int u = 0; u < together; ++u) take(loaded[u], p + u * stride);
+  }
+  for (; p < packs; p += stride) take(rows[p], p);
+  const int last = packs * width + start;
+  if (start < width && last < length) {
+    const A next = static_cast<A>(load_as_compute(row[last]));
+    if (found < 0 || operation.wins(next, value)) {
+      value = next;
+      found = last;
+    }
+  }
+  if (found >= 0) position = begin + found;
+  return true;
+}
+
+// Several elements at a time are loaded before they are combined.
+template <class In, class A, bool sum>
+__device__ __forceinline__ void gather(const Reduction& call, const Operation<A, sum>& operation,
+                                       std::int64_t base, std::int64_t begin, std::int64_t end,
+                                       std::int64_t first, std::int64_t step, A& value,
+                                       std::int64_t& position) {
+  value = operation.identity();
+  position = std::numeric_limits<std::int64_t>::max();
+  const bool dense = call.reduced.count == 1;
+  const std::int64_t stride = call.reduced.strides[0];
+  const auto at = [&](std::int64_t i) {
+    return base + (dense ? i * stride : call.reduced.offset(i, call.reduced.strides));
+  };
+  std::int64_t i = begin + first;
+  if (!sum && finds_position(call.op)) {
+    for (; i < end; i += step) {
+      const Found<A> found =
+          operation.combine(Found<A>{value, position}, Found<A>{load_input<In, A>(call, at(i)), i});
+      value = found.value;
+      position = found.position;
+    }
+    return;
+  }
+  // A group of threads that runs along a dense row; step is 1 where threads run down columns.
+  if constexpr (!std::is_void_v<In>) {
+    if (dense && stride == 1 && step >= 16 / static_cast<std::int64_t>(sizeof(In)) &&
+        gather_packs<In>(call, operation, base, begin, end, first, step, value)) {
+      return;
+    }
+  }
+  constexpr int together = 8;
+  A partial[4] = {value, value, value, value};
+  for (; i + (together - 1) * step < end; i += together * step) {
+    A loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) loaded[u] = load_input<In, A>(call, at(i + u * step));
+#pragma unroll
+    for (int u = 0; u < together; ++u)
+      partial[u % 4] = operation.combine(partial[u % 4], loaded[u]);
+  }
+  for (; i < end; i += step)
+    partial[0] = operation.combine(partial[0], load_input<In, A>(call, at(i)));
+  value = operation.combine(operation.combine(partial[0], partial[1]),
+                            operation.combine(partial[2], partial[3]));
+}
+
+// Combines the values of all threads of the block into the first.
+template <class A, bool sum>
+__device__ __forceinline__ void in_block(const Operation<A, sum>& operation, A& value,
+                                         std::int64_t& position) {
+  __shared__ A values[threads / 32];
+  __shared__ std::int64_t positions[threads / 32];
+  in_warp(operation, value, position, 32);
+  __syncthreads();  // the memory may still be read
+  if (threadIdx.x % 32 == 0) {
+    values[threadIdx.x / 32] = value;
+    positions[threadIdx.x / 32] = position;
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const bool is_warp = threadIdx.x < threads / 32;
+    value = is_warp ? values[threadIdx.x] : operation.identity();
+    position = is_warp ? positions[threadIdx.x] : std::numeric_limits<std::int64_t>::max();
+    in_warp(operation, value, position, threads / 32);
+  }
+}
+
+// A group of threads per part of a result: `width` of them, a power of two up to 32, or the block.
+template <class In, class A, bool sum>
+__global__ void __launch_bounds__(threads)
+    reduce_rows(const __grid_constant__ Reduction call, int width) {
+  const Operation<A, sum> operation{call.op};
+  const bool whole_block = width > 32;
+  const int groups = whole_block ? 1 : threads / width;
+  const int group = whole_block ? 0 : threadIdx.x / width;
+  const int lane = whole_block ? threadIdx.x : threadIdx.x % width;
+  const std::int64_t units = call.results * call.parts;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * groups; first < units;
+       first += std::int64_t{gridDim.x} * groups) {
+    const std::int64_t unit = first + group;
+    const bool is_used = unit < units;
+    const std::int64_t part = is_used ? unit / call.results : 0;
+    const std::int64_t result = is_used ? unit - part * call.results : 0;
+    const std::int64_t begin = part * call.part_length;
+    const std::int64_t end =
+        is_used ? (begin + call.part_length < call.length ? begin + call.part_length : call.length)
+                : begin;
+    A value;
+    std::int64_t position;
+    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, lane,
+               whole_block ? threads : width, value, position);
+    if (whole_block) {
+      in_block(operation, value, position);
+    } else {
+      in_warp(operation, value, position, width);
+    }
+    if (lane == 0 && is_used) put(call, result, part, value, position);
+  }
+}
+
+// ---- columns
+
+// A thread per column and part: neighbouring threads read neighbouring elements.
+template <class In, class A, bool sum>
+__global__ void __launch_bounds__(threads) reduce_columns(const __grid_constant__ Reduction call) {
+  const Operation<A, sum> operation{call.op};
+  const std::int64_t units = call.results * call.parts;
+  for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
+    const std::int64_t part = unit / call.results, result = unit - part * call.results;
+    const std::int64_t begin = part * call.part_length;
+    const std::int64_t end =
+        begin + call.part_length < call.length ? begin + call.part_length : call.length;
+    A value;
+    std::int64_t position;
+    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, 0, 1,
+               value, position);
+    put(call, result, part, value, position);
+  }
+}
+
+// Like reduce_columns, with 16 bytes of neighbouring columns per thread. The columns are dense,
+// their number is a multiple of those, and every row is aligned.
+template <class In, class A, bool sum>
+__global__ void __launch_bounds__(threads)
+    reduce_column_packs(const __grid_constant__ Reduction call) {
+  constexpr int width = 16 / sizeof(In);
+  constexpr int together = 8;
+  const Operation<A, sum> operation{call.op};
+  const std::int64_t packs = call.results / width, units = packs * call.parts;
+  const bool one_dimension = call.reduced.count == 1;
+  const std::int64_t stride = call.reduced.strides[0];
+  for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
+    const std::int64_t part = unit / packs, result = (unit - part * packs) * width;
+    const std::int64_t begin = part * call.part_length;
+    const std::int64_t end =
+        begin + call.part_length < call.length ? begin + call.part_length : call.length;
+    const In* base =
+        reinterpret_cast<const In*>(call.input) + call.kept.offset(result, call.kept.strides);
+    const auto read = [&](std::int64_t i) {
+      const std::int64_t at =
+          one_dimension ? i * stride : call.reduced.offset(i, call.reduced.strides);
+      return *reinterpret_cast<const Pack<In>*>(base + at);
+    };
+    A partial[width];
+#pragma unroll
+    for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+    std::int64_t i = begin;
+    for (; i + together <= end; i += together) {
+      Pack<In> loaded[together];
+#pragma unroll
+      for (int u = 0; u < together; ++u) loaded[u] = read(i + u);
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        A value = static_cast<A>(load_as_compute(loaded[0].at[e]));
+#pragma unroll
+        for (int u = 1; u < together; ++u) {
+          value = operation.combine(value, static_cast<A>(load_as_compute(loaded[u].at[e])));
+        }
+        partial[e] = operation.combine(partial[e], value);
+      }
+    }
+    for (; i < end; ++i) {
+      const Pack<In> loaded = read(i);
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(loaded.at[e])));
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < width; ++e) put(call, result + e, part, partial[e], 0);
+  }
+}
+
+// Whether reduce_column_packs may run.
+template <class In>
+bool has_column_packs(const Reduction& call) {
+  constexpr std::int64_t width = 16 / sizeof(In);
+  const Axes& kept = call.kept;
+  const int last = kept.count - 1;
+  if (last < 0 || kept.strides[last] != 1 || kept.sizes[last] % width != 0) return false;
+  if (reinterpret_cast<std::uintptr_t>(call.input) % 16 != 0) return false;
+  for (int d = 0; d < last; ++d) {
+    if (kept.strides[d] % width != 0) return false;
+  }
+  for (int d = 0; d < call.reduced.count; ++d) {
+    if (call.reduced.strides[d] % width != 0) return false;
+  }
+  return true;
+}
+
+// ---- the parts of a result
+
+// The parts of a result that begin at `first`, `step` apart.
+template <class A>
+__device__ __forceinline__ void gather_parts(const Reduction& call,
+                                             const Operation<A, false>& operation,
+                                             std::int64_t result, std::int64_t first,
+                                             std::int64_t step, A& value, std::int64_t& position) {
+  value = operation.identity();
+  position = std::numeric_limits<std::int64_t>::max();
+  if (call.positions != nullptr) {
+    for (std::int64_t part = first; part < call.parts; part += step) {
+      const std::int64_t slot = part * call.results + result;
+      const Found<A> found = operation.combine(
+          Found<A>{value, position},
+          Found<A>{reinterpret_cast<const A*>(call.values)[slot], call.positions[slot]});
+      value = found.value;
+      position = found.position;
+    }
+    return;
+  }
+  // Eight sums side by side, so that rounding errors of many parts do not add up.
+  constexpr int together = 8;
+  A partial[together];
+#pragma unroll
+  for (int u = 0; u < together; ++u) partial[u] = value;
+  for (std::int64_t part = first; part < call.parts; part += together * step) {
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      const std::int64_t at = part + u * step;
+      if (at >= call.parts) continue;
+      const A other = reinterpret_cast<const A*>(call.values)[at * call.results + result];
+      partial[u] = operation.combine(partial[u], other);
+    }
+  }
+#pragma unroll
+  for (int half = together / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int u = 0; u < half; ++u) partial[u] = operation.combine(partial[u], partial[u + half]);
+  }
+  value = partial[0];
+}
+
+// A block per result.
+template <class A>
+__global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__ Reduction call) {
+  const Operation<A, false> operation{call.op};
+  for (std::int64_t result = blockIdx.x; result < call.results; result += gridDim.x) {
+    A value;
+    std::int64_t position;
+    gather_parts(call, operation, result, threadIdx.x, threads, value, position);
+    in_block(operation, value, position);
+    if (threadIdx.x == 0) write(call, result, value, position);
+  }
+}
+
+// A thread per result: neighbours read neighbouring memory.
+template <class A>
+__global__ void __launch_bounds__(threads) combine_columns(const __grid_constant__ Reduction call) {
+  const Operation<A, false> operation{call.op};
+  for (std::int64_t result = first_index(); result < call.results; result += index_step()) {
+    A value;
+    std::int64_t position;
+    gather_parts(call, operation, result, 0, 1, value, position);
+    write(call, result, value, position);
+  }
+}
+
+// No elements: the identity of the operation.
+__global__ void fill_identity(const __grid_constant__ Reduction call, double identity) {
+  for (std::int64_t i = first_index(); i < call.results; i += index_step()) {
+    store_element<double>(call.out, call.out_dtype, i, identity);
+  }
+}
+
+}  // namespace extensor::backend::cuda::reductions
