@@ -84,17 +84,7 @@ std::pair<Tensor, Tensor> binary_cross_entropy_backward(const Tensor& grad_outpu
   return binary_cross_entropy_backward(g, p, y, Reduction::none, target_gradient);
 }
 
-namespace {
-
-// 1 + (pos_weight − 1) y, the factor of log(1 + exp(−x)).
-Tensor positive_factor(const char* operation, const Tensor& pos_weight, const Tensor& x,
-                       const Tensor& y) {
-  return (checked_weight(operation, "pos_weight", pos_weight, x.shape(), x.dtype()) - 1) * y + 1;
-}
-
-}  // namespace
-
-// With pos_weight the value is (1 − y) x + (1 + (pos_weight − 1) y) softplus(−x).
+// With pos_weight the value is pos_weight y softplus(−x) + (1 − y) softplus(x): no terms cancel.
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BinaryCrossEntropyWithLogitsOptions& options) {
   constexpr const char* operation = "binary_cross_entropy_with_logits";
@@ -110,8 +100,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
     return weighted(operation, values, weight, reduction, dtype);
   }
   const Tensor wide_y = y.to(wide);
-  const Tensor values = (1 - wide_y) * wide_x +
-                        positive_factor(operation, pos_weight, wide_x, wide_y) * softplus(-wide_x);
+  const Tensor factor =
+      checked_weight(operation, "pos_weight", pos_weight, x.shape(), wide) * wide_y;
+  const Tensor values = factor * softplus(-wide_x) + (1 - wide_y) * softplus(wide_x);
   return weighted(operation, values, weight, reduction, dtype);
 }
 
@@ -131,11 +122,12 @@ std::pair<Tensor, Tensor> binary_cross_entropy_with_logits_backward(
     return binary_cross_entropy_with_logits_backward(g, x, y, Reduction::none, target_gradient);
   }
   const Tensor wide_x = x.to(wide), wide_y = y.to(wide);
-  const Tensor factor = positive_factor(operation, pos_weight, wide_x, wide_y);
+  const Tensor positive = checked_weight(operation, "pos_weight", pos_weight, x.shape(), wide);
   std::pair<Tensor, Tensor> gradients;
-  gradients.first = (g * ((1 - wide_y) - factor * sigmoid(-wide_x))).to(x.dtype());
+  gradients.first =
+      (g * ((1 - wide_y) * sigmoid(wide_x) - positive * wide_y * sigmoid(-wide_x))).to(x.dtype());
   if (ops::wants_gradient(y, target_gradient)) {
-    gradients.second = (g * ((pos_weight.to(wide) - 1) * softplus(-wide_x) - wide_x)).to(y.dtype());
+    gradients.second = (g * (positive * softplus(-wide_x) - softplus(wide_x))).to(y.dtype());
   }
   return gradients;
 }
