@@ -246,6 +246,15 @@ TEST_F(Cuda, MixedDtypesAndBroadcasting) {
       v += row.to(second);
       EXPECT_TRUE(same_bits(u, v)) << name(first) << " " << name(second);
     }
+    // Conditions that are broadcast along either dimension, and numbers.
+    const Tensor batch = randn({3, 24, 64}).to(first), far_batch = batch.to(device);
+    for (const Tensor& mask : {Tensor(a > 0), Tensor(row > 0), Tensor(column > 0)}) {
+      const Tensor far_mask = mask.to(device);
+      EXPECT_TRUE(same_bits(where(far_mask, far_batch, scalar(-1.5, first)),
+                            where(mask, batch, scalar(-1.5, first))));
+      EXPECT_TRUE(same_bits(where(far_mask, far_batch, row.to(device, first)),
+                            where(mask, batch, row.to(first))));
+    }
     EXPECT_TRUE(same_bits(relu(a.to(device, first)), relu(a.to(first))));
     EXPECT_TRUE(same_bits(square(a.to(device, first)), square(a.to(first))));
     EXPECT_TRUE(same_bits(sqrt(abs(a.to(device, first))), sqrt(abs(a.to(first)))));

@@ -185,8 +185,11 @@ __global__ void __launch_bounds__(elementwise_threads)
 template <class T>
 T bits_of(const Operand& input, DType dtype) {
   T bits{};
-  const Number number = number_of(input, dtype);
-  if (dtype == DType::float32) {
+  const Number number = is_half(dtype) ? Number{} : number_of(input, dtype);
+  if (is_half(dtype)) {
+    const auto value = static_cast<float>(number_of(input, DType::float32).real);
+    bits = static_cast<T>(dtype == DType::float16 ? Float16(value).bits() : BFloat16(value).bits());
+  } else if (dtype == DType::float32) {
     const auto value = static_cast<float>(number.real);
     std::memcpy(&bits, &value, sizeof bits < sizeof value ? sizeof bits : sizeof value);
   } else if (dtype == DType::float64) {
@@ -209,7 +212,6 @@ bool run_where(const ElementwiseCall& call) {
   for (int k = 0; k < 2; ++k) {
     const Operand& input = call.inputs[k + 1];
     if (input.is_number()) {
-      if (is_half(call.out.dtype)) return false;
       passed.form[k] = Form::number;
       passed.number[k] = bits_of<T>(input, call.out.dtype);
       continue;
@@ -225,9 +227,103 @@ bool run_where(const ElementwiseCall& call) {
   return true;
 }
 
+// Any layout whose innermost dimension has whole packs, along which operands are dense or repeat
+// one element.
+template <class T>
+struct WherePacksCall {
+  Iteration over;
+  const bool* condition;
+  const T* inputs[2];
+  T* out;
+  Form condition_form;
+  Form form[2];
+  T number[2];
+};
+
+template <class T>
+__global__ void __launch_bounds__(elementwise_threads)
+    where_packs(const __grid_constant__ WherePacksCall<T> call) {
+  constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
+  for (std::int64_t p = first_index(); p < call.over.count; p += index_step()) {
+    std::int64_t at[4];
+    find_offsets(call.over, p, at);
+    Several<bool, count> condition;
+    if (call.condition_form == Form::dense) {
+      condition = *reinterpret_cast<const Several<bool, count>*>(call.condition + at[1]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < count; ++e) condition.at[e] = call.condition[at[1]];
+    }
+    Several<T, count> read[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      if (call.form[k] == Form::dense) {
+        read[k] = *reinterpret_cast<const Several<T, count>*>(call.inputs[k] + at[k + 2]);
+      } else {
+        const T same = call.form[k] == Form::single ? call.inputs[k][at[k + 2]] : call.number[k];
+#pragma unroll
+        for (int e = 0; e < count; ++e) read[k].at[e] = same;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < count; ++e) {
+      if (!condition.at[e]) read[0].at[e] = read[1].at[e];
+    }
+    *reinterpret_cast<Several<T, count>*>(call.out + at[0]) = read[0];
+  }
+}
+
+template <class T>
+bool run_where_packs(const ElementwiseCall& call) {
+  constexpr std::int64_t count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
+  const Operand& condition = call.inputs[0];
+  if (call.contiguous || condition.is_number() || condition.dtype != DType::bool_) return false;
+  if (!is_aligned(call.out.data)) return false;
+  const plan::ElementwisePlan plan = plan_of(call);
+  const std::size_t rank = plan.sizes.size(), inner = rank - 1;
+  if (rank > max_kernel_dims || plan.sizes[inner] % count != 0) return false;
+  WherePacksCall<T> passed{};
+  passed.condition = reinterpret_cast<const bool*>(condition.data);
+  passed.out = reinterpret_cast<T*>(call.out.data);
+  Dims sizes = plan.sizes, strides[max_inputs + 1];
+  sizes[inner] /= count;
+  for (int k = 0; k < 4; ++k) {
+    strides[k] = plan.strides[k];
+    const std::int64_t step = strides[k][inner];
+    if (step != 1 && (k == 0 || step != 0)) return false;
+    strides[k][inner] *= count;
+    const bool is_number = k > 0 && call.inputs[k - 1].is_number();
+    if (k == 1) passed.condition_form = step == 1 ? Form::dense : Form::single;
+    if (k > 1) {
+      const Operand& input = call.inputs[k - 1];
+      passed.form[k - 2] = is_number ? Form::number : step == 1 ? Form::dense : Form::single;
+      if (is_number) {
+        passed.number[k - 2] = bits_of<T>(input, call.out.dtype);
+      } else if (input.dtype != call.out.dtype) {
+        return false;
+      }
+      passed.inputs[k - 2] = reinterpret_cast<const T*>(input.data);
+    }
+    if (is_number || step == 0) continue;
+    if (k > 0 && !is_aligned(call.inputs[k - 1].data)) return false;
+    for (std::size_t d = 0; d < inner; ++d) {
+      if (strides[k][d] % count != 0) return false;
+    }
+  }
+  for_each_part(sizes, strides, 4,
+                [&](const Iteration& over, const std::int64_t*) { passed.over = over; });
+  where_packs<<<blocks_for(passed.over.count, elementwise_threads, 16), elementwise_threads, 0,
+                stream()>>>(passed);
+  launched("elementwise");
+  return true;
+}
+
 }  // namespace
 
 bool run_logical(const ElementwiseCall& call) {
+  if (call.op == ElementwiseOp::where && !call.contiguous) {
+    return with_bits_type(call.out.dtype, [&]<class T>() { return run_where_packs<T>(call); });
+  }
   if (!call.contiguous || !is_aligned(call.out.data)) return false;
   if (call.op == ElementwiseOp::where) {
     return with_bits_type(call.out.dtype, [&]<class T>() { return run_where<T>(call); });

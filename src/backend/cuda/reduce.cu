@@ -110,8 +110,8 @@ void run(Reduction call, bool columns) {
   launched("reduce");
   if (!split) return;
   if (call.results >= 512) {
-    const int small = 64;  // threads: few results spread over more multiprocessors
-    combine_columns<A><<<blocks_for(call.results, small, 32), small, 0, stream()>>>(call);
+    combine_columns<A>
+        <<<blocks_for(call.results, 32, 32), dim3(32, combined_rows), 0, stream()>>>(call);
   } else {
     combine_parts<A><<<blocks_for(call.results, 1, 8), threads, 0, stream()>>>(call);
   }

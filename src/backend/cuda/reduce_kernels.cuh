@@ -529,15 +529,42 @@ __global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__
   }
 }
 
-// A thread per result: neighbours read neighbouring memory.
+// 32 results per block, side by side, so that threads read neighbouring memory; `combined_rows`
+// threads share the parts of each.
+constexpr int combined_rows = 8;
+
 template <class A>
-__global__ void __launch_bounds__(threads) combine_columns(const __grid_constant__ Reduction call) {
+__global__ void __launch_bounds__(32 * combined_rows)
+    combine_columns(const __grid_constant__ Reduction call) {
+  __shared__ A values[combined_rows][32];
+  __shared__ std::int64_t positions[combined_rows][32];
   const Operation<A, false> operation{call.op};
-  for (std::int64_t result = first_index(); result < call.results; result += index_step()) {
-    A value;
-    std::int64_t position;
-    gather_parts(call, operation, result, 0, 1, value, position);
-    write(call, result, value, position);
+  for (std::int64_t first = blockIdx.x * std::int64_t{32}; first < call.results;
+       first += gridDim.x * std::int64_t{32}) {
+    const std::int64_t result = first + threadIdx.x;
+    A value = operation.identity();
+    std::int64_t position = std::numeric_limits<std::int64_t>::max();
+    if (result < call.results) {
+      gather_parts(call, operation, result, threadIdx.y, combined_rows, value, position);
+    }
+    values[threadIdx.y][threadIdx.x] = value;
+    positions[threadIdx.y][threadIdx.x] = position;
+    __syncthreads();
+    if (threadIdx.y == 0 && result < call.results) {
+      for (int row = 1; row < combined_rows; ++row) {
+        const A other = values[row][threadIdx.x];
+        if (call.positions != nullptr) {
+          const Found<A> found = operation.combine(Found<A>{value, position},
+                                                   Found<A>{other, positions[row][threadIdx.x]});
+          value = found.value;
+          position = found.position;
+        } else {
+          value = operation.combine(value, other);
+        }
+      }
+      write(call, result, value, position);
+    }
+    __syncthreads();
   }
 }
 
