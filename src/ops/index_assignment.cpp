@@ -190,23 +190,23 @@ Tensor IndexedTensor::updated(Compound operation, const Other& other) {
   switch (operation) {
     case Compound::add:
       changed([](Tensor& a, const Other& b) { a += b; },
-              [](const Tensor& a, const Other& b) { return add(a, b); });
+              [](const Tensor& a, const Other& b) { return extensor::add(a, b); });
       break;
     case Compound::subtract:
       changed([](Tensor& a, const Other& b) { a -= b; },
-              [](const Tensor& a, const Other& b) { return subtract(a, b); });
+              [](const Tensor& a, const Other& b) { return extensor::subtract(a, b); });
       break;
     case Compound::multiply:
       changed([](Tensor& a, const Other& b) { a *= b; },
-              [](const Tensor& a, const Other& b) { return multiply(a, b); });
+              [](const Tensor& a, const Other& b) { return extensor::multiply(a, b); });
       break;
     case Compound::divide:
       changed([](Tensor& a, const Other& b) { a /= b; },
-              [](const Tensor& a, const Other& b) { return divide(a, b); });
+              [](const Tensor& a, const Other& b) { return extensor::divide(a, b); });
       break;
     case Compound::modulo:
       changed([](Tensor& a, const Other& b) { a %= b; },
-              [](const Tensor& a, const Other& b) { return modulo(a, b); });
+              [](const Tensor& a, const Other& b) { return extensor::modulo(a, b); });
       break;
   }
   if (selection_ != nullptr) write(Tensor(*this));
