@@ -50,7 +50,7 @@ file(GLOB EXTENSOR_CUDA_SOURCES CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/src/backend/plan/*.cpp)
 # It does not link libextensor: programs that contain the library's objects can load it, too.
 list(APPEND EXTENSOR_CUDA_SOURCES
-     src/core/check.cpp src/core/device.cpp src/core/dtype.cpp src/core/format_number.cpp
+     src/core/backtrace.cpp src/core/check.cpp src/core/device.cpp src/core/dtype.cpp src/core/format_number.cpp
      src/core/shape.cpp)
 add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES})
 target_compile_features(extensor_cuda PRIVATE cxx_std_20)

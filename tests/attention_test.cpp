@@ -272,7 +272,7 @@ TEST(AttentionGradient, SavedResultsGiveTheSame) {
     const AttentionResult saved =
         scaled_dot_product_attention_with_logsumexp(p.q, p.k, p.v, {}, causal);
     const AttentionGradients expected =
-        scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, {}, causal);
+        scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, Tensor(), causal);
     const AttentionGradients got =
         scaled_dot_product_attention_backward(p.g, p.q, p.k, p.v, {}, causal, {}, saved);
     EXPECT_TRUE(identical(got.q, expected.q));

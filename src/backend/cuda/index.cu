@@ -200,8 +200,8 @@ void add_rows(const IndexCall& call) {
 // Integer sums do not depend on their order.
 template <class Index>
 __global__ void __launch_bounds__(threads)
-    add_integers(const unsigned long long* source, const std::int64_t* indices, std::int64_t length,
-                 Index row_elements, Index inner, Index total, unsigned long long* out) {
+    add_words(const unsigned long long* source, const std::int64_t* indices, std::int64_t length,
+              Index row_elements, Index inner, Index total, unsigned long long* out) {
   for_each_number(total, [=](Index i) {
     atomicAdd(out + destination(i, indices[i], length, row_elements, inner), source[i]);
   });
@@ -216,24 +216,33 @@ __global__ void __launch_bounds__(threads)
     positions[i] = static_cast<Word>(i);
   });
 }
-template <class Word>
+// The CPU's results for NaN: a NaN among the elements is the largest and the smallest.
+template <IndexOp op, class T>
+__device__ T combined(T a, T b) {
+  if constexpr (op == IndexOp::add_elements) return a + b;
+  if constexpr (op == IndexOp::multiply_elements) return a * b;
+  if constexpr (op == IndexOp::largest_elements) return b > a || b != b ? b : a;
+  return b < a || b != b ? b : a;
+}
+// Each destination is combined by one thread, in the order of the source.
+template <IndexOp op, class T, class Word>
 __global__ void __launch_bounds__(threads)
-    add_sorted(const double* source, const Word* sorted, const Word* positions, Word total,
-               double* out) {
+    combine_sorted(const T* source, const Word* sorted, const Word* positions, Word total,
+                   T* out) {
   for_each_number(total, [=](Word at) {
     const Word to = sorted[at];
     if (at != 0 && sorted[at - 1] == to) return;
-    double sum = out[to];
+    T value = out[to];
     do {
-      sum += source[positions[at]];
+      value = combined<op>(value, source[positions[at]]);
       ++at;
     } while (at < total && sorted[at] == to);
-    out[to] = sum;
+    out[to] = value;
   });
 }
 
-template <class Word>
-void add_doubles(const IndexCall& call, std::int64_t total) {
+template <IndexOp op, class T, class Word>
+void combine_words(const IndexCall& call, std::int64_t total) {
   const Scratch memory(4 * static_cast<std::size_t>(total) * sizeof(Word), "index");
   Word* first = memory.as<Word>();
   SortBuffers<Word, Word> buffers{first, first + total, first + 2 * total, first + 3 * total};
@@ -242,26 +251,37 @@ void add_doubles(const IndexCall& call, std::int64_t total) {
       static_cast<Word>(call.inner), static_cast<Word>(total), buffers.keys, buffers.values);
   launched("index");
   sort_pairs(buffers, total, bits_below(call.outer * call.length * call.inner), "index");
-  add_sorted<<<blocks_for(total, threads, 16), threads, 0, stream()>>>(
-      elements<double>(call.source), buffers.keys, buffers.values, static_cast<Word>(total),
-      elements<double>(call.out));
+  combine_sorted<op><<<blocks_for(total, threads, 16), threads, 0, stream()>>>(
+      elements<T>(call.source), buffers.keys, buffers.values, static_cast<Word>(total),
+      elements<T>(call.out));
   launched("index");
 }
 
-void add_elements(const IndexCall& call, std::int64_t total) {
-  if (call.dtype == DType::float64) {
-    if (total < std::int64_t{1} << 31 && fits_32_bits(call.outer * call.length * call.inner)) {
-      return add_doubles<std::uint32_t>(call, total);
-    }
-    return add_doubles<std::uint64_t>(call, total);
+template <IndexOp op, class T>
+void combine_elements(const IndexCall& call, std::int64_t total) {
+  if (total < std::int64_t{1} << 31 && fits_32_bits(call.outer * call.length * call.inner)) {
+    return combine_words<op, T, std::uint32_t>(call, total);
   }
+  combine_words<op, T, std::uint64_t>(call, total);
+}
+
+void add_integers(const IndexCall& call, std::int64_t total) {
   with_index_type(total, [&]<class Index>() {
-    add_integers<<<blocks_for(total, threads, 16), threads, 0, stream()>>>(
+    add_words<<<blocks_for(total, threads, 16), threads, 0, stream()>>>(
         elements<unsigned long long>(call.source), call.indices, call.length,
         static_cast<Index>(call.count * call.inner), static_cast<Index>(call.inner),
         static_cast<Index>(total), elements<unsigned long long>(call.out));
   });
   launched("index");
+}
+
+template <IndexOp op>
+void combine_of_dtype(const IndexCall& call, std::int64_t total) {
+  if (call.dtype == DType::float64) return combine_elements<op, double>(call, total);
+  if constexpr (op != IndexOp::multiply_elements) {  // products of integers wrap
+    if (call.dtype == DType::int64) return combine_elements<op, std::int64_t>(call, total);
+  }
+  combine_elements<op, std::uint64_t>(call, total);
 }
 
 }  // namespace
@@ -293,7 +313,14 @@ void index(const IndexCall& call) {
     case IndexOp::put_elements:
       return with_bits_type(call.dtype, [&]<class T>() { put_elements<T>(call, total); });
     case IndexOp::add_elements:
-      return add_elements(call, total);
+      if (call.dtype != DType::float64) return add_integers(call, total);
+      return combine_elements<IndexOp::add_elements, double>(call, total);
+    case IndexOp::multiply_elements:
+      return combine_of_dtype<IndexOp::multiply_elements>(call, total);
+    case IndexOp::largest_elements:
+      return combine_of_dtype<IndexOp::largest_elements>(call, total);
+    case IndexOp::smallest_elements:
+      return combine_of_dtype<IndexOp::smallest_elements>(call, total);
   }
 }
 
