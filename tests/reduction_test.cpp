@@ -96,7 +96,8 @@ std::vector<Reduction> reductions() {
        [](const std::vector<double>& v) { return total(v) / static_cast<long double>(v.size()); }},
       {"max_reduce", max_reduce, max_reduce_backward, extreme(std::greater<>())},
       {"min_reduce", min_reduce, min_reduce_backward, extreme(std::less<>())},
-      {"prod", prod, prod_backward,
+      {"prod", [](const Tensor& x, const Axes& axes, bool keep) { return prod(x, axes, keep); },
+       prod_backward,
        [](const std::vector<double>& v) {
          return std::accumulate(v.begin(), v.end(), 1.0L, std::multiplies<>());
        }},

@@ -118,7 +118,8 @@ TEST(Softmax, SpecialRows) {
   EXPECT_EQ(softmax(full({}, 7.0)).item<float>(), 1);
   EXPECT_EQ(log_softmax(full({}, 7.0)).item<float>(), 0);
   EXPECT_EQ(softmax(tensor({1, 2, 3})).dtype(), DType::float32);
-  for (auto function : {softmax, log_softmax}) {
+  using Function = Tensor (*)(const Tensor&, StrictInt);
+  for (const Function function : {Function(softmax), Function(log_softmax)}) {
     EXPECT_THROW(function(zeros({2, 3}), 2), IndexError);
     EXPECT_THROW(function(zeros({2, 3}), -3), IndexError);
   }
