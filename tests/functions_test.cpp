@@ -83,6 +83,10 @@ const std::map<std::string_view, const char*> without_kind = {
     {"StoragePointer", "memory without shape and dtype, below the level of tensors"},
     {"GradientNorm", "a number that is still on the device; it converts to a number or a tensor"},
     {"CustomFunction", "an op made from functions of the program; bindings have their own"},
+    {"std::initializer_list<Literal>", "a literal of C++; bindings convert nested lists"},
+    {"std::initializer_list<std::int64_t>", "a literal of C++ beside the overload for a list"},
+    {"std::nullopt_t", "selects an overload that takes one bound"},
+    {"Profile", "a class, to be bound as a class"},
     {"std::unique_ptr<Tokenizer>", "a class with a base, to be bound as a class"},
     {"std::optional<ConfusionMatrix>", "a class, to be bound as a class"},
     {"const ModelReference&", "wraps any module, to be bound as a module"},
@@ -124,11 +128,12 @@ TEST(Functions, EveryTypeHasAKindOrAReason) {
   }
 }
 
-// Bindings pass arguments by name.
+// Bindings pass arguments by name; a nullopt only selects an overload.
 TEST(Functions, ParametersHaveNames) {
   for (const Function& function : functions()) {
     std::set<std::string_view> names;
     for (const Parameter& parameter : function.parameters) {
+      if (parameter.type.text == "std::nullopt_t") continue;
       EXPECT_FALSE(parameter.name.empty()) << function.declaration();
       EXPECT_TRUE(names.insert(parameter.name).second) << function.declaration();
     }
@@ -148,7 +153,7 @@ TEST(Functions, ListsEveryOverloadOnce) {
 
 TEST(Functions, QuotesDeclarationsFromTheHeaders) {
   const auto sum = overloads("sum");
-  ASSERT_EQ(sum.size(), 1u);
+  ASSERT_FALSE(sum.empty());
   EXPECT_EQ(sum[0]->declaration(),
             "Tensor sum(const Tensor& x, const Axes& axes = {}, StrictBool keepdims = false)");
   EXPECT_EQ(sum[0]->header, "reduction.h");

@@ -339,7 +339,7 @@ TEST(Gradient, WrongShapesOfGradOutputAreRefused) {
   for (const Shape& wrong : {Shape{3, 2}, Shape{6}, Shape{2, 1, 1, 3}, Shape{2}}) {
     EXPECT_THROW(squeeze_backward(ones(wrong), {2, 1, 3}), ShapeError) << wrong;
   }
-  for (const Shape& wrong : {Shape{2, 3}, Shape{5}, Shape{1, 6}, Shape{}}) {
+  for (const Shape& wrong : {Shape{3, 2}, Shape{5}, Shape{1, 6}, Shape{}}) {
     EXPECT_THROW(flatten_backward(ones(wrong), {2, 3}), ShapeError) << wrong;
   }
   EXPECT_THROW(unsqueeze_backward(ones({2, 3}), 0), Error);

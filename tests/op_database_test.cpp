@@ -122,6 +122,10 @@ const std::set<std::string> not_ops = {
     // the library as a whole
     "version",
     "devices",
+    "cuda",
+    "cuda_is_available",
+    "cuda_unavailable_reason",
+    "cuda_stream",
     "synchronize",
     "default_device",
     "set_default_device",

@@ -123,10 +123,10 @@ class TensorPrinter:
 
 
 class HolderPrinter(TensorPrinter):
-    """nn::Parameter and nn::Buffer, which hold a tensor."""
+    """nn::Parameter and nn::Buffer, which are tensors."""
 
     def __init__(self, value):
-        super().__init__(value["tensor_"])
+        super().__init__(value.cast(gdb.lookup_type("extensor::Tensor")))
 
 
 def printers():

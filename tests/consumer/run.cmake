@@ -46,7 +46,8 @@ if(WAY STREQUAL "package")
   endif()
 
   # The examples are installed as a project.
-  file(GLOB_RECURSE examples ${WORK_DIR}/moved/*/examples/CMakeLists.txt)
+  file(GLOB_RECURSE examples ${WORK_DIR}/moved/share/CMakeLists.txt)
+  list(FILTER examples INCLUDE REGEX "/examples/CMakeLists.txt$")
   cmake_path(GET examples PARENT_PATH examples)
   run(${CMAKE_COMMAND} -S ${examples} -B ${WORK_DIR}/examples -G Ninja -C ${CACHE}
       -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved)
