@@ -203,10 +203,12 @@ __global__ void __launch_bounds__(row_threads)
 }
 
 // Replaces scores by probabilities, and the gradients of the probabilities by those of the scores.
+// The sum of their products equals Σ out · grad_output, without the rounding of `out` to halves.
 template <class T, class W>
 __global__ void __launch_bounds__(row_threads)
     differentiate_rows(const ScoreRows call, W* scores, W* gradients, const W* logsumexp,
-                       const W* inner, T* grad_mask) {
+                       T* grad_mask) {
+  __shared__ double shared[row_threads / 32];
   constexpr W lowest = -std::numeric_limits<W>::infinity();
   for (std::int64_t i = blockIdx.x; i < call.batch * call.rows; i += gridDim.x) {
     const std::int64_t batch = call.first_batch + i / call.rows;
@@ -215,44 +217,23 @@ __global__ void __launch_bounds__(row_threads)
     const std::int64_t number = batch * call.queries + query;
     // exp(score − ∞) is 0: a query that saw no key has no gradient.
     const W known = logsumexp[number], shift = known == lowest ? -lowest : known;
-    const W product = inner[number];
+    double sum = 0;
     for (std::int64_t j = threadIdx.x; j < call.keys; j += row_threads) {
       const std::int64_t at = i * call.keys + j;
-      W p = 0, gradient = 0;
-      if (j < visible) {
-        p = exp(scores[at] + call.bias<W>(mask_row, j) - shift);
-        gradient = p * (gradients[at] - product);
-      }
+      const W p = j < visible ? exp(scores[at] + call.bias<W>(mask_row, j) - shift) : W(0);
       scores[at] = p;
+      if (j < visible) sum += static_cast<double>(p) * static_cast<double>(gradients[at]);
+    }
+    const W product =
+        static_cast<W>(reduce_block(sum, shared, [](double x, double y) { return x + y; }));
+    for (std::int64_t j = threadIdx.x; j < call.keys; j += row_threads) {
+      const std::int64_t at = i * call.keys + j;
+      const W gradient = j < visible ? scores[at] * (gradients[at] - product) : W(0);
       gradients[at] = gradient;
       if (grad_mask != nullptr) {
         grad_mask[number * call.keys + j] = store_from_compute<T>(gradient);
       }
     }
-  }
-}
-
-// inner[b, i] = Σ out · grad_output over a row; a warp per row.
-template <class T, class W>
-__global__ void __launch_bounds__(row_threads)
-    multiply_rows(const T* out, std::int64_t out_row, const BatchOffsets out_offsets, const T* g,
-                  std::int64_t g_row, const BatchOffsets g_offsets, std::int64_t batch,
-                  std::int64_t queries, std::int64_t width, W* inner) {
-  constexpr int warps = row_threads / 32;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * warps;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
-       i < batch * queries; i += step) {
-    const T* a = out + out_offsets[i / queries] + i % queries * out_row;
-    const T* b = g + g_offsets[i / queries] + i % queries * g_row;
-    double sum = 0;
-    for (std::int64_t j = threadIdx.x % 32; j < width; j += 32) {
-      sum +=
-          static_cast<double>(load_as_compute(a[j])) * static_cast<double>(load_as_compute(b[j]));
-    }
-    for (int distance = 16; distance > 0; distance /= 2) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-    }
-    if (threadIdx.x % 32 == 0) inner[i] = static_cast<W>(sum);
   }
 }
 
@@ -367,16 +348,9 @@ void run_backward(const AttentionBackwardCall& call) {
 
   const std::size_t count = scores_in_part(forward, sizeof(W));
   const Scratch scores_memory(count * sizeof(W), operation),
-      gradients_memory(count * sizeof(W), operation),
-      inner_memory(static_cast<std::size_t>(batch * queries) * sizeof(W), operation);
+      gradients_memory(count * sizeof(W), operation);
   W* const scores = scores_memory.as<W>();
   W* const gradients = gradients_memory.as<W>();
-  W* const inner = inner_memory.as<W>();
-  multiply_rows<<<blocks_for(batch * queries * 32, row_threads), row_threads, 0, stream()>>>(
-      reinterpret_cast<const T*>(forward.out.data), forward.out.row_stride, forward.out.offsets,
-      reinterpret_cast<const T*>(call.grad_output.data), call.grad_output.row_stride,
-      call.grad_output.offsets, batch, queries, columns, inner);
-  launched(operation);
 
   for_parts(forward, sizeof(W), [&](const ScoreRows& part) {
     const std::int64_t first = part.first_batch, row = part.first_row;
@@ -389,7 +363,7 @@ void run_backward(const AttentionBackwardCall& call) {
              operation);
     differentiate_rows<<<row_blocks(part), row_threads, 0, stream()>>>(
         part, scores, gradients, reinterpret_cast<const W*>(forward.logsumexp),
-        static_cast<const W*>(inner), reinterpret_cast<T*>(call.grad_mask));
+        reinterpret_cast<T*>(call.grad_mask));
     launched(operation);
     multiply(product_of(part, part.rows, width, keys, scores_of(part, gradients), k.from(first, 0),
                         grad_q.data + first * grad_q.step + row * grad_q.row_stride,
