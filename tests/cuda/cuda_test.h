@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <initializer_list>
-#include <string>
-
 #include "extensor/cuda.h"
 #include "extensor/extensor.h"
+#include "support/device_checks.h"
 
 namespace extensor::cuda_test {
 
@@ -34,32 +31,8 @@ class CudaTest : public ::testing::Test {
   std::size_t allocated_ = 0;
 };
 
-template <class Error, class Function>
-std::string message_of(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another error: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
-inline void expect_words(const std::string& text, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    EXPECT_NE(text.find(word), std::string::npos) << "no '" << word << "' in: " << text;
-  }
-}
-
-// Equal dtypes, shapes and bits; either may be on any device.
-inline bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
-  const Tensor x = a.detach().to(cpu_device).contiguous();
-  const Tensor y = b.detach().to(cpu_device).contiguous();
-  return std::memcmp(x.impl().data, y.impl().data, x.nbytes()) == 0;
-}
+using device_checks::expect_words;
+using device_checks::message_of;
+using device_checks::same_bits;
 
 }  // namespace extensor::cuda_test

@@ -1,4 +1,4 @@
-// What the CUDA library keeps for each device and for the process.
+// The state of the CUDA library: of each device and of the process.
 #pragma once
 
 #include <cuda_runtime.h>
