@@ -17,7 +17,7 @@ namespace extensor::cli {
 
 namespace {
 
-using op_registry::UnaryRow;
+using op_database::UnaryRow;
 
 // The worst result of a function over all inputs.
 struct Worst {
@@ -148,7 +148,7 @@ void run(const std::vector<std::string>& words, bool exhaustive, bool json) {
   const auto& references = reference::unary_references();
   std::vector<UnaryRow> rows;
   std::vector<std::string> names;
-  for (UnaryRow& row : op_registry::unary_rows()) {
+  for (UnaryRow& row : op_database::unary_rows()) {
     if (!references.contains(row.name)) continue;
     if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
     rows.push_back(std::move(row));

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 #include "cli/terminal.h"
 #include "io/text.h"
 
@@ -26,10 +26,10 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
   if (recipe.dataset == "fashion-mnist") return data::load_fashion_mnist(recipe.data);
   if (recipe.dataset == "cifar10") return data::load_cifar10(recipe.data);
   if (recipe.dataset == "cifar100") return data::load_cifar100(recipe.data);
-  data::PictureOptions options{.height = recipe.side,
-                               .width = recipe.side,
-                               .most = usual_side,
-                               .max_pixels = recipe.max_pixels};
+  data::ImageFolderOptions options{.height = recipe.side,
+                                   .width = recipe.side,
+                                   .most = usual_side,
+                                   .max_pixels = recipe.max_pixels};
   if (known != nullptr) {
     options.channels = known->channels;
     options.classes = known->classes;
@@ -41,7 +41,7 @@ data::ImageSplits splits_of(const Recipe& recipe, const Pictures* known, bool al
       options.width = known->width;
     }
   }
-  return data::load_pictures(recipe.data, options);
+  return data::load_image_folder(recipe.data, options);
 }
 
 // Computes mean and deviation over all images, exactly, from counts of byte values.
@@ -95,8 +95,8 @@ void check_classes(const Recipe& recipe, const std::vector<std::string>& classes
   }
 }
 
-Data load_pictures(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
-                   const FingerprintCheck& check) {
+Data load_image_folder(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
+                       const FingerprintCheck& check) {
   const Pictures* known = language ? &*language->pictures : nullptr;
   data::ImageSplits splits = splits_of(recipe, known, all_held_out);
   check_classes(recipe, splits.train.classes);
@@ -201,8 +201,9 @@ std::vector<data::Transform> steps_of(const Pictures& pictures) {
 
 Data load_data(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
                const FingerprintCheck& check) {
-  return recipe.dataset == "text" ? load_text(recipe, std::move(language), all_held_out, check)
-                                  : load_pictures(recipe, std::move(language), all_held_out, check);
+  return recipe.dataset == "text"
+             ? load_text(recipe, std::move(language), all_held_out, check)
+             : load_image_folder(recipe, std::move(language), all_held_out, check);
 }
 
 std::string described(const Data& data) {

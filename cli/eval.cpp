@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
 #include "io/text.h"

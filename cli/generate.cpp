@@ -4,9 +4,9 @@
 
 #include "cli/commands.h"
 #include "cli/generate.h"
-#include "cli/ingredients.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/run_parts.h"
 #include "cli/validators.h"
 #include "io/text.h"
 

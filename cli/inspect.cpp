@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cli/commands.h"
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_values.h"
 #include "cli/terminal.h"

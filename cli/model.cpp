@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 
 namespace extensor::cli {
 

@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/generate.h"
-#include "cli/ingredients.h"
 #include "cli/output.h"
+#include "cli/run_parts.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
 #include "io/text.h"
@@ -29,7 +29,7 @@ void add_pictures(const std::filesystem::path& path, std::vector<std::filesystem
     list.push_back(path);
     return;
   }
-  for (const auto& file : data::picture_files(path)) list.push_back(file);
+  for (const auto& file : data::image_files(path)) list.push_back(file);
   std::vector<std::filesystem::path> inside;
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
     if (entry.is_directory() && !entry.is_symlink()) inside.push_back(entry.path());

@@ -5,7 +5,7 @@
 #include <concepts>
 
 #include "cli/commands.h"
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 #include "cli/training.h"
 #include "cli/validators.h"
 

@@ -199,19 +199,18 @@ bool is_all_right(const train::Evaluation& evaluation) {
 }
 
 // The worst mistakes; without mistakes, the least certain predictions.
-std::vector<train::ReportPicture> pictures_of(const Data& data,
-                                              const train::Evaluation& evaluation) {
-  std::vector<train::ReportPicture> pictures;
+std::vector<train::ReportImage> pictures_of(const Data& data, const train::Evaluation& evaluation) {
+  std::vector<train::ReportImage> pictures;
   const auto name = [&](std::int64_t k) {
     return data.language.pictures->classes.at(static_cast<std::size_t>(k));
   };
   for (const train::Judged& one : evaluation.worst) {
     if (one.is_right() && !is_all_right(evaluation)) continue;
-    train::ReportPicture picture{data.shown.images[one.index].contiguous(),
-                                 one.is_right()
-                                     ? name(one.target)
-                                     : name(one.target) + ", taken for " + name(one.prediction),
-                                 {{name(one.prediction), one.probability}}};
+    train::ReportImage picture{data.shown.images[one.index].contiguous(),
+                               one.is_right()
+                                   ? name(one.target)
+                                   : name(one.target) + ", taken for " + name(one.prediction),
+                               {{name(one.prediction), one.probability}}};
     if (!one.is_right()) picture.probabilities.emplace_back(name(one.target), std::exp(-one.loss));
     pictures.push_back(std::move(picture));
   }
@@ -243,7 +242,7 @@ train::Report Training::report(const train::Outcome& outcome,
   report.confusion = evaluation.confusion;
   if (!reads_text()) report.classes = data_.language.pictures->classes;
   report.pictures = pictures_of(data_, evaluation);
-  report.pictures_title =
+  report.images_title =
       is_all_right(evaluation) ? "No mistakes; least certain of" : "Worst mistakes";
   report.model = reference_.summary();
   report.configuration = fields_of(recipe_);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "cli/ingredients.h"
+#include "cli/run_parts.h"
 
 namespace extensor::cli {
 

@@ -48,7 +48,7 @@ bool near(double got, Wide expected, Wide allowed) {
 // ---- elementwise --------------------------------------------------------------------------------
 
 void run_unary(Bytes& bytes) {
-  static const auto rows = op_registry::unary_rows();
+  static const auto rows = op_database::unary_rows();
   const auto& row =
       rows[static_cast<std::size_t>(bytes.below(static_cast<std::int64_t>(rows.size())))];
   const auto found = reference::unary_references().find(row.name);
@@ -84,7 +84,7 @@ Shape draw_part(Bytes& bytes, const Shape& shape) {
 }
 
 void run_binary(Bytes& bytes) {
-  static const auto rows = op_registry::binary_rows();
+  static const auto rows = op_database::binary_rows();
   const auto& row =
       rows[static_cast<std::size_t>(bytes.below(static_cast<std::int64_t>(rows.size())))];
   const auto found = reference::binary_references().find(row.name);

@@ -15,8 +15,8 @@ namespace extensor::op_database {
 
 namespace {
 
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 const std::array<Shape, 6>& shapes() {
   static const std::array<Shape, 6> list = {Shape{},   Shape{0},    Shape{1},
@@ -157,7 +157,7 @@ Sample whole_bounds_sample() {
 void add_unary(std::vector<Op>& ops) {
   // A row with parameters appears twice, the second time with other values than the defaults.
   std::vector<std::vector<UnaryRow>> groups;
-  for (const UnaryRow& row : op_registry::unary_rows()) {
+  for (const UnaryRow& row : op_database::unary_rows()) {
     if (groups.empty() || groups.back()[0].name != row.name) groups.emplace_back();
     groups.back().push_back(row);
   }
@@ -236,7 +236,7 @@ DTypes dtypes_of(const BinaryRow& row) {
 }
 
 void add_binary(std::vector<Op>& ops) {
-  for (const BinaryRow& row : op_registry::binary_rows()) {
+  for (const BinaryRow& row : op_database::binary_rows()) {
     ops.push_back({.name = row.name,
                    .family = "elementwise",
                    .formula = "y = " + readable(row.formula),
@@ -307,7 +307,7 @@ typename Map::mapped_type reference_of(const Map& references, const std::string&
 Tensors as_bool(const Tensors& tensors) { return {tensors[0].to(DType::bool_)}; }
 
 void add_logical(std::vector<Op>& ops) {
-  for (const auto& row : op_registry::compare_rows()) {
+  for (const auto& row : op_database::compare_rows()) {
     const auto samples = [row] {
       std::vector<Sample> list;
       const auto exact = reference_of(compare_references(), row.name);
@@ -328,7 +328,7 @@ void add_logical(std::vector<Op>& ops) {
     };
     ops.push_back({row.name, "comparison", readable(row.formula), "", {}, DTypes::all, samples});
   }
-  for (const auto& row : op_registry::predicate_rows()) {
+  for (const auto& row : op_database::predicate_rows()) {
     const auto samples = [row] {
       std::vector<Sample> list;
       const auto exact = reference_of(predicate_references(), row.name);
@@ -384,7 +384,7 @@ std::vector<Sample> bitwise_samples(const std::string& name, bool shifts, bool u
 }
 
 void add_bitwise(std::vector<Op>& ops) {
-  for (const auto& row : op_registry::bitwise_rows()) {
+  for (const auto& row : op_database::bitwise_rows()) {
     const DTypes dtypes = row.shifts ? DTypes::integers : DTypes::integers_and_bool;
     ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, dtypes, [row] {
                      return bitwise_samples(row.name, row.shifts, false, [row](const Tensors& in) {
@@ -392,7 +392,7 @@ void add_bitwise(std::vector<Op>& ops) {
                      });
                    }});
   }
-  for (const auto& row : op_registry::bitwise_unary_rows()) {
+  for (const auto& row : op_database::bitwise_unary_rows()) {
     const DTypes dtypes = DTypes::integers_and_bool;
     ops.push_back({row.name, "bitwise", readable(row.formula), "", {}, dtypes, [row] {
                      return bitwise_samples(row.name, false, true, [row](const Tensors& in) {

@@ -14,8 +14,8 @@ namespace {
 
 using closed_forms::Jet;
 using closed_forms::Real;
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 constexpr int orders = 3;
 static_assert(orders < Jet::order);
@@ -145,7 +145,7 @@ TEST_P(UnaryDerivatives, AreThoseOfEpsBelowTheFloor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, UnaryDerivatives, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, UnaryDerivatives, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
@@ -217,7 +217,7 @@ TEST_P(BinaryDerivatives, MatchTheClosedForm) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, BinaryDerivatives, ::testing::ValuesIn(op_registry::binary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, BinaryDerivatives, ::testing::ValuesIn(op_database::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 using gradients::expect_gradient;
 using gradients::Tensors;
 using layouts::Layout;
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 // ---- one input
 
@@ -102,7 +102,7 @@ TEST_P(UnaryDoubleBackward, RefusesWrongShapesAndDtypes) {
   EXPECT_THROW(row.double_backward(good, good, integers), DTypeError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, UnaryDoubleBackward, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, UnaryDoubleBackward, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
 
 // ---- two inputs
@@ -185,7 +185,7 @@ TEST_P(BinaryDoubleBackward, RefusesWrongShapes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, BinaryDoubleBackward,
-                         ::testing::ValuesIn(op_registry::binary_rows()),
+                         ::testing::ValuesIn(op_database::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
 // ---- functions that are not rows

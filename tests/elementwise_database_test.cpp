@@ -21,12 +21,12 @@ TEST(ElementwiseDatabase, EveryRowIsAnOp) {
   const auto expect_op = [](const std::string& name) {
     EXPECT_NE(op_database::find_op(name), nullptr) << name;
   };
-  for (const auto& row : op_registry::unary_rows()) expect_op(row.name);
-  for (const auto& row : op_registry::binary_rows()) expect_op(row.name);
-  for (const auto& row : op_registry::compare_rows()) expect_op(row.name);
-  for (const auto& row : op_registry::predicate_rows()) expect_op(row.name);
-  for (const auto& row : op_registry::bitwise_rows()) expect_op(row.name);
-  for (const auto& row : op_registry::bitwise_unary_rows()) expect_op(row.name);
+  for (const auto& row : op_database::unary_rows()) expect_op(row.name);
+  for (const auto& row : op_database::binary_rows()) expect_op(row.name);
+  for (const auto& row : op_database::compare_rows()) expect_op(row.name);
+  for (const auto& row : op_database::predicate_rows()) expect_op(row.name);
+  for (const auto& row : op_database::bitwise_rows()) expect_op(row.name);
+  for (const auto& row : op_database::bitwise_unary_rows()) expect_op(row.name);
 }
 
 TEST(ElementwiseDatabase, FormulasAreReadable) {

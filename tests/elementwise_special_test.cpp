@@ -14,8 +14,8 @@ namespace {
 using compare::format_of;
 using compare::ulp_error;
 using compare::values_of;
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -152,16 +152,16 @@ TEST_P(UnaryEps, KeepsGradientsFinite) {
 }
 
 std::vector<UnaryRow> rows_with_eps() {
-  std::vector<UnaryRow> rows = op_registry::unary_rows();
+  std::vector<UnaryRow> rows = op_database::unary_rows();
   std::erase_if(rows, [](const UnaryRow& row) { return !row.backward_eps; });
   return rows;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, UnaryEps, ::testing::ValuesIn(rows_with_eps()),
                          [](const auto& info) { return info.param.label; });
-INSTANTIATE_TEST_SUITE_P(Rows, UnarySpecial, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, UnarySpecial, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
-INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_registry::binary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, BinarySpecial, ::testing::ValuesIn(op_database::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
 // ---- rules of the gradients
@@ -304,7 +304,7 @@ TEST(GradientRule, IntegersHaveNoGradient) {
   EXPECT_THROW(relu_backward(ones({3}), integers), DTypeError);
   EXPECT_THROW(multiply_backward(integers, integers, integers), DTypeError);
   const std::string page = op_database::reference_page();
-  for (const UnaryRow& row : op_registry::unary_rows()) {
+  for (const UnaryRow& row : op_database::unary_rows()) {
     const std::size_t section = page.find("\n### " + row.name + "\n");
     ASSERT_NE(section, std::string::npos) << row.name;
     const std::size_t dtypes = page.find("Dtypes: ", section);
@@ -337,7 +337,7 @@ TEST(Tail, NoOverflowAndNothingLost) {
 
 // Exactly x or 0, and a gradient of 1 or 0, for arguments of any magnitude.
 TEST(Tail, ActivationsFarOut) {
-  for (const UnaryRow& row : op_registry::unary_rows()) {
+  for (const UnaryRow& row : op_database::unary_rows()) {
     const std::string& name = row.name;
     if (name != "gelu" && name != "gelu_tanh" && name != "silu" && name != "mish") continue;
     for (DType dtype : float_dtypes) {

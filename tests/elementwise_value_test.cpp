@@ -19,8 +19,8 @@ using compare::identical;
 using compare::ulp_error;
 using compare::values_of;
 using layouts::Layout;
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 constexpr double tolerance = 2;  // ULP
 
@@ -205,7 +205,7 @@ TEST_P(UnaryValue, IntegersWrapOrBecomeFloat32) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, UnaryValue, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, UnaryValue, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
 
 // ---- rows of two tensors
@@ -426,7 +426,7 @@ TEST_P(BinaryValue, DtypesPromote) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, BinaryValue, ::testing::ValuesIn(op_registry::binary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, BinaryValue, ::testing::ValuesIn(op_database::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 using gradients::expect_gradient;
 using gradients::Tensors;
 using layouts::Layout;
-using op_registry::BinaryRow;
-using op_registry::UnaryRow;
+using op_database::BinaryRow;
+using op_database::UnaryRow;
 
 const auto* const counter = ::testing::AddGlobalTestEnvironment(new gradients::Counter);
 
@@ -203,9 +203,9 @@ TEST_P(BinaryGradient, NarrowDtypesAgreeWithFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, UnaryGradient, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, UnaryGradient, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
-INSTANTIATE_TEST_SUITE_P(Rows, BinaryGradient, ::testing::ValuesIn(op_registry::binary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, BinaryGradient, ::testing::ValuesIn(op_database::binary_rows()),
                          [](const auto& info) { return info.param.name; });
 
 // ---- functions that are not rows

@@ -10,7 +10,7 @@
 namespace extensor {
 namespace {
 
-using op_registry::UnaryRow;
+using op_database::UnaryRow;
 
 class HalfRounding : public ::testing::TestWithParam<UnaryRow> {};
 
@@ -62,7 +62,7 @@ TEST_P(HalfRounding, EveryInputIsRoundedCorrectly) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, HalfRounding, ::testing::ValuesIn(op_registry::unary_rows()),
+INSTANTIATE_TEST_SUITE_P(Rows, HalfRounding, ::testing::ValuesIn(op_database::unary_rows()),
                          [](const auto& info) { return info.param.label; });
 
 }  // namespace

@@ -84,7 +84,7 @@ void check_comparisons() {
   const std::vector<T> values = samples<T>();
   const auto count = static_cast<std::int64_t>(values.size());
   const Tensor x = from_data(values, {count});
-  for (const auto& row : op_registry::compare_rows()) {
+  for (const auto& row : op_database::compare_rows()) {
     for (Layout layout : {Layout::contiguous, Layout::transposed, Layout::reversed}) {
       const Shape square{count, count};
       const Tensor a =
@@ -99,7 +99,7 @@ void check_comparisons() {
       }
     }
   }
-  for (const auto& row : op_registry::predicate_rows()) {
+  for (const auto& row : op_database::predicate_rows()) {
     const Bools got = bools_of(row.forward(x));
     for (std::size_t i = 0; i < values.size(); ++i) {
       const long double value = exact(values[i]);
@@ -177,7 +177,7 @@ Integer combined(const std::string& name, Integer a, Integer b) {
 template <class T>
 void check_bitwise() {
   const std::vector<T> values = samples<T>();
-  for (const auto& row : op_registry::bitwise_rows()) {
+  for (const auto& row : op_database::bitwise_rows()) {
     std::vector<T> left, right;
     for (T a : values) {
       for (T b : values) {
@@ -223,7 +223,7 @@ TEST(Bitwise, BoolsAndFloats) {
   EXPECT_EQ(bools_of(a ^ b), (Bools{false, true, false}));
   EXPECT_EQ(bools_of(~a), (Bools{false, false, true}));
   EXPECT_THROW(a << b, DTypeError);
-  for (const auto& row : op_registry::bitwise_rows()) {
+  for (const auto& row : op_database::bitwise_rows()) {
     EXPECT_THROW(row.forward(ones({3}), ones({3})), DTypeError) << row.name;
   }
   EXPECT_THROW(~ones({3}), DTypeError);

@@ -5,7 +5,7 @@
 #include "core/make_tensor.h"
 #include "data/request.h"
 #include "io/byte_source.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 
 namespace extensor::data {
 
@@ -35,7 +35,7 @@ class Stack {
   Stack(const char* what, std::size_t count) : what_(what), count_(count) {}
 
   void add(std::int64_t index, const Tensor& example) {
-    io::check_given(message("FunctionDataset: ", what_, " of example ", index), example);
+    io::check_tensors(message("FunctionDataset: ", what_, " of example ", index), example);
     if (!stacked_.defined()) {
       shape_ = example.shape();
       stacked_ = detail::make_empty("FunctionDataset", batch_shape(count_, shape_), example.dtype(),
@@ -66,8 +66,8 @@ class Stack {
 
 TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
-  io::check_given("TensorDataset: inputs", inputs_);
-  io::check_given("TensorDataset: targets", targets_);
+  io::check_tensors("TensorDataset: inputs", inputs_);
+  io::check_tensors("TensorDataset: targets", targets_);
   if (inputs_.ndim() == 0 || targets_.ndim() == 0 || inputs_.size(0) != targets_.size(0)) {
     throw ShapeError(message("TensorDataset: inputs have shape ", inputs_.shape(), ", targets ",
                              targets_.shape(), " (allowed: the same first dimension)"));

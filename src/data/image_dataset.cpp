@@ -6,7 +6,7 @@
 #include "data/pixels.h"
 #include "data/request.h"
 #include "extensor/data/images.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 
 namespace extensor::data {
 
@@ -47,8 +47,8 @@ void check_size(std::int64_t index, const Image& image, const Shape& batch) {
 
 ImageDataset::ImageDataset(LabelledImages images, std::vector<Transform> transforms)
     : images_(std::move(images)), transforms_(std::move(transforms)) {
-  io::check_given("ImageDataset: images", images_.images);
-  io::check_given("ImageDataset: labels", images_.labels);
+  io::check_tensors("ImageDataset: images", images_.images);
+  io::check_tensors("ImageDataset: labels", images_.labels);
   const Tensor &pictures = images_.images, &labels = images_.labels;
   if (pictures.dtype() != DType::uint8 || labels.dtype() != DType::int64) {
     throw DTypeError(message("ImageDataset: images are ", pictures.dtype(), " and labels ",

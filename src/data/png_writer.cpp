@@ -6,7 +6,7 @@
 #include "data/png.h"
 #include "extensor/data/readers.h"
 #include "io/atomic_file.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 
 namespace extensor {
 
@@ -60,7 +60,7 @@ std::vector<std::uint8_t> compressed_lines(const std::string& label, const Tenso
 }  // namespace
 
 void check_picture(const std::string& label, const Tensor& image) {
-  check_given(message(label, ": the image"), image);
+  check_tensors(message(label, ": the image"), image);
   if (image.dtype() != DType::uint8) {
     throw DTypeError(message(label, ": the image is ", image.dtype(), " (allowed: uint8)"));
   }

@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "io/byte_source.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 #include "io/text.h"
 
 namespace extensor::io {

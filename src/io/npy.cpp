@@ -8,7 +8,7 @@
 #include "extensor/io.h"
 #include "io/atomic_file.h"
 #include "io/byte_order.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 #include "io/text.h"
 
 namespace extensor {
@@ -104,7 +104,7 @@ void write_npy(ByteSink& sink, const std::string& label, const Tensor& tensor) {
 
 void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const std::string label = detail::message("save_npy: ", io::in_quotes(path.native()));
-  io::check_given(label + ": the tensor", tensor);
+  io::check_tensors(label + ": the tensor", tensor);
   io::npy_preamble(label, tensor);
   io::AtomicFile file("save_npy", path);
   io::write_npy(file, label, tensor);

@@ -2,7 +2,7 @@
 
 #include "extensor/io.h"
 #include "io/atomic_file.h"
-#include "io/given.h"
+#include "io/check_tensors.h"
 #include "io/npy.h"
 #include "io/text.h"
 
@@ -36,7 +36,7 @@ NamedTensors read_npz(const ByteSource& source, bool check_crc) {
 }
 
 void check_npz(const std::string& label, const NamedTensors& tensors) {
-  check_given(label, tensors);
+  check_tensors(label, tensors);
   for (const auto& [name, tensor] : tensors) {
     constexpr std::size_t longest = 0xffff - ending.size();
     if (name.size() > longest) {

@@ -6,8 +6,8 @@
 
 #include "core/make_tensor.h"
 #include "io/atomic_file.h"
+#include "io/check_tensors.h"
 #include "io/checksums.h"
-#include "io/given.h"
 #include "io/text.h"
 
 namespace extensor {
@@ -107,7 +107,7 @@ Safetensors map_safetensors(const FileSource& file) {
 
 void check_safetensors(const std::string& label, const NamedTensors& tensors,
                        const Metadata& metadata) {
-  check_given(label, tensors);
+  check_tensors(label, tensors);
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__") {
       throw ValueError(message(label,

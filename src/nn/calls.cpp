@@ -27,7 +27,7 @@ ObserverScope::~ObserverScope() {
   observer = before_;
 }
 
-ObservedCall::ObservedCall(const ModuleReference& module) : observer_(observer) {
+ObservedCall::ObservedCall(const ModuleDescription& module) : observer_(observer) {
   if (observer_ != nullptr) observer_->enter(module);
 }
 ObservedCall::~ObservedCall() {
@@ -62,7 +62,7 @@ namespace {
 class Finder final : public NamingWalker {
  public:
   Finder(const void* address, std::string_view type) : address_(address), type_(type) {}
-  void enter(std::string_view name, const ModuleReference& module) override {
+  void enter(std::string_view name, const ModuleDescription& module) override {
     NamingWalker::enter(name, module);
     // A module and its first member have the same address, but not the same type.
     if (found.empty() && module.address == address_ && module.type == type_) {
@@ -103,7 +103,7 @@ std::string described(std::span<const Tensor* const> inputs) {
 
 }  // namespace
 
-void add_place(Error& error, const Walk& walk, const ModuleReference& module,
+void add_place(Error& error, const Walk& walk, const ModuleDescription& module,
                std::span<const Tensor* const> inputs) {
   const std::string what = error.what();
   if (place.error != &error || place.text != what) {

@@ -14,8 +14,8 @@
 #include "core/make_tensor.h"
 #include "extensor/autograd.h"
 #include "extensor/nn/module.h"
+#include "nn/layer_checks.h"
 #include "nn/naming_walker.h"
-#include "nn/support.h"
 
 namespace extensor::nn {
 

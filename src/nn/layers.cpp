@@ -14,7 +14,7 @@
 #include "extensor/nn/activations.h"
 #include "extensor/nn/containers.h"
 #include "extensor/normalization.h"
-#include "nn/support.h"
+#include "nn/layer_checks.h"
 
 namespace extensor::nn {
 

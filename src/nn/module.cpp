@@ -8,8 +8,8 @@
 #include "core/make_tensor.h"
 #include "core/memory_layout.h"
 #include "extensor/autograd.h"
+#include "nn/layer_checks.h"
 #include "nn/naming_walker.h"
-#include "nn/support.h"
 
 namespace extensor::nn {
 
@@ -240,7 +240,7 @@ void zero_grad(const Walk& walk, bool set_to_none) {
   }
 }
 
-void apply(const Walk& walk, const ModuleReference& root,
+void apply(const Walk& walk, const ModuleDescription& root,
            const std::function<void(const ModuleView&)>& function) {
   // A module is shown when it is left, after all modules inside it.
   struct Shower final : NamingWalker {
@@ -251,7 +251,7 @@ void apply(const Walk& walk, const ModuleReference& root,
     void buffer(std::string_view name, Buffer& buffer) override {
       open.back().buffers.emplace_back(std::string(name), buffer.tensor());
     }
-    void enter(std::string_view name, const ModuleReference& module) override {
+    void enter(std::string_view name, const ModuleDescription& module) override {
       NamingWalker::enter(name, module);
       open.push_back({std::string(path()), module.type, {}, {}});
     }

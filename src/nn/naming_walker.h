@@ -11,7 +11,7 @@ namespace extensor::nn::detail {
 
 class NamingWalker : public Walker {
  public:
-  void enter(std::string_view name, const ModuleReference&) override {
+  void enter(std::string_view name, const ModuleDescription&) override {
     lengths_.push_back(prefix_.size());
     prefix_.append(name).append(".");
   }

@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "extensor/dropout.h"
 #include "extensor/manipulation.h"
-#include "nn/support.h"
+#include "nn/layer_checks.h"
 
 namespace extensor::nn {
 

@@ -36,7 +36,7 @@ using CallsOf = std::unordered_multimap<const void*, Calls>;
 
 class Table final : public NamingWalker {
  public:
-  explicit Table(const ModuleReference& root) {
+  explicit Table(const ModuleDescription& root) {
     lines_.push_back(
         {unqualified(root.type) + bracketed(root.detail), "", 0, root.address, root.type});
     open_.push_back(0);
@@ -52,7 +52,7 @@ class Table final : public NamingWalker {
     }
     for (std::size_t at : open_) lines_[at].count += parameter.tensor().numel();
   }
-  void enter(std::string_view name, const ModuleReference& module) override {
+  void enter(std::string_view name, const ModuleDescription& module) override {
     NamingWalker::enter(name, module);
     const std::string indent(2 * open_.size(), ' ');
     std::string text = indent + std::string(name);
@@ -142,7 +142,7 @@ class Counter final : public ModuleObserver {
   Counter& operator=(const Counter&) = delete;
   ~Counter() { current_ = before_; }
 
-  void enter(const ModuleReference& module) override {
+  void enter(const ModuleDescription& module) override {
     open_.push_back({module.address, {module.type, "", flops_}});
   }
   void result(const Tensor& output) override {
@@ -204,13 +204,13 @@ class EvaluationMode {
 
 }  // namespace
 
-std::string summary(const Walk& walk, const ModuleReference& root) {
+std::string summary(const Walk& walk, const ModuleDescription& root) {
   Table table(root);
   walk(table);
   return table.text(nullptr);
 }
 
-std::string summary(const Walk& walk, const ModuleReference& root,
+std::string summary(const Walk& walk, const ModuleDescription& root,
                     const std::function<void()>& call) {
   Table table(root);
   walk(table);

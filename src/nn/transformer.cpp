@@ -12,7 +12,7 @@
 #include "extensor/manipulation.h"
 #include "extensor/matrix.h"
 #include "extensor/softmax.h"
-#include "nn/support.h"
+#include "nn/layer_checks.h"
 
 namespace extensor::nn {
 

@@ -12,7 +12,7 @@
 #include "core/make_tensor.h"
 #include "core/memory_layout.h"
 #include "extensor/elementwise.h"
-#include "ops/drawn.h"
+#include "ops/random_tensor.h"
 #include "ops/scalar_range.h"
 
 namespace extensor {
@@ -341,8 +341,8 @@ Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release
 
 namespace ops {
 
-Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape,
-             const TensorOptions& options, Generator& generator) {
+Tensor random_tensor(const char* operation, backend::RandomCall call, const Shape& shape,
+                     const TensorOptions& options, Generator& generator) {
   const DType dtype = chosen_dtype(options);
   const MemoryFormat format = options.memory_format.value_or(MemoryFormat::contiguous);
   detail::check_format(operation, shape, format);
@@ -383,12 +383,12 @@ using ops::random_call;
 
 Tensor rand(const Shape& shape, const TensorOptions& options, Generator& generator) {
   check_random_float("rand", options);
-  return drawn("rand", random_call(RandomOp::uniform), shape, options, generator);
+  return random_tensor("rand", random_call(RandomOp::uniform), shape, options, generator);
 }
 
 Tensor randn(const Shape& shape, const TensorOptions& options, Generator& generator) {
   check_random_float("randn", options);
-  return drawn("randn", random_call(RandomOp::normal), shape, options, generator);
+  return random_tensor("randn", random_call(RandomOp::normal), shape, options, generator);
 }
 
 Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high,
@@ -398,7 +398,8 @@ Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high,
     throw ValueError(message("uniform: low is ", low, " and high is ", high,
                              ", both must be finite, their distance too, and low ≤ high"));
   }
-  return drawn("uniform", random_call(RandomOp::uniform, low, high), shape, options, generator);
+  return random_tensor("uniform", random_call(RandomOp::uniform, low, high), shape, options,
+                       generator);
 }
 
 Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
@@ -408,7 +409,8 @@ Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
     throw ValueError(message("normal: mean is ", mean, " and deviation is ", deviation,
                              ", both must be finite and the deviation 0 or more"));
   }
-  return drawn("normal", random_call(RandomOp::normal, mean, deviation), shape, options, generator);
+  return random_tensor("normal", random_call(RandomOp::normal, mean, deviation), shape, options,
+                       generator);
 }
 
 Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOptions& options,
@@ -425,7 +427,8 @@ Tensor randint(StrictInt low, StrictInt high, const Shape& shape, const TensorOp
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = low;
   call.integer_second = high;
-  return drawn("randint", call, shape, {dtype, options.device, options.memory_format}, generator);
+  return random_tensor("randint", call, shape, {dtype, options.device, options.memory_format},
+                       generator);
 }
 
 Tensor randperm(StrictInt count, const TensorOptions& options, Generator& generator) {
@@ -436,7 +439,8 @@ Tensor randperm(StrictInt count, const TensorOptions& options, Generator& genera
   RandomCall call = random_call(RandomOp::integers);
   call.integer_first = std::numeric_limits<std::int64_t>::min();
   call.integer_second = std::numeric_limits<std::int64_t>::max();
-  const Tensor keys = drawn("randperm", call, {count}, {DType::int64, cpu_device}, generator);
+  const Tensor keys =
+      random_tensor("randperm", call, {count}, {DType::int64, cpu_device}, generator);
   Tensor result = arange(count, cpu_device);
   const std::int64_t* key = keys.data<std::int64_t>();
   std::int64_t* order = result.data<std::int64_t>();
@@ -450,8 +454,8 @@ Tensor bernoulli(StrictDouble probability, const Shape& shape, const TensorOptio
   if (!(probability >= 0 && probability <= 1)) {
     throw ValueError(message("bernoulli: probability is ", probability, ", must be in [0, 1]"));
   }
-  return drawn("bernoulli", random_call(RandomOp::bernoulli, probability), shape, options,
-               generator);
+  return random_tensor("bernoulli", random_call(RandomOp::bernoulli, probability), shape, options,
+                       generator);
 }
 
 }  // namespace extensor

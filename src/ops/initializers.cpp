@@ -9,7 +9,7 @@
 #include "extensor/elementwise.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
-#include "ops/drawn.h"
+#include "ops/random_tensor.h"
 
 namespace extensor {
 
@@ -158,7 +158,7 @@ Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviatio
   backend::RandomCall call = ops::random_call(backend::RandomOp::truncated_normal, mean, deviation);
   call.lower = lower;
   call.upper = upper;
-  return ops::drawn(operation, call, shape, options, generator);
+  return ops::random_tensor(operation, call, shape, options, generator);
 }
 
 namespace {

@@ -162,7 +162,7 @@ struct Profile::State final : nn::detail::ModuleObserver {
 
   // ---- calls of modules, for the trace
 
-  void enter(const nn::ModuleReference& module) override {
+  void enter(const nn::ModuleDescription& module) override {
     open.push_back(
         {nn::detail::unqualified(module.type), "", detail::steady_nanoseconds(), 0, true});
   }

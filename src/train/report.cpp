@@ -250,7 +250,7 @@ std::string png_of(const Tensor& image) {
   return base64(sink.bytes);
 }
 
-std::string chances(const ReportPicture& picture) {
+std::string chances(const ReportImage& picture) {
   std::string body;
   for (const auto& [name, part] : picture.probabilities) {
     const std::string number = percent(part);
@@ -260,9 +260,9 @@ std::string chances(const ReportPicture& picture) {
   return body;
 }
 
-std::string gallery(const std::vector<ReportPicture>& pictures) {
+std::string gallery(const std::vector<ReportImage>& pictures) {
   std::string body;
-  for (const ReportPicture& picture : pictures) {
+  for (const ReportImage& picture : pictures) {
     body += message("<figure class=\"picture\"><img alt=\"", escaped(picture.caption),
                     "\" src=\"data:image/png;base64,", png_of(picture.image), "\"><figcaption>",
                     escaped(picture.caption), chances(picture), "</figcaption></figure>");
@@ -330,7 +330,7 @@ std::vector<std::string> write_report(const std::filesystem::path& path, const R
       escaped(report.title), "</title><style>", report_style, "</style></head><body><main>\n<h1>",
       escaped(report.title), "</h1>\n", about(report), tiles(report.facts),
       section("Curves", charts(curves)), section("Confusion matrix", confusion_tables(report)),
-      section(report.pictures_title, gallery(report.pictures)),
+      section(report.images_title, gallery(report.pictures)),
       section("A sample", preformatted(report.sample, "text")),
       section("Layers", preformatted(report.model, "table")),
       section("Configuration", list_of(report.configuration)),

@@ -33,7 +33,7 @@ ImageSplits load_fashion_mnist(const std::filesystem::path& directory);
 // megabytes can expand to more than fits into memory.
 inline constexpr std::int64_t default_max_pixels = std::int64_t{1} << 26;
 
-struct PictureOptions {
+struct ImageFolderOptions {
   std::int64_t height = 0, width = 0;     // common size; 0: that of the first image
   std::int64_t most = 0;                  // with size 0: shrink to this longest side; 0: never
   std::int64_t channels = 0;              // 1 or 3; 0: as the first image
@@ -47,10 +47,10 @@ struct PictureOptions {
 //   the four files of MNIST, of any size and with any labels
 // Throws IoError for a directory with another layout and ValueError for a class that is not in
 // options.classes.
-ImageSplits load_pictures(const std::filesystem::path& directory,
-                          const PictureOptions& options = {});
+ImageSplits load_image_folder(const std::filesystem::path& directory,
+                              const ImageFolderOptions& options = {});
 // The image files in a directory, sorted by name: .png, .pgm, .ppm, .pnm.
-std::vector<std::filesystem::path> picture_files(const std::filesystem::path& directory);
+std::vector<std::filesystem::path> image_files(const std::filesystem::path& directory);
 
 // Reads the binary version from `directory`, or from cifar-10-batches-bin or cifar-100-binary in
 // it: data_batch_1.bin … data_batch_5.bin and test_batch.bin, or train.bin and test.bin. The labels

@@ -52,8 +52,8 @@ class AnyLayer {
   ~AnyLayer() = default;
 
   Tensor operator()(const Tensor& x) const { return layer_->forward(x); }
-  ModuleReference reference(bool with_detail = true) const {
-    return layer_ == nullptr ? ModuleReference{} : layer_->reference(with_detail);
+  ModuleDescription reference(bool with_detail = true) const {
+    return layer_ == nullptr ? ModuleDescription{} : layer_->reference(with_detail);
   }
   void walk(Walker& walker) const {
     if (layer_ != nullptr) layer_->walk(walker);
@@ -73,7 +73,7 @@ class AnyLayer {
     // Returns false if the other layer has another type, or a type that cannot be assigned.
     virtual bool assign(const Base& other) = 0;
     virtual bool move(Base& other) = 0;
-    virtual ModuleReference reference(bool with_detail) const = 0;
+    virtual ModuleDescription reference(bool with_detail) const = 0;
     virtual void walk(Walker& walker) = 0;
   };
   template <class T>
@@ -107,7 +107,7 @@ class AnyLayer {
       }
       return false;
     }
-    ModuleReference reference(bool with_detail) const override {
+    ModuleDescription reference(bool with_detail) const override {
       if constexpr (is_module) {
         return detail::reference_to(layer, with_detail);
       } else {

@@ -63,11 +63,11 @@ void convert(const Walk& walk, MemoryFormat format);
 void move(const Walk& walk, Device device);
 void require_gradients(const Walk& walk, bool required);
 void zero_grad(const Walk& walk, bool set_to_none);
-void apply(const Walk& walk, const ModuleReference& root,
+void apply(const Walk& walk, const ModuleDescription& root,
            const std::function<void(const ModuleView&)>& function);
-std::string summary(const Walk& walk, const ModuleReference& root);
+std::string summary(const Walk& walk, const ModuleDescription& root);
 // The same with the shape of every output and the floating-point operations of a call.
-std::string summary(const Walk& walk, const ModuleReference& root,
+std::string summary(const Walk& walk, const ModuleDescription& root,
                     const std::function<void()>& call);
 // Called before the members of a module are copied or assigned one by one; see src/nn/copying.cpp.
 void begin_copy(const Walk& from);
@@ -77,7 +77,7 @@ void begin_move_assignment(const Walk& to, const Walk& from);
 // ---- calls of modules
 
 // Adds the path of the module to the message, or extends the path that a module inside it added.
-void add_place(Error& error, const Walk& walk, const ModuleReference& module,
+void add_place(Error& error, const Walk& walk, const ModuleDescription& module,
                std::span<const Tensor* const> inputs);
 
 template <class T>
@@ -94,7 +94,7 @@ const Tensor* tensor_in(const T& argument) {
 // Sees the calls of modules in one thread: for summaries and profiles.
 class ModuleObserver {
  public:
-  virtual void enter(const ModuleReference& module) = 0;
+  virtual void enter(const ModuleDescription& module) = 0;
   virtual void result(const Tensor& output) = 0;
   virtual void leave() = 0;
 
@@ -108,7 +108,7 @@ extern std::atomic<int> observing_threads;
 // Reports a call to the observer of this thread, if it has one.
 class ObservedCall {
  public:
-  explicit ObservedCall(const ModuleReference& module);
+  explicit ObservedCall(const ModuleDescription& module);
   ObservedCall(const ObservedCall&) = delete;
   ObservedCall& operator=(const ObservedCall&) = delete;
   ~ObservedCall();

@@ -33,7 +33,7 @@ EXTENSOR_BEGIN_API
 namespace extensor::nn {
 
 // The type and description of a module.
-struct ModuleReference {
+struct ModuleDescription {
   std::string_view type;  // "Linear"; empty for a list of members
   std::string detail;     // "784 → 128"
   const void* address = nullptr;
@@ -49,7 +49,7 @@ class Walker {
   // A plain tensor. Throws ValueError if it is a leaf that requires a gradient.
   virtual void tensor(std::string_view name, const Tensor& tensor);
   // Called before and after the members of a nested module.
-  virtual void enter(std::string_view, const ModuleReference&) {}
+  virtual void enter(std::string_view, const ModuleDescription&) {}
   virtual void leave() {}
   // Called before and after the target of a std::shared_ptr, which copies of the module share.
   virtual void enter_shared() {}
@@ -78,7 +78,7 @@ concept NamesItsMembers = requires(T& module, Walker& walker) {
 // True for nn::AnyLayer, which is defined later.
 template <class T>
 concept HoldsLayer = requires(T& holder, Walker& walker) {
-  { holder.reference(true) } -> std::same_as<ModuleReference>;
+  { holder.reference(true) } -> std::same_as<ModuleDescription>;
   holder.walk(walker);
 };
 
@@ -375,7 +375,7 @@ void walk(T& module, Walker& walker) {
 }
 
 template <class T>
-ModuleReference reference_to(const T& module, bool with_detail = true) {
+ModuleDescription reference_to(const T& module, bool with_detail = true) {
   if constexpr (requires { module.describe(); }) {
     if (with_detail) return {type_name<T>(), module.describe(), &module};
   }

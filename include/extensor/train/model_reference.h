@@ -49,7 +49,7 @@ class ModelReference {
  private:
   std::function<Tensor(const Tensor&)> forward_;
   nn::detail::Walk walk_;
-  nn::ModuleReference root_;
+  nn::ModuleDescription root_;
 };
 
 }  // namespace extensor::train

@@ -16,7 +16,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
-struct ReportPicture {
+struct ReportImage {
   Tensor image;         // uint8 [height, width] or [channels, height, width]
   std::string caption;  // "3, taken for 8"
   // Shown under the caption, as bars: {"8", 0.93}, {"3", 0.05}.
@@ -32,8 +32,8 @@ struct Report {
   std::filesystem::path log = {};  // written by JsonLog
   std::optional<ConfusionMatrix> confusion = {};
   std::vector<std::string> classes = {};  // class names; empty: numbers
-  std::string pictures_title = "Worst mistakes";
-  std::vector<ReportPicture> pictures = {};
+  std::string images_title = "Worst mistakes";
+  std::vector<ReportImage> pictures = {};
   std::string sample = {};  // generated text
   std::string model = {};   // table of layers
   std::vector<std::pair<std::string, std::string>> configuration = {};

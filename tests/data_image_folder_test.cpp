@@ -53,7 +53,7 @@ TEST(Pictures, OfClassesHoldOutEveryTenth) {
   write(directory / "b/notes.txt", "no picture");
   write(directory / "empty/notes.txt", "no class");
   write(directory / ".hidden/x.pgm", gray(3, 4, 255));
-  const data::ImageSplits splits = data::load_pictures(directory.path());
+  const data::ImageSplits splits = data::load_image_folder(directory.path());
   EXPECT_EQ(splits.train.classes, (Names{"a", "b"}));
   EXPECT_EQ(splits.test.classes, (Names{"a", "b"}));
   // Holds out the last of three images, and the tenth and twentieth of 21; the classes alternate.
@@ -64,7 +64,8 @@ TEST(Pictures, OfClassesHoldOutEveryTenth) {
   EXPECT_EQ(training.size(), 21U);
   EXPECT_EQ(splits.train.images.shape(), (Shape{21, 1, 3, 4}));
 
-  const data::ImageSplits undivided = data::load_pictures(directory.path(), {.hold_out = false});
+  const data::ImageSplits undivided =
+      data::load_image_folder(directory.path(), {.hold_out = false});
   EXPECT_EQ(undivided.test.labels.numel(), 24);
   EXPECT_EQ(firsts(undivided.train.images), firsts(undivided.test.images));
 }
@@ -74,19 +75,19 @@ TEST(Pictures, OfTwoPartsHaveTheClassesOfTheFirst) {
   write(directory / "train/cat/1.pgm", gray(2, 2, 1));
   write(directory / "train/dog/1.pgm", gray(2, 2, 2));
   write(directory / "test/dog/1.pgm", gray(2, 2, 3));
-  const data::ImageSplits splits = data::load_pictures(directory.path());
+  const data::ImageSplits splits = data::load_image_folder(directory.path());
   EXPECT_EQ(splits.train.labels.to_vector<std::int64_t>(), (Labels{0, 1}));
   EXPECT_EQ(splits.test.labels.to_vector<std::int64_t>(), (Labels{1}));
   EXPECT_EQ(splits.test.classes, (Names{"cat", "dog"}));
   // In the requested order.
   const data::ImageSplits other =
-      data::load_pictures(directory.path(), {.classes = {"emu", "dog", "cat"}});
+      data::load_image_folder(directory.path(), {.classes = {"emu", "dog", "cat"}});
   EXPECT_EQ(other.train.labels.to_vector<std::int64_t>(), (Labels{1, 2}) /* dog, cat */);
   EXPECT_EQ(firsts(other.train.images), (Bytes{2, 1}));
 
   write(directory / "test/emu/1.pgm", gray(2, 2, 4));
-  expect_error<ValueError>([&] { data::load_pictures(directory.path()); },
-                           {"load_pictures", "emu", "cat, dog"});
+  expect_error<ValueError>([&] { data::load_image_folder(directory.path()); },
+                           {"load_image_folder", "emu", "cat, dog"});
 }
 
 TEST(Pictures, BecomeOfOneSizeAndColour) {
@@ -94,7 +95,7 @@ TEST(Pictures, BecomeOfOneSizeAndColour) {
   write(directory / "a/1.ppm", coloured(8, 6, 10, 20, 30));
   write(directory / "a/2.pgm", gray(80, 60, 77));
   write(directory / "a/3.ppm", coloured(8, 6, 100, 0, 0));
-  data::ImageSplits splits = data::load_pictures(directory.path());
+  data::ImageSplits splits = data::load_image_folder(directory.path());
   EXPECT_EQ(splits.train.images.shape(), (Shape{2, 3, 8, 6}));
   Bytes expected;
   for (const int value : {10, 20, 30, 77, 77, 77}) {
@@ -102,7 +103,7 @@ TEST(Pictures, BecomeOfOneSizeAndColour) {
   }
   EXPECT_EQ(splits.train.images.to_vector<std::uint8_t>(), expected);
 
-  splits = data::load_pictures(directory.path(), {.height = 2, .width = 5, .channels = 1});
+  splits = data::load_image_folder(directory.path(), {.height = 2, .width = 5, .channels = 1});
   EXPECT_EQ(splits.train.images.shape(), (Shape{2, 1, 2, 5}));
   // 0.299 · 10 + 0.587 · 20 + 0.114 · 30 = 18.15
   expected.assign(20, 18);
@@ -111,9 +112,9 @@ TEST(Pictures, BecomeOfOneSizeAndColour) {
   EXPECT_EQ(splits.test.images.to_vector<std::uint8_t>(), Bytes(10, 30));  // 29.9
 
   // The size of the first image, but no side longer than 4.
-  EXPECT_EQ(data::load_pictures(directory.path(), {.most = 4}).train.images.shape(),
+  EXPECT_EQ(data::load_image_folder(directory.path(), {.most = 4}).train.images.shape(),
             (Shape{2, 3, 4, 3}));
-  EXPECT_EQ(data::load_pictures(directory.path(), {.most = 8}).train.images.shape(),
+  EXPECT_EQ(data::load_image_folder(directory.path(), {.most = 8}).train.images.shape(),
             (Shape{2, 3, 8, 6}));
 }
 
@@ -128,41 +129,42 @@ TEST(Pictures, MayBeIdxFilesOfAnySizeAndLabels) {
     }
   };
   files("\1\14\3");
-  const data::ImageSplits splits = data::load_pictures(directory.path());
+  const data::ImageSplits splits = data::load_image_folder(directory.path());
   EXPECT_EQ(splits.train.images.shape(), (Shape{3, 4, 6}));
   EXPECT_EQ(splits.train.labels.to_vector<std::int64_t>(), (Labels{1, 12, 3}));
   ASSERT_EQ(splits.test.classes.size(), 13U);
   EXPECT_EQ(splits.test.classes[12], "12");
-  EXPECT_EQ(data::load_pictures(directory.path(), {.height = 2, .width = 2}).test.images.shape(),
-            (Shape{3, 1, 2, 2}));
+  EXPECT_EQ(
+      data::load_image_folder(directory.path(), {.height = 2, .width = 2}).test.images.shape(),
+      (Shape{3, 1, 2, 2}));
   expect_error<FormatError>(
       [&] {
-        data::load_pictures(directory.path(), {.classes = {"zero", "one"}});
+        data::load_image_folder(directory.path(), {.classes = {"zero", "one"}});
       },
-      {"load_pictures", "label 1 is 12", "0 … 1"});
+      {"load_image_folder", "label 1 is 12", "0 … 1"});
   files("");
-  expect_error<IoError>([&] { data::load_pictures(directory.path()); },
-                        {"load_pictures", "without pictures"});
+  expect_error<IoError>([&] { data::load_image_folder(directory.path()); },
+                        {"load_image_folder", "without pictures"});
 }
 
 TEST(Pictures, RefuseWhatIsNone) {
   const TemporaryDirectory directory;
   const auto refused = [&](const Names& parts) {
-    expect_error<IoError>([&] { data::load_pictures(directory.path()); }, parts);
+    expect_error<IoError>([&] { data::load_image_folder(directory.path()); }, parts);
   };
-  refused({"load_pictures", "no pictures", "a directory for each class"});
+  refused({"load_image_folder", "no pictures", "a directory for each class"});
   write(directory / "1.pgm", gray(2, 2, 1));
-  refused({"load_pictures", "pictures of no class", "a directory for each class"});
+  refused({"load_image_folder", "pictures of no class", "a directory for each class"});
   write(directory / "a/1.pgm", gray(2, 2, 1));
-  refused({"load_pictures", "held out"});
-  expect_error<IoError>([&] { data::load_pictures(directory / "nowhere"); },
-                        {"load_pictures", "nowhere", "cannot be read"});
+  refused({"load_image_folder", "held out"});
+  expect_error<IoError>([&] { data::load_image_folder(directory / "nowhere"); },
+                        {"load_image_folder", "nowhere", "cannot be read"});
   write(directory / "a/2.pgm", "P5 2 2 255\nab");
-  expect_error<FormatError>([&] { data::load_pictures(directory.path()); }, {"2.pgm"});
-  expect_error<ValueError>([&] { data::load_pictures(directory.path(), {.height = -1}); },
-                           {"load_pictures", "-1"});
-  expect_error<ValueError>([&] { data::load_pictures(directory.path(), {.channels = 2}); },
-                           {"load_pictures", "channels is 2"});
+  expect_error<FormatError>([&] { data::load_image_folder(directory.path()); }, {"2.pgm"});
+  expect_error<ValueError>([&] { data::load_image_folder(directory.path(), {.height = -1}); },
+                           {"load_image_folder", "-1"});
+  expect_error<ValueError>([&] { data::load_image_folder(directory.path(), {.channels = 2}); },
+                           {"load_image_folder", "channels is 2"});
 }
 
 }  // namespace

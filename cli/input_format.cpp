@@ -1,6 +1,6 @@
 // Saves and loads a run's image format (size, mean, deviation, classes) and tokenizer.
-#include "cli/ingredients.h"
 #include "cli/json_file.h"
+#include "cli/run_parts.h"
 
 namespace extensor::cli {
 

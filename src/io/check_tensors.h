@@ -12,12 +12,12 @@
 namespace extensor::io {
 
 // Throws ValueError for an undefined tensor.
-inline void check_given(const std::string& label, const Tensor& tensor) {
+inline void check_tensors(const std::string& label, const Tensor& tensor) {
   if (!tensor.defined()) throw ValueError(detail::message(label, " is undefined"));
 }
 
 // Also throws ValueError for a duplicate name and for a name that a file cannot contain.
-inline void check_given(const std::string& label, const NamedTensors& tensors) {
+inline void check_tensors(const std::string& label, const NamedTensors& tensors) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
     const std::string place = detail::message(label, ": tensor ", in_quotes(name));
@@ -27,7 +27,7 @@ inline void check_given(const std::string& label, const NamedTensors& tensors) {
     if (!names.insert(name).second) {
       throw ValueError(detail::message(place, " is given twice (allowed: every name once)"));
     }
-    check_given(place, tensor);
+    check_tensors(place, tensor);
   }
 }
 

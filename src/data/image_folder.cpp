@@ -19,7 +19,7 @@ using Path = std::filesystem::path;
 
 namespace {
 
-constexpr const char* operation = "load_pictures";
+constexpr const char* operation = "load_image_folder";
 
 bool is_folder(const Path& path) {
   std::error_code ignored;
@@ -74,7 +74,7 @@ struct Listed {
 // The directories of classes: those that contain images.
 std::vector<Path> class_directories(const Path& directory) {
   return entries(directory,
-                 [](const Path& path) { return is_folder(path) && !picture_files(path).empty(); });
+                 [](const Path& path) { return is_folder(path) && !image_files(path).empty(); });
 }
 
 std::size_t label_of(const Path& directory, const std::vector<std::string>& classes) {
@@ -115,7 +115,7 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
   std::vector<std::vector<Path>> training(classes.size()), held_out(classes.size());
   for (const Path& path : found) {
     const std::size_t label = label_of(path, classes);
-    const std::vector<Path> files = picture_files(path);
+    const std::vector<Path> files = image_files(path);
     for (std::size_t k = 0; k < files.size(); ++k) {
       const bool apart = !is_split && hold_out && is_held_out(k, files.size());
       (apart ? held_out : training)[label].push_back(files[k]);
@@ -124,12 +124,12 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
   if (!is_split && !hold_out) held_out = training;
   if (is_split) {
     for (const Path& path : class_directories(directory / "test")) {
-      held_out[label_of(path, classes)] = picture_files(path);
+      held_out[label_of(path, classes)] = image_files(path);
     }
   }
   std::pair<Listed, Listed> parts{Listed(training), Listed(held_out)};
   if (parts.first.files.empty()) {
-    refuse(directory, picture_files(directory).empty() ? "no pictures" : "pictures of no class");
+    refuse(directory, image_files(directory).empty() ? "no pictures" : "pictures of no class");
   }
   if (parts.second.files.empty()) refuse(directory, "no pictures that could be held out");
   return parts;
@@ -148,7 +148,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-Size wanted_size(const Tensor& first, const PictureOptions& options) {
+Size wanted_size(const Tensor& first, const ImageFolderOptions& options) {
   Size size(first);
   const std::int64_t longest = std::max(size.height, size.width);
   if (options.most > 0 && longest > options.most) {
@@ -221,7 +221,7 @@ std::vector<std::string> numbered_classes(const ImageSplits& splits) {
   return names;
 }
 
-ImageSplits load_idx_pictures(const Path& directory, const PictureOptions& options) {
+ImageSplits load_idx_pictures(const Path& directory, const ImageFolderOptions& options) {
   ImageSplits splits = load_idx_splits(operation, directory, options.classes);
   if (splits.train.labels.numel() == 0 || splits.test.labels.numel() == 0) {
     refuse(directory, "IDX files without pictures");
@@ -241,11 +241,11 @@ ImageSplits load_idx_pictures(const Path& directory, const PictureOptions& optio
 
 }  // namespace
 
-std::vector<Path> picture_files(const Path& directory) {
+std::vector<Path> image_files(const Path& directory) {
   return entries(directory, [](const Path& path) { return is_picture(path) && !is_folder(path); });
 }
 
-ImageSplits load_pictures(const Path& directory, const PictureOptions& options) {
+ImageSplits load_image_folder(const Path& directory, const ImageFolderOptions& options) {
   for (const std::int64_t value : {options.height, options.width, options.most}) {
     if (value < 0) {
       throw ValueError(message(operation, ": a size is ", value, " (allowed: 0 or more)"));

@@ -7,8 +7,8 @@
 namespace extensor::ops {
 
 // The arguments are already checked. Draws one number per element from the generator.
-Tensor drawn(const char* operation, backend::RandomCall call, const Shape& shape,
-             const TensorOptions& options, Generator& generator);
+Tensor random_tensor(const char* operation, backend::RandomCall call, const Shape& shape,
+                     const TensorOptions& options, Generator& generator);
 
 // Throws DTypeError unless the requested dtype is a float.
 void check_random_float(const char* operation, const TensorOptions& options);
