@@ -46,10 +46,12 @@ Tensor task_operand(const Task& task, std::size_t index);
 // Families in separate files: their cases, and their implementation of a task.
 void add_convolution(std::vector<Case>& cases);
 void add_layers(std::vector<Case>& cases);
+void add_network_ops(std::vector<Case>& cases);
 void add_attention(std::vector<Case>& cases);
 void add_training(std::vector<Case>& cases);
 Work convolution_work(const Task& task);
 Work layers_work(const Task& task);
+Work network_ops_work(const Task& task);
 Work attention_work(const Task& task);
 Work training_work(const Task& task);
 

@@ -22,12 +22,19 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const std::int64_t kh = weight.size(2), kw = weight.size(3);
   const auto length = [](std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, std::int64_t dilation) {
+    if (padding == same_padding) return in;
     return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
   };
   const std::int64_t rows =
       length(height, kh, options.stride.height, options.padding.height, options.dilation.height);
   const std::int64_t columns =
       length(width, kw, options.stride.width, options.padding.width, options.dilation.width);
+  // The zeros before x: same_padding puts the odd one after it.
+  const auto before = [](std::int64_t padding, std::int64_t kernel, std::int64_t dilation) {
+    return padding == same_padding ? dilation * (kernel - 1) / 2 : padding;
+  };
+  const std::int64_t above = before(options.padding.height, kh, options.dilation.height);
+  const std::int64_t left = before(options.padding.width, kw, options.dilation.width);
   Values result;
   for (std::int64_t n = 0; n < batch; ++n) {
     for (std::int64_t o = 0; o < filters; ++o) {
@@ -38,10 +45,10 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
           for (std::int64_t c = 0; c < per_group; ++c) {
             for (std::int64_t r = 0; r < kh; ++r) {
               for (std::int64_t s = 0; s < kw; ++s) {
-                const std::int64_t row = i * options.stride.height - options.padding.height +
-                                         r * options.dilation.height;
+                const std::int64_t row =
+                    i * options.stride.height - above + r * options.dilation.height;
                 const std::int64_t column =
-                    j * options.stride.width - options.padding.width + s * options.dilation.width;
+                    j * options.stride.width - left + s * options.dilation.width;
                 if (row < 0 || row >= height || column < 0 || column >= width) continue;
                 sum += image[at(((n * channels + group * per_group + c) * height + row) * width +
                                 column)] *
@@ -215,6 +222,16 @@ std::vector<Sample> conv2d_samples() {
   add("padding beyond the kernel", {1, 1, 2, 3}, {2, 1, 2, 2}, true, {.padding = {3, 2}});
   add("one pixel", {3, 2, 1, 1}, {2, 2, 3, 3}, true, {.padding = 1});
   add("empty batch", {0, 2, 4, 4}, {3, 2, 3, 3}, true, {.padding = 1});
+  add("3x3, same padding", {2, 3, 5, 6}, {4, 3, 3, 3}, true, {.padding = same_padding});
+  add("2x4, same padding", {1, 2, 5, 7}, {3, 2, 2, 4}, true, {.padding = same_padding});
+  add("4x4, same padding, dilation (3, 2), groups 2", {1, 4, 6, 9}, {2, 2, 4, 4}, false,
+      {.padding = same_padding, .dilation = {3, 2}, .groups = 2});
+  add("6x3, same padding of the height", {1, 1, 3, 8}, {2, 1, 6, 3}, true,
+      {.padding = {same_padding, 0}});
+  add("depthwise 4x4, same padding, width 17", {1, 3, 5, 17}, {3, 1, 4, 4}, true,
+      {.padding = same_padding, .groups = 3});
+  add("16 channels of 4x4, same padding", {1, 16, 6, 5}, {4, 16, 4, 4}, true,
+      {.padding = same_padding});
   list.push_back(
       one_image(sample_of(op, "", {1, 2, 5, 6}, {3, 2, 3, 3}, 3, Conv2dOptions{.padding = 1}, 7)));
   return list;
@@ -249,6 +266,7 @@ std::vector<Sample> conv1d_samples() {
       {.stride = 3, .dilation = 3, .groups = 2});
   add("depthwise", {2, 5, 20}, {5, 1, 3}, true, {.padding = 1, .groups = 5});
   add("length 1", {2, 3, 1}, {2, 3, 1}, true, {});
+  add("kernel 4, same padding", {2, 3, 10}, {2, 3, 4}, true, {.padding = same_padding});
   return list;
 }
 

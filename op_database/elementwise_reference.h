@@ -66,6 +66,7 @@ inline const std::map<std::string, Unary>& unary_references() {
       {"acosh", [](Real x, P) { return std::acosh(x); }},
       {"atanh", [](Real x, P) { return std::atanh(x); }},
       {"erf", [](Real x, P) { return std::erf(x); }},
+      {"erfinv", [](Real x, P) { return math_reference::erfinv(x); }},
       {"normal_cdf", [](Real x, P) { return math_reference::normal_cdf(x); }},
       {"normal_pdf", [](Real x, P) { return math_reference::normal_pdf(x); }},
       {"relu", [](Real x, P) { return x > 0 || x != x ? x : 0; }},

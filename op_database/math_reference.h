@@ -27,6 +27,26 @@ W erfc_of_scaled(W x) {
   return value + slope * rest;
 }
 
+// The root of erf(y) = x by Newton's method; beyond the middle, of log erfc(y) = log(1 - x).
+template <class W>
+W erfinv(W x) {
+  const W a = std::fabs(x);
+  if (!(a <= 1)) return std::numeric_limits<W>::quiet_NaN();
+  if (a == 1) return std::copysign(std::numeric_limits<W>::infinity(), x);
+  constexpr W slope_at_0 = W(1.128379167095512573896158903121545172L);
+  W y = a < W(0.6) ? a / slope_at_0 : std::sqrt(-std::log(1 - a));
+  for (int k = 0; k < 9; ++k) {
+    const W slope = slope_at_0 * std::exp(-y * y);
+    if (a < W(0.6)) {
+      y -= (std::erf(y) - a) / slope;
+    } else {
+      const W complement = std::erfc(y);
+      y += std::log(complement / (1 - a)) * complement / slope;
+    }
+  }
+  return std::copysign(y, x);
+}
+
 template <class W>
 W normal_cdf(W x) {
   return W(0.5) * erfc_of_scaled(-x);
@@ -139,6 +159,7 @@ W floor_divide(T a, T b) {
   X(Atanh, std::atanh(x))                      \
   X(Erf, std::erf(x))                          \
   X(Erfc, std::erfc(x))                        \
+  X(Erfinv, math_reference::erfinv(x))         \
   X(NormalCdf, math_reference::normal_cdf(x))  \
   X(NormalPdf, math_reference::normal_pdf(x))  \
   X(Gelu, math_reference::gelu(x))             \

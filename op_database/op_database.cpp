@@ -84,10 +84,14 @@ const std::vector<Op>& ops() {
     add_index_expressions(list);
     add_indexing(list);
     add_sorting(list);
+    add_statistics(list);
     add_losses(list);
+    add_composed_losses(list);
     add_linear(list);
     add_convolution(list);
+    add_volumes(list);
     add_pooling(list);
+    add_resampling(list);
     add_normalization(list);
     add_embedding_and_dropout(list);
     add_attention(list);

@@ -345,9 +345,11 @@ const std::set<std::string> unfinished = {};
 // Ops that wait for the device. An op that does not wait must not be listed.
 const std::set<std::string> waiting = {
     // the shape of the result depends on values, also for an index expression with a mask
-    "index_put", "masked_select", "nonzero", "slice", "unique", "unique_all",
+    "bincount", "index_put", "masked_select", "nonzero", "slice", "unique", "unique_all",
     // the values are checked
     "multinomial",
+    // the range is that of the values, unless it is given
+    "histogram",
     // the result is a bool on the host
     "allclose"};
 

@@ -13,6 +13,7 @@ at::Tensor torch_operand(const Task& task, std::size_t index);
 // Each returns an empty Work for a task of another family.
 Work torch_convolution(const Task& task);
 Work torch_layers(const Task& task);
+Work torch_network_ops(const Task& task);
 Work torch_attention(const Task& task);
 Work torch_training(const Task& task);
 

@@ -109,15 +109,16 @@ class Literal {
   template <class T>
   requires(std::is_arithmetic_v<T> || std::same_as<T, Float16> || std::same_as<T, BFloat16>)
       Literal(T number)  // NOLINT: implicit, a list of numbers
-      : number_(number) {}
+      : number_(number), is_number_(true) {}
   Literal(std::initializer_list<Literal> list) : list_(list) {}  // NOLINT: implicit
 
-  bool is_number() const { return number_.has_value(); }
-  const Scalar& number() const { return *number_; }
+  bool is_number() const { return is_number_; }
+  const Scalar& number() const { return number_; }
   const std::initializer_list<Literal>& list() const { return list_; }
 
  private:
-  std::optional<Scalar> number_;
+  Scalar number_ = 0;
+  bool is_number_ = false;
   std::initializer_list<Literal> list_ = {};
 };
 

@@ -32,6 +32,12 @@ DropoutResult dropout(const Tensor& x, StrictDouble p = 0.5, StrictBool training
                       Generator& generator = default_generator());
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask);
 
+// Dropout of whole channels: each channel of x [N, C, …], with one to three axes after the
+// channels, is 0 with probability p, else x / (1 − p). The mask has one draw per channel.
+DropoutResult dropout2d(const Tensor& x, StrictDouble p = 0.5, StrictBool training = true,
+                        Generator& generator = default_generator());
+Tensor dropout2d_backward(const Tensor& grad_output, const DropoutMask& mask);
+
 }  // namespace extensor
 
 EXTENSOR_END_API

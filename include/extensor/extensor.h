@@ -7,6 +7,7 @@
 #include "extensor/broadcasting.h"     // IWYU pragma: export
 #include "extensor/convolution.h"      // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
+#include "extensor/ctc_loss.h"         // IWYU pragma: export
 #include "extensor/cuda.h"             // IWYU pragma: export
 #include "extensor/cumulative.h"       // IWYU pragma: export
 #include "extensor/data.h"             // IWYU pragma: export
@@ -19,6 +20,7 @@
 #include "extensor/gradcheck.h"        // IWYU pragma: export
 #include "extensor/indexing.h"         // IWYU pragma: export
 #include "extensor/initializers.h"     // IWYU pragma: export
+#include "extensor/interpolation.h"    // IWYU pragma: export
 #include "extensor/io.h"               // IWYU pragma: export
 #include "extensor/linear.h"           // IWYU pragma: export
 #include "extensor/losses.h"           // IWYU pragma: export
@@ -37,9 +39,11 @@
 #include "extensor/random.h"           // IWYU pragma: export
 #include "extensor/recurrent.h"        // IWYU pragma: export
 #include "extensor/reduction.h"        // IWYU pragma: export
+#include "extensor/rotary.h"           // IWYU pragma: export
 #include "extensor/second_order.h"     // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export
 #include "extensor/sorting.h"          // IWYU pragma: export
+#include "extensor/statistics.h"       // IWYU pragma: export
 #include "extensor/tensor.h"           // IWYU pragma: export
 #include "extensor/threads.h"          // IWYU pragma: export
 #include "extensor/train.h"            // IWYU pragma: export

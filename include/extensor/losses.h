@@ -320,6 +320,38 @@ TripletGradients triplet_margin_loss_backward(const Tensor& grad_output, const T
                                               const Tensor& positive, const Tensor& negative,
                                               const TripletMarginOptions& options);
 
+struct CosineEmbeddingOptions {
+  double margin = 0;
+  Reduction reduction = Reduction::mean;
+};
+// With the cosine c of a and b along the last axis: 1 − c where y is 1, max(0, c − margin) where y
+// is −1, and 0 elsewhere. a and b are floats [..., width] of one shape, y has their shape without
+// the last axis. Squared lengths are at least 1e-12, as in PyTorch. Gradients: of a and b.
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
+                             const CosineEmbeddingOptions& options = {});
+std::pair<Tensor, Tensor> cosine_embedding_loss_backward(
+    const Tensor& grad_output, const Tensor& a, const Tensor& b, const Tensor& y,
+    const CosineEmbeddingOptions& options = {});
+
+// ---- distributions
+
+struct GaussianNllOptions {
+  bool full = false;  // include the constant log(2π) / 2
+  double eps = 1e-6;  // variances below are replaced by it; above 0
+  Reduction reduction = Reduction::mean;
+};
+// (log v + (x − y)² / v) / 2 for a mean x, a target y of its shape and a variance v that broadcasts
+// to it. The gradient of v is that of the replaced value. ValueError for a negative variance on the
+// CPU; on other devices its loss is NaN.
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
+                         const GaussianNllOptions& options = {});
+struct GaussianNllGradients {
+  Tensor x, y, variance;
+};
+GaussianNllGradients gaussian_nll_loss_backward(const Tensor& grad_output, const Tensor& x,
+                                                const Tensor& y, const Tensor& variance,
+                                                const GaussianNllOptions& options = {});
+
 // ---- names of the original specification
 
 inline Tensor mse(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean) {

@@ -29,7 +29,7 @@ class Scalar {
       floating_ = static_cast<double>(value);
     } else if constexpr (std::is_signed_v<T>) {
       kind_ = Kind::integer;
-      integer_ = value;
+      integer_ = static_cast<std::int64_t>(value);
     } else {
       kind_ = Kind::unsigned_integer;
       unsigned_ = value;

@@ -64,6 +64,7 @@ PulledBack vjp(const TensorFunction& function, const std::vector<Tensor>& inputs
                const std::vector<Tensor>& gradients) {
   const EnableGrad recording;
   std::vector<Tensor> points;
+  points.reserve(inputs.size());
   for (const Tensor& input : inputs) points.push_back(point_at("vjp", input, false));
   const std::vector<Tensor> outputs = function(points);
   if (!gradients.empty() && gradients.size() != outputs.size()) {

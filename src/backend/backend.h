@@ -15,6 +15,7 @@
 #include "backend/elementwise_op.h"
 #include "backend/embedding_call.h"
 #include "backend/indexing_call.h"
+#include "backend/interpolation_call.h"
 #include "backend/loss_call.h"
 #include "backend/normalization_call.h"
 #include "backend/optimizer_call.h"
@@ -148,6 +149,8 @@ struct Backend {
   void (*pooling)(const PoolingCall&);
   void (*recurrent)(const RecurrentCall&);
   void (*recurrent_backward)(const RecurrentBackwardCall&);
+  void (*interpolate)(const InterpolationCall&);
+
   // Whether convolution, pooling and attention_backward take float16 and bfloat16 and accumulate
   // them in float32; if not, ops convert them.
   bool takes_halves = false;

@@ -8,6 +8,7 @@
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/embedding.h"
 #include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/interpolation/interpolation.h"
 #include "backend/cpu/losses/losses.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/normalization/normalization.h"
@@ -93,7 +94,8 @@ constinit const DeviceInterface cpu_interface{
                 .convolution = &cpu::convolution,
                 .pooling = &cpu::pooling,
                 .recurrent = &cpu::recurrent,
-                .recurrent_backward = &cpu::recurrent_backward},
+                .recurrent_backward = &cpu::recurrent_backward,
+                .interpolate = &cpu::interpolate},
 };
 
 }  // namespace extensor::backend

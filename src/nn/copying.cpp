@@ -98,7 +98,7 @@ Tensor fulfilled(const std::shared_ptr<Tensor>& to, const Tensor& from) {
 
 Parameter::Parameter(const Tensor& value) : Tensor(leaf_of(value)) {}
 
-Parameter::Parameter(const Parameter& other) : Tensor() {
+Parameter::Parameter(const Parameter& other) : Parameter() {
   const std::shared_ptr<Tensor> planned = take_planned(other);
   tensor() = planned ? fulfilled(planned, other.tensor()) : copied(other.tensor());
 }
@@ -137,7 +137,7 @@ void Parameter::tie_to(const Parameter& other) {
   tensor() = other.tensor();
 }
 
-Buffer::Buffer(const Buffer& other) : Tensor() {
+Buffer::Buffer(const Buffer& other) : Buffer() {
   if (!other.defined()) return;
   const NoGrad off;
   tensor() = other.tensor().detach().clone();

@@ -24,6 +24,7 @@ namespace {
 
 // Formats as "5", or "5×3" if the sides differ.
 std::string sizes(const Size2d& size) {
+  if (size == Size2d(same_padding)) return "same";
   return size.height == size.width ? message(size.height) : message(size.height, "×", size.width);
 }
 
@@ -33,23 +34,14 @@ std::string option(const char* name, const Size2d& value, const Size2d& usual) {
 }
 
 std::string option(const char* name, std::int64_t value, std::int64_t usual) {
-  return value == usual ? "" : message(", ", name, " ", value);
+  if (value == usual) return "";
+  return value == same_padding ? message(", ", name, " same") : message(", ", name, " ", value);
 }
 
 template <class Options>
 std::string pooling_text(const Size2d& kernel, const Options& options) {
   return sizes(kernel) + option("stride", options.stride.value_or(kernel), kernel) +
          option("padding", options.padding, 0);
-}
-
-void check_groups(const char* layer, std::int64_t in, std::int64_t out, std::int64_t groups) {
-  detail::check_positive(layer, "in_channels", in);
-  detail::check_positive(layer, "out_channels", out);
-  detail::check_positive(layer, "groups", groups);
-  if (in % groups != 0 || out % groups != 0) {
-    throw ValueError(message(layer, ": groups is ", groups, ", must divide in_channels ", in,
-                             " and out_channels ", out));
-  }
 }
 
 void check_kernel(const char* layer, const Size2d& kernel) {
@@ -67,6 +59,16 @@ void check_positive(const char* layer, const char* argument, std::int64_t value)
   throw ValueError(message(layer, ": ", argument, " is ", value, ", must be 1 or more"));
 }
 
+void check_groups(const char* layer, std::int64_t in, std::int64_t out, std::int64_t groups) {
+  check_positive(layer, "in_channels", in);
+  check_positive(layer, "out_channels", out);
+  check_positive(layer, "groups", groups);
+  if (in % groups != 0 || out % groups != 0) {
+    throw ValueError(message(layer, ": groups is ", groups, ", must divide in_channels ", in,
+                             " and out_channels ", out));
+  }
+}
+
 void check_mixed_dtypes(const char* layer, const char* argument, DType input, DType parameters) {
   if (!is_floating_point(input)) return;  // integers do not affect the dtype of the result
   if (autocast_dtype() && input != DType::float64 && parameters != DType::float64) return;
@@ -75,22 +77,17 @@ void check_mixed_dtypes(const char* layer, const char* argument, DType input, DT
                            "), or the layer with layer.to(ext::", input, "))"));
 }
 
-Parameter uniform_parameter(const Shape& shape, double bound, DType dtype) {
-  return Parameter(uniform(shape, -bound, bound, dtype));
-}
-
-}  // namespace detail
-
-namespace {
-
-// The bound of U(−1/√fan_in, 1/√fan_in), to which PyTorch's default amounts.
 double default_bound(const Shape& weight) {
   std::int64_t fan_in = 1;
   for (std::size_t d = 1; d < weight.size(); ++d) fan_in *= weight[d];
   return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, fan_in)));
 }
 
-}  // namespace
+Parameter uniform_parameter(const Shape& shape, double bound, DType dtype) {
+  return Parameter(uniform(shape, -bound, bound, dtype));
+}
+
+}  // namespace detail
 
 // ---- linear
 
@@ -98,7 +95,7 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
   detail::check_positive("Linear", "in_features", in_features);
   detail::check_positive("Linear", "out_features", out_features);
   const Shape shape{out_features, in_features};
-  const double bound = default_bound(shape);
+  const double bound = detail::default_bound(shape);
   weight = detail::uniform_parameter(shape, bound, options.dtype);
   if (options.bias) bias = detail::uniform_parameter({out_features}, bound, options.dtype);
 }
@@ -114,28 +111,16 @@ std::string Linear::describe() const {
 
 // ---- convolution
 
-namespace {
-
-// The options of the layer's calls, whose tensors decide on bias and dtype.
-template <class Options>
-Options layer_options(Options options) {
-  options.bias = true;
-  options.dtype.reset();
-  return options;
-}
-
-}  // namespace
-
 Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel,
                const Conv1dOptions& options)
-    : options_(layer_options(options)) {
-  check_groups("Conv1d", in_channels, out_channels, options.groups);
+    : options_(detail::layer_options(options)) {
+  detail::check_groups("Conv1d", in_channels, out_channels, options.groups);
   detail::check_positive("Conv1d", "kernel", kernel);
   const Shape shape{out_channels, in_channels / options.groups, kernel};
-  weight =
-      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
+  weight = detail::uniform_parameter(shape, detail::default_bound(shape),
+                                     options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+    bias = detail::uniform_parameter({out_channels}, detail::default_bound(shape),
                                      options.dtype.value_or(default_float));
   }
 }
@@ -154,14 +139,14 @@ std::string Conv1d::describe() const {
 
 Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2d& kernel,
                const Conv2dOptions& options)
-    : options_(layer_options(options)) {
-  check_groups("Conv2d", in_channels, out_channels, options.groups);
+    : options_(detail::layer_options(options)) {
+  detail::check_groups("Conv2d", in_channels, out_channels, options.groups);
   check_kernel("Conv2d", kernel);
   const Shape shape{out_channels, in_channels / options.groups, kernel.height, kernel.width};
-  weight =
-      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
+  weight = detail::uniform_parameter(shape, detail::default_bound(shape),
+                                     options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+    bias = detail::uniform_parameter({out_channels}, detail::default_bound(shape),
                                      options.dtype.value_or(default_float));
   }
 }
@@ -181,14 +166,14 @@ std::string Conv2d::describe() const {
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
                                  const Size2d& kernel, const ConvTranspose2dOptions& options)
-    : options_(layer_options(options)) {
-  check_groups("ConvTranspose2d", in_channels, out_channels, options.groups);
+    : options_(detail::layer_options(options)) {
+  detail::check_groups("ConvTranspose2d", in_channels, out_channels, options.groups);
   check_kernel("ConvTranspose2d", kernel);
   const Shape shape{in_channels, out_channels / options.groups, kernel.height, kernel.width};
-  weight =
-      detail::uniform_parameter(shape, default_bound(shape), options.dtype.value_or(default_float));
+  weight = detail::uniform_parameter(shape, detail::default_bound(shape),
+                                     options.dtype.value_or(default_float));
   if (options.bias) {
-    bias = detail::uniform_parameter({out_channels}, default_bound(shape),
+    bias = detail::uniform_parameter({out_channels}, detail::default_bound(shape),
                                      options.dtype.value_or(default_float));
   }
 }
@@ -373,6 +358,16 @@ Tensor Dropout::forward(const Tensor& x) const {
   return training ? dropout(x, p_, true).output : x;
 }
 std::string Dropout::describe() const { return message(p_); }
+
+Dropout2d::Dropout2d(StrictDouble p) : p_(p) {
+  if (!(p >= 0 && p <= 1)) {
+    throw ValueError(message("Dropout2d: p is ", p, ", must be between 0 and 1"));
+  }
+}
+Tensor Dropout2d::forward(const Tensor& x) const {
+  return training ? dropout2d(x, p_, true).output : x;
+}
+std::string Dropout2d::describe() const { return message(p_); }
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, const EmbeddingOptions& options)
     : padding_idx_(options.padding_idx) {

@@ -64,7 +64,15 @@ void append(std::string& text, const T& value) {
     detail::append_signed(text, static_cast<std::int64_t>(value));
   } else if constexpr (Text<T>) {
     detail::append_part(text, value);
-  } else if constexpr (requires { value.height + value.width; }) {  // Size2d
+  } else if constexpr (requires { value.depth + value.height + value.width; }) {  // Size3d
+    text += '(';
+    append(text, value.depth);
+    text += ", ";
+    append(text, value.height);
+    text += ", ";
+    append(text, value.width);
+    text += ')';
+  } else if constexpr (requires { value.height + value.width; }) {  // Size2d, Scale2d
     append(text, std::pair(value.height, value.width));
   } else if constexpr (is_optional<T>) {
     if (value) {

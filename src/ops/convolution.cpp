@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/memory_layout.h"
 #include "extensor/reduction.h"
+#include "ops/convolution_support.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
 
@@ -19,7 +20,7 @@ using backend::ConvolutionShape;
 using detail::message;
 using namespace ops;
 
-// The options of conv1d, conv2d and conv_transpose2d in a common form.
+// The options of all convolutions over signals and images in a common form.
 struct Options {
   const char* operation;
   Size2d stride, padding, dilation;
@@ -37,29 +38,22 @@ struct Conv2dAttributes {
   Size2d stride, padding, dilation;
   std::int64_t groups;
 };
+struct ConvTranspose1dAttributes {
+  std::int64_t stride, padding, output_padding, dilation, groups;
+};
 struct ConvTranspose2dAttributes {
   Size2d stride, padding, output_padding, dilation;
   std::int64_t groups;
 };
 
-// Throws unless the options that describe a layer agree with the tensors of the call.
-template <class Given>
-void check_layer_options(const char* operation, const Given& given, const Tensor& weight,
-                         const Tensor& bias) {
-  if (!given.bias && bias.defined()) {
-    throw ValueError(message(operation, ": options.bias is false and a bias of shape ",
-                             bias.shape(), " is given (allowed: one of the two)"));
-  }
-  if (given.dtype && weight.defined() && weight.dtype() != *given.dtype) {
-    throw DTypeError(message(operation, ": options.dtype is ", *given.dtype, " and weight is ",
-                             weight.dtype(), " (allowed: the dtype of the weight, or none)"));
-  }
-}
 Conv1dAttributes attributes_of(const Conv1dOptions& given) {
   return {given.stride, given.padding, given.dilation, given.groups};
 }
 Conv2dAttributes attributes_of(const Conv2dOptions& given) {
   return {given.stride, given.padding, given.dilation, given.groups};
+}
+ConvTranspose1dAttributes attributes_of(const ConvTranspose1dOptions& given) {
+  return {given.stride, given.padding, given.output_padding, given.dilation, given.groups};
 }
 ConvTranspose2dAttributes attributes_of(const ConvTranspose2dOptions& given) {
   return {given.stride, given.padding, given.output_padding, given.dilation, given.groups};
@@ -77,6 +71,17 @@ Options options_of(const char* operation, const ConvTranspose2dAttributes& given
           given.groups, given.output_padding, false,         true};
 }
 
+Options options_of(const char* operation, const ConvTranspose1dAttributes& given) {
+  return {operation,
+          {1, given.stride},
+          {0, given.padding},
+          {1, given.dilation},
+          given.groups,
+          {0, given.output_padding},
+          true,
+          true};
+}
+
 void check_at_least(const Options& options, const char* what, const Size2d& given,
                     std::int64_t least) {
   if (given.height >= least && given.width >= least) return;
@@ -91,7 +96,17 @@ void check_at_least(const Options& options, const char* what, const Size2d& give
 void check_options(const Options& options) {
   check_at_least(options, "stride", options.stride, 1);
   check_at_least(options, "dilation", options.dilation, 1);
-  check_at_least(options, "padding", options.padding, 0);
+  const auto at_least_0 = [&](std::int64_t side, std::int64_t stride) {
+    if (side != same_padding) return side;
+    if (!options.transposed && stride == 1) return std::int64_t{0};
+    throw ValueError(
+        message(options.operation, ": padding is same_padding, needs ",
+                options.transposed ? "a convolution that is not transposed" : "a stride of 1"));
+  };
+  check_at_least(options, "padding",
+                 {at_least_0(options.padding.height, options.stride.height),
+                  at_least_0(options.padding.width, options.stride.width)},
+                 0);
   check_at_least(options, "output_padding", options.output_padding, 0);
   if (options.groups < 1) {
     throw ValueError(
@@ -144,11 +159,12 @@ void check_operands(const Options& options, const Shape& x, const Shape& weight)
 // The length of the result along one side, for `length` elements of x and `kernel` taps.
 std::int64_t result_length(const Options& options, const Shape& x, const Shape& weight,
                            std::int64_t length, std::int64_t kernel, std::int64_t Size2d::*side) {
-  const std::int64_t stride = options.stride.*side, padding = options.padding.*side,
-                     dilation = options.dilation.*side;
+  const std::int64_t stride = options.stride.*side, dilation = options.dilation.*side;
   const std::int64_t extent = kernel_extent(kernel, dilation);
-  std::int64_t padded;
-  if (__builtin_mul_overflow(padding, 2, &padded) ||
+  const bool same = options.padding.*side == same_padding;
+  const std::int64_t padding = same ? (extent - 1) / 2 : options.padding.*side;
+  std::int64_t padded = length == 0 ? 0 : extent - 1;  // the zeros of same_padding
+  if ((!same && __builtin_mul_overflow(padding, 2, &padded)) ||
       __builtin_add_overflow(padded, length, &padded)) {
     throw ShapeError(
         message(options.operation, ": padding ", padding, " of ", x, " goes beyond int64"));
@@ -159,6 +175,13 @@ std::int64_t result_length(const Options& options, const Shape& x, const Shape& 
                              dilation));
   }
   return (padded - extent) / stride + 1;
+}
+
+// The zeros before x.
+std::int64_t padding_before(const Options& options, std::int64_t kernel,
+                            std::int64_t Size2d::*side) {
+  if (options.padding.*side != same_padding) return options.padding.*side;
+  return (kernel_extent(kernel, options.dilation.*side) - 1) / 2;
 }
 
 std::int64_t transposed_length(const Options& options, const Shape& x, const Shape& weight,
@@ -216,12 +239,12 @@ Plan plan_of(const Options& options, const Shape& x, const Shape& weight) {
   sizes.groups = options.groups;
   sizes.stride_height = options.stride.height;
   sizes.stride_width = options.stride.width;
-  sizes.padding_height = options.padding.height;
-  sizes.padding_width = options.padding.width;
   sizes.dilation_height = options.dilation.height;
   sizes.dilation_width = options.dilation.width;
   sizes.kernel_height = options.one_axis ? 1 : weight[2];
   sizes.kernel_width = weight.back();
+  sizes.padding_height = padding_before(options, sizes.kernel_height, &Size2d::height);
+  sizes.padding_width = padding_before(options, sizes.kernel_width, &Size2d::width);
   sizes.in_channels = weight[1];
   sizes.out_channels = weight[0] / options.groups;
   const std::int64_t height = options.one_axis ? 1 : x[2], width = x.back();
@@ -316,7 +339,7 @@ Gradients weight_product_gradient(const GradientCall& call, const Plan& plan) {
   return gradients;
 }
 
-// ---- conv1d, conv2d and conv_transpose2d
+// ---- conv1d, conv2d, conv_transpose1d and conv_transpose2d
 
 template <class Given>
 Tensor convolution_forward(const Run& run, const Given& given, const Tensor& x,
@@ -382,21 +405,8 @@ consteval auto convolution_op(const char* name) {
 }
 constexpr auto conv1d_op = convolution_op<Conv1dAttributes>("conv1d");
 constexpr auto conv2d_op = convolution_op<Conv2dAttributes>("conv2d");
+constexpr auto conv_transpose1d_op = convolution_op<ConvTranspose1dAttributes>("conv_transpose1d");
 constexpr auto conv_transpose2d_op = convolution_op<ConvTranspose2dAttributes>("conv_transpose2d");
-
-// Whether x is one image or signal instead of a batch of them.
-bool is_single(const Tensor& x, const Tensor& weight) {
-  return x.defined() && weight.defined() && weight.ndim() >= 3 && x.ndim() == weight.ndim() - 1;
-}
-
-template <class Attributes, class Given>
-Tensor convolved(const OpOf<Attributes, Tensor, 3>& op, const Tensor& x, const Tensor& weight,
-                 const Tensor& bias, const Given& given) {
-  check_layer_options(op.name, given, weight, bias);
-  const Attributes attributes = attributes_of(given);
-  if (!is_single(x, weight)) return dispatch(op, attributes, x, weight, bias);
-  return dispatch(op, attributes, x.unsqueeze(0), weight, bias).squeeze(0);
-}
 
 template <class Given>
 ConvolutionGradients backward(const char* operation, const Tensor& grad_output, const Tensor& x,
@@ -404,10 +414,8 @@ ConvolutionGradients backward(const char* operation, const Tensor& grad_output, 
                               const WantedGradients& wanted) {
   check_layer_options(operation, given, weight, {});
   if (is_single(x, weight)) {
-    ConvolutionGradients gradients =
-        backward(operation, grad_output.unsqueeze(0), x.unsqueeze(0), weight, given, wanted);
-    if (gradients.x.defined()) gradients.x = gradients.x.squeeze(0);
-    return gradients;
+    return without_batch(
+        backward(operation, grad_output.unsqueeze(0), x.unsqueeze(0), weight, given, wanted));
   }
   check_float(operation, "x", x);
   check_float(operation, "weight", weight);
@@ -429,7 +437,7 @@ ConvolutionGradients backward(const char* operation, const Tensor& grad_output, 
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv1dOptions& options) {
-  return convolved(conv1d_op, x, weight, bias, options);
+  return convolved(conv1d_op, attributes_of(options), x, weight, bias, options);
 }
 ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv1dOptions& options,
@@ -439,7 +447,7 @@ ConvolutionGradients conv1d_backward(const Tensor& grad_output, const Tensor& x,
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
-  return convolved(conv2d_op, x, weight, bias, options);
+  return convolved(conv2d_op, attributes_of(options), x, weight, bias, options);
 }
 ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
                                      const Tensor& weight, const Conv2dOptions& options,
@@ -449,7 +457,7 @@ ConvolutionGradients conv2d_backward(const Tensor& grad_output, const Tensor& x,
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& options) {
-  return convolved(conv_transpose2d_op, x, weight, bias, options);
+  return convolved(conv_transpose2d_op, attributes_of(options), x, weight, bias, options);
 }
 ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const Tensor& x,
                                                const Tensor& weight,
@@ -458,7 +466,19 @@ ConvolutionGradients conv_transpose2d_backward(const Tensor& grad_output, const 
   return backward("conv_transpose2d_backward", grad_output, x, weight, options, wanted);
 }
 
-constinit const OpList ops::convolution_ops = listed<conv1d_op, conv2d_op, conv_transpose2d_op,
-                                                     y_product_op, x_product_op, weight_product_op>;
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dOptions& options) {
+  return convolved(conv_transpose1d_op, attributes_of(options), x, weight, bias, options);
+}
+ConvolutionGradients conv_transpose1d_backward(const Tensor& grad_output, const Tensor& x,
+                                               const Tensor& weight,
+                                               const ConvTranspose1dOptions& options,
+                                               const WantedGradients& wanted) {
+  return backward("conv_transpose1d_backward", grad_output, x, weight, options, wanted);
+}
+
+constinit const OpList ops::convolution_ops =
+    listed<conv1d_op, conv2d_op, conv_transpose1d_op, conv_transpose2d_op, y_product_op,
+           x_product_op, weight_product_op>;
 
 }  // namespace extensor

@@ -378,7 +378,7 @@ backend::RandomCall random_call(backend::RandomOp op, double first, double secon
 using backend::RandomCall;
 using backend::RandomOp;
 using ops::check_random_float;
-using ops::drawn;
+using ops::random_tensor;
 using ops::random_call;
 
 Tensor rand(const Shape& shape, const TensorOptions& options, Generator& generator) {

@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "core/memory_layout.h"
 #include "extensor/creation.h"
+#include "extensor/elementwise.h"
 #include "ops/launch.h"
 #include "ops/registry.h"
 
@@ -67,6 +68,48 @@ DropoutResult dropout(const Tensor& x, StrictDouble p, StrictBool training, Gene
 
 Tensor dropout_backward(const Tensor& grad_output, const DropoutMask& mask) {
   return dispatch(dropout_backward_op, mask, grad_output);
+}
+
+// ---- whole channels
+
+namespace {
+
+// x with each channel scaled by 0 or 1 / (1 − p).
+Tensor with_channels_dropped(const DropoutMask& mask, const Tensor& x) {
+  const DType wide = compute_dtype(x.dtype());  // halves are rounded once
+  const Tensor factors = dropout_backward(ones(mask.shape, {wide, x.device()}), mask);
+  return multiply(x, factors).to(x.dtype());
+}
+
+}  // namespace
+
+DropoutResult dropout2d(const Tensor& x, StrictDouble p, StrictBool training,
+                        Generator& generator) {
+  check_probability("dropout2d", p);
+  check_float("dropout2d", "x", x);
+  if (x.ndim() < 3 || x.ndim() > 5) {
+    throw ShapeError(detail::message("dropout2d: x is ", x.shape(),
+                                     ", must have 3 to 5 dimensions [batch, channels, ...]"));
+  }
+  DropoutMask mask{{}, Shape(x.shape().size(), 1), training ? p : StrictDouble(0)};
+  mask.shape[0] = x.size(0);
+  mask.shape[1] = x.size(1);
+  if (mask.p == 0) return {x, mask};
+  if (mask.p < 1) {
+    mask.draws = generator.reserve(static_cast<std::uint64_t>(x.size(0) * x.size(1)));
+  }
+  return {with_channels_dropped(mask, x), mask};
+}
+
+Tensor dropout2d_backward(const Tensor& grad_output, const DropoutMask& mask) {
+  check_probability("dropout2d_backward", mask.p);
+  Shape expected = mask.shape;
+  for (std::size_t d = 2; d < expected.size() && d < grad_output.shape().size(); ++d) {
+    expected[d] = grad_output.shape()[d];
+  }
+  check_grad_output("dropout2d_backward", grad_output, expected);
+  if (mask.p == 0) return grad_output;
+  return with_channels_dropped(mask, grad_output);
 }
 
 constinit const OpList ops::dropout_ops = listed<dropout_op, dropout_backward_op>;

@@ -250,6 +250,7 @@ void prepare(backend::BatchNormalizationCall& call) {
 }
 void prepare(backend::ConvolutionCall& call) { translate(call.x, call.weight, call.y, call.bias); }
 void prepare(backend::PoolingCall& call) { translate(call.x, call.y, call.out); }
+void prepare(backend::InterpolationCall& call) { translate(call.x, call.out); }
 void prepare(backend::RecurrentCall& call) {
   translate(call.weight, call.bias, call.gates, call.states, call.cells);
 }
@@ -345,7 +346,8 @@ const DeviceInterface fake_interface{
                 .convolution = &run<&Backend::convolution>,
                 .pooling = &run<&Backend::pooling>,
                 .recurrent = &run<&Backend::recurrent>,
-                .recurrent_backward = &run<&Backend::recurrent_backward>},
+                .recurrent_backward = &run<&Backend::recurrent_backward>,
+                .interpolate = &run<&Backend::interpolate>},
 };
 
 }  // namespace

@@ -296,6 +296,20 @@ class Dropout final : public Module<Dropout> {
   double p_;
 };
 
+// The same for whole channels of x [n, channels, …].
+class Dropout2d final : public Module<Dropout2d> {
+ public:
+  explicit Dropout2d(StrictDouble p = 0.5);
+  Tensor forward(const Tensor& x) const;
+  std::string describe() const;
+  void visit(Walker& walk) { walk("training", training); }
+
+  Training training;
+
+ private:
+  double p_;
+};
+
 struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx = {};  // index of the row that is and stays zero
   DType dtype = default_float;

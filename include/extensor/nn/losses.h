@@ -1,6 +1,7 @@
 // Losses as modules.
 #pragma once
 
+#include "extensor/ctc_loss.h"
 #include "extensor/export.h"
 #include "extensor/losses.h"
 #include "extensor/nn/module.h"
@@ -113,6 +114,43 @@ class TripletMarginLoss final : public Module<TripletMarginLoss> {
 
  private:
   TripletMarginOptions options_;
+};
+
+class CosineEmbeddingLoss final : public Module<CosineEmbeddingLoss> {
+ public:
+  explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& y) const {
+    return cosine_embedding_loss(a, b, y, options_);
+  }
+  void visit(Walker&) {}
+
+ private:
+  CosineEmbeddingOptions options_;
+};
+
+class GaussianNLLLoss final : public Module<GaussianNLLLoss> {
+ public:
+  explicit GaussianNLLLoss(const GaussianNllOptions& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& x, const Tensor& y, const Tensor& variance) const {
+    return gaussian_nll_loss(x, y, variance, options_);
+  }
+  void visit(Walker&) {}
+
+ private:
+  GaussianNllOptions options_;
+};
+
+class CTCLoss final : public Module<CTCLoss> {
+ public:
+  explicit CTCLoss(const CtcOptions& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Dims& input_lengths,
+                 const Dims& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, options_);
+  }
+  void visit(Walker&) {}
+
+ private:
+  CtcOptions options_;
 };
 
 }  // namespace extensor::nn

@@ -218,6 +218,20 @@ class CosineAnnealingWarmRestarts final : public LRScheduler {
   double since_restart_ = -1, period_;
 };
 
+// The initial rate times a function of the epoch, one for all groups or one per group.
+class LambdaLR final : public LRScheduler {
+ public:
+  using Factor = std::function<double(std::int64_t epoch)>;
+  // ValueError for an empty function or another number of functions than groups; step() throws it
+  // for a factor that is negative or not finite.
+  LambdaLR(Optimizer& optimizer, Factor factor);
+  LambdaLR(Optimizer& optimizer, std::vector<Factor> factors);
+
+ private:
+  double next_lr(std::size_t group) const override;
+  std::vector<Factor> factors_;
+};
+
 // ---- one cycle
 
 // One value for all groups, or one per group.

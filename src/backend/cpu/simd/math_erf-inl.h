@@ -307,6 +307,112 @@ HWY_INLINE V Erf(D d, V x) {
   }
 }
 
+// erfinv(x) / x is a polynomial in w = -log(1 - x^2) near 0 and in sqrt(w) beyond. Lower degrees
+// serve floats.
+template <bool kForFloat, class D, class V>
+HWY_INLINE V ErfinvInDouble(D d, V x) {
+  const V one = hn::Set(d, 1.0);
+  const V magnitude = hn::Abs(x);
+  // w and its rounding error, which would cost an ULP in the tail.
+  const SplitFloat<V> split =
+      SplitExponent(d, hn::Mul(hn::Sub(one, magnitude), hn::Add(one, magnitude)));
+  const Sum<V> parts = LogParts(d, split.n, split.f, LogTail(d, split.f));
+  const V w = hn::Neg(hn::Add(parts.sum, parts.error));
+  const V w_error = hn::Neg(hn::Add(hn::Add(parts.sum, w), parts.error));
+  const V u = hn::Sub(w, hn::Set(d, 3.125));
+  V q;
+  if constexpr (kForFloat) {
+    q = PolynomialWithSquare(d, u, hn::Mul(u, u), 0.24557684387636095, -0.0017339716700476245,
+                             -0.0013759033632577556, 0.00020326436121427888, -5.290288114241665e-06,
+                             -2.749686119741977e-06, 4.433553229048798e-07, -6.2510015273225686e-09,
+                             -7.427204043923891e-09, 1.0275459022258828e-09, 2.8070198169562317e-11,
+                             -2.1156922283373387e-11, 7.978655908416465e-13,
+                             1.8372646797696553e-13);
+  } else {
+    q = PolynomialWithSquare(d, u, hn::Mul(u, u), 0.24557684391371032, -0.0017339716761991322,
+                             -0.0013759037424730274, 0.0002032643866628131, -5.289657164877205e-06,
+                             -2.7497171957822526e-06, 4.429593644921831e-07, -6.233772211037662e-09,
+                             -7.307716085705841e-09, 1.0224157298629805e-09, 9.21719094271086e-12,
+                             -2.02744050934734e-11, 2.335082593005933e-12, 9.431008271448538e-14,
+                             -5.613445128457305e-14, 5.197354401741787e-15, 4.44790962883224e-16,
+                             -1.5960438725510666e-16, 9.640934075391569e-18, 2.2134184306837332e-18,
+                             -3.4984438621983183e-19, -1.2925683331831363e-20, 3.9578297051416e-21);
+  }
+  // x (c + rest + factor slope) for a constant in two parts, rounded about once.
+  const auto scaled = [&](double c, V rest, V factor, V slope) HWY_ATTR {
+    const Sum<V> sum = TwoSum(hn::Set(d, c), hn::MulAdd(factor, slope, rest));
+    return hn::MulAdd(x, sum.sum, hn::Mul(x, sum.error));
+  };
+  // The constant is sqrt(pi) / 2, the slope at 0.
+  V result =
+      scaled(0.886226925452758, hn::MulAdd(w_error, q, hn::Set(d, -3.8332932499128993e-17)), w, q);
+
+  const V root = hn::Sqrt(w);
+  const V lost = hn::Div(hn::Add(hn::NegMulAdd(root, root, w), w_error), hn::Add(root, root));
+  const V v = hn::Add(hn::Sub(root, hn::Set(d, 3.25)), lost);
+  V middle;
+  if constexpr (kForFloat) {
+    middle = PolynomialWithSquare(
+        d, v, hn::Mul(v, v), 3.0838856060020756, 1.0052589713074196, 0.005371316667076339,
+        -0.003751342420692884, 0.0024856608358720367, -0.0016868606513735897, 0.00098256650147565,
+        -0.0003613445092803994, -3.73681958583828e-05, 8.149882521234838e-05);
+    result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, hn::Mul(x, middle));
+  } else {
+    middle = PolynomialWithSquare(
+        d, v, hn::Mul(v, v), 1.0052589676941655, 0.005370914553571544, -0.003751208508224261,
+        0.0024914420969882754, -0.0016882755354636595, 0.0009532893636238467,
+        -0.0003550378135746499, 2.403125811582288e-05, 6.828711576985263e-05, -4.73189897999412e-05,
+        1.2465035568283125e-05, 2.925746394013068e-06, -3.985726034382243e-06,
+        1.498682725581901e-06, -2.758450687635974e-08, -2.7131624527580294e-07,
+        1.3155760748321657e-07, 6.854906430026942e-10, -1.5294532436152434e-08);
+    const V near = scaled(3.0838856104922208, hn::Set(d, -1.3360573172673369e-16), v, middle);
+    const V t = hn::Add(hn::Sub(root, hn::Set(d, 5.005)), lost);
+    const V far_slope = PolynomialWithSquare(
+        d, t, hn::Mul(t, t), 1.0102990615820389, -0.00014193339541857748, -0.00021351512341413067,
+        7.550492604768577e-05, -1.954650888102025e-05, 4.491463421480248e-06,
+        -9.839275631084064e-07, 2.26007963253635e-07, -6.612620800095632e-08,
+        2.8298755177668832e-08, -1.4792334853746956e-08, 7.419969031606735e-09,
+        -3.380299023255283e-09, 1.458590654755406e-09, -4.3201228587017915e-10,
+        -1.9456468118832595e-11, 4.1099856248444996e-11);
+    const V far = scaled(4.854957900238093, hn::Set(d, -9.433132449227957e-17), t, far_slope);
+    const V tail = hn::IfThenElse(hn::Lt(root, hn::Set(d, 4.0)), near, far);
+    result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, tail);
+  }
+  result = hn::IfThenElse(hn::Eq(magnitude, one), hn::Inf(d), result);
+  result = hn::IfThenElse(hn::Le(magnitude, one), result, hn::NaN(d));
+  return hn::CopySign(result, x);
+}
+
+// Without FMA: a rough value improved by Halley's method, one lane at a time, in a wider type.
+template <class W>
+HWY_INLINE W ErfinvLane(W x) {
+  const W a = std::fabs(x);
+  if (!(a < 1)) {
+    return a == 1 ? std::copysign(std::numeric_limits<W>::infinity(), x)
+                  : std::numeric_limits<W>::quiet_NaN();
+  }
+  const W l = std::log((1 - a) * (1 + a));
+  const W h = W(4.330746750799873L) + l / 2;  // 2 / (0.147 pi)
+  W y = std::sqrt(std::sqrt(h * h - l / W(0.147L)) - h);
+  for (int k = 0; k < 4; ++k) {
+    const W error = a < W(0.5) ? std::erf(y) - a : (1 - a) - std::erfc(y);
+    const W step = error * W(0.886226925452758013649083741670572591L) * std::exp(y * y);
+    y -= step / (1 + y * step);
+  }
+  return std::copysign(y, x);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Erfinv(D d, V x) {
+  if constexpr (!kHasFma) {
+    return PerLane(d, x, [](hn::TFromD<D> lane) { return ErfinvLane<Wide<hn::TFromD<D>>>(lane); });
+  } else if constexpr (kIsFloat<D>) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return ErfinvInDouble<true>(dd, v); });
+  } else {
+    return ErfinvInDouble<false>(d, x);
+  }
+}
+
 }  // namespace extensor::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

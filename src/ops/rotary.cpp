@@ -1,0 +1,99 @@
+#include "extensor/rotary.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/manipulation.h"
+#include "extensor/matrix.h"
+#include "extensor/user_ops.h"
+#include "ops/launch.h"
+#include "ops/registry.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+using namespace ops;
+
+void check_arguments(const char* operation, const char* argument, const Tensor& x,
+                     const RotaryOptions& options) {
+  check_float(operation, argument, x);
+  if (x.ndim() < 2 || x.size(-1) % 2 != 0) {
+    throw ShapeError(message(operation, ": ", argument, " is ", x.shape(),
+                             ", must be [..., length, width] with an even width"));
+  }
+  if (!(options.base > 0) || !std::isfinite(options.base)) {
+    throw ValueError(
+        message(operation, ": base is ", options.base, ", must be finite and above 0"));
+  }
+  std::int64_t last;
+  if (options.offset < 0 || __builtin_add_overflow(options.offset, x.size(-2), &last)) {
+    throw ValueError(message(operation, ": offset is ", options.offset, ", must be 0 or more"));
+  }
+}
+
+// The angles of all positions and pairs, [length, width / 2], in float64.
+Tensor angles(const Tensor& x, const RotaryOptions& options) {
+  const std::int64_t length = x.size(-2), pairs = x.size(-1) / 2;
+  const TensorOptions wide{DType::float64, x.device()};
+  const Tensor positions = arange(options.offset, options.offset + length, 1, wide);
+  const Tensor rates =
+      exp(arange(pairs, wide) * (-std::log(options.base) / static_cast<double>(pairs)));
+  return outer(positions, rates);
+}
+
+// (a, b) turned by an angle; `direction` is 1 or −1.
+Tensor rotated(const char* operation, const char* argument, const RotaryOptions& options,
+               const Tensor& x, double direction) {
+  check_arguments(operation, argument, x, options);
+  if (x.numel() == 0) return x.clone();
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor angle = angles(x, options);
+  const Tensor c = cos(angle).to(compute), s = (sin(angle) * direction).to(compute);
+  const std::int64_t width = x.size(-1);
+  const Tensor a = options.interleaved ? x.slice(-1, 0, width, 2) : x.slice(-1, 0, width / 2);
+  const Tensor b = options.interleaved ? x.slice(-1, 1, width, 2) : x.slice(-1, width / 2, width);
+  static const auto first =
+      elementwise("rotate_first", [](auto a, auto b, auto c, auto s) { return a * c - b * s; });
+  static const auto second =
+      elementwise("rotate_second", [](auto a, auto b, auto c, auto s) { return b * c + a * s; });
+  const Tensor p = first(a, b, c, s), q = second(a, b, c, s);
+  const Tensor y =
+      options.interleaved ? stack({p, q}, -1).reshape(x.shape()) : concatenate({p, q}, -1);
+  return y.to(x.dtype());
+}
+
+Tensor rotary_forward(const Run& run, const RotaryOptions& options, const Tensor& x) {
+  return rotated(run.name(), "x", options, x, 1);
+}
+Tensor rotary_backward_forward(const Run& run, const RotaryOptions& options,
+                               const Tensor& grad_output) {
+  return rotated(run.name(), "grad_output", options, grad_output, -1);
+}
+Gradients rotary_gradient(const GradientCall& call, const RotaryOptions& options) {
+  return rotary_embedding_backward(call.grad(), options);
+}
+Gradients rotary_backward_gradient(const GradientCall& call, const RotaryOptions& options) {
+  return rotary_embedding(call.grad(), options);
+}
+
+constexpr auto rotary_op =
+    define<rotary_forward, rotary_gradient>({.name = "rotary_embedding", .inputs = {"x"}});
+constexpr auto rotary_backward_op = define<rotary_backward_forward, rotary_backward_gradient>(
+    {.name = "rotary_embedding_backward", .inputs = {"grad_output"}});
+
+}  // namespace
+
+Tensor rotary_embedding(const Tensor& x, const RotaryOptions& options) {
+  return dispatch(rotary_op, options, x);
+}
+Tensor rotary_embedding_backward(const Tensor& grad_output, const RotaryOptions& options) {
+  return dispatch(rotary_backward_op, options, grad_output);
+}
+
+constinit const OpList ops::rotary_ops = listed<rotary_op, rotary_backward_op>;
+
+}  // namespace extensor

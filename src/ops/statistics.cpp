@@ -1,0 +1,282 @@
+// Order statistics and counts, composed of sorting, searching and indexing.
+#include "extensor/statistics.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/indexing.h"
+#include "extensor/manipulation.h"
+#include "extensor/reduction.h"
+#include "extensor/sorting.h"
+#include "ops/checked_indices.h"
+#include "ops/launch.h"
+#include "ops/registry.h"
+
+namespace extensor {
+
+namespace {
+
+using detail::message;
+using namespace ops;
+
+// ---- quantiles
+
+struct QuantileAttributes {
+  std::vector<double> q;
+  bool list;  // the result has a leading axis of q
+  std::optional<std::int64_t> axis;
+  bool keepdims;
+  QuantileMode mode;
+};
+
+// Two positions of the sorted elements and the weight of the second.
+struct Position {
+  std::int64_t low, high;
+  double part;
+};
+
+Position position_of(double q, std::int64_t n, QuantileMode mode) {
+  const double at = q * static_cast<double>(n - 1);
+  const double low = std::floor(at), high = std::ceil(at);
+  const auto both = [](double element) {
+    const auto k = static_cast<std::int64_t>(element);
+    return Position{k, k, 0};
+  };
+  switch (mode) {
+    case QuantileMode::lower:
+      return both(low);
+    case QuantileMode::higher:
+      return both(high);
+    case QuantileMode::nearest:
+      return both(std::nearbyint(at));
+    case QuantileMode::midpoint:
+      return {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high),
+              low == high ? 0 : 0.5};
+    case QuantileMode::linear:
+      break;
+  }
+  return {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high), at - low};
+}
+
+// x with the reduced axis last, and the shapes of results.
+struct Rows {
+  Tensor x;       // [..., n]
+  Shape reduced;  // the shape of one quantile
+  Shape kept;     // the same with the axis of length 1
+  std::int64_t n;
+
+  Rows(const char* operation, const Tensor& given, const std::optional<std::int64_t>& axis) {
+    if (!axis || given.ndim() == 0) {
+      if (axis) detail::normalize_axis(operation, *axis, 1);
+      x = given.reshape({given.numel()});
+      kept = Shape(given.shape().size(), 1);
+    } else {
+      const std::int64_t at = detail::normalize_axis(operation, *axis, given.ndim());
+      x = moveaxis(given, at, -1);
+      kept = reduced = given.shape();
+      kept[static_cast<std::size_t>(at)] = 1;
+      reduced.erase(static_cast<std::size_t>(at));
+    }
+    n = x.size(-1);
+    if (n == 0) {
+      throw ValueError(message(operation, ": x is ", given.shape(), ", has no elements to order"));
+    }
+  }
+};
+
+void check_quantiles(const char* operation, const QuantileAttributes& attributes, const Tensor& x) {
+  check_float(operation, "x", x);
+  detail::check_option(operation, "mode", attributes.mode, QuantileMode::nearest);
+  for (double q : attributes.q) {
+    if (q >= 0 && q <= 1) continue;
+    throw ValueError(message(operation, ": q is ", q, ", must be in [0, 1]"));
+  }
+}
+
+Shape result_shape(const QuantileAttributes& attributes, const Shape& one) {
+  Shape shape = one;
+  if (attributes.list) shape.insert(0, static_cast<std::int64_t>(attributes.q.size()));
+  return shape;
+}
+
+Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
+  check_quantiles(run.name(), attributes, x);
+  const Rows rows(run.name(), x, attributes.axis);
+  const Tensor sorted = sort(rows.x).to(compute_dtype(x.dtype()));
+  const auto element = [&](std::int64_t k) { return sorted.slice(-1, k, k + 1).squeeze(-1); };
+  const Tensor last = element(rows.n - 1);  // NaN if there is one
+  std::vector<Tensor> results;
+  for (double q : attributes.q) {
+    const Position at = position_of(q, rows.n, attributes.mode);
+    Tensor value = element(at.low);
+    if (at.part != 0) value = value + (element(at.high) - value) * at.part;
+    results.push_back(where(isnan(last), last, value));
+  }
+  const Shape shape = result_shape(attributes, attributes.keepdims ? rows.kept : rows.reduced);
+  if (results.empty()) return run.empty(shape, x.dtype());
+  return stack(results).reshape(shape).to(x.dtype());
+}
+
+Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, const Tensor& x,
+                            const QuantileAttributes& attributes) {
+  check_quantiles(operation, attributes, x);
+  const Rows rows(operation, x, attributes.axis);
+  const Shape reduced = result_shape(attributes, rows.reduced),
+              kept = result_shape(attributes, rows.kept);
+  check_grad_output(operation, grad_output, grad_output.shape() == kept ? kept : reduced);
+  if (attributes.q.empty()) return zeros_like(x);
+  const DType wide = compute_dtype(promote_types(grad_output.dtype(), x.dtype(), operation));
+  Shape stacked = rows.reduced;
+  stacked.insert(0, static_cast<std::int64_t>(attributes.q.size()));
+  const Tensor g = grad_output.to(wide).reshape(stacked);
+  const Tensor order = argsort(rows.x.detach());
+  std::vector<Tensor> places, parts;
+  for (std::size_t k = 0; k < attributes.q.size(); ++k) {
+    const Position at = position_of(attributes.q[k], rows.n, attributes.mode);
+    const auto row = static_cast<std::int64_t>(k);
+    const Tensor of_q = g.slice(0, row, row + 1).squeeze(0).unsqueeze(-1);
+    places.push_back(order.slice(-1, at.low, at.low + 1));
+    parts.push_back(of_q * (1 - at.part));
+    if (at.part == 0) continue;
+    places.push_back(order.slice(-1, at.high, at.high + 1));
+    parts.push_back(of_q * at.part);
+  }
+  const Tensor of_rows =
+      gather_backward(concatenate(parts, -1), rows.x.shape(), -1, concatenate(places, -1));
+  if (!attributes.axis || x.ndim() == 0) return of_rows.reshape(x.shape()).to(x.dtype());
+  return moveaxis(of_rows, -1, *attributes.axis).to(x.dtype());
+}
+
+Gradients quantile_gradient(const GradientCall& call, const QuantileAttributes& attributes) {
+  return quantile_gradient_of("quantile_backward", call.grad(), call.input(0), attributes);
+}
+
+constexpr auto quantile_op = define<quantile_forward, quantile_gradient>(
+    {.name = "quantile", .inputs = {"x"}, .reads = {input(0)}});
+
+// ---- the median
+
+struct MedianAttributes {
+  std::optional<std::int64_t> axis;
+  bool keepdims;
+};
+
+Tensor median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
+  const Rows rows(run.name(), x, attributes.axis);
+  const Tensor sorted = sort(rows.x);
+  const std::int64_t middle = (rows.n - 1) / 2;
+  Tensor value = sorted.slice(-1, middle, middle + 1);
+  if (is_floating_point(x.dtype())) {
+    const Tensor last = sorted.slice(-1, rows.n - 1, rows.n);  // NaN if there is one
+    value = where(isnan(last), last, value);
+  }
+  return value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
+}
+
+Gradients median_gradient(const GradientCall& call, const MedianAttributes& attributes) {
+  return quantile_gradient_of("median_backward", call.grad(), call.input(0),
+                              {{0.5}, false, attributes.axis, false, QuantileMode::lower});
+}
+
+constexpr auto median_op = define<median_forward, median_gradient>(
+    {.name = "median", .inputs = {"x"}, .reads = {input(0)}});
+
+std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
+  if (!axis) return {};
+  return std::int64_t{*axis};
+}
+
+}  // namespace
+
+Tensor quantile(const Tensor& x, double q, std::optional<StrictInt> axis, StrictBool keepdims,
+                QuantileMode mode) {
+  return dispatch(quantile_op, {{q}, false, plain(axis), keepdims, mode}, x);
+}
+Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<StrictInt> axis,
+                StrictBool keepdims, QuantileMode mode) {
+  return dispatch(quantile_op, {q, true, plain(axis), keepdims, mode}, x);
+}
+Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, double q,
+                         std::optional<StrictInt> axis, QuantileMode mode) {
+  return quantile_gradient_of("quantile_backward", grad_output, x,
+                              {{q}, false, plain(axis), false, mode});
+}
+Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, const std::vector<double>& q,
+                         std::optional<StrictInt> axis, QuantileMode mode) {
+  return quantile_gradient_of("quantile_backward", grad_output, x,
+                              {q, true, plain(axis), false, mode});
+}
+
+Tensor median(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
+  return dispatch(median_op, {plain(axis), keepdims}, x);
+}
+Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional<StrictInt> axis) {
+  return quantile_gradient_of("median_backward", grad_output, x,
+                              {{0.5}, false, plain(axis), false, QuantileMode::lower});
+}
+
+// ---- counts
+
+Histogram histogram(const Tensor& x, StrictInt bins,
+                    std::optional<std::pair<double, double>> range) {
+  const char* operation = "histogram";
+  if (bins < 1 || bins > (std::int64_t{1} << 31)) {
+    throw ValueError(message(operation, ": bins is ", std::int64_t{bins}, ", must be 1 to 2^31"));
+  }
+  const Tensor flat = (is_floating_point(x.dtype()) ? x : x.to(default_float)).detach().flatten();
+  std::pair<double, double> ends = range.value_or(std::pair(0.0, 1.0));
+  if (!range && flat.numel() > 0) {
+    ends = {min_reduce(flat).to(DType::float64).item<double>(),
+            max_reduce(flat).to(DType::float64).item<double>()};
+  }
+  if (!std::isfinite(ends.first) || !std::isfinite(ends.second) || ends.first > ends.second) {
+    throw ValueError(message(operation, ": the range is ", ends.first, " to ", ends.second,
+                             ", must be finite and ascend"));
+  }
+  if (ends.first == ends.second) ends = {ends.first - 0.5, ends.second + 0.5};
+  const Tensor edges = linspace(ends.first, ends.second, bins + 1, {flat.dtype(), flat.device()});
+  // Cell 0 is below the range; the last is at its upper end and above, or NaN.
+  const Tensor cell = searchsorted(edges, flat, true);
+  const Tensor cells =
+      scatter_add(zeros({bins + 2}, {DType::int64, flat.device()}), 0, cell, ones_like(cell));
+  Tensor counts = cells.slice(0, 1, bins + 1).clone();
+  counts.slice(0, bins - 1) += count_nonzero(equal(flat, edges.slice(0, bins, bins + 1)), {}, true);
+  return {counts, edges};
+}
+
+Tensor bincount(const Tensor& x, const Tensor& weights, StrictInt minlength) {
+  const char* operation = "bincount";
+  if (x.ndim() != 1) {
+    throw ShapeError(message(operation, ": x is ", x.shape(), ", must have 1 dimension"));
+  }
+  if (is_floating_point(x.dtype()) || x.dtype() == DType::bool_) {
+    throw DTypeError(message(operation, ": x is ", x.dtype(), ", must be an integer dtype"));
+  }
+  if (minlength < 0) {
+    throw ValueError(
+        message(operation, ": minlength is ", std::int64_t{minlength}, ", must be 0 or more"));
+  }
+  if (weights.defined() && !(weights.shape() == x.shape())) {
+    throw ShapeError(
+        message(operation, ": weights are ", weights.shape(), ", must be ", x.shape(), " like x"));
+  }
+  std::int64_t length = minlength;
+  if (x.numel() > 0) {
+    const auto least = min_reduce(x).to(DType::int64).item<std::int64_t>();
+    if (least < 0) {
+      throw ValueError(
+          message(operation, ": x contains ", least, ", all elements must be 0 or more"));
+    }
+    const auto largest = max_reduce(x).to(DType::int64).item<std::int64_t>();
+    length = std::max(length, largest + 1);
+  }
+  const DType dtype = weights.defined() ? weights.dtype() : DType::int64;
+  const Tensor none = zeros({length}, {dtype, x.device()});
+  return scatter_add(none, 0, x, weights.defined() ? weights : ones_like(x, DType::int64));
+}
+
+constinit const OpList ops::statistics_ops = listed<quantile_op, median_op>;
+
+}  // namespace extensor

@@ -1,0 +1,28 @@
+#include "core/check.h"
+#include "extensor/optim/schedulers.h"
+#include "optim/scheduler_checks.h"
+
+namespace extensor::optim {
+
+LambdaLR::LambdaLR(Optimizer& optimizer, Factor factor)
+    : LambdaLR(optimizer, std::vector<Factor>(optimizer.group_count(), std::move(factor))) {}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<Factor> factors)
+    : LRScheduler("LambdaLR", optimizer), factors_(std::move(factors)) {
+  if (factors_.size() != optimizer.group_count()) {
+    throw ValueError(detail::message(name(), ": ", factors_.size(), " functions, here are ",
+                                     optimizer.group_count(), " parameter groups"));
+  }
+  for (const Factor& factor : factors_) {
+    if (!factor) throw ValueError(detail::message(name(), ": a function is empty"));
+  }
+  start();
+}
+
+double LambdaLR::next_lr(std::size_t group) const {
+  const double factor = factors_[group](last_epoch());
+  check_not_negative(name(), "the factor", factor);
+  return base_lr(group) * factor;
+}
+
+}  // namespace extensor::optim
