@@ -282,4 +282,42 @@ TEST(CallsShapes, Multinomial) {
   EXPECT_THROW(multinomial(ext::tensor({1, 2}), 1), ext::DTypeError);
 }
 
+// The product of places, written out, has the same derivatives, however many factors are 0.
+TEST(Scatter, DerivativesOfAProductWithZeros) {
+  const Tensor indices = ext::tensor({0, 1, 0, 0, 1, 1, 0});
+  const auto scattered = [&](const Tensor& v, bool include_self) {
+    const Tensor y = ext::scatter(v.slice(0, 0, 2), 0, indices, v.slice(0, 2, 9),
+                                  ext::ScatterReduction::prod, include_self);
+    return y[0] * 2 + y[1] * 3 + y[0] * y[1];
+  };
+  const auto written_out = [](const Tensor& v, bool include_self) {
+    Tensor a = v[2] * v[4] * v[5] * v[8], b = v[3] * v[6] * v[7];
+    if (include_self) a = a * v[0], b = b * v[1];
+    return a * 2 + b * 3 + a * b;
+  };
+  const std::vector<std::vector<double>> points = {
+      {2, -1, 3, .5, 1.5, -2, .25, 4, 1},  // no factor is 0
+      {2, -1, 3, 0, 1.5, -2, .25, 4, 0},   // one
+      {0, 0, 0, 0, 1.5, -2, .25, 4, 1},    // two, x among them
+      {2, -1, 0, 0, 0, 0, 0, 0, 1},        // three
+      {2, 0, 0, 0, 0, 0, 0, 0, 0},         // four
+      {0, 0, 0, 0, 0, 0, 0, 0, 0},         // five and four
+  };
+  for (const bool include_self : {true, false}) {
+    const auto hessian_of = [&](const auto& function) {
+      return [&function, include_self](const Tensor& v) {
+        return ext::hessian([&](const Tensor& at) { return function(at, include_self); }, v, true);
+      };
+    };
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      const Tensor v = ext::from_data(points[p], {9});
+      const Tensor second = hessian_of(scattered)(v), expected = hessian_of(written_out)(v);
+      EXPECT_TRUE(allclose(second, expected, 1e-12, 1e-12)) << p << " " << include_self;
+      EXPECT_TRUE(allclose(ext::jacobian(hessian_of(scattered), v),
+                           ext::jacobian(hessian_of(written_out), v), 1e-12, 1e-12))
+          << p << " " << include_self;
+    }
+  }
+}
+
 }  // namespace

@@ -51,7 +51,8 @@ std::pair<Tensor, Tensor> scatter_backward(const Tensor& grad_output, StrictInt 
 enum class ScatterReduction : std::uint8_t { sum, prod, mean, max, min };
 // PyTorch's scatter_reduce. With `include_self` the element of x counts as one of the sources;
 // otherwise it only remains where no source goes. Gradients: of x and of source; tied maxima share
-// theirs equally. The mean of integers rounds down.
+// theirs equally. Derivatives of a product are exact up to order 4 where more than 4 factors are 0,
+// and of every order elsewhere. The mean of integers rounds down.
 Tensor scatter(const Tensor& x, StrictInt axis, const Tensor& indices, const Tensor& source,
                ScatterReduction reduction, StrictBool include_self = true);
 // Takes the forward's arguments, since the gradient depends on the values.

@@ -1,7 +1,9 @@
 // scatter with a reduction: the sum, product, mean, largest or smallest of all sources of a place.
+#include <array>
 #include <limits>
 
 #include "core/check.h"
+#include "extensor/autograd.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
@@ -126,25 +128,68 @@ std::pair<Tensor, Tensor> extreme_gradients(const Taking& taking, const Tensor& 
   return taking.gradients(where(x_wins, share, 0), where(source_wins, taking.at_sources(share), 0));
 }
 
-// The gradient of a factor is the product of all others: from the product of the factors that are
-// not 0, and the number of those that are.
+// Factors that are 0, as a polynomial: e_k is the sum of all products of k of them. At a place with
+// k factors of 0 their product is e_k, and that of the others of one factor f follows from e_0 …
+// e_(k−1) and f. Every value is 0, but the derivatives are not.
+constexpr std::size_t most_zeros = 4;
+using ZeroProducts = std::array<Tensor, most_zeros + 1>;
+
+ZeroProducts zero_products(const Taking& taking, const Tensor& x_zeros,
+                           const Tensor& source_zeros) {
+  // Newton's identities: k·e_k = e_(k−1)·p_1 − e_(k−2)·p_2 + …, with the sums of powers p.
+  ZeroProducts products, powers;
+  Tensor of_x = x_zeros, of_source = source_zeros;
+  products[0] = ones_like(x_zeros);
+  for (std::size_t k = 1; k <= most_zeros; ++k) {
+    powers[k] = taking.summed(of_x, of_source);
+    of_x = of_x * x_zeros, of_source = of_source * source_zeros;
+    Tensor total;
+    for (std::size_t m = 1; m <= k; ++m) {
+      const Tensor term = products[k - m] * powers[m];
+      total = m == 1 ? term : m % 2 == 1 ? total + term : total - term;
+    }
+    products[k] = total / static_cast<double>(k);
+  }
+  return products;
+}
+
+// The gradient of a factor is the product of all others: that of the factors that are not 0, times
+// that of the others that are. The latter is 0 or 1 unless its derivatives are needed too.
 std::pair<Tensor, Tensor> product_gradients(const Taking& taking, const Tensor& x,
                                             const ScatterReduce& attributes,
                                             const Tensor& indices) {
   const auto nonzero_of = [](const Tensor& factor) { return where(equal(factor, 0), 1, factor); };
+  const auto zero_of = [](const Tensor& factor) { return where(equal(factor, 0), factor, 0); };
   const Tensor x_factor = where(taking.takes_part, x, 1);
   const Tensor product = scatter(nonzero_of(x_factor), attributes.axis, indices,
                                  nonzero_of(taking.part), ScatterReduction::prod);
-  const Tensor zeros_there =
+  const Tensor zero_count =
       taking.summed(equal(x_factor, 0).to(DType::int64), equal(taking.part, 0).to(DType::int64));
-  const auto others = [&](const Tensor& factor, const Tensor& all, const Tensor& zero_count) {
-    return where(equal(factor, 0), where(equal(zero_count, 1), all, 0),
-                 where(equal(zero_count, 0), divide(all, nonzero_of(factor)), 0));
+  ZeroProducts products;
+  if (is_grad_enabled() && (x_factor.requires_grad() || taking.part.requires_grad())) {
+    products = zero_products(taking, zero_of(x_factor), zero_of(taking.part));
+  }
+  const auto others = [&](const Tensor& factor, const auto& at) {
+    const Tensor is_zero = equal(factor, 0), count = at(zero_count);
+    // The product of the other factors that are 0, of a factor that is 0 and of one that is not.
+    Tensor beside_zero = equal(count, 1).to(factor.dtype());
+    Tensor beside_other = equal(count, 0).to(factor.dtype());
+    if (products[0].defined()) {
+      const Tensor zero = where(is_zero, factor, 0);
+      Tensor rest = at(products[0]);
+      for (std::size_t k = 1; k <= most_zeros; ++k) {
+        const Tensor all = at(products[k]), here = equal(count, static_cast<std::int64_t>(k));
+        if (k > 1) beside_zero = where(here, rest, beside_zero);
+        beside_other = where(here, all, beside_other);
+        rest = all - zero * rest;
+      }
+    }
+    return at(product) * where(is_zero, beside_zero, divide(beside_other, nonzero_of(factor)));
   };
-  return taking.gradients(
-      taking.g * others(x_factor, product, zeros_there),
-      taking.at_sources(taking.g) *
-          others(taking.part, taking.at_sources(product), taking.at_sources(zeros_there)));
+  const auto there = [](const Tensor& of_places) { return of_places; };
+  const auto at_sources = [&](const Tensor& of_places) { return taking.at_sources(of_places); };
+  return taking.gradients(taking.g * others(x_factor, there),
+                          at_sources(taking.g) * others(taking.part, at_sources));
 }
 
 Gradients scatter_reduce_gradient(const GradientCall& call, const ScatterReduce& attributes) {
