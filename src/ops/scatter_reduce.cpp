@@ -16,7 +16,6 @@ namespace extensor {
 namespace {
 
 using backend::IndexOp;
-using detail::message;
 using namespace ops;
 
 struct ScatterReduce {
