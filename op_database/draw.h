@@ -38,7 +38,8 @@ inline Tensor uniform(const Shape& shape, double lo, double hi, unsigned seed) {
 }
 
 // In the row's domain, away from its kinks.
-inline Tensor inputs_of(const op_database::UnaryRow& row, const Shape& shape, unsigned seed) {
+inline Tensor inputs_of(const extensor::op_database::UnaryRow& row, const Shape& shape,
+                        unsigned seed) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> distribution(row.lo, row.hi);
   std::vector<double> values;
@@ -50,7 +51,7 @@ inline Tensor inputs_of(const op_database::UnaryRow& row, const Shape& shape, un
 }
 
 // Whether the row is smooth on the stencils of a and b.
-inline bool is_smooth_around(const op_database::BinaryRow& row, double a, double b) {
+inline bool is_smooth_around(const extensor::op_database::BinaryRow& row, double a, double b) {
   const bool sign = row.kink(a, b) > 0;
   for (double i = -1; i <= 1; i += 0.5) {
     for (double j = -1; j <= 1; j += 0.5) {
@@ -63,8 +64,9 @@ inline bool is_smooth_around(const op_database::BinaryRow& row, double a, double
 
 // Two operands that broadcast, in the row's domain, such that every pair of elements that meet is
 // away from the kinks.
-inline std::pair<Tensor, Tensor> inputs_of(const op_database::BinaryRow& row, const Shape& a_shape,
-                                           const Shape& b_shape, unsigned seed) {
+inline std::pair<Tensor, Tensor> inputs_of(const extensor::op_database::BinaryRow& row,
+                                           const Shape& a_shape, const Shape& b_shape,
+                                           unsigned seed) {
   for (;; ++seed) {
     std::pair<Tensor, Tensor> drawn{uniform(a_shape, row.lo, row.hi, seed),
                                     uniform(b_shape, row.lo, row.hi, seed + 1000)};

@@ -12,7 +12,7 @@
 
 #include "extensor/extensor.h"
 
-namespace op_database {
+namespace extensor::op_database {
 
 using extensor::Scalar;
 using extensor::Shape;
@@ -280,4 +280,4 @@ inline std::vector<BitwiseRow> bitwise_rows() {
 
 // clang-format on
 
-}  // namespace op_database
+}  // namespace extensor::op_database
