@@ -17,11 +17,12 @@ Upsample::Upsample(const InterpolateOptions& options) : options_(options) {
 
 std::string Upsample::describe() const {
   constexpr const char* modes[] = {"nearest", "nearest_exact", "bilinear", "bicubic"};
-  const std::string to =
-      options_.size ? message("to ", options_.size->height, "×", options_.size->width)
-      : options_.scale_factor->height == options_.scale_factor->width
-          ? message("by ", options_.scale_factor->height)
-          : message("by ", options_.scale_factor->height, "×", options_.scale_factor->width);
+  std::string to;
+  if (const auto& size = options_.size) to = message("to ", size->height, "×", size->width);
+  if (const auto& factor = options_.scale_factor) {
+    to = factor->height == factor->width ? message("by ", factor->height)
+                                         : message("by ", factor->height, "×", factor->width);
+  }
   return message(to, ", ", modes[static_cast<std::size_t>(options_.mode)],
                  options_.align_corners ? ", align corners" : "");
 }
