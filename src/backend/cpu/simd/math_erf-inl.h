@@ -378,8 +378,8 @@ HWY_INLINE V ErfinvInDouble(D d, V x) {
     const V tail = hn::IfThenElse(hn::Lt(root, hn::Set(d, 4.0)), near, far);
     result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, tail);
   }
-  result = hn::IfThenElse(hn::Eq(magnitude, one), hn::Inf(d), result);
-  result = hn::IfThenElse(hn::Le(magnitude, one), result, hn::NaN(d));
+  result = hn::IfThenElse(hn::Eq(magnitude, one), Infinity(d), result);
+  result = hn::IfThenElse(hn::Le(magnitude, one), result, NotANumber(d));
   return hn::CopySign(result, x);
 }
 
