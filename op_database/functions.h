@@ -22,7 +22,8 @@ enum class Kind : std::uint8_t {
   path,         // std::filesystem::path
   axes,         // Axes
   shape,        // Shape, Strides, Dims: a list of integers
-  size,         // Size2d: a height and a width
+  size,         // Size2d, Size3d: a length along each axis
+  scale,        // Scale2d: a factor of the height and one of the width
   dtype,        // DType
   device,       // Device
   generator,    // Generator

@@ -56,6 +56,8 @@ KINDS = {
     "Axes": "axes",
     "Dims": "shape",
     "Size2d": "size",
+    "Size3d": "size",
+    "Scale2d": "scale",
     "DType": "dtype",
     "Device": "device",
     "Generator": "generator",

@@ -85,6 +85,7 @@ const std::map<std::string_view, const char*> without_kind = {
     {"CustomFunction", "an op made from functions of the program; bindings have their own"},
     {"std::initializer_list<Literal>", "a literal of C++; bindings convert nested lists"},
     {"std::initializer_list<std::int64_t>", "a literal of C++ beside the overload for a list"},
+    {"std::optional<std::pair<double, double>>", "a range or none; bindings take two numbers"},
     {"std::nullopt_t", "selects an overload that takes one bound"},
     {"Profile", "a class, to be bound as a class"},
     {"std::unique_ptr<Tokenizer>", "a class with a base, to be bound as a class"},

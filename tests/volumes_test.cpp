@@ -28,6 +28,37 @@ TEST(Volumes, OfDepthOneAreImages) {
   EXPECT_TRUE(identical(avg_pool3d(x.unsqueeze(2), {1, 2, 2}).squeeze(2), avg_pool2d(x, 2)));
 }
 
+// Without a batch, everything is as in a batch of one.
+TEST(Volumes, WithoutABatch) {
+  const Tensor x = draw::uniform({3, 4, 5, 6}, -1, 1, 7), s = x.reshape({3, 120});
+  const Tensor w = draw::uniform({2, 3, 2, 2, 2}, -1, 1, 8), b = draw::uniform({2}, -1, 1, 9);
+  const Tensor wt = draw::uniform({3, 2, 2, 2, 2}, -1, 1, 10), ws = wt.reshape({3, 2, 8});
+  const Tensor xb = x.unsqueeze(0), sb = s.unsqueeze(0);
+  const auto expect_same = [](const Tensor& got, const Tensor& of_batch) {
+    EXPECT_TRUE(identical(got, of_batch.squeeze(0)));
+  };
+  expect_same(conv3d(x, w, b), conv3d(xb, w, b));
+  expect_same(conv_transpose3d(x, wt, b), conv_transpose3d(xb, wt, b));
+  expect_same(conv_transpose1d(s, ws, b), conv_transpose1d(sb, ws, b));
+  expect_same(max_pool3d(x, 2), max_pool3d(xb, 2));
+  expect_same(avg_pool3d(x, 2), avg_pool3d(xb, 2));
+  expect_same(max_pool1d(s, 3), max_pool1d(sb, 3));
+  expect_same(avg_pool1d(s, 3), avg_pool1d(sb, 3));
+  const Tensor g = ones({2, 3, 4, 5}, float64), gt = ones({2, 5, 6, 7}, float64);
+  expect_same(conv3d_backward(g, x, w).x, conv3d_backward(g.unsqueeze(0), xb, w).x);
+  EXPECT_TRUE(
+      identical(conv3d_backward(g, x, w).weight, conv3d_backward(g.unsqueeze(0), xb, w).weight));
+  expect_same(conv_transpose3d_backward(gt, x, wt).x,
+              conv_transpose3d_backward(gt.unsqueeze(0), xb, wt).x);
+  const Tensor gp = ones({3, 2, 2, 3}, float64), gs = ones({3, 40}, float64);
+  expect_same(max_pool3d_backward(gp, x, 2), max_pool3d_backward(gp.unsqueeze(0), xb, 2));
+  expect_same(avg_pool3d_backward(gp, x.shape(), 2),
+              avg_pool3d_backward(gp.unsqueeze(0), xb.shape(), 2));
+  expect_same(max_pool1d_backward(gs, s, 3), max_pool1d_backward(gs.unsqueeze(0), sb, 3));
+  expect_same(avg_pool1d_backward(gs, s.shape(), 3),
+              avg_pool1d_backward(gs.unsqueeze(0), sb.shape(), 3));
+}
+
 // A filter of ones sums the window.
 TEST(Volumes, AFilterOfOnesSumsTheWindow) {
   const Tensor x = draw::uniform({1, 2, 5, 6, 7}, -1, 1, 4);
@@ -128,7 +159,9 @@ CHILD_TEST(BadInputVolumes, OptionsOutOfRange) {
                            {x});
   expect_error<ShapeError>([&] { conv3d(x, ones({2, 4, 2, 4, 2})); }, {"conv3d", "larger"}, {x});
   expect_error<ShapeError>([&] { conv3d(x, w, ones({3})); }, {"conv3d", "bias"}, {x});
-  expect_error<ShapeError>([&] { conv3d(ones({4, 3, 3, 3}), w); }, {"conv3d", "5 dimensions"}, {});
+  expect_error<ShapeError>([&] { conv3d(ones({3, 3, 3}), w); }, {"conv3d", "5 dimensions"}, {});
+  expect_error<ValueError>([&] { conv3d(x, w, ones({2}), {.bias = false}); }, {"conv3d", "bias"},
+                           {x});
   expect_error<ValueError>(
       [&] {
         conv_transpose3d(x, ones({4, 2, 2, 2, 2}), {}, {.output_padding = 1});

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/check.h"
-#include "extensor/autograd.h"
+#include "core/graph.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
@@ -165,7 +165,7 @@ std::pair<Tensor, Tensor> product_gradients(const Taking& taking, const Tensor& 
   const Tensor zero_count =
       taking.summed(equal(x_factor, 0).to(DType::int64), equal(taking.part, 0).to(DType::int64));
   ZeroProducts products;
-  if (is_grad_enabled() && (x_factor.requires_grad() || taking.part.requires_grad())) {
+  if (detail::records(x_factor, taking.part)) {
     products = zero_products(taking, zero_of(x_factor), zero_of(taking.part));
   }
   const auto others = [&](const Tensor& factor, const auto& at) {
