@@ -14,11 +14,12 @@ void check_layer_options(const char* operation, const Given& given, const Tensor
                          const Tensor& bias) {
   if (!given.bias && bias.defined()) {
     throw ValueError(detail::message(operation, ": options.bias is false and a bias of shape ",
-                             bias.shape(), " is given (allowed: one of the two)"));
+                                     bias.shape(), " is given (allowed: one of the two)"));
   }
   if (given.dtype && weight.defined() && weight.dtype() != *given.dtype) {
-    throw DTypeError(detail::message(operation, ": options.dtype is ", *given.dtype, " and weight is ",
-                             weight.dtype(), " (allowed: the dtype of the weight, or none)"));
+    throw DTypeError(detail::message(operation, ": options.dtype is ", *given.dtype,
+                                     " and weight is ", weight.dtype(),
+                                     " (allowed: the dtype of the weight, or none)"));
   }
 }
 

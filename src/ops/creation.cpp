@@ -378,8 +378,8 @@ backend::RandomCall random_call(backend::RandomOp op, double first, double secon
 using backend::RandomCall;
 using backend::RandomOp;
 using ops::check_random_float;
-using ops::random_tensor;
 using ops::random_call;
+using ops::random_tensor;
 
 Tensor rand(const Shape& shape, const TensorOptions& options, Generator& generator) {
   check_random_float("rand", options);
