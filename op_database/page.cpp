@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "op_database/explanations.h"
 #include "op_database/functions.h"
 #include "op_database/op_database.h"
 
@@ -18,6 +19,23 @@ void write_declarations(std::ostringstream& page, const std::string& name) {
   }
 }
 
+void write_line(std::ostringstream& page, const char* label, const std::string& text) {
+  if (!text.empty()) page << "- " << label << ": " << text << "\n";
+}
+
+void write_explanation(std::ostringstream& page, const Op& op, const Explanation& text) {
+  const bool says_none = text.derivation.starts_with("None");
+  write_line(page, says_none ? "Gradient" : "Derivation", text.derivation);
+  write_line(page, "Broadcasting", text.broadcasting);
+  write_line(page, "Edge cases", text.edges);
+  write_line(page, "Numerics", text.numerics);
+  write_line(page, "Cost", text.complexity);
+  const bool floats_only = !op.backward.empty() && op.dtypes != DTypes::floats;
+  write_line(
+      page, "Dtypes",
+      description(op.dtypes) + std::string(floats_only ? "; gradients of floats only." : "."));
+}
+
 void write_op(std::ostringstream& page, const Op& op) {
   page << "### " << op.name << "\n\n```cpp\n";
   write_declarations(page, op.name);
@@ -25,18 +43,25 @@ void write_op(std::ostringstream& page, const Op& op) {
   for (const std::string& backward : op.backward) {
     if (backward != op.name) write_declarations(page, backward);
   }
-  page << "```\n\n";
-  if (!op.formula.empty()) page << op.formula << "\n\n";
-  if (!op.gradient.empty()) page << "Gradient: " << op.gradient << "\n\n";
+  page << "```\n\n" << op.formula << "\n\n";
   if (!op.aliases.empty()) {
     page << "Also called ";
     for (std::size_t i = 0; i < op.aliases.size(); ++i)
       page << (i == 0 ? "`" : ", `") << op.aliases[i] << "`";
     page << ".\n\n";
   }
-  page << "Dtypes: " << description(op.dtypes);
-  if (!op.backward.empty() && op.dtypes != DTypes::floats) page << "; gradients of floats only";
-  page << ".\n\n";
+  write_line(page, "Gradient", op.gradient);
+  const Explanation* text = find_explanation(op.name);
+  write_explanation(page, op, text == nullptr ? Explanation{} : *text);
+  page << "\n";
+}
+
+void write_definitions(std::ostringstream& page) {
+  page << "## Words and symbols\n\nFunctions of one number apply to each element.\n\n";
+  for (const Definition& definition : definitions()) {
+    page << "- `" << definition.words << "`: " << definition.meaning << "\n";
+  }
+  page << "\n";
 }
 
 std::string anchor(const std::string& heading) {
@@ -66,7 +91,8 @@ std::string reference_page() {
           "float "
           "dtype listed, and throw typed errors\nbefore anything is written. `StrictBool`, "
           "`StrictInt` and `StrictDouble` parameters take a bool, an integer and a number,\nand "
-          "nothing that merely converts to one: `sum(x, true)` does not compile.\n\n";
+          "nothing that merely converts to one: `sum(x, true)` does not compile. The words and "
+          "symbols of formulas are\n[defined below](#words-and-symbols).\n\n";
   for (const std::string& family : families) {
     page << "- [" << family << "](#" << anchor(family) << "):";
     for (const Op& op : ops()) {
@@ -75,6 +101,7 @@ std::string reference_page() {
     page << "\n";
   }
   page << "\n";
+  write_definitions(page);
   for (const std::string& family : families) {
     page << "## " << family << "\n\n";
     for (const Op& op : ops()) {

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "op_database/check.h"
+#include "op_database/explanations.h"
 #include "op_database/functions.h"
 #include "op_database/page.h"
 #include "op_database/variants.h"
@@ -43,6 +46,49 @@ TEST_P(OpDatabase, SaysWhatThePageNeeds) {
   EXPECT_FALSE(op.family.empty());
   EXPECT_FALSE(op.formula.empty());
   EXPECT_EQ(op.backward.empty(), op.gradient.empty()) << "a gradient has a rule, and a function";
+  const Explanation* text = find_explanation(op.name);
+  ASSERT_NE(text, nullptr) << "op_database/explanations/ has no entry for " << op.name;
+  for (const std::string& part :
+       {text->derivation, text->broadcasting, text->edges, text->numerics, text->complexity}) {
+    EXPECT_FALSE(part.empty()) << op.name;
+    EXPECT_TRUE(part.ends_with(".")) << part;
+  }
+  EXPECT_FALSE(!op.backward.empty() && text->derivation.starts_with("None")) << op.name;
+}
+
+// Every name in the formulas of an op is one of its parameters, a function or a defined word.
+TEST_P(OpDatabase, DefinesTheWordsOfItsFormulas) {
+  const Op& op = *find_op(GetParam());
+  static const std::set<std::string> known = [] {
+    std::set<std::string> words;
+    for (const Definition& definition : definitions()) {
+      std::string word;
+      for (const char c : definition.words + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+          word += c;
+        } else {
+          words.insert(std::exchange(word, ""));
+        }
+      }
+    }
+    for (const Function& function : functions()) words.emplace(function.name);
+    return words;
+  }();
+  std::set<std::string> parameters;
+  for (const Function& function : functions()) {
+    const bool is_own = function.name == op.name || function.name == op.name + "_backward";
+    for (const Parameter& parameter : function.parameters) {
+      if (!is_own) break;
+      parameters.emplace(parameter.name);
+      const Record* options = find_record(parameter.type.named);
+      if (options == nullptr) continue;
+      for (const Parameter& field : options->fields) parameters.emplace(field.name);
+    }
+  }
+  for (const std::string& word : words_of(op.formula + " " + op.gradient)) {
+    EXPECT_TRUE(known.contains(word) || parameters.contains(word))
+        << op.name << ": '" << word << "' is not in op_database/explanations/definitions.inc";
+  }
 }
 
 // A differentiable op has a gradient check, and no other op has one.
@@ -93,6 +139,12 @@ std::vector<std::string> op_names() {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OpDatabase, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
+
+TEST(OpDatabaseAsAWhole, ExplainsOnlyOps) {
+  for (const std::string& name : explained_ops()) {
+    EXPECT_NE(find_op(name), nullptr) << "op_database/explanations/ explains " << name;
+  }
+}
 
 TEST(OpDatabaseAsAWhole, NamesEveryOpOnce) {
   std::set<std::string> seen;
