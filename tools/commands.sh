@@ -86,6 +86,7 @@ command_docs() {
   python3 op_database/read_headers.py --clang "clang++-$llvm" || fail "the headers cannot be read"
   target=extensor_tool build_preset release
   build/release/cli/extensor ops --markdown >docs/ops.md
+  python3 tests/pytorch/equivalents.py
   say "wrote op_database/functions.inc and docs/ops.md"
 }
 
