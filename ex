@@ -25,7 +25,8 @@ uses sudo; --yes answers in advance.
                                     pytorch (optimizers, models against PyTorch's),
                                     kill (a run killed 200 times and resumed)
   ./ex format                       put the sources into the format that check asks for
-  ./ex docs                         write docs/ops.md, from the public headers and the op database
+  ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers
+                                    and the op database
   ./ex package                      write Debian packages to build/packages
   ./ex gpu-test                     build and run the tests of CUDA devices
   ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it

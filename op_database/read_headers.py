@@ -93,9 +93,10 @@ def with_files(lines):
         after_offset = line.lstrip().startswith('"offset": ')
 
 
-def declarations(lines, wanted, namespace="extensor", indent=0):
-    """Yields (namespace, declaration) of the kinds wanted. Only one declaration is in memory at a time: the
-    whole tree has hundreds of megabytes. Clang indents by 2, which delimits a declaration."""
+def declarations(lines, wanted, parts, namespace="extensor", indent=0):
+    """Yields (namespace, declaration) of the kinds wanted, with those of its children that are in `parts`. Only
+    one declaration is in memory at a time: the whole tree has hundreds of megabytes. Clang indents by 2, which
+    delimits a declaration."""
     begin, end = " " * indent + "{\n", (" " * indent + "}\n", " " * indent + "},\n")
     for line in lines:
         if line != begin:
@@ -109,7 +110,7 @@ def declarations(lines, wanted, namespace="extensor", indent=0):
                 if line.startswith(" " * indent + '  "name": '):
                     name = line.split('"')[3]
                 if line == list_begin and name in NAMESPACES:
-                    yield from declarations(lines, wanted, f"{namespace}::{name}", indent + 4)
+                    yield from declarations(lines, wanted, parts, f"{namespace}::{name}", indent + 4)
                 if line in end:
                     break
             continue
@@ -120,12 +121,15 @@ def declarations(lines, wanted, namespace="extensor", indent=0):
                 break
         if kind in wanted:
             node = json.loads("".join(head).rstrip().rstrip(","))
-            if kind != "FunctionTemplateDecl":
-                node["inner"] = [inner for inner in node.get("inner", []) if inner["kind"] in PARTS]
+            if not kind.endswith("TemplateDecl"):
+                node["inner"] = [inner for inner in node.get("inner", []) if inner["kind"] in parts]
             yield namespace, node
 
 
-def parse(clang, headers):
+WANTED = ("FunctionDecl", "FunctionTemplateDecl", "CXXRecordDecl", "EnumDecl", "TypeAliasDecl")
+
+
+def parse(clang, headers, wanted=WANTED, parts=PARTS):
     command = [clang, "-std=c++20", "-Iinclude", "-fsyntax-only", "-fparse-all-comments", "-Xclang", "-ast-dump=json"]
     command += ["-Xclang", "-ast-dump-filter=extensor::", "-x", "c++", "-"]
     try:
@@ -135,8 +139,7 @@ def parse(clang, headers):
         sys.exit(f"read_headers.py: there is no compiler {clang} (allowed: Clang 16 or newer)")
     process.stdin.write("".join(f'#include "{h.removeprefix("include/")}"\n' for h in headers if h.endswith(".h")))
     process.stdin.close()
-    wanted = ("FunctionDecl", "FunctionTemplateDecl", "CXXRecordDecl", "EnumDecl", "TypeAliasDecl")
-    yield from declarations(with_files(process.stdout), wanted)
+    yield from declarations(with_files(process.stdout), wanted, parts)
     if process.wait() != 0:
         sys.exit(f"read_headers.py: {clang} does not accept the headers")
 

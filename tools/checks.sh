@@ -16,12 +16,13 @@ check_format() {
   sources | xargs clang-format-14 --dry-run -Werror
 }
 
-# Compares the list of public functions with the headers, then lints with the compile commands of the
+# Compares the list of public functions and the reference pages with the headers, then lints with the compile commands of the
 # tsan build, which uses Clang.
 check_lint() {
   choose_llvm
   install "$need_functions" "$need_lint" || return 1
   python3 op_database/read_headers.py --clang "clang++-$llvm" --verify || return 1
+  python3 op_database/reference_pages.py --clang "clang++-$llvm" --verify || return 1
   build_tsan
   sources | grep -E '^src/.*\.cpp$' |
     xargs -P "$(jobs)" -n 1 "clang-tidy-$llvm" -p build/tsan --quiet --warnings-as-errors='*' 2> \

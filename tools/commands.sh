@@ -86,8 +86,9 @@ command_docs() {
   python3 op_database/read_headers.py --clang "clang++-$llvm" || fail "the headers cannot be read"
   target=extensor_tool build_preset release
   build/release/cli/extensor ops --markdown >docs/ops.md
+  python3 op_database/reference_pages.py --clang "clang++-$llvm" || fail "the headers cannot be read"
   python3 tests/pytorch/equivalents.py
-  say "wrote op_database/functions.inc and docs/ops.md"
+  say "wrote op_database/functions.inc, docs/ops.md, docs/reference and the table of docs/coming-from-pytorch.md"
 }
 
 # Debian packages of the library, its headers and the tool.
