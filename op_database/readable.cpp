@@ -62,6 +62,7 @@ std::string readable(const std::string& expression) {
       {"logistic(", "sigmoid("},
       {"exp_of_negative(", "exp("},
       {"1.128379167095512573896", "2/√π"},
+      {"0.886226925452758013649", "√π/2"},
       {" * ", " · "},
       {"<=", "≤"},
       {">=", "≥"},

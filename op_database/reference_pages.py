@@ -18,7 +18,7 @@ import re
 import sys
 
 import read_headers
-from read_headers import HEADERS, ROOT, comment_before, hashes, header_of, initializer, plain, source, spelled
+from read_headers import HEADERS, ROOT, comment_before, hashes, header_of, initializer, plain, source, spelled, written
 
 DIRECTORY = ROOT / "docs/reference"
 INTRODUCTION = "Made from the public headers; `./ex docs` writes this page."
@@ -185,7 +185,7 @@ class Declarations:
     """What the headers declare, in order, by header and by name."""
 
     def __init__(self, nodes):
-        self.by_header, self.records, self.enumerations = {}, {}, {}
+        self.by_header, self.records, self.enumerations, self.aliases = {}, {}, {}, {}
         for namespace, node in nodes:
             if "file" not in read_headers.expanded(node.get("loc", {})) or "name" not in node:
                 continue
@@ -202,6 +202,8 @@ class Declarations:
                 self.records.setdefault(node["name"], (header_of(node), pattern))
             elif node["kind"] == "EnumDecl":
                 self.enumerations.setdefault(node["name"], (header_of(node), node))
+            elif node["kind"] == "TypeAliasDecl":
+                self.aliases[node["name"]] = spelled(node["type"]).split("::")[-1]
 
 
 def public_members(record):
@@ -303,7 +305,7 @@ class Page:
         if not fields:
             return
         self.lines += ["| field | type | default | |", "|---|---|---|---|"]
-        for _, together in itertools.groupby(fields, key=lambda field: read_headers.written(field["range"]["begin"])["offset"]):
+        for _, together in itertools.groupby(fields, key=lambda field: written(field["range"]["begin"])["offset"]):
             together = list(together)  # declared in one statement, with one comment
             default, comment = initializer(together[0]), comment_before(together[-1])
             names = ", ".join(f"`{field['name']}`" for field in together)
@@ -339,10 +341,7 @@ class Page:
 
     def options_in(self, text):
         for word in re.findall(r"\w+Options\b", text):
-            alias = next(
-                (n for entries in self.declarations.by_header.values() for n, _ in entries
-                 if n["kind"] == "TypeAliasDecl" and n["name"] == word), None)
-            self.options(spelled(alias["type"]).split("::")[-1] if alias else word)
+            self.options(self.declarations.aliases.get(word, word))
 
     def record(self, node, record):
         name = node["name"]
@@ -381,8 +380,10 @@ class Page:
 
 
 def index():
-    lines = ["# Reference", "", f"Classes and functions by subject; [operations](../ops.md) has the functions of tensors. {INTRODUCTION}", ""]
-    lines += [f"- [{title}]({name}.md): " + ", ".join(f"`{header}`" for header in headers_of(name)) for name, (title, _, _) in PAGES.items()]
+    text = "Classes and functions by subject; [operations](../ops.md) has the functions of tensors."
+    lines = ["# Reference", "", f"{text} {INTRODUCTION}", ""]
+    for name, (title, _, _) in PAGES.items():
+        lines.append(f"- [{title}]({name}.md): " + ", ".join(f"`{header}`" for header in headers_of(name)))
     return "\n".join(lines) + "\n"
 
 
@@ -403,7 +404,8 @@ def check_hashes():
         if changed or not set(headers_of(name)) <= {header for header, _ in listed}:
             stale.add(f"docs/reference/{name}.md")
     if stale:
-        sys.exit(f"These pages are older than the headers: {', '.join(sorted(stale))}\nRun ./ex docs, which writes them.")
+        pages = ", ".join(sorted(stale))
+        sys.exit(f"These pages are older than the headers: {pages}\nRun ./ex docs, which writes them.")
     print("docs/reference is up to date")
 
 
