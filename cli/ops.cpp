@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "op_database/explanations.h"
 #include "op_database/op_database.h"
 #include "op_database/page.h"
 
@@ -54,6 +55,13 @@ void add_ops_command(CLI::App& app) {
                       {"dtypes", description(op.dtypes)},
                       {"backward", op.backward},
                       {"second_order", twice}});
+      if (const op_database::Explanation* text = op_database::find_explanation(op.name)) {
+        list.back().update({{"derivation", text->derivation},
+                            {"broadcasting", text->broadcasting},
+                            {"edge_cases", text->edges},
+                            {"numerics", text->numerics},
+                            {"complexity", text->complexity}});
+      }
     }
     if (as_json) {
       std::cout << list.dump(2) << '\n';
