@@ -204,7 +204,8 @@ class Gpt final : public nn::Module<Gpt> {
   //   model(next, cache);                  // [n, 1, vocabulary], at position 10
   // ValueError if gradients are recorded, if another model filled the cache, if the weights have
   // changed since then, or if more than `block` tokens come together; ShapeError or DTypeError if
-  // the batch or the dtype is another one. The cache is unchanged then.
+  // the batch or the dtype is another one. The cache is unchanged then; but a device that reports
+  // tokens outside the vocabulary late (docs/devices.md) has counted them.
   Tensor forward(const Tensor& tokens, GptCache& cache) const;
   // The logits of the token after the last one, [n, vocabulary], without those of the others.
   Tensor next_logits(const Tensor& tokens) const;

@@ -94,25 +94,18 @@ std::vector<Tensor> split_projection(const Tensor& all, std::int64_t heads) {
 
 }  // namespace
 
-MultiheadAttention::Heads MultiheadAttention::project(const Tensor& query, const Tensor& key,
-                                                      const Tensor& value) const {
-  const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
-    const auto slice_of = [&](const Tensor& joint) {
-      return joint.slice(0, part * width_, (part + 1) * width_);
-    };
-    const Tensor weight = own.defined() ? own.tensor() : slice_of(in_proj_weight);
-    const Tensor bias = in_proj_bias.defined() ? slice_of(in_proj_bias) : Tensor();
-    return by_heads(linear(x, weight, bias), heads_);
-  };
-  return {projected(query, q_proj_weight, 0), projected(key, k_proj_weight, 1),
-          projected(value, v_proj_weight, 2)};
-}
-
-Tensor MultiheadAttention::attend(const Heads& by_head, const Tensor& mask, bool causal) const {
-  const auto& [q, k, v] = by_head;
+Tensor MultiheadAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const Tensor& mask, bool causal) const {
   const Tensor seen = scaled_dot_product_attention(
       q, k, v, {.mask = mask, .causal = causal, .dropout = drops() ? dropout_ : 0});
   return out_proj(seen.transpose({0, 2, 1, 3}).reshape({q.size(0), q.size(2), width_}));
+}
+
+Tensor MultiheadAttention::attend_to_itself(const Tensor& all, const Tensor& mask,
+                                            bool causal) const {
+  if (!drops()) return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal));
+  const std::vector<Tensor> parts = split_projection(all, heads_);
+  return attend(parts[0], parts[1], parts[2], mask, causal);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -127,46 +120,46 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   const bool itself =
       query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
   const Tensor mask = joint_mask(masks, key.size(0), key.size(1));
-  if (!in_proj_weight.defined() || !itself) {
-    return attend(project(query, key, value), mask, masks.causal);
+  if (in_proj_weight.defined() && itself) {
+    // One product computes all three projections.
+    return attend_to_itself(linear(query, in_proj_weight, in_proj_bias), mask, masks.causal);
   }
-  // One product computes all three projections.
-  const Tensor all = linear(query, in_proj_weight, in_proj_bias);
-  if (!drops()) {
-    return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, masks.causal));
-  }
-  const std::vector<Tensor> parts = split_projection(all, heads_);
-  return attend({parts[0], parts[1], parts[2]}, mask, masks.causal);
+  const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
+    const Tensor projection =
+        own.defined() ? own.tensor()
+                      : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
+    const Tensor bias = in_proj_bias.defined()
+                            ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
+                            : Tensor();
+    return by_heads(linear(x, projection, bias), heads_);
+  };
+  const Tensor q = projected(query, q_proj_weight, 0);
+  const Tensor k = projected(key, k_proj_weight, 1);
+  const Tensor v = projected(value, v_proj_weight, 2);
+  return attend(q, k, v, mask, masks.causal);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
                                    KeyValueCache& cache) const {
   check_sequence("x", x);
   detail::check_dtype("MultiheadAttention", "x", x, out_proj.weight);
-  // A walker takes mutable members; this one only reads them.
-  cache.claim("MultiheadAttention", detail::walk_of(const_cast<MultiheadAttention&>(*this)));
-  const std::int64_t before = cache.length();
-  Tensor all;
-  Heads heads;
-  if (in_proj_weight.defined()) {
-    all = linear(x, in_proj_weight, in_proj_bias);
-    const std::vector<Tensor> parts = split_projection(all, heads_);
-    heads = {parts[0], parts[1], parts[2]};
-  } else {
-    heads = project(x, x, x);
+  if (!in_proj_weight.defined()) {
+    throw ValueError("MultiheadAttention: a cache needs keys and values of the query's width");
   }
-  cache.append(heads.k, heads.v);
+  cache.claim("MultiheadAttention",
+              detail::walk_of(const_cast<MultiheadAttention&>(*this)));  // only read by the cache
+  const std::int64_t before = cache.length();
+  const Tensor all = linear(x, in_proj_weight, in_proj_bias);
+  const std::vector<Tensor> parts = split_projection(all, heads_);
+  const Tensor &q = parts[0], &k = parts[1], &v = parts[2];
+  cache.append(k, v);
   try {
     Tensor mask = joint_mask(masks, x.size(0), cache.length());
-    if (before == 0) {
-      return all.defined() && !drops()
-                 ? out_proj(scaled_dot_product_attention_packed(all, heads_, mask, masks.causal))
-                 : attend(heads, mask, masks.causal);
-    }
+    if (before == 0) return attend_to_itself(all, mask, masks.causal);
     if (masks.causal && x.size(1) > 1) {
       mask = hide_more(mask, seen_from(before, cache.length(), x.device()));
     }
-    return attend({heads.q, cache.keys(), cache.values()}, mask, false);
+    return attend(q, cache.keys(), cache.values(), mask, false);
   } catch (...) {
     cache.truncate(before);
     throw;

@@ -36,9 +36,9 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
     return forward(x, x, x, masks);
   }
   // Self-attention of x to itself and to the positions in the cache, which come before it; x is
-  // appended to them. With `keys` positions in all, masks are those of [batch, heads, length,
-  // keys], and the first query of x sees, if causal, the keys up to its own. Errors are those of
-  // KeyValueCache.
+  // appended to them. Masks cover all these keys: [batch, heads, length of x, keys]; a causal query
+  // sees the keys up to its own. Errors are those of KeyValueCache, and ValueError if the widths of
+  // queries, keys and values differ.
   Tensor forward(const Tensor& x, const AttentionMasks& masks, KeyValueCache& cache) const;
   std::string describe() const;
   void visit(Walker& walk);
@@ -50,11 +50,11 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   Training training;
 
  private:
-  struct Heads {
-    Tensor q, k, v;  // [batch, heads, length, width / heads]
-  };
-  Heads project(const Tensor& query, const Tensor& key, const Tensor& value) const;
-  Tensor attend(const Heads& by_head, const Tensor& mask, bool causal) const;
+  // q, k and v are [batch, heads, length, width / heads].
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                bool causal) const;
+  // `all` is the joint projection to q, k and v, [batch, length, 3 · width].
+  Tensor attend_to_itself(const Tensor& all, const Tensor& mask, bool causal) const;
   bool drops() const { return training && dropout_ > 0; }
 
   std::int64_t width_, heads_;
