@@ -356,7 +356,9 @@ TEST(GptCache, IsUnchangedByCallsThatFail) {
   EXPECT_THROW(model(prompt_of({4}), cache), ShapeError);
   EXPECT_THROW(model.next_logits(prompt_of({2, 0}), cache), ValueError);
   // Other devices find it when the host waits, after the call.
-  if (default_device() == cpu_device) EXPECT_THROW(model(next + 29, cache), IndexError);
+  if (default_device() == cpu_device) {
+    EXPECT_THROW(model(next + 29, cache), IndexError);
+  }
   EXPECT_EQ(cache.length(), 12);
   EXPECT_TRUE(identical(model(next, cache), expected));
   model.to(float64);

@@ -113,7 +113,7 @@ Tensor Gpt::features(const Tensor& tokens, GptCache& cache) const {
         "(allowed: calls under NoGrad)");
   }
   cache.prepare(nn::detail::walk_of(const_cast<Gpt&>(*this)),  // only read by the cache
-                static_cast<std::size_t>(options_.layers), options_.block);
+                h.size(), options_.block);
   const std::int64_t first = cache.length(), end = first + tokens.size(1);
   if (end > options_.block) {
     throw ValueError(message("Gpt: ", tokens.size(1), " more tokens do not fit: ", first, " of ",
