@@ -1,4 +1,4 @@
-// Cases of attention and optimizer steps, and their ExTensor implementation.
+// Cases of attention, generation and optimizer steps, and their ExTensor implementation.
 #include <extensor/extensor.h>
 
 #include "cases.h"
@@ -45,6 +45,30 @@ Work scaled_dot_product_work(const Task& task) {
   };
 }
 
+// ---- generation
+
+// 512 tokens after a prompt of one, greedily, with the cache of keys and values and without.
+void add_generation(std::vector<Case>& cases) {
+  Case c;
+  c.name = "generate/GPT 4x128, 512 tokens";
+  c.task.op = "generate";
+  c.reference = c.task;
+  c.reference->op = "generate without a cache";
+  c.reference_name = "generating without the cache";
+  c.goal.reference = 5;
+  c.rounds = 3;
+  cases.push_back(c);
+}
+
+Work generation_work(const Task& task) {
+  if (!task.op.starts_with("generate")) return {};
+  const auto model = std::make_shared<models::Gpt>(
+      models::GptOptions{.vocabulary = 65, .block = 512, .layers = 4, .heads = 4, .width = 128});
+  return [model, prompt = zeros({1, 1}, DType::int64), cache = task.op == "generate"] {
+    models::generate(*model, prompt, {.tokens = 512, .temperature = 0, .cache = cache});
+  };
+}
+
 // ---- optimizer steps
 
 // One step on 10⁷ parameters. Attribute 0 selects PyTorch's implementation: 0 is the default, a
@@ -78,11 +102,13 @@ Work adamw_step_work(const Task& task) {
 
 void add_attention(std::vector<Case>& cases) {
   add_attention_cases(cases);
+  add_generation(cases);
   add_adamw_step(cases);
 }
 
 Work attention_work(const Task& task) {
   if (Work work = adamw_step_work(task)) return work;
+  if (Work work = generation_work(task)) return work;
   return scaled_dot_product_work(task);
 }
 

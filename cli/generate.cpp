@@ -14,35 +14,6 @@ namespace extensor::cli {
 
 namespace {
 
-// The logits of the next token; those outside the top k are set to −1e30.
-Tensor next_logits(const nn::AnyLayer& model, const data::Tokens& tokens, std::int64_t block,
-                   const GenerateOptions& options) {
-  const auto count = static_cast<std::int64_t>(tokens.size());
-  const std::int64_t first = std::max<std::int64_t>(0, count - block);
-  const data::Tokens window(tokens.begin() + first, tokens.end());
-  Tensor logits = model(from_data(window).unsqueeze(0))[{0, -1}];
-  if (options.top_k > 0 && options.top_k < logits.numel()) {
-    const Tensor least = min_reduce(topk(logits, options.top_k).values);
-    logits = where(less(logits, least), full({}, -1e30, {logits.dtype(), cpu_device}), logits);
-  }
-  return logits;
-}
-
-std::int64_t choose(const Tensor& logits, const GenerateOptions& options, data::Draws& draws) {
-  if (options.temperature == 0) return argmax(logits).item<std::int64_t>();
-  const auto parts = softmax(logits.to(float64) / options.temperature, 0).to_vector<double>();
-  double left = draws.uniform();
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    left -= parts[k];
-    if (left < 0) return static_cast<std::int64_t>(k);
-  }
-  return static_cast<std::int64_t>(parts.size()) - 1;
-}
-
-}  // namespace
-
-namespace {
-
 // Assembles tokens to whole characters: a token may be part of a character.
 class Pieces {
  public:
@@ -74,19 +45,24 @@ class Pieces {
 }  // namespace
 
 std::string generate(const nn::AnyLayer& model, const data::Tokenizer& tokenizer,
-                     std::int64_t block, const GenerateOptions& options,
+                     const GenerateOptions& options,
                      const std::function<void(const std::string&)>& written) {
-  const NoGrad off;
-  data::Tokens tokens = tokenizer.encode(options.prompt);
+  data::Tokens prompt = tokenizer.encode(options.prompt);
   Pieces pieces(written);
-  pieces.add(tokenizer.decode(tokens));
-  if (tokens.empty())
-    tokens.push_back(0);  // the model needs a first token; it is not part of the text
-  data::Draws draws(options.seed, 0, 0);
-  for (std::int64_t k = 0; k < options.tokens; ++k) {
-    tokens.push_back(choose(next_logits(model, tokens, block, options), options, draws));
-    pieces.add(tokenizer.decode({tokens.back()}));
-  }
+  pieces.add(tokenizer.decode(prompt));
+  if (prompt.empty())
+    prompt.push_back(0);  // the model needs a first token; it is not part of the text
+  const auto add = [&](const Tensor& token) {
+    pieces.add(tokenizer.decode({token.item<std::int64_t>()}));
+    return true;
+  };
+  models::generate(*model.get<models::Gpt>(), from_data(prompt).unsqueeze(0),
+                   {.tokens = options.tokens,
+                    .temperature = options.temperature,
+                    .top_k = options.top_k,
+                    .top_p = options.top_p,
+                    .seed = options.seed,
+                    .on_token = add});
   return pieces.finish();
 }
 
@@ -104,6 +80,10 @@ void add_generate_command(CLI::App& app) {
       ->check(number_between(0.0, 100.0, "a number, 0 to 100"));
   command->add_option("--top-k", options.top_k, "Only the k likeliest; 0: all")
       ->check(number_between(std::int64_t{0}, highest, "a whole number, 0 to 2^30"));
+  command
+      ->add_option("--top-p", options.top_p,
+                   "Only the likeliest whose probabilities sum up to p; 1: all")
+      ->check(number_between(0.0, 1.0, "a number, 0 to 1"));
   command->add_option("--seed", options.seed, "Another seed, another text")
       ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(),
                              "a whole number below 2^64"));
@@ -116,11 +96,10 @@ void add_generate_command(CLI::App& app) {
                        ", not a text; " + command_line({"predict", run, "PICTURE.png"}) +
                        " shows what it sees");
     }
-    generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options,
-             [](const std::string& piece) {
-               std::cout << piece;
-               flush_output();
-             });
+    generate(trained.model, *trained.language.tokenizer, options, [](const std::string& piece) {
+      std::cout << piece;
+      flush_output();
+    });
     std::cout << '\n';
   });
 }

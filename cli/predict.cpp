@@ -91,11 +91,10 @@ void run(const Request& request) {
       options.prompt = prompt;
       options.temperature = 0;
       options.tokens = 100;
-      generate(trained.model, *trained.language.tokenizer, trained.recipe.block, options,
-               [](const std::string& piece) {
-                 std::cout << piece;
-                 flush_output();
-               });
+      generate(trained.model, *trained.language.tokenizer, options, [](const std::string& piece) {
+        std::cout << piece;
+        flush_output();
+      });
       std::cout << '\n';
     }
     return;

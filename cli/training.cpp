@@ -278,7 +278,8 @@ void Training::finish(const train::Outcome& outcome) {
   const train::Evaluation evaluation =
       train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
   train::Report page = report(outcome, evaluation);
-  if (reads_text()) page.sample = generate(model_, *data_.language.tokenizer, recipe_.block, {});
+  reference_.train(false);  // evaluate() ends in training mode
+  if (reads_text()) page.sample = generate(model_, *data_.language.tokenizer, {});
   for (const std::string& text : train::write_report(directory().report(), page)) warn(text);
 
   if (outcome.end == train::End::stopped_early) {

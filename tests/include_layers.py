@@ -22,7 +22,7 @@ def layer_of(header):
     parts = header.split("/")
     if parts[0] == "extensor":
         folder = parts[1] if len(parts) > 2 else pathlib.PurePath(parts[1]).stem
-        return {"models": "nn", "tables": "core"}.get(folder, folder if folder in LAYERS else None)
+        return {"generation": "nn", "models": "nn", "tables": "core"}.get(folder, folder if folder in LAYERS else None)
     return parts[0] if parts[0] in LAYERS else None
 
 

@@ -125,6 +125,20 @@ test_text() {
   expect 0 'perplexity' train text --data story.txt "${transformer[@]}" --out words
   exists words/tokenizer.json
   expect 0 'the' generate words --prompt the --tokens 20
+  # The prompt fills the context of 16 tokens, or exceeds it.
+  expect 0 'the quick brown ' generate words --prompt 'the quick brown ' --tokens 5
+  expect 0 'the lazy dog and runs' generate words --prompt 'the lazy dog and runs' --tokens 5
+  expect 0 '' generate words --tokens 3
+  # Each of these leaves only the likeliest token.
+  local likeliest one
+  likeliest=$("$tool" generate words --prompt fox --tokens 30 --temperature 0)
+  for one in --top-p=0 --top-k=1; do
+    [ "$("$tool" generate words --prompt fox --tokens 30 "$one" --seed 9)" = "$likeliest" ] ||
+      fail "$one is not the likeliest"
+  done
+  one=$("$tool" generate words --tokens 40 --seed 3)
+  [ "$("$tool" generate words --tokens 40 --seed 3)" = "$one" ] || fail 'one seed, two texts'
+  [ "$("$tool" generate words --tokens 40 --seed 4)" = "$one" ] && fail 'two seeds, one text'
   expect 0 'the' predict words the
   expect 0 'perplexity' eval words
   expect 0 'perplexity' train text --data story.txt --tokenizer byte-pairs --vocabulary 280 \

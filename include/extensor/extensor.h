@@ -17,6 +17,7 @@
 #include "extensor/einsum.h"           // IWYU pragma: export
 #include "extensor/elementwise.h"      // IWYU pragma: export
 #include "extensor/embedding.h"        // IWYU pragma: export
+#include "extensor/generation.h"       // IWYU pragma: export
 #include "extensor/gradcheck.h"        // IWYU pragma: export
 #include "extensor/indexing.h"         // IWYU pragma: export
 #include "extensor/initializers.h"     // IWYU pragma: export

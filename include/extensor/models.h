@@ -155,6 +155,7 @@ class GptBlock final : public nn::Module<GptBlock> {
  public:
   explicit GptBlock(const GptOptions& options);
   Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x, nn::KeyValueCache& cache) const;
   void visit(nn::Walker& walk);
 
   nn::LayerNorm ln_1;
@@ -164,14 +165,51 @@ class GptBlock final : public nn::Module<GptBlock> {
   nn::Dropout dropout;
 
  private:
+  template <class Attention>
+  Tensor run(const Tensor& x, const Attention& attention) const;
+
   GptActivation activation_;
 };
+
+// The keys and values of all layers of a Gpt. A filled cache belongs to the model that filled it
+// and to the weights which that model had; an empty one can be used by any model. A copy has
+// separate memory.
+class GptCache {
+ public:
+  std::int64_t length() const { return length_; }  // tokens in the cache
+  // Drops the positions from `length` on. ValueError unless it is between 0 and length().
+  void truncate(std::int64_t length);
+  void clear() { truncate(0); }
+
+ private:
+  friend class Gpt;
+  // Called before tokens are appended. Throws ValueError if another model filled the cache.
+  void prepare(const nn::detail::Walk& model, std::size_t layers, std::int64_t context);
+
+  std::int64_t length_ = 0;
+  std::vector<nn::KeyValueCache> layers_;
+  nn::detail::ParameterVersions model_;
+};
+
 // A GPT with learned positions, initialized as GPT-2: N(0, 0.02), divided by √(2 · layers) where
 // residual branches end, biases 0.
 class Gpt final : public nn::Module<Gpt> {
  public:
   explicit Gpt(const GptOptions& options = {});
   Tensor forward(const Tensor& tokens) const;  // int64 [n, length] → logits [n, length, vocabulary]
+  // The same for the tokens that follow those in the cache, to which these are appended:
+  //   GptCache cache;
+  //   const NoGrad off;
+  //   model(prompt, cache);                // [n, 10, vocabulary]
+  //   model(next, cache);                  // [n, 1, vocabulary], at position 10
+  // ValueError if gradients are recorded, if another model filled the cache, if the weights have
+  // changed since then, or if more than `block` tokens come together; ShapeError or DTypeError if
+  // the batch or the dtype is another one. The cache is unchanged then; but a device that reports
+  // tokens outside the vocabulary late (docs/devices.md) has counted them.
+  Tensor forward(const Tensor& tokens, GptCache& cache) const;
+  // The logits of the token after the last one, [n, vocabulary], without those of the others.
+  Tensor next_logits(const Tensor& tokens) const;
+  Tensor next_logits(const Tensor& tokens, GptCache& cache) const;
   void visit(nn::Walker& walk);
   const GptOptions& options() const { return options_; }
 
@@ -182,6 +220,11 @@ class Gpt final : public nn::Module<Gpt> {
   nn::Linear lm_head;
 
  private:
+  Tensor features(const Tensor& tokens) const;  // [n, length, width], before ln_f
+  Tensor features(const Tensor& tokens, GptCache& cache) const;
+  Tensor logits_of(const Tensor& features) const;
+  Tensor next_logits_of(const Tensor& features) const;
+
   GptOptions options_;
 };
 

@@ -1,10 +1,6 @@
 #include "extensor/models.h"
 
-#include <cmath>
-
 #include "core/check.h"
-#include "extensor/autograd.h"
-#include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/pooling.h"
 
@@ -100,84 +96,5 @@ Tensor Vgg16::forward(const Tensor& x) const {
 }
 
 void Vgg16::visit(nn::Walker& walk) { walk("features", features)("classifier", classifier); }
-
-// ---- GPT
-
-GptOptions gpt2_options() {
-  return {.vocabulary = 50257,
-          .block = 1024,
-          .layers = 12,
-          .heads = 12,
-          .width = 768,
-          .dropout = 0.1,
-          .activation = GptActivation::gelu_tanh,
-          .tied = true};
-}
-
-namespace {
-
-nn::LayerNormOptions norm_options(const GptOptions& options) {
-  return {.eps = options.eps, .bias = options.bias};
-}
-
-}  // namespace
-
-GptBlock::GptBlock(const GptOptions& options)
-    : ln_1(options.width, norm_options(options)),
-      attn(options.width, options.heads,
-           {.dropout = options.attention_dropout.value_or(options.dropout), .bias = options.bias}),
-      ln_2(options.width, norm_options(options)),
-      fc(options.width, 4 * options.width, {.bias = options.bias}),
-      proj(4 * options.width, options.width, {.bias = options.bias}),
-      dropout(options.residual_dropout.value_or(options.dropout)),
-      activation_(options.activation) {}
-
-Tensor GptBlock::forward(const Tensor& x) const {
-  const Tensor attended = dropout(attn(ln_1(x), nn::AttentionMasks{.causal = true}));
-  const auto [y, normalized] = ln_2.forward_add(attended, x);
-  const Tensor hidden = fc(normalized);
-  return y + dropout(proj(activation_ == GptActivation::gelu ? gelu(hidden) : gelu_tanh(hidden)));
-}
-
-void GptBlock::visit(nn::Walker& walk) {
-  walk("ln_1", ln_1)("attn", attn)("ln_2", ln_2)("fc", fc)("proj", proj)("dropout", dropout);
-}
-
-Gpt::Gpt(const GptOptions& options)
-    : wte(options.vocabulary, options.width),
-      wpe(options.block, options.width),
-      dropout(options.embedding_dropout.value_or(options.dropout)),
-      ln_f(options.width, norm_options(options)),
-      lm_head(options.width, options.vocabulary, {.bias = false}),
-      options_(options) {
-  if (options.tied) lm_head.weight.tie_to(wte.weight);
-  for (std::int64_t k = 0; k < options.layers; ++k) h.push_back(GptBlock(options));
-  const NoGrad off;
-  const double scale = 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
-  for (auto& [name, tensor] : named_parameters()) {
-    if (name.ends_with("bias")) {
-      tensor.fill(0);
-    } else if (tensor.ndim() == 2) {
-      const bool ends = name.ends_with("proj.weight");
-      tensor.copy_from(normal(tensor.shape(), 0, ends ? scale : 0.02));
-    }
-  }
-}
-
-Tensor Gpt::forward(const Tensor& tokens) const {
-  if (tokens.ndim() != 2 || tokens.size(1) > options_.block) {
-    throw ShapeError(message("Gpt: tokens are ", tokens.shape(),
-                             ", must be [batch, length] with "
-                             "length up to ",
-                             options_.block));
-  }
-  Tensor x = dropout(wte(tokens) + wpe(arange(tokens.size(1), tokens.device())));
-  for (const GptBlock& block : h) x = block(x);
-  return lm_head(ln_f(x));
-}
-
-void Gpt::visit(nn::Walker& walk) {
-  walk("wte", wte)("wpe", wpe)("dropout", dropout)("h", h)("ln_f", ln_f)("lm_head", lm_head);
-}
 
 }  // namespace extensor::models

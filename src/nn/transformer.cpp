@@ -63,22 +63,50 @@ void check_sequence(const char* argument, const Tensor& x) {
                            ", must be [batch, sequence, width]"));
 }
 
+// What `visible` hides is hidden in the mask as well, which may be undefined.
+Tensor hide_more(const Tensor& mask, const Tensor& visible) {
+  if (!mask.defined()) return visible;
+  if (mask.dtype() == DType::bool_) return logical_and(mask, visible);
+  return where(visible, mask, full({}, -INFINITY, {mask.dtype(), cpu_device}));
+}
+
 // Combines the mask and the padding of keys into one mask.
-Tensor joint_mask(const AttentionMasks& masks, const Tensor& key) {
+Tensor joint_mask(const AttentionMasks& masks, std::int64_t batch, std::int64_t keys) {
   if (!masks.key_padding.defined()) return masks.mask;
   const Tensor& padding = masks.key_padding;
-  if (padding.dtype() != DType::bool_ || !(padding.shape() == Shape{key.size(0), key.size(1)})) {
+  if (padding.dtype() != DType::bool_ || !(padding.shape() == Shape{batch, keys})) {
     throw ShapeError(message("MultiheadAttention: key_padding is ", padding.shape(), " of ",
-                             padding.dtype(), ", must be [", key.size(0), ", ", key.size(1),
-                             "] of bool"));
+                             padding.dtype(), ", must be [", batch, ", ", keys, "] of bool"));
   }
-  Tensor seen = logical_not(padding).reshape({key.size(0), 1, 1, key.size(1)});
-  if (!masks.mask.defined()) return seen;
-  if (masks.mask.dtype() == DType::bool_) return logical_and(masks.mask, seen);
-  return where(seen, masks.mask, full({}, -INFINITY, {masks.mask.dtype(), cpu_device}));
+  return hide_more(masks.mask, logical_not(padding).reshape({batch, 1, 1, keys}));
+}
+
+// Query i, at position first + i, sees the keys up to its own position.
+Tensor seen_from(std::int64_t first, std::int64_t keys, Device device) {
+  return less_equal(arange(keys, device), arange(first, keys, 1, device).unsqueeze(1));
+}
+
+// The views q, k and v of one projection [batch, length, 3 · width].
+std::vector<Tensor> split_projection(const Tensor& all, std::int64_t heads) {
+  const Shape parts{all.size(0), all.size(1), 3, heads, all.size(2) / 3 / heads};
+  return unstack(all.reshape(parts).transpose({2, 0, 3, 1, 4}), 0);
 }
 
 }  // namespace
+
+Tensor MultiheadAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const Tensor& mask, bool causal) const {
+  const Tensor seen = scaled_dot_product_attention(
+      q, k, v, {.mask = mask, .causal = causal, .dropout = drops() ? dropout_ : 0});
+  return out_proj(seen.transpose({0, 2, 1, 3}).reshape({q.size(0), q.size(2), width_}));
+}
+
+Tensor MultiheadAttention::attend_to_itself(const Tensor& all, const Tensor& mask,
+                                            bool causal) const {
+  if (!drops()) return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal));
+  const std::vector<Tensor> parts = split_projection(all, heads_);
+  return attend(parts[0], parts[1], parts[2], mask, causal);
+}
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMasks& masks) const {
@@ -91,36 +119,51 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   detail::check_dtype("MultiheadAttention", "value", value, weight);
   const bool itself =
       query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
-  const Tensor mask = joint_mask(masks, key);
-  const bool thins = training && dropout_ > 0;
-  Tensor q, k, v;
+  const Tensor mask = joint_mask(masks, key.size(0), key.size(1));
   if (in_proj_weight.defined() && itself) {
     // One product computes all three projections.
-    const Tensor all = linear(query, in_proj_weight, in_proj_bias);
-    if (!thins) {
-      return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, masks.causal));
-    }
-    const Tensor parts = all.reshape({query.size(0), query.size(1), 3, heads_, width_ / heads_})
-                             .transpose({2, 0, 3, 1, 4});
-    const std::vector<Tensor> each = unstack(parts, 0);
-    q = each[0], k = each[1], v = each[2];
-  } else {
-    const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
-      const Tensor projection =
-          own.defined() ? own.tensor()
-                        : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
-      const Tensor bias = in_proj_bias.defined()
-                              ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
-                              : Tensor();
-      return by_heads(linear(x, projection, bias), heads_);
-    };
-    q = projected(query, q_proj_weight, 0);
-    k = projected(key, k_proj_weight, 1);
-    v = projected(value, v_proj_weight, 2);
+    return attend_to_itself(linear(query, in_proj_weight, in_proj_bias), mask, masks.causal);
   }
-  const Tensor seen = scaled_dot_product_attention(
-      q, k, v, {.mask = mask, .causal = masks.causal, .dropout = thins ? dropout_ : 0});
-  return out_proj(seen.transpose({0, 2, 1, 3}).reshape({query.size(0), query.size(1), width_}));
+  const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
+    const Tensor projection =
+        own.defined() ? own.tensor()
+                      : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
+    const Tensor bias = in_proj_bias.defined()
+                            ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
+                            : Tensor();
+    return by_heads(linear(x, projection, bias), heads_);
+  };
+  const Tensor q = projected(query, q_proj_weight, 0);
+  const Tensor k = projected(key, k_proj_weight, 1);
+  const Tensor v = projected(value, v_proj_weight, 2);
+  return attend(q, k, v, mask, masks.causal);
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
+                                   KeyValueCache& cache) const {
+  check_sequence("x", x);
+  detail::check_dtype("MultiheadAttention", "x", x, out_proj.weight);
+  if (!in_proj_weight.defined()) {
+    throw ValueError("MultiheadAttention: a cache needs keys and values of the query's width");
+  }
+  cache.claim("MultiheadAttention",
+              detail::walk_of(const_cast<MultiheadAttention&>(*this)));  // only read by the cache
+  const std::int64_t before = cache.length();
+  const Tensor all = linear(x, in_proj_weight, in_proj_bias);
+  const std::vector<Tensor> parts = split_projection(all, heads_);
+  const Tensor &q = parts[0], &k = parts[1], &v = parts[2];
+  cache.append(k, v);
+  try {
+    Tensor mask = joint_mask(masks, x.size(0), cache.length());
+    if (before == 0) return attend_to_itself(all, mask, masks.causal);
+    if (masks.causal && x.size(1) > 1) {
+      mask = hide_more(mask, seen_from(before, cache.length(), x.device()));
+    }
+    return attend(q, cache.keys(), cache.values(), mask, false);
+  } catch (...) {
+    cache.truncate(before);
+    throw;
+  }
 }
 
 std::string MultiheadAttention::describe() const {
@@ -178,8 +221,9 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t width, std::int64_
       dropout2(options.dropout),
       options_(options) {}
 
-Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
-  const auto attend = [&](const Tensor& y) { return dropout1(self_attn(y, masks)); };
+template <class Attention>
+Tensor TransformerEncoderLayer::run(const Tensor& x, const Attention& attention) const {
+  const auto attend = [&](const Tensor& y) { return dropout1(attention(y)); };
   const auto feed = [&](const Tensor& y) { return dropout2(feed_forward(*this, y, options_)); };
   if (options_.norm_first) {
     const auto [y, normalized] = norm2.forward_add(attend(norm1(x)), x);
@@ -187,6 +231,21 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& m
   }
   const Tensor y = norm1.forward_add(attend(x), x).output;
   return norm2.forward_add(feed(y), y).output;
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks) const {
+  return run(x, [&](const Tensor& y) { return self_attn(y, masks); });
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionMasks& masks,
+                                        KeyValueCache& cache) const {
+  const std::int64_t before = cache.length();
+  try {
+    return run(x, [&](const Tensor& y) { return self_attn(y, masks, cache); });
+  } catch (...) {
+    cache.truncate(before);
+    throw;
+  }
 }
 
 void TransformerEncoderLayer::visit(Walker& walk) {

@@ -46,6 +46,7 @@ test_numbers() {
   refused 'allowed: a number, 0 to 100' generate run --temperature
   refused 'allowed: a whole number, 0 to 2^30' generate run --tokens
   refused 'allowed: a whole number, 0 to 2^30' generate run --top-k
+  refused 'allowed: a number, 0 to 1' generate run --top-p
   refused 'allowed: a whole number below 2^64' generate run --seed
   refused 'allowed: a whole number, 1 to 1000' predict run x.png --top
   refused 'allowed: a whole number, 1 to 2^40' predict run x.png --max-pixels

@@ -64,6 +64,10 @@ class AnyLayer {
     auto* held = dynamic_cast<Held<T>*>(layer_.get());
     return held == nullptr ? nullptr : &held->layer;
   }
+  template <class T>
+  const T* get() const {
+    return const_cast<AnyLayer*>(this)->get<T>();
+  }
 
  private:
   struct Base {

@@ -3,6 +3,7 @@
 
 #include "extensor/export.h"
 #include "extensor/nn/containers.h"
+#include "extensor/nn/key_value_cache.h"
 #include "extensor/nn/layers.h"
 
 EXTENSOR_BEGIN_API
@@ -34,6 +35,11 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const {
     return forward(x, x, x, masks);
   }
+  // Self-attention of x to itself and to the positions in the cache, which come before it; x is
+  // appended to them. Masks cover all these keys: [batch, heads, length of x, keys]; a causal query
+  // sees the keys up to its own. Errors are those of KeyValueCache, and ValueError if the widths of
+  // queries, keys and values differ.
+  Tensor forward(const Tensor& x, const AttentionMasks& masks, KeyValueCache& cache) const;
   std::string describe() const;
   void visit(Walker& walk);
 
@@ -44,6 +50,13 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   Training training;
 
  private:
+  // q, k and v are [batch, heads, length, width / heads].
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                bool causal) const;
+  // `all` is the joint projection to q, k and v, [batch, length, 3 · width].
+  Tensor attend_to_itself(const Tensor& all, const Tensor& mask, bool causal) const;
+  bool drops() const { return training && dropout_ > 0; }
+
   std::int64_t width_, heads_;
   double dropout_;
 };
@@ -64,6 +77,7 @@ class TransformerEncoderLayer final : public Module<TransformerEncoderLayer> {
   TransformerEncoderLayer(std::int64_t width, std::int64_t heads,
                           const TransformerOptions& options = {});
   Tensor forward(const Tensor& x, const AttentionMasks& masks = {}) const;
+  Tensor forward(const Tensor& x, const AttentionMasks& masks, KeyValueCache& cache) const;
   void visit(Walker& walk);
 
   MultiheadAttention self_attn;
@@ -72,6 +86,9 @@ class TransformerEncoderLayer final : public Module<TransformerEncoderLayer> {
   Dropout dropout, dropout1, dropout2;
 
  private:
+  template <class Attention>
+  Tensor run(const Tensor& x, const Attention& attention) const;
+
   TransformerOptions options_;
 };
 
