@@ -330,6 +330,7 @@ void optimizer_step(const backend::OptimizerCall& given) {
   }
   backend::OptimizerCall call = given;
   call.items = items.data();
+  translate(call.condition);
   backend::cpu_interface.kernels.optimizer_step(call);
 }
 
