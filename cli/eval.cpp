@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/run_parts.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
@@ -28,8 +29,9 @@ void print_classes(const train::ConfusionMatrix& matrix, const std::vector<std::
   std::cout << table(rows);
 }
 
-void run(const std::string& path, const std::string& data, bool json) {
-  Trained trained = load_trained(path);
+void run(const std::string& path, const std::string& data, const std::optional<std::string>& device,
+         bool json) {
+  Trained trained = load_trained(path, device);
   if (!data.empty()) trained.recipe.data = data;
   const Fingerprint before = read_fingerprint(trained.directory.fingerprint());
   const auto check = [&](const Fingerprint& now) {
@@ -85,17 +87,19 @@ void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "eval", "Evaluate a trained network on what it did not learn from, or on other data");
   static std::string path, data;
+  static std::optional<std::string> device;
   static bool json;
   command->add_option("run", path, "The run's directory")->required()->check(not_empty());
   command
       ->add_option("--data", data, "Other data of the same kind: all of it, or what DIR/test has")
       ->check(not_empty());
+  add_device_option(*command, device);
   command->add_flag("--json", json, "As JSON");
   command->footer(
       "With the best weights of the run (best.safetensors).\n\n"
       "Examples:\n  extensor eval runs/digits-lenet\n  extensor eval runs/pictures-lenet --data "
       "new");
-  command->callback([] { run(path, data, json); });
+  command->callback([] { run(path, data, device, json); });
 }
 
 }  // namespace extensor::cli

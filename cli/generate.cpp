@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/generate.h"
 #include "cli/output.h"
 #include "cli/program.h"
@@ -70,6 +71,7 @@ void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Let a network that learned a text write");
   static std::string run;
   static GenerateOptions options;
+  static std::optional<std::string> device;
   constexpr std::int64_t highest = std::int64_t{1} << 30;
   command->add_option("run", run, "The run's directory")->required()->check(not_empty());
   command->add_option("--prompt", options.prompt, "How it begins");
@@ -87,15 +89,17 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--seed", options.seed, "Another seed, another text")
       ->check(number_between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(),
                              "a whole number below 2^64"));
+  add_device_option(*command, device);
   command->footer(
       "Example:\n  extensor generate runs/text-transformer --prompt ROMEO: --tokens 300");
   command->callback([] {
-    const Trained trained = load_trained(run);
+    const Trained trained = load_trained(run, device);
     if (!trained.language.tokenizer) {
       throw ValueError(io::in_quotes(run) + " learned " + trained.recipe.dataset +
                        ", not a text; " + command_line({"predict", run, "PICTURE.png"}) +
                        " shows what it sees");
     }
+    const DefaultDevice there(trained.device);
     generate(trained.model, *trained.language.tokenizer, options, [](const std::string& piece) {
       std::cout << piece;
       flush_output();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "cli/device_option.h"
 #include "cli/run_parts.h"
 
 namespace extensor::cli {
@@ -84,17 +85,19 @@ Schedule make_schedule(const Recipe& r, optim::Optimizer& optimizer, std::int64_
   return schedule;
 }
 
-Trained load_trained(const std::filesystem::path& path) {
+Trained load_trained(const std::filesystem::path& path, const std::optional<std::string>& device) {
   RunDirectory directory{path};
   check_run(directory);
   const Recipe recipe = make_recipe(read_fields(directory.config()), {});
+  const Device place = device_for_run(device, recipe.device);
   Language language = load_language(recipe, directory);
   const std::filesystem::path weights = trained_weights(directory);
   nn::AnyLayer model = make_model(recipe, language);
   const train::ModelReference reference(model);
   reference.load_state_dict(load_safetensors(weights).tensors);
   reference.train(false);
-  return {recipe, std::move(directory), std::move(model), std::move(language), weights};
+  reference.to(place);
+  return {recipe, std::move(directory), std::move(model), std::move(language), weights, place};
 }
 
 }  // namespace extensor::cli

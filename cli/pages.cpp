@@ -253,6 +253,8 @@ std::string manual_page(const CLI::App& app) {
          ".SH ENVIRONMENT\n"
          ".TP\n\\fBEXTENSOR_NUM_THREADS\\fR\nThe number of threads; by default one for each "
          "processor.\n"
+         ".TP\n\\fBEXTENSOR_CUDA_LIBRARY\\fR\nThe path of libextensor_cuda.so, if it is not beside "
+         "the library.\n"
          ".TP\n\\fBEXTENSOR_SIMD\\fR\nThe highest SIMD target that is used: avx512, avx2 or "
          "scalar.\n"
          ".TP\n\\fBEXTENSOR_LOG\\fR\n\\fBops\\fR writes a line for every operation to standard "

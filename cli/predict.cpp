@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/generate.h"
 #include "cli/output.h"
 #include "cli/run_parts.h"
@@ -21,6 +22,7 @@ struct Request {
   std::int64_t top = 3;
   std::optional<std::int64_t> max_pixels;  // nullopt: the value of the run
   bool invert = false;
+  std::optional<std::string> device;
 };
 
 // Adds an image, or the images in a directory and its subdirectories.
@@ -83,9 +85,10 @@ std::string likeliest(const Tensor& logits, const std::vector<std::string>& clas
 }
 
 void run(const Request& request) {
-  const Trained trained = load_trained(request.run);
+  const Trained trained = load_trained(request.run, request.device);
   const NoGrad off;
   if (trained.language.tokenizer) {
+    const DefaultDevice there(trained.device);
     for (const std::string& prompt : request.inputs) {
       GenerateOptions options;
       options.prompt = prompt;
@@ -109,7 +112,8 @@ void run(const Request& request) {
   }
   const std::int64_t max_pixels = request.max_pixels.value_or(trained.recipe.max_pixels);
   for (std::size_t k = 0; k < paths.size(); ++k) {
-    const Tensor logits = trained.model(prepared(paths[k], how, request.invert, max_pixels));
+    const Tensor picture = prepared(paths[k], how, request.invert, max_pixels);
+    const Tensor logits = trained.model(picture.to(trained.device));
     std::cout << names[k] << std::string(longest - names[k].size() + 2, ' ')
               << likeliest(logits[0], how.classes, request.top) << '\n';
     flush_output();
@@ -133,6 +137,7 @@ void add_predict_command(CLI::App& app) {
       ->add_option("--max-pixels", request.max_pixels,
                    "Refuse pictures with more pixels; without it, what the run was told")
       ->check(number_between(std::int64_t{1}, std::int64_t{1} << 40, "a whole number, 1 to 2^40"));
+  add_device_option(*command, request.device);
   command->add_flag("--invert", request.invert,
                     "Dark on light, where the network knows light on dark");
   command->footer(

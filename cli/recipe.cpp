@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/device_option.h"
 #include "cli/json_file.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
@@ -270,6 +271,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
   apply(file, recipe);
   apply(command_line, recipe);
   recipe.model = model;
+  recipe.device = to_string(parse_device(recipe.device));
   check(recipe);
   return recipe;
 }

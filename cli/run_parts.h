@@ -64,14 +64,16 @@ struct Schedule {
 };
 Schedule make_schedule(const Recipe& recipe, optim::Optimizer& optimizer, std::int64_t steps);
 
-// The model of an existing run with its trained weights.
+// The model of an existing run with its trained weights, on `device`.
 struct Trained {
   Recipe recipe;
   RunDirectory directory;
   nn::AnyLayer model;
   Language language;
   std::filesystem::path weights;
+  Device device;
 };
-Trained load_trained(const std::filesystem::path& path);
+// `device` is the value of --device. Throws DeviceError if it is not available.
+Trained load_trained(const std::filesystem::path& path, const std::optional<std::string>& device);
 
 }  // namespace extensor::cli

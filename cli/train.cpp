@@ -5,6 +5,7 @@
 #include <concepts>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/run_parts.h"
 #include "cli/training.h"
 #include "cli/validators.h"
@@ -19,20 +20,28 @@ struct Request {
   bool overwrite = false, allow_changed_data = false;
 };
 
-// Options that are allowed with --resume because they do not affect results.
-bool may_change(const std::string& field) { return field == "threads" || field == "workers"; }
+// Options that are allowed with --resume: threads and workers do not affect results, and a
+// checkpoint can be resumed on any device.
+bool may_change(const std::string& field) {
+  return field == "device" || field == "threads" || field == "workers";
+}
 
 void resume(const Request& request) {
   const bool others = std::ranges::any_of(
       request.fields, [](const auto& field) { return !may_change(field.first); });
   if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
     throw ValueError(
-        "--resume continues a run as it began: no other option beside it but --threads, --workers "
-        "and --allow-changed-data (for another run: --config " +
+        "--resume continues a run as it began: no other option beside it but --device, --threads, "
+        "--workers and --allow-changed-data (for another run: --config " +
         request.resume + "/config.json with what is to be different)");
+  }
+  // Report this before the directory is touched.
+  if (const auto device = request.fields.find("device"); device != request.fields.end()) {
+    available_device(device->second);
   }
   std::unique_ptr<ClaimedRun> claim = claim_resumed_run({request.resume});
   const Recipe recipe = make_recipe(read_fields(claim->directory().config()), request.fields);
+  available_device(recipe.device);
   if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
   Training(recipe, std::move(claim), request.allow_changed_data).run();
 }
@@ -43,6 +52,7 @@ void begin(const Request& request) {
   }
   const GivenFields file = request.config.empty() ? GivenFields() : read_fields(request.config);
   const Recipe recipe = make_recipe(file, request.fields);
+  available_device(recipe.device);
   // Report this before the data is read; the claim checks again.
   const RunDirectory out{request.out};
   if (!request.out.empty() && !request.overwrite && out.has_run()) refuse_existing_run(out);
@@ -80,7 +90,9 @@ void add_train_command(CLI::App& app) {
     std::ranges::replace(flag, '_', '-');
     if (name == "lr") flag += ",--learning-rate";
     options[name] = command->add_option(flag, words[name], help)
-                        ->type_name(name == "data" ? "PATH" : kind_of(field));
+                        ->type_name(name == "data"     ? "PATH"
+                                    : name == "device" ? "DEVICE"
+                                                       : kind_of(field));
   });
   command->add_option("--config", request.config, "a JSON file with any of these options")
       ->type_name("FILE")
@@ -111,7 +123,8 @@ void add_train_command(CLI::App& app) {
       "  extensor train mnist --data ~/mnist --model resnet18 --epochs 2 --out runs/big\n"
       "  extensor train pictures --data photos         one directory in it for each class\n"
       "  extensor train text --data story.txt --steps 500\n"
-      "  extensor train --resume runs/big");
+      "  extensor train --resume runs/big\n"
+      "  extensor train cifar10 --data ~/cifar --device cuda --precision bfloat16");
   command->callback([] {
     for (const auto& [name, option] : options) {
       if (option->count() > 0) request.fields[name] = words[name];

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <iostream>
 
+#include "cli/device_option.h"
 #include "cli/generate.h"
 #include "cli/interrupt.h"
 #include "cli/json_file.h"
@@ -98,7 +99,9 @@ data::DataLoaderOptions Training::loader_options(bool training) const {
 
 nn::AnyLayer Training::seeded_model() const {
   manual_seed(recipe_.seed);
-  return make_model(recipe_, data_.language);
+  nn::AnyLayer model = make_model(recipe_, data_.language);
+  train::ModelReference(model).to(parse_device(recipe_.device));
+  return model;
 }
 
 std::int64_t Training::step_count() const {
@@ -188,10 +191,22 @@ std::string date() {
   return text;
 }
 
-std::string machine() {
-  const DeviceInfo cpu = devices().front();
-  return cpu.name + ", " + counted(get_num_threads(), "thread") + ", " + cpu.kernels + ", " +
-         short_number(static_cast<double>(cpu.memory_bytes) / (1 << 30)) + " GiB";
+std::string gibibytes(const DeviceInfo& info) {
+  return short_number(static_cast<double>(info.memory_bytes) / (1 << 30)) + " GiB";
+}
+
+// The processor and, if it is another one, the device of the run.
+std::string machine(Device device) {
+  const std::vector<DeviceInfo> all = devices();
+  const DeviceInfo& cpu = all.front();
+  std::string text;
+  for (const DeviceInfo& info : all) {
+    if (info.device == device && device != cpu_device) {
+      text += info.name + ", " + gibibytes(info) + "; ";
+    }
+  }
+  return text + cpu.name + ", " + counted(get_num_threads(), "thread") + ", " + cpu.kernels + ", " +
+         gibibytes(cpu);
 }
 
 bool is_all_right(const train::Evaluation& evaluation) {
@@ -228,7 +243,8 @@ train::Report Training::report(const train::Outcome& outcome,
   const double examples = static_cast<double>(outcome.step) * static_cast<double>(step_examples);
   train::Report report;
   report.title = recipe_.model + " on " + recipe_.dataset;
-  report.about = {{"date", date()}, {"machine", machine()}, {"version", version()}};
+  report.about = {
+      {"date", date()}, {"machine", machine(reference_.device())}, {"version", version()}};
   report.command = typed_command();
   if (!reads_text()) report.facts.emplace_back("validation accuracy", percent(evaluation.accuracy));
   report.facts.emplace_back("validation loss", decimals(evaluation.loss, 4));
@@ -279,7 +295,10 @@ void Training::finish(const train::Outcome& outcome) {
       train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
   train::Report page = report(outcome, evaluation);
   reference_.train(false);  // evaluate() ends in training mode
-  if (reads_text()) page.sample = generate(model_, *data_.language.tokenizer, {});
+  if (reads_text()) {
+    const DefaultDevice there(reference_.device());
+    page.sample = generate(model_, *data_.language.tokenizer, {});
+  }
   for (const std::string& text : train::write_report(directory().report(), page)) warn(text);
 
   if (outcome.end == train::End::stopped_early) {

@@ -62,6 +62,12 @@ constinit const DeviceInterface cpu_interface{
         [](std::uint64_t ticket, void* to, std::size_t bytes, int) {
           if (to != nullptr) std::memcpy(to, &ticket, bytes);
         },
+    .begin_upload =
+        [](void* to, const void* from, std::size_t bytes, int) {
+          std::memcpy(to, from, bytes);
+          return std::uint64_t{0};
+        },
+    .finish_upload = [](std::uint64_t, int) {},
     .synchronize = [](int) {},
     .memory = [](int) { return detail::host_memory_stats(); },
     .reset_peak = [](int) { detail::reset_host_peak(); },

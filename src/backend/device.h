@@ -19,7 +19,7 @@ namespace extensor::backend {
 
 // Counts changes of DeviceInterface, Backend and the calls: a library built against another version
 // is rejected.
-inline constexpr std::uint32_t device_interface_version = 4;
+inline constexpr std::uint32_t device_interface_version = 5;
 
 // Moves `bytes` bytes. One side is the host, or both are devices of one type.
 struct CopyCall {
@@ -46,6 +46,11 @@ struct DeviceInterface {
   // ticket.
   std::uint64_t (*begin_read)(const void* from, std::size_t bytes, int index);
   void (*finish_read)(std::uint64_t ticket, void* to, std::size_t bytes, int index);
+  // Starts to copy from the host, beside the work that is launched from now on. `from` may be
+  // changed when it returns; `to` may be used, and freed, after finish_upload. That does not wait:
+  // the work launched after it runs after the copy.
+  std::uint64_t (*begin_upload)(void* to, const void* from, std::size_t bytes, int index);
+  void (*finish_upload)(std::uint64_t ticket, int index);
   // Waits for all work, then throws the errors that kernels reported (backend/checks.h). Every
   // other function in which the host waits throws them, too.
   void (*synchronize)(int index);

@@ -41,6 +41,8 @@ struct OptimizerCall {
   const OptimizerItem* items;
   std::int64_t item_count;
   OptimizerCoefficients coefficients;
+  // If not null, a number on the device: nothing is changed unless it is finite.
+  const double* condition = nullptr;
 };
 
 // One dense tensor, and the destination of its sum.

@@ -36,7 +36,7 @@ void check_options(const char* operation, const SamplingOptions& options) {
 
 // The largest logit of each row, which is finite if and only if the row can be sampled.
 Tensor checked_maximum(const char* operation, const Tensor& logits) {
-  const Tensor maximum = max_reduce(logits, -1, true);
+  Tensor maximum = max_reduce(logits, -1, true);
   if (!all(isfinite(maximum)).item<bool>()) {
     throw ValueError(message(operation,
                              ": a row of logits has NaN, +inf or only -inf (allowed: finite "

@@ -131,14 +131,16 @@ OptimizerCoefficients coefficients_of(const Options& options, std::int64_t step)
 
 // ---- stepping
 
-// One step on one parameter of any layout; states are in the order of the row.
+// One step on one parameter of any layout; states are in the order of the row. `condition` is that
+// of OptimizerCall.
 template <class Options>
 void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
-              std::int64_t step, const Options& options);
+              std::int64_t step, const Options& options, const double* condition = nullptr);
 
 // One step on dense parameters of one device and dtype. The arguments are already checked.
 void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
-                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients);
+                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients,
+                const double* condition = nullptr);
 
 // Throws ShapeError, DTypeError, DeviceError or ValueError unless a step may update param from
 // grad.

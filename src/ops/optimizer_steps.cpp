@@ -99,15 +99,17 @@ void check_param_and_grad(const char* operation, const Tensor& param, const Tens
 }
 
 void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
-                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients) {
-  OptimizerCall call{op, dtype, state_dtype, 0, items.data(), std::ssize(items), coefficients};
+                std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients,
+                const double* condition) {
+  OptimizerCall call{op,           dtype,    state_dtype, 0, items.data(), std::ssize(items),
+                     coefficients, condition};
   for (const OptimizerItem& item : items) call.numel += item.numel;
   backend::backend_for(device).optimizer_step(call);
 }
 
 template <class Options>
 void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* const* states,
-              std::int64_t step, const Options& options) {
+              std::int64_t step, const Options& options, const double* condition) {
   if (step < 1) {
     throw ValueError(message(operation, ": step is ", step, ", must count from 1"));
   }
@@ -129,12 +131,12 @@ void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* 
     dtype = states[i]->dtype();
   }
   step_items(OptimizerRule<Options>::op, param.device(), param.dtype(), dtype, {&item, 1},
-             coefficients_of(options, step));
+             coefficients_of(options, step), condition);
   for (InPlace& tensor : written) tensor.finish();
 }
 #define OPTIMIZER(name, Class, Options, ...)                                                \
   template void step_one(const char*, Tensor&, const Tensor&, Tensor* const*, std::int64_t, \
-                         const Options&);
+                         const Options&, const double*);
 #include "extensor/tables/optimizers.def"
 
 void move_averages(std::span<const Tensor> averages, std::span<const Tensor> values, double rate) {

@@ -1,12 +1,17 @@
 #include "extensor/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/check.h"
 #include "extensor/autograd.h"
+#include "extensor/creation.h"
 #include "extensor/elementwise.h"
+#include "ops/launch.h"
 #include "ops/optimizer_rule.h"
+#include "ops/record_elementwise.h"
+#include "optim/largest_gradient.h"
 #include "optim/state_reader.h"
 
 namespace extensor::optim {
@@ -14,7 +19,7 @@ namespace extensor::optim {
 using extensor::detail::message;
 
 GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_(options), scale_(options.init_scale) {
+    : options_(options), state_{options.init_scale, 0} {
   const auto refuse = [](const char* option, double value, const char* allowed) {
     throw ValueError(message("GradScaler: ", option, " is ", value, ", must be ", allowed));
   };
@@ -30,9 +35,55 @@ GradScaler::GradScaler(const GradScalerOptions& options)
   }
 }
 
-Tensor GradScaler::scale(const Tensor& loss) const {
-  return options_.enabled ? loss * scale_ : loss;
+ScaledStep::operator bool() const { return largest_ == nullptr ? made_ : largest_->is_finite(); }
+
+// ---- the scale
+
+// The state after an update().
+GradScaler::State GradScaler::updated(bool overflowed) const {
+  if (overflowed) return {state_.scale * options_.backoff_factor, 0};
+  if (state_.good_steps + 1 < options_.growth_interval) {
+    return {state_.scale, state_.good_steps + 1};
+  }
+  // A larger scale would overflow float32 for a loss of 1.
+  const double larger = state_.scale * options_.growth_factor;
+  return {larger < 3e38 ? larger : state_.scale, 0};
 }
+
+// Reads what the device decided in the last step.
+void GradScaler::settle() const {
+  if (unread_.empty()) return;
+  const bool overflowed =
+      !std::ranges::all_of(unread_, [](const Largest& each) { return each->is_finite(); });
+  state_ = updated(overflowed);
+  unread_.clear();
+  finite_ = Tensor();
+}
+
+// One of two numbers, by what the device decided: a 0-d float64 tensor on the device.
+Tensor GradScaler::choose(double after_step, double after_overflow) const {
+  const auto number = [](double value) { return full({}, value, {DType::float64, cpu_device}); };
+  return where(finite_, number(after_step), number(after_overflow));
+}
+
+Tensor GradScaler::scale(const Tensor& loss) const {
+  if (!options_.enabled) return loss;
+  if (unread_.empty()) return loss * state_.scale;
+  // As the product with a number, this one is computed in at least float32 and rounded once.
+  const DType compute = ops::compute_dtype(loss.dtype());
+  const Tensor factor = [&] {
+    const NoGrad off;
+    return choose(updated(false).scale, updated(true).scale).to(loss.device(), compute);
+  }();
+  return (loss.to(compute) * factor).to(loss.dtype());
+}
+
+double GradScaler::scale() const {
+  settle();
+  return state_.scale;
+}
+
+// ---- steps
 
 GradScaler::Unscaled* GradScaler::find(const Optimizer& optimizer) {
   for (Unscaled& each : unscaled_) {
@@ -47,48 +98,77 @@ void GradScaler::unscale(Optimizer& optimizer) {
     throw ValueError("GradScaler: unscale was called twice for an optimizer since the last update");
   }
   const NoGrad off;
+  const Tensor inverse =
+      unread_.empty() ? Tensor() : choose(1 / updated(false).scale, 1 / updated(true).scale);
+  Tensor factor;  // the inverse on the device of the gradient, in the dtype in which it is scaled
   std::vector<Tensor> grads;
   for (const Tensor& parameter : optimizer.parameters()) {
     Tensor grad = parameter.grad();
     if (!grad.defined()) continue;
-    grad *= 1 / scale_;
+    if (!inverse.defined()) {
+      grad *= 1 / state_.scale;
+    } else {
+      const DType compute = ops::compute_dtype(grad.dtype());
+      if (!factor.defined() || factor.dtype() != compute || !(factor.device() == grad.device())) {
+        factor = inverse.to(grad.device(), compute);
+      }
+      const ops::Source inputs[] = {grad, factor};
+      ops::write_in_place(
+          {ops::ElementwiseOp::multiply, "GradScaler", compute, grad.dtype(), inputs}, grad);
+    }
     grads.push_back(std::move(grad));
   }
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  unscaled_.push_back({&optimizer, ops::gradient_norm("GradScaler", grads, infinity)});
+  unscaled_.push_back({&optimizer, std::make_shared<LargestGradient>(
+                                       ops::gradient_norm("GradScaler", grads, infinity))});
 }
 
-bool GradScaler::step(Optimizer& optimizer) {
+ScaledStep GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) {
     optimizer.step();
-    return true;
+    return ScaledStep(true);
   }
   if (find(optimizer) == nullptr) unscale(optimizer);
-  if (!std::isfinite(find(optimizer)->largest.item<double>())) {
+  const Largest largest = find(optimizer)->largest;
+  if (!(largest->device() == cpu_device)) {
+    optimizer.step_if_finite(largest);
+    stepped_.push_back(largest);
+    return ScaledStep(largest);
+  }
+  if (!largest->is_finite()) {
     overflowed_ = true;
-    return false;
+    return ScaledStep(false);
   }
   optimizer.step();
-  return true;
+  return ScaledStep(true);
 }
 
 void GradScaler::update() {
   if (!options_.enabled) return;
-  unscaled_.clear();
-  if (overflowed_) {
-    scale_ *= options_.backoff_factor;
-    good_steps_ = 0;
-  } else if (++good_steps_ == options_.growth_interval) {
-    // A larger scale would overflow float32 for a loss of 1.
-    if (scale_ * options_.growth_factor < 3e38) scale_ *= options_.growth_factor;
-    good_steps_ = 0;
+  settle();
+  if (overflowed_ || stepped_.empty()) {
+    state_ = updated(overflowed_);
+  } else {
+    const NoGrad off;
+    Tensor finite = isfinite(stepped_[0]->tensor());
+    for (std::size_t k = 1; k < stepped_.size(); ++k) {
+      finite = logical_and(finite, isfinite(stepped_[k]->on(finite.device())));
+    }
+    finite_ = finite;
+    unread_ = stepped_;
   }
+  unscaled_.clear();
+  stepped_.clear();
   overflowed_ = false;
 }
 
+// ---- saving and loading
+
 StateDict GradScaler::state_dict() const {
+  settle();
   StateDict saved;
-  saved.numbers = {{"scale", scale_}, {"growth_tracker", static_cast<double>(good_steps_)}};
+  saved.numbers = {{"scale", state_.scale},
+                   {"growth_tracker", static_cast<double>(state_.good_steps)}};
   return saved;
 }
 
@@ -101,8 +181,9 @@ void GradScaler::load_state_dict(const StateDict& saved) {
     throw ValueError(
         message(reader.operation(), ": scale is ", scale, ", must be above 0 and finite"));
   }
-  scale_ = scale;
-  good_steps_ = good_steps;
+  state_ = {scale, good_steps};
+  unread_.clear();
+  finite_ = Tensor();
 }
 
 }  // namespace extensor::optim

@@ -1,6 +1,7 @@
 // The data that an optimizer holds for a group of parameters.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/graph.h"
 #include "extensor/optim/optimizer.h"
 #include "ops/optimizer_rule.h"
+#include "optim/largest_gradient.h"
 #include "optim/state_reader.h"
 
 namespace extensor::optim {
@@ -16,7 +18,8 @@ namespace extensor::optim {
 struct Slot {
   Tensor states[ops::max_optimizer_states];
   std::int64_t steps = 0;
-  bool fresh = false;  // a state was created for the coming step
+  bool fresh = false;      // a state was created for the coming step
+  bool was_fresh = false;  // at the last step
 };
 
 struct Optimizer::Group {
@@ -28,6 +31,16 @@ struct Optimizer::Group {
   std::vector<ops::OptimizerItem> items;
   std::vector<std::uint32_t> item_slots;
   std::vector<std::uint32_t> irregular;  // in other layouts; stepped one by one
+
+  // The condition of the step that is being made: nothing is changed unless it is finite. Null:
+  // none.
+  std::shared_ptr<LargestGradient> condition;
+  // The condition of the last step, if the host has not read it. The step counts as made until
+  // then.
+  std::shared_ptr<LargestGradient> unread;
+
+  // Reads that condition, and takes a step back that was not made.
+  void settle();
 };
 
 struct Optimizer::Loading {

@@ -173,6 +173,32 @@ void Optimizer::set_initial_lr(std::size_t index, double lr) {
   target.initial_lr = lr;
 }
 
+// ---- steps on a condition
+
+void Optimizer::step_if_finite(const std::shared_ptr<LargestGradient>& largest) {
+  struct Scope {
+    Optimizer& optimizer;
+    ~Scope() {
+      for (const auto& group : optimizer.groups_) group->condition = nullptr;
+    }
+  } const scope{*this};
+  for (const auto& group : groups_) group->condition = largest;
+  step();
+}
+
+void Optimizer::Group::settle() {
+  if (unread == nullptr) return;
+  const bool made = unread->is_finite();
+  unread = nullptr;
+  if (made) return;
+  for (const auto* stepped : {&item_slots, &irregular}) {
+    for (const std::uint32_t k : *stepped) {
+      --slots[k].steps;
+      slots[k].fresh = slots[k].was_fresh;
+    }
+  }
+}
+
 // ---- saving and loading
 
 namespace {
@@ -187,7 +213,8 @@ StateDict Optimizer::state_dict() const {
   StateDict saved;
   std::size_t index = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = *groups_[g];
+    Group& group = *groups_[g];
+    group.settle();
     save_options(g, saved);
     const std::string prefix = group_prefix(g);
     saved.numbers[prefix + "params"] = static_cast<double>(group.slots.size());
@@ -259,6 +286,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
   keep_loaded_options();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     groups_[g]->slots.swap(slots[g]);
+    groups_[g]->unread = nullptr;
     groups_[g]->initial_lr = initial_lrs[g];
   }
 }

@@ -1,5 +1,6 @@
 // The optimizers: their options, and the step over all parameters at once.
 #include <type_traits>
+#include <utility>
 
 #include "core/check.h"
 #include "core/make_tensor.h"
@@ -136,6 +137,7 @@ void OptimizerOf<Options>::collect(std::size_t index) {
   Group& group = *groups_[index];
   const Options& options = options_[index];
   const ops::StateUses uses = ops::state_uses(options);
+  group.settle();
   group.items.clear();
   group.item_slots.clear();
   group.irregular.clear();
@@ -184,6 +186,11 @@ void OptimizerOf<Options>::launch(std::size_t index) {
   const auto step_of = [](const Slot& slot) {
     return counts_steps<Options> ? slot.steps + 1 : slot.fresh ? 1 : 2;
   };
+  const auto condition = [&](Device device) {
+    return group.condition == nullptr
+               ? nullptr
+               : detail::kernel_pointer<const double>(group.condition->on(device));
+  };
   const std::size_t count = group.items.size();
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     const TensorImpl& first = group.parameters[group.item_slots[begin]].impl();
@@ -198,11 +205,11 @@ void OptimizerOf<Options>::launch(std::size_t index) {
     }
     ops::step_items(ops::OptimizerRule<Options>::op, first.storage->device, first.dtype,
                     state_dtype(first.dtype), std::span(group.items).subspan(begin, end - begin),
-                    ops::coefficients_of(options, step));
+                    ops::coefficients_of(options, step), condition(first.storage->device));
   }
   const auto stepped = [&](Slot& slot) {
     ++slot.steps;
-    slot.fresh = false;
+    slot.was_fresh = std::exchange(slot.fresh, false);
   };
   for (const std::uint32_t k : group.item_slots) {
     detail::wrote(group.parameters[k]);
@@ -212,9 +219,10 @@ void OptimizerOf<Options>::launch(std::size_t index) {
     Slot& slot = group.slots[k];
     Tensor* const states[] = {&slot.states[0], &slot.states[1], &slot.states[2]};
     ops::step_one(name(), group.parameters[k], *gradient_of(group.parameters[k].impl()), states,
-                  step_of(slot), options);
+                  step_of(slot), options, condition(group.parameters[k].device()));
     stepped(slot);
   }
+  group.unread = group.condition;
 }
 
 // ---- saving and loading

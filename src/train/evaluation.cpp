@@ -7,6 +7,7 @@
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
 #include "train/classes.h"
+#include "train/device_batches.h"
 
 namespace extensor::train {
 
@@ -23,10 +24,6 @@ bool are_classes(const Tensor& outputs, const Tensor& targets) {
 Tensor right_outputs(const Tensor& outputs, const Tensor& targets) {
   const NoGrad off;
   return sum(equal(argmax(outputs, -1), targets));
-}
-
-data::Batch moved_to(const data::Batch& batch, Device device) {
-  return {batch.inputs.to(device), batch.targets.to(device), batch.indices};
 }
 
 namespace {
@@ -73,16 +70,13 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   constexpr std::int64_t most_classes = 1000;
   const NoGrad off;
   const Evaluating evaluating(model);
-  const Device device = model.device();
   Evaluation result;
   double loss = 0;
-  std::int64_t right = 0, targets = 0, batches = 0;
-  data::DataLoader::Epoch epoch = loader.epoch(0);
-  while (options.batches == 0 || batches < options.batches) {
-    const std::optional<data::Batch> loaded = epoch.next();
-    if (!loaded) break;
-    const data::Batch batch = moved_to(*loaded, device);
-    ++batches;
+  std::int64_t right = 0, targets = 0;
+  const std::int64_t count = options.batches == 0 ? loader.batches() : options.batches;
+  DeviceBatches batches(loader.epoch(0), model.device(), count);
+  while (const std::optional<data::Batch> loaded = batches.next()) {
+    const data::Batch& batch = *loaded;
     const Tensor outputs = model(batch.inputs);
     const auto size = static_cast<double>(batch.size());
     loss += options.loss(outputs, batch.targets).item<double>() * size;

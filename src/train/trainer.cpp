@@ -11,6 +11,7 @@
 #include "extensor/pending_item.h"
 #include "extensor/random.h"
 #include "train/classes.h"
+#include "train/device_batches.h"
 #include "train/diverged.h"
 #include "train/state.h"
 
@@ -104,11 +105,19 @@ Device Trainer::device() const {
   return parameters_.empty() ? cpu_device : parameters_.front().device();
 }
 
+// The remaining batches of the epoch that the run reads.
+DeviceBatches Trainer::remaining(const data::DataLoader& training, std::int64_t last) const {
+  const std::int64_t batches = training.batches() - at_.batch, steps = last - at_.step;
+  const bool all = steps >= steps_of_epoch(batches, options_.accumulate);
+  return {training.epoch(at_.epoch, at_.batch), device(),
+          all ? batches : steps * options_.accumulate};
+}
+
 // Whether the results of a step are read after the next one was launched.
 bool Trainer::reads_late() const { return device() != cpu_device; }
 
 void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) {
-  Pending::Part part{moved_to(batch, device()), {}, {}};
+  Pending::Part part{batch, {}, {}};
   Tensor outputs, loss;
   {
     const Autocast half(options_.autocast.value_or(DType::bfloat16), options_.autocast.has_value());
@@ -217,12 +226,12 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
     previous.parts.clear();
   };
   while (at_.step < last && !early && !interrupted) {
-    data::DataLoader::Epoch epoch = training.epoch(at_.epoch, at_.batch);
+    DeviceBatches batches = remaining(training, last);
     while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
       const std::int64_t parts = std::min(options_.accumulate, training.batches() - at_.batch);
       Pending step;
       for (std::int64_t part = 0; part < parts; ++part) {
-        take(*epoch.next(), parts, step);
+        take(*batches.next(), parts, step);
         at_.batch += 1;
       }
       finish_step(step, training);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backend/checks.h"
@@ -90,6 +91,12 @@ Memory& memory() {
   return *made;
 }
 
+// A number on its way to the host, and the number of launches before.
+struct Read {
+  std::uint64_t value;
+  std::int64_t launches;
+};
+
 struct State {
   std::mutex mutex;
   std::size_t limit[device_count] = {};
@@ -98,6 +105,10 @@ struct State {
   backend::CheckReport report;  // the first invalid value that a kernel reported
   std::atomic<std::int64_t> waits{0};
   std::atomic<std::int64_t> launches{0};
+  std::atomic<std::int64_t> idle_reads{0};
+  std::uint64_t last_ticket = 0, uploads = 0;
+  std::map<std::uint64_t, Read> reads;
+  std::map<std::uint64_t, std::pair<void*, std::vector<std::byte>>> unfinished_uploads;
 };
 
 State& state() {
@@ -181,17 +192,49 @@ void copy(const CopyCall& call) {
   if (to_host) wait(call.from_device.index);
 }
 
-// The ticket is the bytes themselves. Work is complete when it is launched, so there is no wait.
+// Work is complete when it is launched, so there is no wait.
 std::uint64_t begin_read(const void* from, std::size_t bytes, int) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, readable_address(from), bytes);
-  return value;
+  Read read{0, state().launches};
+  std::memcpy(&read.value, readable_address(from), bytes);
+  const std::lock_guard lock(state().mutex);
+  state().reads[++state().last_ticket] = read;
+  return state().last_ticket;
 }
 
 void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int) {
-  if (to == nullptr) return;
-  std::memcpy(to, &ticket, bytes);
+  {
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().reads.find(ticket);
+    if (found == state().reads.end()) {
+      throw DeviceError("fake device: a number was read twice");
+    }
+    const Read read = found->second;
+    state().reads.erase(found);
+    if (to == nullptr) return;
+    std::memcpy(to, &read.value, bytes);
+    if (state().launches == read.launches) ++state().idle_reads;
+  }
   throw_report();
+}
+
+// The bytes arrive with finish_upload: a kernel that reads the memory before is conspicuous.
+std::uint64_t begin_upload(void* to, const void* from, std::size_t bytes, int) {
+  const auto* first = static_cast<const std::byte*>(from);
+  const std::lock_guard lock(state().mutex);
+  const std::uint64_t ticket = ++state().uploads;
+  state().unfinished_uploads[ticket] = {readable_address(to), {first, first + bytes}};
+  return ticket;
+}
+
+void finish_upload(std::uint64_t ticket, int) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().unfinished_uploads.find(ticket);
+  if (found == state().unfinished_uploads.end()) {
+    throw DeviceError("fake device: an upload was finished twice");
+  }
+  const auto& [to, bytes] = found->second;
+  std::memcpy(to, bytes.data(), bytes.size());
+  state().unfinished_uploads.erase(found);
 }
 
 // ---- kernels: the CPU's, called with replaced addresses
@@ -287,6 +330,7 @@ void optimizer_step(const backend::OptimizerCall& given) {
   }
   backend::OptimizerCall call = given;
   call.items = items.data();
+  translate(call.condition);
   backend::cpu_interface.kernels.optimizer_step(call);
 }
 
@@ -306,6 +350,8 @@ const DeviceInterface fake_interface{
     .copy = &copy,
     .begin_read = &begin_read,
     .finish_read = &finish_read,
+    .begin_upload = &begin_upload,
+    .finish_upload = &finish_upload,
     .synchronize = &wait,
     .memory =
         [](int index) {
@@ -355,7 +401,16 @@ const DeviceInterface fake_interface{
 void install() { backend::register_device(Device::Type::test, fake_interface); }
 
 std::int64_t waits() { return state().waits; }
+std::int64_t idle_reads() { return state().idle_reads; }
 std::int64_t launches() { return state().launches; }
+std::int64_t uploads() {
+  const std::lock_guard lock(state().mutex);
+  return static_cast<std::int64_t>(state().uploads);
+}
+std::int64_t unfinished_uploads() {
+  const std::lock_guard lock(state().mutex);
+  return std::ssize(state().unfinished_uploads);
+}
 
 void fail_allocation_after(std::int64_t count) {
   const std::lock_guard lock(state().mutex);

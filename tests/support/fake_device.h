@@ -19,8 +19,15 @@ void install();
 // The number of times that the host waited for all work of a device: synchronize() and copies to
 // the host. Reading a PendingItem waits only for that item, and does not count.
 std::int64_t waits();
+// The number of times that a PendingItem was read before a kernel was launched after it: the device
+// has nothing to do then while the host reads.
+std::int64_t idle_reads();
 // The number of kernel launches.
 std::int64_t launches();
+// The number of copies from the host that were started beside other work, and of those that were
+// not finished.
+std::int64_t uploads();
+std::int64_t unfinished_uploads();
 
 // Makes one allocation fail with OutOfMemoryError, after `count` more; −1: none.
 void fail_allocation_after(std::int64_t count);

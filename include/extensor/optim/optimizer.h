@@ -36,6 +36,8 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::optim {
 
+class LargestGradient;
+
 // The interface of all optimizers, which schedules use. It cannot be copied or moved, because
 // schedules keep its address.
 class Optimizer {
@@ -68,6 +70,7 @@ class Optimizer {
   std::optional<double> initial_lr(std::size_t group = 0) const;
   void set_initial_lr(std::size_t group, double lr);
 
+  // After a step of a GradScaler on a device other than the CPU, waits for the decision on it.
   StateDict state_dict() const;
   // Loads the options and states of another run, after checking everything. Throws ValueError for
   // another number of groups or parameters, a missing or unknown name, or an option outside its
@@ -76,6 +79,7 @@ class Optimizer {
   void load_state_dict(const StateDict& saved);
 
  protected:
+  friend class GradScaler;
   struct Group;
   struct Loading;
   struct StateNames {
@@ -87,6 +91,9 @@ class Optimizer {
   Group& group(std::size_t index) const;  // throws IndexError
   void check_new_parameters(const std::vector<Tensor>& parameters) const;
   void append_group(const std::vector<Tensor>& parameters);
+  // Steps unless `largest` is not finite. The device decides; the host reads the decision at the
+  // next step.
+  void step_if_finite(const std::shared_ptr<LargestGradient>& largest);
 
   virtual const char* name() const = 0;
   virtual StateNames state_names() const = 0;

@@ -39,6 +39,8 @@ class ModelReference {
     const std::vector<Tensor> list = parameters();
     return list.empty() ? cpu_device : list.front().device();
   }
+  // Like Module::to(Device).
+  void to(Device device) const { nn::detail::move(walk_, device); }
   NamedTensors state_dict() const { return nn::detail::state_dict(walk_); }
   void load_state_dict(const NamedTensors& state) const {
     nn::detail::load_state_dict(walk_, state, {});

@@ -10,10 +10,11 @@
 // checkpoint contains the weights, the state of the optimizer, the schedule and the callbacks, the
 // random generator and the position in the data. It may have been written on another device.
 //
-// Batches are moved to the device of the model's parameters. On a device other than the CPU, the
-// trainer launches the next step without waiting for the previous one: callbacks are notified of a
-// step, and a loss that is not finite is detected, when the next step is in progress or something
-// else needs the results.
+// Batches are copied to the device of the model's parameters. On a device other than the CPU, the
+// next batch is loaded and copied while the device works on the current one, and the trainer
+// launches the next step without waiting for the previous one: callbacks are notified of a step,
+// and a loss that is not finite is detected, when the next step is in progress or something else
+// needs the results.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +67,8 @@ class DivergedError : public Error {
   using Error::Error;
 };
 
+class DeviceBatches;
+
 class Trainer {
  public:
   // The references must outlive the trainer. Throws ValueError for an option outside its range.
@@ -106,6 +109,7 @@ class Trainer {
   struct Pending;
 
   Device device() const;
+  DeviceBatches remaining(const data::DataLoader& training, std::int64_t last) const;
   bool reads_late() const;
   std::int64_t last_step(const data::DataLoader& training) const;
   void check_place(const data::DataLoader& training);

@@ -88,7 +88,76 @@ void copy_between(const CopyCall& call) {
   check(cudaEventDestroy(done), "cudaEventDestroy");
 }
 
+// An upload that is not under way, with a buffer of at least `bytes` bytes.
+std::size_t take_upload(DeviceState& device, std::size_t bytes) {
+  constexpr std::size_t most_buffers = 8;
+  std::vector<DeviceState::Upload>& all = device.uploads;
+  const std::size_t none = all.size();
+  std::size_t best = none, any = none;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (all[k].under_way) continue;
+    if (any == none || all[k].bytes > all[any].bytes) any = k;
+    if (all[k].bytes < bytes || (best != none && all[k].bytes >= all[best].bytes)) continue;
+    const cudaError_t state = cudaEventQuery(all[k].done);
+    if (state == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // no error of a later call
+      continue;
+    }
+    check(state, "cudaEventQuery");
+    best = k;
+  }
+  if (best != none) return best;
+  if (any == none || all.size() < most_buffers) {
+    DeviceState::Upload made{};
+    check(cudaEventCreateWithFlags(&made.ready, cudaEventDisableTiming), "cudaEventCreate");
+    check(cudaEventCreateWithFlags(&made.done, cudaEventDisableTiming), "cudaEventCreate");
+    all.push_back(made);
+    any = none;
+  }
+  DeviceState::Upload& upload = all[any];
+  check(cudaEventSynchronize(upload.done), "waiting for a copy");
+  if (upload.bytes < bytes) {
+    if (upload.buffer != nullptr) check(cudaFreeHost(upload.buffer), "cudaFreeHost");
+    upload.buffer = nullptr;
+    upload.bytes = 0;
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    upload.buffer = static_cast<std::byte*>(memory);
+    upload.bytes = bytes;
+  }
+  return any;
+}
+
 }  // namespace
+
+std::uint64_t begin_upload(void* to, const void* from, std::size_t bytes, int index) {
+  DeviceState& device = enter(index);
+  const std::lock_guard lock(device.uploading);
+  if (device.upload_stream == nullptr) {
+    check(cudaStreamCreateWithFlags(&device.upload_stream, cudaStreamNonBlocking),
+          "cudaStreamCreate");
+  }
+  const std::size_t ticket = take_upload(device, bytes);
+  DeviceState::Upload& upload = device.uploads[ticket];
+  std::memcpy(upload.buffer, from, bytes);
+  // Kernels that were launched before may still use the memory of the target for another tensor.
+  check(cudaEventRecord(upload.ready, device.stream), "cudaEventRecord");
+  check(cudaStreamWaitEvent(device.upload_stream, upload.ready), "cudaStreamWaitEvent");
+  check(cudaMemcpyAsync(to, upload.buffer, bytes, cudaMemcpyHostToDevice, device.upload_stream),
+        "copying to the device");
+  check(cudaEventRecord(upload.done, device.upload_stream), "cudaEventRecord");
+  upload.under_way = true;
+  return ticket;
+}
+
+void finish_upload(std::uint64_t ticket, int index) {
+  if (is_unusable()) return;
+  DeviceState& device = enter(index);
+  const std::lock_guard lock(device.uploading);
+  DeviceState::Upload& upload = device.uploads[ticket];
+  upload.under_way = false;
+  check(cudaStreamWaitEvent(device.stream, upload.done), "cudaStreamWaitEvent");
+}
 
 void copy(const CopyCall& call) {
   const bool to_host = call.to_device.type == Device::Type::cpu;

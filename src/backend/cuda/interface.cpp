@@ -92,6 +92,8 @@ const DeviceInterface cuda_interface{
     .copy = &copy,
     .begin_read = &begin_read,
     .finish_read = &finish_read,
+    .begin_upload = &begin_upload,
+    .finish_upload = &finish_upload,
     .synchronize = [](int index) { wait(enter(index)); },
     .memory = [](int index) { return enter(index).memory.stats(); },
     .reset_peak = [](int index) { enter(index).memory.reset_peak(); },

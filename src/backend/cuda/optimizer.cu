@@ -80,6 +80,7 @@ struct StepList {
   bool vectors;  // all addresses are aligned for packs
   std::uint32_t variants;
   double coefficients[max_optimizer_coefficients];
+  const double* condition;  // as in OptimizerCall
   StepItem items[capacity];
 };
 // Few tensors, for short launches; and as many as the 32,764 bytes of parameters hold.
@@ -141,6 +142,7 @@ __device__ __forceinline__ void step_pack(const StepList<capacity>& list, const 
 template <OptimizerOp op, class S, class Q, int capacity>
 __global__ void __launch_bounds__(threads) step(const __grid_constant__ StepList<capacity> list) {
   constexpr int width = step_width<S>;
+  if (list.condition != nullptr && !isfinite(*list.condition)) return;
   const auto chunk = static_cast<std::int64_t>(blockIdx.x);
   int low = 0, high = list.count - 1;  // the last item whose first chunk is not beyond this one
   while (low < high) {
@@ -184,6 +186,7 @@ void run_lists(const OptimizerCall& call) {
   StepList<capacity> list;
   list.maximize = call.coefficients.maximize;
   list.variants = call.coefficients.variants;
+  list.condition = call.condition;
   for (int k = 0; k < max_optimizer_coefficients; ++k) {
     list.coefficients[k] = call.coefficients.values[k];
   }

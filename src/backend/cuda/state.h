@@ -44,6 +44,18 @@ struct DeviceState {
   std::mutex reading;
   std::vector<Read> reads;
   std::vector<std::size_t> free_reads;
+
+  // Copies from the host that run beside the kernels (begin_upload), in a stream of their own. Each
+  // has a pinned buffer.
+  struct Upload {
+    std::byte* buffer;
+    std::size_t bytes;        // of the buffer
+    cudaEvent_t ready, done;  // the target may be written; the copy is complete
+    bool under_way;           // until finish_upload
+  };
+  std::mutex uploading;
+  cudaStream_t upload_stream = nullptr;
+  std::vector<Upload> uploads;
 };
 
 // The number of devices; 0 if there is no driver or no GPU, and then why.
@@ -73,5 +85,7 @@ void set_host_functions(const HostFunctions& functions);
 void copy(const CopyCall& call);
 std::uint64_t begin_read(const void* from, std::size_t bytes, int index);
 void finish_read(std::uint64_t ticket, void* to, std::size_t bytes, int index);
+std::uint64_t begin_upload(void* to, const void* from, std::size_t bytes, int index);
+void finish_upload(std::uint64_t ticket, int index);
 
 }  // namespace extensor::backend::cuda

@@ -167,6 +167,7 @@ void sum_powers(const PowerSumCall& call, const PowerSumItem& item) {
 
 void optimizer_step(const OptimizerCall& call) {
   if (call.numel == 0) return;
+  if (call.condition != nullptr && !std::isfinite(*call.condition)) return;
   if (is_half(call.dtype)) return step_halves(call);
   if (call.dtype == DType::float64) return step_in_place<double>(call);
   step_in_place<float>(call);
