@@ -10,6 +10,7 @@ namespace extensor::backend::cuda {
 // Functions of libextensor that the kernels need.
 struct HostFunctions {
   void (*throw_reported)(const CheckReport& report);
+  bool (*is_tf32_allowed)();  // for products of the calling thread
 };
 
 struct Library {
