@@ -141,7 +141,8 @@ extensor_cuda_library(const extensor::backend::cuda::HostFunctions* functions) {
   static const Library library{
       .interface = &cuda_interface,
       .unavailable_reason = &unavailable_reason,
-      .native_stream = [](int index) -> void* { return enter(index).stream; }};
+      .native_stream = [](int index) -> void* { return enter(index).stream; },
+      .events = event_functions};
   set_host_functions(*functions);
   return &library;
 }
