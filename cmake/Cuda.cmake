@@ -52,6 +52,37 @@ file(GLOB EXTENSOR_CUDA_SOURCES CONFIGURE_DEPENDS
 list(APPEND EXTENSOR_CUDA_SOURCES
      src/core/backtrace.cpp src/core/check.cpp src/core/device.cpp src/core/dtype.cpp src/core/format_number.cpp
      src/core/shape.cpp)
+# The headers of the kernels that are compiled at run time, as text.
+set(_headers
+    backend/cpu/simd/lanes-inl.h backend/cpu/simd/math-inl.h
+    backend/cpu/simd/math_activation-inl.h backend/cpu/simd/math_core-inl.h
+    backend/cpu/simd/math_erf-inl.h backend/cpu/simd/math_exp_log-inl.h
+    backend/cpu/simd/math_hyperbolic-inl.h backend/cpu/simd/math_power-inl.h
+    backend/cpu/simd/math_round-inl.h backend/cpu/simd/math_trig-inl.h
+    backend/cuda/device_words.cuh backend/cuda/formula_arguments.h backend/cuda/formula_kernel.cuh
+    backend/cuda/iteration.h backend/cuda/row_functions.cuh
+    backend/elementwise_op.h backend/row_expressions.h backend/row_words.h
+    extensor/tables/binary.def extensor/tables/logical.def extensor/tables/unary.def
+    hwy/highway.h cmath cstddef cstdint limits type_traits)
+set(_folders ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane
+    ${PROJECT_SOURCE_DIR}/src/backend/cuda/nvrtc_std)
+set(_paths "")
+foreach(_header IN LISTS _headers)
+  foreach(_folder IN LISTS _folders)
+    if(EXISTS ${_folder}/${_header})
+      list(APPEND _paths ${_folder}/${_header})
+    endif()
+  endforeach()
+endforeach()
+set(_embedded ${PROJECT_BINARY_DIR}/embedded_headers.cpp)
+add_custom_command(
+  OUTPUT ${_embedded}
+  COMMAND ${CMAKE_COMMAND} "-DNAMES=${_headers}" "-DPATHS=${_paths}" -DOUTPUT=${_embedded}
+          -P ${PROJECT_SOURCE_DIR}/cmake/EmbedHeaders.cmake
+  DEPENDS ${_paths} ${PROJECT_SOURCE_DIR}/cmake/EmbedHeaders.cmake
+  VERBATIM)
+list(APPEND EXTENSOR_CUDA_SOURCES ${_embedded})
 add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES})
 target_compile_features(extensor_cuda PRIVATE cxx_std_20)
 target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)

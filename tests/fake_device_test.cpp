@@ -151,6 +151,53 @@ TEST_F(FakeDevice, ATensorOfTheCpuWithoutDimensionsIsANumber) {
   EXPECT_THROW(near += sum(x), DeviceError);
 }
 
+// A device that compiles formulas computes one in a single kernel, whatever the layouts.
+TEST_F(FakeDevice, FormulasAreOneKernel) {
+  double slope = 0.5;
+  const auto op = elementwise("op", [&slope](auto x, auto y) {
+    const auto wide = select(x > y && !(x == 0), gelu(2 * x + 1) * 3, slope * x / (y * y + 1));
+    return select(isnan(x), y, wide) + clamp(x, -1, y * y);
+  });
+  const Tensor a = randn({5, 7}), b = randn({7}), g = randn({5, 7});
+  for (const Tensor& x : {a, randn({7, 5}).transpose(), a.to(float64), a.to(float16)}) {
+    const Tensor far_x = x.to(device), far_b = b.to(device);
+    const std::int64_t before = fake_device::launches();
+    const Tensor y = op(far_x, far_b);
+    EXPECT_EQ(fake_device::launches() - before, 1) << name(x.dtype());
+    EXPECT_TRUE(same_bits(y, op(x, b)));
+    const auto near = op.backward(g, x, b), far = op.backward(g.to(device), far_x, far_b);
+    EXPECT_TRUE(same_bits(far[0], near[0]));
+    EXPECT_TRUE(same_bits(far[1], near[1]));
+  }
+  slope = 0.25;
+  EXPECT_TRUE(same_bits(op(a.to(device), b.to(device)), op(a, b)));
+  EXPECT_TRUE(same_bits(op(a.to(device), scalar(0.5)), op(a, scalar(0.5))));
+  EXPECT_TRUE(same_bits(op(scalar(0.3, device), scalar(0.5)), op(scalar(0.3), scalar(0.5))));
+}
+
+// A function that reads the elements of its values, or is too long, runs operation by operation.
+TEST_F(FakeDevice, FormulasThatCannotBeTracedWork) {
+  using expression::Value;
+  const Tensor a = randn({12}), far = a.to(device);
+  const auto reads =
+      elementwise("reads", [](const Value& x) { return Value(exp(x.elements())) + x; });
+  EXPECT_TRUE(same_bits(reads(far), exp(a) + a));
+  const auto is_long = elementwise("long", [](auto x) {
+    auto y = x;
+    for (int k = 0; k < 600; ++k) y = y * 0.5 + k;
+    return y;
+  });
+  EXPECT_TRUE(same_bits(is_long(far), is_long(a)));
+  std::vector<Value> kept;
+  const auto keeps = elementwise("keeps", [&kept](const Value& x) {
+    kept.push_back(x);
+    return x + 1;
+  });
+  EXPECT_TRUE(same_bits(keeps(far), a + 1));
+  EXPECT_THROW(kept[0] + 1, ValueError);
+  EXPECT_THROW((void)kept[0].elements(), ValueError);
+}
+
 TEST_F(FakeDevice, ReductionsAndProducts) {
   const Tensor a = randn({6, 5}), b = randn({5, 4});
   const Tensor x = a.to(device), y = b.to(device);

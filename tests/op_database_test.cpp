@@ -197,6 +197,7 @@ const std::set<std::string> not_ops = {
     "hessian",
     "hvp",
     "autocast_dtype",
+    "is_tf32_allowed",
     "custom_function",
     "elementwise",
     "grad",

@@ -170,6 +170,10 @@ def products():
         a = torch.randn(n, n, device=DEVICE, dtype=dtype)
         b = torch.randn(n, n, device=DEVICE, dtype=dtype)
         line(f"matmul {n}^3 {name_of(dtype)}", 2 * n**3 / 1e12, "Tflop/s", lambda: a @ b)
+        if dtype == torch.float32:
+            torch.backends.cuda.matmul.allow_tf32 = True
+            line(f"matmul {n}^3 tf32", 2 * n**3 / 1e12, "Tflop/s", lambda: a @ b)
+            torch.backends.cuda.matmul.allow_tf32 = False
     x = torch.randn(8192, 8192, device=DEVICE)
     line("gelu(2x+1)*3 8192^2 float32", 0, "", lambda: F.gelu(2 * x + 1) * 3)
 

@@ -171,6 +171,10 @@ void products() {
     const auto operations = 2 * static_cast<double>(n * n) * static_cast<double>(n) / 1e12;
     line("matmul " + std::to_string(n) + "^3 " + name(dtype), operations, "Tflop/s",
          [&] { (void)matmul(a, b); });
+    if (dtype != float32) continue;
+    const AllowTF32 fast;
+    line("matmul " + std::to_string(n) + "^3 tf32", operations, "Tflop/s",
+         [&] { (void)matmul(a, b); });
   }
   const Tensor x = randn({8192, 8192}, on_device(float32));
   const auto formula =

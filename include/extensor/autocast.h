@@ -37,6 +37,28 @@ class [[nodiscard]] Autocast {
 // The half dtype that products use on this thread, if any.
 std::optional<DType> autocast_dtype();
 
+// While an AllowTF32 object lives, on its thread, products of float32 on a CUDA device (linear,
+// convolutions, attention, matmul and the functions built on it) may round their operands to TF32,
+// which has 11 significant bits instead of 24, and are several times as fast; sums stay float32.
+// Without it they are exact float32. The gradients of a product follow its forward, wherever
+// backward() is called. Other dtypes and other devices are not affected.
+//
+//   AllowTF32 fast;
+//   Tensor c = matmul(a, b);
+class [[nodiscard]] AllowTF32 {
+ public:
+  explicit AllowTF32(bool enabled = true);
+  AllowTF32(const AllowTF32&) = delete;
+  AllowTF32& operator=(const AllowTF32&) = delete;
+  ~AllowTF32();
+
+ private:
+  bool before_;
+};
+
+// Whether products of float32 may use TF32 on this thread.
+bool is_tf32_allowed();
+
 }  // namespace extensor
 
 EXTENSOR_END_API

@@ -27,6 +27,48 @@ std::string cuda_unavailable_reason();
 // device is not available.
 void* cuda_stream(Device device = cuda());
 
+// A point in the work of a CUDA device: for timing, and to order the library's work with streams of
+// your own. `stream` is a cudaStream_t of the event's device; without one it is
+// cuda_stream(device).
+//
+//   CudaEvent start, end;
+//   start.record();
+//   Tensor c = matmul(a, b);
+//   end.record();
+//   double milliseconds = end.milliseconds_since(start);
+//
+// Errors: DeviceError if the device is not available or fails, ValueError for an event that was
+// never recorded.
+class CudaEvent {
+ public:
+  explicit CudaEvent(Device device = cuda());
+  CudaEvent(CudaEvent&& other) noexcept;
+  CudaEvent& operator=(CudaEvent&& other) noexcept;
+  ~CudaEvent();
+
+  Device device() const { return device_; }
+  // Marks the end of the work that was put into the stream so far. An event may be recorded again.
+  void record();
+  void record(void* stream);
+  // Work that is put into the stream later starts when the event has been reached; the host does
+  // not wait.
+  void wait() const;
+  void wait(void* stream) const;
+  // Whether the event has been reached.
+  bool is_done() const;
+  // Waits, and throws errors that kernels reported so far.
+  void synchronize() const;
+  // Waits for this event. ValueError for events of two devices.
+  double milliseconds_since(const CudaEvent& earlier) const;
+
+ private:
+  void check_recorded(const char* action) const;
+
+  Device device_;
+  void* event_ = nullptr;
+  bool is_recorded_ = false;
+};
+
 }  // namespace extensor
 
 EXTENSOR_END_API

@@ -9,6 +9,7 @@
 // of such a function.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -17,9 +18,14 @@
 
 EXTENSOR_BEGIN_API
 
+namespace extensor::ops {
+class Trace;
+}  // namespace extensor::ops
+
 namespace extensor::expression {
 
-// The elements of one chunk, or one number that represents all of them.
+// The elements of one chunk, or one number that represents all of them. While a formula is traced,
+// in order to be compiled for a device, a value has no elements yet.
 class Value {
  public:
   Value() = default;
@@ -29,14 +35,23 @@ class Value {
   // float32 or float64, dense.
   explicit Value(Tensor elements) : elements_(std::move(elements)) {}
 
-  bool is_number() const { return !elements_.defined(); }
+  bool is_number() const { return !elements_.defined() && trace_ == 0; }
   bool is_zero() const { return is_number() && number_ == 0; }
   double number() const { return number_; }
-  const Tensor& elements() const { return elements_; }  // undefined for a number
+  // Undefined for a number. A traced value throws: the op then evaluates the function on elements.
+  const Tensor& elements() const {
+    if (trace_ != 0) throw_traced();
+    return elements_;
+  }
 
  private:
+  friend class ops::Trace;
+  [[noreturn]] static void throw_traced();
+
   Tensor elements_;
   double number_ = 0;
+  std::uint32_t trace_ = 0;  // the serial number of the trace to which the value belongs, or 0
+  std::int32_t node_ = 0;    // the input or step of that trace
 };
 
 // A value and its derivative along one direction; a derivative that is the number 0 costs nothing.

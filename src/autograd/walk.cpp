@@ -312,6 +312,7 @@ class Walk {
       Walk* before;
       ~Running() { running_ = before; }
     } restore_walk{std::exchange(running_, this)};
+    const detail::TF32Scope as_recorded(node.allow_tf32);
     Gradients gradients = node.backward(grad_outputs);
     if (!options_.retain_graph) {
       node.drop();

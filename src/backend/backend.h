@@ -14,6 +14,7 @@
 #include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
 #include "backend/embedding_call.h"
+#include "backend/formula_call.h"
 #include "backend/indexing_call.h"
 #include "backend/interpolation_call.h"
 #include "backend/loss_call.h"
@@ -150,6 +151,9 @@ struct Backend {
   void (*recurrent)(const RecurrentCall&);
   void (*recurrent_backward)(const RecurrentBackwardCall&);
   void (*interpolate)(const InterpolationCall&);
+  // Computes a formula in one kernel. Null if the device has no such kernels, and false, with
+  // nothing written, if it cannot compile this one: the steps then run one by one.
+  bool (*formula)(const FormulaCall&) = nullptr;
 
   // Whether convolution, pooling and attention_backward take float16 and bfloat16 and accumulate
   // them in float32; if not, ops convert them.

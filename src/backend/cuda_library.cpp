@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/check.h"
+#include "core/context.h"
 #include "extensor/cuda.h"
 
 namespace extensor {
@@ -63,7 +64,9 @@ Loaded load() {
     loaded.reason = detail::message(file_name, " has no function ", cuda::library_function);
     return loaded;
   }
-  static const cuda::HostFunctions functions{.throw_reported = &throw_reported};
+  static const cuda::HostFunctions functions{
+      .throw_reported = &throw_reported,
+      .is_tf32_allowed = [] { return detail::context.allow_tf32; }};
   const cuda::Library* library = function(&functions);
   try {
     register_device(Device::Type::cuda, *library->interface);

@@ -30,6 +30,7 @@ using CaptureHook = void (*)(const ops::Op& op, const void* attributes, ops::Inp
 struct Context {
   bool recording = true;               // GradMode, NoGrad
   std::optional<DType> autocast = {};  // Autocast: the half dtype of products
+  bool allow_tf32 = false;             // AllowTF32: products of float32 may use TF32
   // GradientEps: the floor that recorded functions pass to their backward. A function recorded
   // under an eps of 0 keeps it, so that the parts of a gradient, recorded for the next order, have
   // no floor besides the one of the gradient itself.
@@ -58,6 +59,7 @@ class [[nodiscard]] ModeScope {
 };
 using RecordingScope = ModeScope<&Context::recording>;
 using AutocastScope = ModeScope<&Context::autocast>;
+using TF32Scope = ModeScope<&Context::allow_tf32>;
 using EpsScope = ModeScope<&Context::gradient_eps>;
 using CaptureScope = ModeScope<&Context::capture>;
 

@@ -125,7 +125,8 @@ class Node {
   NodeExtras* extras_or_null() { return extras_.get(); }
 
   bool dropped = false;
-  std::atomic<const void*> runner{nullptr};  // the thread that runs this node; one at a time
+  const bool allow_tf32 = context.allow_tf32;  // its backward computes products likewise
+  std::atomic<const void*> runner{nullptr};    // the thread that runs this node; one at a time
   Node* next_dead = nullptr;
 
   // The inputs of the running node whose gradients the walk on this thread needs.

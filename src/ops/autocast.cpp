@@ -20,6 +20,11 @@ Autocast::~Autocast() { context.autocast = before_; }
 
 std::optional<DType> autocast_dtype() { return context.autocast; }
 
+AllowTF32::AllowTF32(bool enabled) : before_(std::exchange(context.allow_tf32, enabled)) {}
+AllowTF32::~AllowTF32() { context.allow_tf32 = before_; }
+
+bool is_tf32_allowed() { return context.allow_tf32; }
+
 namespace ops {
 
 bool lowers_one(const Tensor& x) {

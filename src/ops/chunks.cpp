@@ -15,6 +15,7 @@
 #include "ops/expression.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
+#include "ops/trace.h"
 
 namespace extensor::ops {
 
@@ -338,6 +339,9 @@ std::vector<Tensor> evaluate_row_major(const ChunkedCall& call, const ChunkFunct
     if (input.defined()) tensors.emplace_back(input);
   }
   const Device device = common_device(call.operation, tensors);
+  if (call.compiled && !(device == cpu_device)) {
+    if (auto results = evaluate_compiled(call, function, device)) return std::move(*results);
+  }
   Run run(call, function, device);
   // Chunks only help the CPU cache; kernels of other devices work best on all elements at once.
   return run.fits_one_chunk() || !(device == cpu_device) ? run.whole() : run.chunked();

@@ -24,6 +24,10 @@ struct ChunkedCall {
   // The eps of row gradients on dual numbers. A row's gradient applies its own floor, so its
   // derivative uses 0.
   double eps = 0;
+  // Whether a device may compile the function into one kernel, if it has such kernels: calls with
+  // the same function then take one pass over memory, but its first call takes a fraction of a
+  // second.
+  bool compiled = false;
 };
 
 // Returns one tensor of `shape` per output. If the inputs are recorded, calls the function once, on

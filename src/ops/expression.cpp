@@ -10,6 +10,7 @@
 #include "extensor/elementwise.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
+#include "ops/trace.h"
 
 namespace extensor {
 
@@ -20,7 +21,8 @@ thread_local ExpressionScope* current_scope = nullptr;
 constexpr std::size_t no_maker = static_cast<std::size_t>(-1);
 }  // namespace
 
-ExpressionScope::ExpressionScope(double eps) : outer_(current_scope), eps_(eps) {
+ExpressionScope::ExpressionScope(double eps, Trace* trace)
+    : outer_(current_scope), eps_(eps), trace_(trace) {
   current_scope = this;
 }
 ExpressionScope::~ExpressionScope() { current_scope = outer_; }
@@ -81,6 +83,7 @@ using ops::Source;
 // The dtype of the values that have elements; float64 if all are numbers.
 DType dtype_of_values(std::initializer_list<const Value*> values) {
   for (const Value* value : values) {
+    if (ops::Trace::is_traced(*value)) return ops::Trace::of(*value).compute();
     if (!value->is_number() && value->elements().dtype() != DType::bool_) {
       return value->elements().dtype();
     }
@@ -114,6 +117,11 @@ const Tensor* common_shape(std::span<const Source> sources) {
 // Applies op in the dtype `compute`. The result of numbers alone is a number.
 Value apply(ElementwiseOp op, const char* name, std::initializer_list<const Value*> values,
             DType compute, DType result, Parameter first = {}, Parameter second = {}) {
+  for (const Value* value : values) {
+    if (ops::Trace::is_traced(*value)) {
+      return ops::Trace::of(*value).apply(op, values, first, second);
+    }
+  }
   static const Tensor none;
   Source sources[backend::max_inputs] = {none, none, none};
   bool numbers = true;
@@ -309,6 +317,8 @@ constexpr bool is_result(std::string_view saved) { return saved == "y"; }
   Condition<Dual> name(const Dual& x) { return predicate<Dual>(ElementwiseOp::name, #name, x.value()); }
 #include "extensor/tables/logical.def"
 // clang-format on
+
+void Value::throw_traced() { throw ops::NotTraceable(); }
 
 // ---- other spellings of rows
 

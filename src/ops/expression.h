@@ -8,11 +8,13 @@
 
 namespace extensor::ops {
 
+class Trace;
+
 // While it exists, determines how the functions of Value and Dual work on this thread.
 class ExpressionScope {
  public:
   // `eps` applies to the gradients of rows that derivatives of dual numbers evaluate.
-  explicit ExpressionScope(double eps);
+  explicit ExpressionScope(double eps, Trace* trace = nullptr);
   ExpressionScope(const ExpressionScope&) = delete;
   ExpressionScope& operator=(const ExpressionScope&) = delete;
   ~ExpressionScope();
@@ -21,6 +23,8 @@ class ExpressionScope {
   static ExpressionScope* current();
 
   double eps() const { return eps_; }
+  // Records the functions of traced values; null if there are none.
+  Trace* trace() const { return trace_; }
 
   // An expression runs the same kernels on every chunk, so the last chunk shows which kernels make
   // its results. Those kernels write directly into the memory of the results, and nothing is
@@ -43,6 +47,7 @@ class ExpressionScope {
  private:
   ExpressionScope* outer_;
   double eps_;
+  Trace* trace_;
   std::int64_t whole_numel_ = 0;
   std::vector<Tensor>* targets_ = nullptr;
   bool keeps_scratch_ = false;  // true if there are several chunks

@@ -78,8 +78,8 @@ Tensor detail::evaluate_user_op(const char* name, std::span<const Tensor> inputs
                                 const ValueFunction& function) {
   const DType dtype = promoted(name, inputs);
   const DType outputs[] = {dtype};
-  const ops::ChunkedCall call{name,    broadcast(name, inputs),   inputs,
-                              outputs, ops::compute_dtype(dtype), default_eps};
+  const ops::ChunkedCall call{
+      name, broadcast(name, inputs), inputs, outputs, ops::compute_dtype(dtype), default_eps, true};
   return ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
     out[0] = function(in.data());
   })[0];
@@ -111,7 +111,7 @@ std::vector<Tensor> differentiated(const char* name, const Tensor& grad_output,
   for (std::size_t k : wanted) {
     dtypes.push_back(inputs[k].shape() == shape ? inputs[k].dtype() : compute);
   }
-  const ops::ChunkedCall call{operation.c_str(), shape, all, dtypes, compute, eps};
+  const ops::ChunkedCall call{operation.c_str(), shape, all, dtypes, compute, eps, true};
   std::vector<Tensor> found =
       ops::evaluate_in_chunks(call, [&](std::span<const Value> in, std::span<Value> out) {
         // One direction at a time: along input wanted[i], with the tangent grad_output.

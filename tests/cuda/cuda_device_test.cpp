@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -468,6 +469,52 @@ TEST_F(Cuda, FreedMemoryIsUsedAgain) {
     EXPECT_EQ(behind.cache_hits - before.cache_hits, behind.allocations - before.allocations);
   }
   empty_cache(device);
+}
+
+// ---- events
+
+TEST_F(Cuda, EventsTimeAndOrderWork) {
+  CudaEvent start, end;
+  EXPECT_EQ(start.device(), device);
+  expect_words(message_of<ValueError>([&] { (void)end.milliseconds_since(start); }),
+               {"CudaEvent", "milliseconds_since", "not recorded"});
+  EXPECT_THROW((void)start.is_done(), ValueError);
+  EXPECT_THROW(start.wait(), ValueError);
+  EXPECT_THROW(CudaEvent{cpu_device}, DeviceError);
+  EXPECT_THROW(CudaEvent{cuda(1000)}, DeviceError);
+  const Tensor a = randn({4096, 4096}, {.dtype = float64, .device = device});
+  (void)matmul(a, a);
+  synchronize(device);
+  start.record();
+  const auto before = std::chrono::steady_clock::now();
+  const Tensor b = matmul(a, a);
+  end.record();
+  EXPECT_FALSE(end.is_done());  // a millisecond of work has just begun
+  end.synchronize();
+  EXPECT_TRUE(end.is_done());
+  const std::chrono::duration<double, std::milli> passed =
+      std::chrono::steady_clock::now() - before;
+  EXPECT_GT(end.milliseconds_since(start), 0.5);
+  EXPECT_LE(end.milliseconds_since(start), passed.count() + 0.5);
+  // The default stream waits for the library's, and the library's for the default stream.
+  end.record();
+  end.wait(nullptr);
+  start.record(nullptr);
+  start.wait();
+  EXPECT_EQ(sum(ones({10}, device)).item<float>(), 10);
+  EXPECT_TRUE(start.is_done());
+  CudaEvent moved = std::move(start);
+  EXPECT_TRUE(moved.is_done());
+  EXPECT_THROW(start.record(), ValueError);  // NOLINT: moved away
+}
+
+TEST_F(Cuda, WaitingForAnEventReportsInvalidValues) {
+  const Tensor table = randn({10, 4}, device);
+  CudaEvent event;
+  const Tensor result = take(table, tensor({1, 12}).to(device), 0);
+  event.record();
+  EXPECT_THROW(event.synchronize(), IndexError);
+  EXPECT_NO_THROW(event.synchronize());
 }
 
 // ---- errors

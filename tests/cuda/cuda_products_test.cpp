@@ -105,6 +105,50 @@ TEST_F(CudaProducts, OfStridedMatrices) {
   }
 }
 
+// In every element the error of an exact product is a fraction of the sum of the absolute terms
+// that float32 allows, and that of TF32 one that operands of 11 bits allow.
+TEST_F(CudaProducts, UseTF32InItsScopeOnly) {
+  const Tensor a = randn({300, 512}), b = randn({512, 400}), g = randn({300, 400});
+  const Tensor x = a.to(device), y = b.to(device), far_g = g.to(device);
+  constexpr double exact = 0x1p-19, rounded = 0x1.04p-10;
+  const auto error = [](const Tensor& got, const Tensor& left, const Tensor& right) {
+    const Tensor l = left.to(float64), r = right.to(float64);
+    const Tensor off = abs(got.detach().to(cpu_device, float64) - matmul(l, r));
+    return max(off / matmul(abs(l), abs(r))).item<double>();
+  };
+  EXPECT_FALSE(is_tf32_allowed());
+  const Tensor plain = matmul(x, y);
+  EXPECT_LT(error(plain, a, b), exact);
+  Tensor leaf = x.detach().requires_grad_(), recorded;
+  {
+    const AllowTF32 fast;
+    EXPECT_TRUE(is_tf32_allowed());
+    const double of_fast = error(matmul(x, y), a, b);
+    EXPECT_GT(of_fast, exact);
+    EXPECT_LT(of_fast, rounded);
+    {
+      const AllowTF32 off(false);
+      EXPECT_TRUE(same_bits(matmul(x, y), plain));
+    }
+    recorded = matmul(leaf, y);
+    // Other dtypes are not affected.
+    EXPECT_LT(error(matmul(x.to(float64), y.to(float64)), a, b), 1e-14);
+    EXPECT_TRUE(same_bits(matmul(a, b), [&] {
+      const AllowTF32 off(false);
+      return matmul(a, b);
+    }()));
+  }
+  EXPECT_FALSE(is_tf32_allowed());
+  EXPECT_TRUE(same_bits(matmul(x, y), plain));
+  // A gradient follows its forward.
+  const Tensor of_fast = grad(recorded, {leaf}, {.grad_outputs = {far_g}})[0];
+  EXPECT_GT(error(of_fast, g, b.transpose()), exact);
+  EXPECT_LT(error(of_fast, g, b.transpose()), rounded);
+  recorded = matmul(leaf, y);
+  const AllowTF32 fast;
+  EXPECT_LT(error(grad(recorded, {leaf}, {.grad_outputs = {far_g}})[0], g, b.transpose()), exact);
+}
+
 TEST_F(CudaProducts, OfBatches) {
   for (const DType dtype : all_floats) {
     compare("batch", dtype, {{6, 70, 90}, {6, 90, 80}},

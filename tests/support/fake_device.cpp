@@ -18,6 +18,7 @@
 #include "backend/checks.h"
 #include "backend/device.h"
 #include "core/check.h"
+#include "core/make_tensor.h"
 #include "extensor/error.h"
 
 namespace extensor::fake_device {
@@ -334,6 +335,79 @@ void optimizer_step(const backend::OptimizerCall& given) {
   backend::cpu_interface.kernels.optimizer_step(call);
 }
 
+// Computes a formula step by step. Every value has all elements.
+bool formula(const backend::FormulaCall& call) {
+  ++state().launches;
+  using backend::FormulaValue;
+  const auto count = static_cast<std::size_t>(call.numel);
+  struct Elements {
+    DType dtype;
+    std::vector<std::byte> bytes;
+  };
+  const auto make = [&](DType dtype) {
+    return Elements{dtype, std::vector<std::byte>(count * itemsize(dtype))};
+  };
+  std::vector<Elements> inputs, steps;
+  const auto run_row = [&](backend::ElementwiseOp op, DType compute, const FormulaValue* values,
+                           int value_count, const double* parameters, std::byte* out, DType dtype) {
+    backend::ElementwiseCall row;
+    row.op = op;
+    row.compute = compute;
+    row.input_count = value_count;
+    row.shape = call.shape;
+    row.numel = call.numel;
+    row.contiguous = true;
+    row.out = {out, dtype, nullptr};
+    for (int k = 0; k < value_count; ++k) {
+      const FormulaValue& value = values[k];
+      row.repeats[k] = value.kind == FormulaValue::Kind::number;
+      if (row.repeats[k]) {
+        row.inputs[k].dtype = float64;
+        std::memcpy(row.inputs[k].number, &value.number, sizeof value.number);
+      } else {
+        auto& from = value.kind == FormulaValue::Kind::input ? inputs : steps;
+        Elements& elements = from[static_cast<std::size_t>(value.index)];
+        row.inputs[k] = {elements.bytes.data(), elements.dtype, nullptr};
+      }
+    }
+    for (int k = 0; k < 2; ++k) row.parameters[k].real = parameters[k];
+    backend::cpu_interface.kernels.elementwise(row);
+  };
+  constexpr double no_parameters[2] = {0, 0};
+  for (int k = 0; k < call.input_count; ++k) {
+    backend::ElementwiseCall copy;
+    inputs.push_back(make(call.compute));
+    const Strides dense = detail::contiguous_strides(*call.shape);
+    copy.op = backend::ElementwiseOp::copy;
+    copy.compute = call.compute;
+    copy.input_count = 1;
+    copy.shape = call.shape;
+    copy.numel = call.numel;
+    copy.contiguous = false;
+    copy.repeats[0] = false;
+    copy.inputs[0] = {const_cast<std::byte*>(readable(call.inputs[k].data)), call.inputs[k].dtype,
+                      call.inputs[k].strides};
+    copy.out = {inputs.back().bytes.data(), call.compute, dense.data()};
+    backend::cpu_interface.kernels.elementwise(copy);
+  }
+  for (int index = 0; index < call.step_count; ++index) {
+    const backend::FormulaStep& step = call.steps[index];
+    Elements result = make(backend::is_test(step.op) ? bool_ : call.compute);
+    using Op = backend::ElementwiseOp;
+    const bool logical = step.op == Op::logical_and || step.op == Op::logical_or ||
+                         step.op == Op::logical_xor || step.op == Op::logical_not;
+    run_row(step.op, logical ? bool_ : call.compute, step.inputs, step.input_count, step.parameters,
+            result.bytes.data(), result.dtype);
+    steps.push_back(std::move(result));
+  }
+  for (int k = 0; k < call.output_count; ++k) {
+    const backend::FormulaOutput& out = call.outputs[k];
+    run_row(backend::ElementwiseOp::copy, out.dtype, &out.value, 1, no_parameters,
+            readable(out.data), out.dtype);
+  }
+  return true;
+}
+
 using backend::Backend;
 
 const DeviceInterface fake_interface{
@@ -393,7 +467,8 @@ const DeviceInterface fake_interface{
                 .pooling = &run<&Backend::pooling>,
                 .recurrent = &run<&Backend::recurrent>,
                 .recurrent_backward = &run<&Backend::recurrent_backward>,
-                .interpolate = &run<&Backend::interpolate>},
+                .interpolate = &run<&Backend::interpolate>,
+                .formula = &formula},
 };
 
 }  // namespace

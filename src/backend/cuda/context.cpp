@@ -117,6 +117,8 @@ bool waits_after_launch() {
 
 void set_host_functions(const HostFunctions& functions) { host_functions = functions; }
 
+bool is_tf32_allowed() { return host_functions.is_tf32_allowed(); }
+
 int device_count() { return devices().count; }
 const char* unavailable_reason() { return devices().reason.c_str(); }
 

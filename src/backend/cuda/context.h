@@ -27,6 +27,8 @@ void launched(const char* family);
 cudaStream_t stream();
 int multiprocessors();
 int current_device();
+// Whether the caller lets products of float32 round their operands to TF32.
+bool is_tf32_allowed();
 
 // The number of blocks for a loop in which the threads of the grid share `work` items: at least 1,
 // and no more than the device runs at a time.

@@ -86,7 +86,7 @@ struct Key {
   std::int64_t m, n, k, batch;
   std::int64_t a_leading, b_leading, c_leading, a_step, b_step, c_step;
   std::int32_t a_alignment, b_alignment, c_alignment, device;
-  std::uint8_t dtype, result, a_transposed, b_transposed, bias, accumulate, unused[2];
+  std::uint8_t dtype, result, a_transposed, b_transposed, bias, accumulate, tf32, unused;
 };
 static_assert(std::has_unique_object_representations_v<Key>);
 
@@ -191,6 +191,7 @@ Key key_of(const DenseProduct& product, int device) {
   key.b_transposed = product.b.transposed;
   key.bias = product.bias != nullptr;
   key.accumulate = product.accumulate;
+  key.tf32 = product.dtype == DType::float32 && is_tf32_allowed();
   return key;
 }
 
@@ -218,9 +219,11 @@ void make_plan(Plan& plan, cublasLtHandle_t handle, const DenseProduct& product,
   const CublasLt& lt = library();
   const cudaDataType_t type = type_of(product.dtype), result = type_of(product.result);
   const bool wide = product.dtype == DType::float64;
+  const cublasComputeType_t compute = wide       ? CUBLAS_COMPUTE_64F
+                                      : key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                 : CUBLAS_COMPUTE_32F;
   check_status(
-      lt.cublasLtMatmulDescCreate(&plan.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                  wide ? CUDA_R_64F : CUDA_R_32F),
+      lt.cublasLtMatmulDescCreate(&plan.operation, compute, wide ? CUDA_R_64F : CUDA_R_32F),
       operation, "cublasLtMatmulDescCreate");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     check_status(

@@ -87,57 +87,6 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   return true;
 }
 
-// Blocks per multiprocessor for kernels in which a thread computes many elements, since starting
-// one takes as long as a few.
-constexpr int costly_blocks = 16;
-
-// Rows that are slower than memory.
-bool is_costly(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::reciprocal:
-    case ElementwiseOp::tan:
-    case ElementwiseOp::sinh:
-    case ElementwiseOp::cosh:
-    case ElementwiseOp::asinh:
-    case ElementwiseOp::acosh:
-    case ElementwiseOp::atanh:
-    case ElementwiseOp::normal_cdf:
-    case ElementwiseOp::normal_pdf:
-    case ElementwiseOp::sigmoid:
-    case ElementwiseOp::log_sigmoid:
-    case ElementwiseOp::gelu:
-    case ElementwiseOp::gelu_tanh:
-    case ElementwiseOp::elu:
-    case ElementwiseOp::selu:
-    case ElementwiseOp::silu:
-    case ElementwiseOp::mish:
-    case ElementwiseOp::softplus:
-    case ElementwiseOp::hard_sigmoid:
-    case ElementwiseOp::hard_swish:
-    case ElementwiseOp::power:
-    case ElementwiseOp::atan2:
-    case ElementwiseOp::logaddexp:
-    case ElementwiseOp::erf_backward:
-    case ElementwiseOp::normal_cdf_backward:
-    case ElementwiseOp::normal_pdf_backward:
-    case ElementwiseOp::log_sigmoid_backward:
-    case ElementwiseOp::gelu_backward:
-    case ElementwiseOp::gelu_tanh_backward:
-    case ElementwiseOp::silu_backward:
-    case ElementwiseOp::mish_backward:
-    case ElementwiseOp::softplus_backward:
-    case ElementwiseOp::power_gradient_a:
-    case ElementwiseOp::power_gradient_b:
-    case ElementwiseOp::atan2_gradient_a:
-    case ElementwiseOp::atan2_gradient_b:
-    case ElementwiseOp::logaddexp_gradient_a:
-    case ElementwiseOp::logaddexp_gradient_b:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Runs the kernel for dense operands; false if one is not.
 bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
   if (!call.contiguous) return false;
@@ -203,6 +152,52 @@ bool run_contiguous(const ElementwiseCall& call) {
 }
 
 }  // namespace
+
+bool is_costly(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::reciprocal:
+    case ElementwiseOp::tan:
+    case ElementwiseOp::sinh:
+    case ElementwiseOp::cosh:
+    case ElementwiseOp::asinh:
+    case ElementwiseOp::acosh:
+    case ElementwiseOp::atanh:
+    case ElementwiseOp::normal_cdf:
+    case ElementwiseOp::normal_pdf:
+    case ElementwiseOp::sigmoid:
+    case ElementwiseOp::log_sigmoid:
+    case ElementwiseOp::gelu:
+    case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::elu:
+    case ElementwiseOp::selu:
+    case ElementwiseOp::silu:
+    case ElementwiseOp::mish:
+    case ElementwiseOp::softplus:
+    case ElementwiseOp::hard_sigmoid:
+    case ElementwiseOp::hard_swish:
+    case ElementwiseOp::power:
+    case ElementwiseOp::atan2:
+    case ElementwiseOp::logaddexp:
+    case ElementwiseOp::erf_backward:
+    case ElementwiseOp::normal_cdf_backward:
+    case ElementwiseOp::normal_pdf_backward:
+    case ElementwiseOp::log_sigmoid_backward:
+    case ElementwiseOp::gelu_backward:
+    case ElementwiseOp::gelu_tanh_backward:
+    case ElementwiseOp::silu_backward:
+    case ElementwiseOp::mish_backward:
+    case ElementwiseOp::softplus_backward:
+    case ElementwiseOp::power_gradient_a:
+    case ElementwiseOp::power_gradient_b:
+    case ElementwiseOp::atan2_gradient_a:
+    case ElementwiseOp::atan2_gradient_b:
+    case ElementwiseOp::logaddexp_gradient_a:
+    case ElementwiseOp::logaddexp_gradient_b:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Number number_of(const Operand& input, DType compute) {
   Number number{};

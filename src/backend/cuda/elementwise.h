@@ -11,6 +11,12 @@ namespace extensor::backend::cuda {
 // A number of a call in the type in which it is computed.
 Number number_of(const Operand& input, DType compute);
 
+// Whether a row is slower than memory.
+bool is_costly(ElementwiseOp op);
+// Blocks per multiprocessor for kernels of such rows: a thread computes many elements, since
+// starting one takes as long as a few.
+inline constexpr int costly_blocks = 16;
+
 // The dimensions of a call that is not contiguous; numbers have strides of 0.
 inline plan::ElementwisePlan plan_of(const ElementwiseCall& call) {
   static const std::int64_t zeros[max_rank] = {};

@@ -5,33 +5,11 @@
 #include <cstdint>
 
 #include "backend/backend.h"
+#include "backend/cuda/iteration.h"
 
 namespace extensor::backend::cuda {
 
-// Divides numbers below 2³¹ by a fixed size, at least 1, by a multiplication.
-struct Divider {
-  std::uint32_t size = 1, magic = 1, shift = 0;
-
-  Divider() = default;
-  explicit Divider(std::uint32_t divisor) : size(divisor) {
-    while ((std::uint64_t{1} << shift) < divisor) ++shift;
-    magic = static_cast<std::uint32_t>(
-        ((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - divisor)) / divisor + 1);
-  }
-};
-
-inline constexpr int max_kernel_dims = 12;
-
-// The elements of an iteration shape, outermost dimension first, of which the kernels compute
-// `count`. Strides are in elements.
-struct Iteration {
-  std::int64_t count;
-  int dims;
-  bool short_count;  // count < 2³¹: positions are divided in 32 bits
-  Divider dividers[max_kernel_dims];
-  std::int64_t sizes[max_kernel_dims];
-  std::int64_t strides[max_inputs + 1][max_kernel_dims];  // the result's first
-};
+using Iteration = IterationOf<max_inputs + 1>;  // the result's strides first
 
 // A number in the type in which the kernel computes.
 union Number {

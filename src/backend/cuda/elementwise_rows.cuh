@@ -5,20 +5,12 @@
 #include <limits>
 #include <type_traits>
 
-#include "backend/cpu/simd/lanes-inl.h"
 #include "backend/cuda/context.h"
-#include "backend/cuda/device_words.cuh"
 #include "backend/cuda/elementwise_call.h"
+#include "backend/cuda/row_functions.cuh"
 #include "core/convert.h"
 
 namespace extensor::cpu::N_CUDA {
-
-using backend::ElementwiseOp;
-using backend::Parameter;
-
-#define EXTENSOR_WORD __device__ __forceinline__
-#include "backend/row_expressions.h"
-EXTENSOR_EXPRESSION(fma_row, EXTENSOR_THREE(a, b, c), , FusedMulAdd(typename V::D(), a.v, b.v, c.v))
 
 // The numeric rows on integers.
 namespace integers {
@@ -77,73 +69,11 @@ struct fma_row {
 };
 }  // namespace integers
 
-// Comparisons and predicates on plain numbers.
-template <class T>
-EXTENSOR_WORD bool is_infinite(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return x == std::numeric_limits<T>::infinity() || x == -std::numeric_limits<T>::infinity();
-  } else {
-    return false;
-  }
-}
-template <class T>
-EXTENSOR_WORD bool is_finite(T x) {
-  return x == x && !is_infinite(x);
-}
-#define COMPARE(name, expression)               \
-  struct name##_test {                          \
-    template <class T>                          \
-    static EXTENSOR_WORD bool apply(T a, T b) { \
-      return expression;                        \
-    }                                           \
-  };
-#define PREDICATE(name, expression)        \
-  struct name##_test {                     \
-    template <class T>                     \
-    static EXTENSOR_WORD bool apply(T x) { \
-      return expression;                   \
-    }                                      \
-  };
-#include "extensor/tables/logical.def"
-
 }  // namespace extensor::cpu::N_CUDA
 
 namespace extensor::backend::cuda {
 
 namespace rows_of = extensor::cpu::N_CUDA;
-
-// ---- positions
-
-// The offsets of element i in the operands, the result's first.
-template <int operands>
-__device__ __forceinline__ void find_offsets(const Iteration& over, std::int64_t i,
-                                             std::int64_t (&offsets)[operands]) {
-#pragma unroll
-  for (int k = 0; k < operands; ++k) offsets[k] = 0;
-  if (over.short_count) {
-    auto rest = static_cast<std::uint32_t>(i);
-    for (int d = over.dims - 1; d > 0; --d) {
-      const Divider& by = over.dividers[d];
-      const std::uint32_t quotient = (__umulhi(rest, by.magic) + rest) >> by.shift;
-      const std::uint32_t digit = rest - quotient * by.size;
-      rest = quotient;
-#pragma unroll
-      for (int k = 0; k < operands; ++k) offsets[k] += digit * over.strides[k][d];
-    }
-#pragma unroll
-    for (int k = 0; k < operands; ++k) offsets[k] += rest * over.strides[k][0];
-  } else {
-    std::int64_t rest = i;
-    for (int d = over.dims - 1; d > 0; --d) {
-      const std::int64_t quotient = rest / over.sizes[d], digit = rest - quotient * over.sizes[d];
-      rest = quotient;
-#pragma unroll
-      for (int k = 0; k < operands; ++k) offsets[k] += digit * over.strides[k][d];
-    }
-#pragma unroll
-    for (int k = 0; k < operands; ++k) offsets[k] += rest * over.strides[k][0];
-  }
-}
 
 // ---- elements of any dtype
 
@@ -301,13 +231,6 @@ __device__ __forceinline__ void store(const StridedCall& call, std::int64_t i, C
                        call.integer_shift);
   }
   store_element<C>(call.data[0], call.dtype[0], i, value);
-}
-
-__device__ __forceinline__ std::int64_t first_index() {
-  return blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
-}
-__device__ __forceinline__ std::int64_t index_step() {
-  return gridDim.x * std::int64_t{blockDim.x};
 }
 
 }  // namespace extensor::backend::cuda

@@ -48,6 +48,7 @@ DeviceInfo info(int index) {
 
 // An address that the call writes or reads, from which its device follows.
 const void* address_in(const ElementwiseCall& call) { return call.out.data; }
+const void* address_in(const FormulaCall& call) { return call.outputs[0].data; }
 const void* address_in(const ReduceCall& call) { return call.out.data; }
 const void* address_in(const RowCall& call) { return call.out; }
 const void* address_in(const MatmulCall& call) { return call.c.data; }
@@ -80,9 +81,9 @@ const void* address_in(const RecurrentCall& call) { return call.gates; }
 const void* address_in(const RecurrentBackwardCall& call) { return call.grad_hidden; }
 
 template <auto kernel, class Call>
-void run(const Call& call) {
+auto run(const Call& call) {
   enter(device_count() == 1 ? 0 : device_of(address_in(call)));
-  kernel(call);
+  return kernel(call);
 }
 
 const DeviceInterface cuda_interface{
@@ -127,6 +128,7 @@ const DeviceInterface cuda_interface{
                 .pooling = &run<&pooling, PoolingCall>,
                 .recurrent = &run<&recurrent, RecurrentCall>,
                 .recurrent_backward = &run<&recurrent_backward, RecurrentBackwardCall>,
+                .formula = &run<&formula, FormulaCall>,
                 .takes_halves = true},
 };
 
@@ -141,7 +143,8 @@ extensor_cuda_library(const extensor::backend::cuda::HostFunctions* functions) {
   static const Library library{
       .interface = &cuda_interface,
       .unavailable_reason = &unavailable_reason,
-      .native_stream = [](int index) -> void* { return enter(index).stream; }};
+      .native_stream = [](int index) -> void* { return enter(index).stream; },
+      .events = event_functions};
   set_host_functions(*functions);
   return &library;
 }

@@ -7,6 +7,7 @@
 namespace extensor::backend::cuda {
 
 void elementwise(const ElementwiseCall& call);
+bool formula(const FormulaCall& call);  // false, with nothing written, if it cannot be compiled
 void reduce(const ReduceCall& call);
 void rows(const RowCall& call);
 void matmul(const MatmulCall& call);

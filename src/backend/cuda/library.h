@@ -10,12 +10,25 @@ namespace extensor::backend::cuda {
 // Functions of libextensor that the kernels need.
 struct HostFunctions {
   void (*throw_reported)(const CheckReport& report);
+  bool (*is_tf32_allowed)();  // for products of the calling thread
+};
+
+// Events of device `index`; a stream that is null is CUDA's default stream.
+struct EventFunctions {
+  void* (*create)(int index);
+  void (*destroy)(void* event, int index);  // does not throw
+  void (*record)(void* event, void* stream, int index);
+  void (*wait)(void* event, void* stream, int index);
+  bool (*is_done)(void* event, int index);
+  void (*synchronize)(void* event, int index);
+  double (*milliseconds)(void* start, void* end, int index);  // both have been reached
 };
 
 struct Library {
   const DeviceInterface* interface;
   const char* (*unavailable_reason)();  // why there is no device, or ""
   void* (*native_stream)(int index);
+  EventFunctions events;
 };
 
 // The only exported function of libextensor_cuda.so.

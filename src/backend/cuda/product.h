@@ -33,9 +33,9 @@ struct Product {
   bool accumulate = false;  // result float32 or float64, without bias and activation
 };
 
-// float32 is computed in float32, halves are accumulated in float32 and rounded once, integers
-// wrap. Two calls with the same operands give the same bits. `operation` names the caller in
-// errors.
+// float32 is computed in float32, or in TF32 where is_tf32_allowed(); halves are accumulated in
+// float32 and rounded once, integers wrap. Two calls with the same operands give the same bits.
+// `operation` names the caller in errors.
 void multiply(const Product& product, const char* operation);
 
 }  // namespace extensor::backend::cuda

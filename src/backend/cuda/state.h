@@ -80,6 +80,10 @@ void throw_reports(DeviceState& device);
 
 void set_host_functions(const HostFunctions& functions);
 
+// ---- events.cpp
+
+extern const EventFunctions event_functions;
+
 // ---- copies.cpp
 
 void copy(const CopyCall& call);

@@ -99,27 +99,10 @@ HWY_INLINE V BoundNormal(D d, V t) {
   return MinKeepingNaN(d, t, hn::TFromD<D>(kIsFloat<D> ? 14.99 : 39.25));
 }
 
-#if EXTENSOR_AVX512
-// ExpOfMinusSquare for float, with the rounding error of the square added to the reduced argument,
-// whose own rounding error, at most a quarter of an ULP, is omitted.
-template <class D, class V>
-HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
-  const V half = hn::Mul(t, hn::Set(d, -0.5f));
-  const V square = hn::Mul(half, t);
-  const V lost = ProductError(d, half, t, square);
-  const V n = hn::Round(hn::Mul(square, hn::Set(d, 1.44269502f)));
-  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), square);
-  const V r = hn::Add(high, hn::NegMulAdd(n, hn::Set(d, -1.90465421e-09f), lost));
-  const V r_square = hn::Mul(r, r);
-  const Sum<V> head = FastTwoSum(hn::Set(d, 1.0f), r);
-  const V rest = hn::MulAdd(r_square, ExpPolynomial<false>(d, r, r_square), head.error);
-  return {Sum<V>{head.sum, rest}, n};
-}
-
-// For float, if a table of 16 entries is one instruction: Phi(-t) exp(t^2 / 2) as a polynomial on
-// each interval of t + 1, four to the octave, around a point at which it is a float to 36 bits.
-// Rows: that point, then the coefficients. Columns: the low bits of the exponent and the high ones
-// of the mantissa of t + 1, so that t = 0 is column 12. t < 15.
+// For float, where a lookup is cheap: Phi(-t) exp(t^2 / 2) as a polynomial on each interval of t +
+// 1, four to the octave, around a point at which it is a float to 36 bits. Rows: that point, then
+// the coefficients. Columns: the low bits of the exponent and the high ones of the mantissa of t +
+// 1, so that t = 0 is column 12. t < 15.
 alignas(64) inline constexpr float kNormalTailTable[8][16] = {
     {1.25033855f, 1.7511363f, 2.25113201f, 2.75146937f, 3.50105453f, 4.5029664f, 5.50139904f,
      6.50038862f, 8.0006237f, 10.0055914f, 12.0035629f, 14.00387f, 0.125074968f, 0.375037163f,
@@ -149,6 +132,23 @@ alignas(64) inline constexpr float kNormalTailTable[8][16] = {
      9.36424094e-09f, 3.32703665e-09f, 0.00762358122f, 0.00414499594f, 0.00231729588f,
      0.00133013364f},
 };
+
+#if EXTENSOR_AVX512
+// ExpOfMinusSquare for float, with the rounding error of the square added to the reduced argument,
+// whose own rounding error, at most a quarter of an ULP, is omitted.
+template <class D, class V>
+HWY_INLINE Scaled<V> QuickExpOfHalfSquare(D d, V t) {
+  const V half = hn::Mul(t, hn::Set(d, -0.5f));
+  const V square = hn::Mul(half, t);
+  const V lost = ProductError(d, half, t, square);
+  const V n = hn::Round(hn::Mul(square, hn::Set(d, 1.44269502f)));
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), square);
+  const V r = hn::Add(high, hn::NegMulAdd(n, hn::Set(d, -1.90465421e-09f), lost));
+  const V r_square = hn::Mul(r, r);
+  const Sum<V> head = FastTwoSum(hn::Set(d, 1.0f), r);
+  const V rest = hn::MulAdd(r_square, ExpPolynomial<false>(d, r, r_square), head.error);
+  return {Sum<V>{head.sum, rest}, n};
+}
 
 template <class D, class V>
 HWY_INLINE Scaled<V> NormalTailByTable(D d, V t) {

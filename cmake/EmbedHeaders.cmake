@@ -1,0 +1,21 @@
+# Writes OUTPUT, the definitions of src/backend/cuda/embedded_headers.h: the text of the files PATHS
+# under the names NAMES. Run with cmake -P.
+
+set(text "#include \"backend/cuda/embedded_headers.h\"\n\n")
+string(APPEND text "namespace extensor::backend::cuda {\n\n")
+string(APPEND text "const EmbeddedHeader embedded_headers[] = {\n")
+list(LENGTH NAMES count)
+list(LENGTH PATHS found)
+if(NOT count EQUAL found)
+  message(FATAL_ERROR "${count} headers are listed, ${found} were found")
+endif()
+math(EXPR last "${count} - 1")
+foreach(k RANGE ${last})
+  list(GET NAMES ${k} name)
+  list(GET PATHS ${k} path)
+  file(READ ${path} content)
+  string(APPEND text "    {\"${name}\", R\"text~(${content})text~\"},\n")
+endforeach()
+string(APPEND text "};\nconst int embedded_header_count = ${count};\n\n")
+string(APPEND text "}  // namespace extensor::backend::cuda\n")
+file(WRITE ${OUTPUT} "${text}")
