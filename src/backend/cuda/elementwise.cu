@@ -87,56 +87,9 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   return true;
 }
 
-// Blocks per multiprocessor for kernels in which a thread computes many elements, since starting
-// one takes as long as a few.
-constexpr int costly_blocks = 16;
-
-// Rows that are slower than memory.
-bool is_costly(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::reciprocal:
-    case ElementwiseOp::tan:
-    case ElementwiseOp::sinh:
-    case ElementwiseOp::cosh:
-    case ElementwiseOp::asinh:
-    case ElementwiseOp::acosh:
-    case ElementwiseOp::atanh:
-    case ElementwiseOp::normal_cdf:
-    case ElementwiseOp::normal_pdf:
-    case ElementwiseOp::sigmoid:
-    case ElementwiseOp::log_sigmoid:
-    case ElementwiseOp::gelu:
-    case ElementwiseOp::gelu_tanh:
-    case ElementwiseOp::elu:
-    case ElementwiseOp::selu:
-    case ElementwiseOp::silu:
-    case ElementwiseOp::mish:
-    case ElementwiseOp::softplus:
-    case ElementwiseOp::hard_sigmoid:
-    case ElementwiseOp::hard_swish:
-    case ElementwiseOp::power:
-    case ElementwiseOp::atan2:
-    case ElementwiseOp::logaddexp:
-    case ElementwiseOp::erf_backward:
-    case ElementwiseOp::normal_cdf_backward:
-    case ElementwiseOp::normal_pdf_backward:
-    case ElementwiseOp::log_sigmoid_backward:
-    case ElementwiseOp::gelu_backward:
-    case ElementwiseOp::gelu_tanh_backward:
-    case ElementwiseOp::silu_backward:
-    case ElementwiseOp::mish_backward:
-    case ElementwiseOp::softplus_backward:
-    case ElementwiseOp::power_gradient_a:
-    case ElementwiseOp::power_gradient_b:
-    case ElementwiseOp::atan2_gradient_a:
-    case ElementwiseOp::atan2_gradient_b:
-    case ElementwiseOp::logaddexp_gradient_a:
-    case ElementwiseOp::logaddexp_gradient_b:
-      return true;
-    default:
-      return false;
-  }
-}
+// Blocks per multiprocessor for the kernel by packs, in which starting a thread takes as long as
+// computing a few elements.
+constexpr int pack_blocks = 16;
 
 // Runs the kernel for dense operands; false if one is not.
 bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
@@ -146,6 +99,9 @@ bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
     const Operand& input = call.inputs[k];
     if (input.is_number() && call.input_count > 1) {
       passed.number[k] = number_of(input, call.compute);
+      if (call.compute != DType::float64) {
+        passed.number[k].single = static_cast<float>(passed.number[k].real);
+      }
       continue;
     }
     if (call.repeats[k] || input.dtype != call.out.dtype) return false;
@@ -157,11 +113,17 @@ bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
   const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
-  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads,
-                                is_costly(call.op) ? costly_blocks : whole_grid);
-  kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  const std::int64_t block = kernel.threads * kernel.packs_per_thread * width;
+  const auto blocks = static_cast<unsigned>((call.numel + block - 1) / block);
+  kernel.dense<<<blocks, kernel.threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
+}
+
+// A function of bfloat16 whose kernel is right for the usual parameter only.
+bool is_looked_up(const ElementwiseCall& call) {
+  return call.op == ElementwiseOp::elu && call.out.dtype == DType::bfloat16 &&
+         call.parameters[0].real != 1;
 }
 
 // Runs the kernel that works by packs; false if an operand has another dtype, layout or alignment.
@@ -171,8 +133,9 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel.dense == nullptr) return false;
+  if (kernel.dense == nullptr || is_looked_up(call)) return false;
   if (run_dense(call, kernel)) return true;
+  if (kernel.packs == nullptr) return false;
   ContiguousCall passed{};
   passed.count = call.numel;
   passed.out = call.out.data;
@@ -196,7 +159,7 @@ bool run_contiguous(const ElementwiseCall& call) {
   }
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
-  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, costly_blocks);
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, pack_blocks);
   kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;

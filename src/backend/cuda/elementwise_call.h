@@ -36,6 +36,7 @@ struct Iteration {
 // A number in the type in which the kernel computes.
 union Number {
   double real;
+  float single;  // in calls of dense operands that compute in float
   std::int64_t integer;
   std::uint64_t natural;
 };
@@ -77,10 +78,11 @@ struct DenseCall {
 };
 
 using StridedKernel = void (*)(StridedCall);
-// The same row for both calls.
+// The same row for both calls; a row may have only the first.
 struct ContiguousKernel {
   void (*dense)(DenseCall) = nullptr;
   void (*packs)(ContiguousCall) = nullptr;
+  int threads = 0, packs_per_thread = 0;  // of `dense`
 };
 
 // By op; null if an op has no kernel. Computed in float, double, int64 and uint64.
