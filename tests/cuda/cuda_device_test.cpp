@@ -317,6 +317,7 @@ TEST_F(Cuda, FunctionsOfEveryHalf) {
     compare("reciprocal", reciprocal(far), reciprocal(near));
     compare("rsqrt", rsqrt(far), rsqrt(near));
     compare("exp2", exp2(far), exp2(near));
+    compare("sinh", sinh(far), sinh(near));
     compare("cosh", cosh(far), cosh(near));
     compare("selu", selu(far), selu(near));
     compare("elu with alpha", elu(far, 0.3), elu(near, 0.3));

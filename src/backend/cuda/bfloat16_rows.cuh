@@ -50,6 +50,15 @@ EXTENSOR_FUNCTION float cosh(float x) {  // e^(|x| − 2) does not overflow wher
   const float half = ::expf(fabsf(x) - 2) * 3.69452804946532511f;
   return fmaf(0.25f, float_math::rough_reciprocal(half), half);
 }
+EXTENSOR_FUNCTION float sinh(float x) {
+  const float magnitude = fabsf(x), z = x * x;
+  const float small =
+      fmaf(magnitude * z, float_math::polynomial(z, 0.166666672f, 0.00833312143f, 0.0001999284f),
+           magnitude);
+  const float half = ::expf(magnitude - 2) * 3.69452804946532511f;
+  const float large = fmaf(-0.25f, float_math::rough_reciprocal(half), half);
+  return copysignf(magnitude < 0.6f ? small : large, x);
+}
 EXTENSOR_FUNCTION float tanh(float x) {
   const float magnitude = float_math::at_most(fabsf(x), 10.0f), z = x * x;
   const float small = fmaf(magnitude * z,
@@ -67,8 +76,13 @@ EXTENSOR_FUNCTION float sigmoid(float x) {
 EXTENSOR_FUNCTION float silu(float x) { return float_math::at_least(x, -120.0f) * sigmoid(x); }
 // Rounded to odd, so that the rounding to bfloat16 is that of the exact product.
 EXTENSOR_FUNCTION float product_to_odd(float a, float b) {
-  const float product = __fmul_rz(a, b);
-  const bool inexact = fabsf(fmaf(a, b, -product)) > 0;
+  float product = __fmul_rz(a, b);
+  bool inexact = fabsf(fmaf(a, b, -product)) > 0;
+  if (fabsf(product) < 0x1p-100f && a != 0) {  // the difference may be too small for float
+    const double exact = static_cast<double>(a) * static_cast<double>(b);
+    product = __double2float_rz(exact);
+    inexact = static_cast<double>(product) != exact;
+  }
   return inexact ? __int_as_float(__float_as_int(product) | 1) : product;
 }
 EXTENSOR_FUNCTION float leaky_relu(float x, float alpha) {
@@ -91,6 +105,14 @@ EXTENSOR_FUNCTION float hard_swish(float x) {
   return x <= -3 ? 0.0f : x >= 3 ? x : inside;
 }
 
+EXTENSOR_FUNCTION float hypot(float a, float b) {
+  const float larger = fmaxf(fabsf(a), fabsf(b)), smaller = float_math::at_most(fabsf(a), fabsf(b));
+  const unsigned exponent = max(__float_as_uint(larger) & 0x7f800000u, 0x01000000u);
+  const float scale = __uint_as_float(0x7f800000u - exponent);
+  const float x = larger * scale, y = smaller * scale;
+  const float root = sqrt(fmaf(x, x, y * y));
+  return larger == INFINITY ? larger : root * __uint_as_float(exponent - 0x00800000u);
+}
 EXTENSOR_FUNCTION float atan2(float y, float x) {
   const float height = fabsf(y), width = fabsf(x);
   const float larger = float_math::at_least(height, width), smaller = fminf(height, width);
@@ -130,6 +152,7 @@ namespace extensor::backend::cuda::bfloat16_rows {
   ROW(sqrt)                              \
   ROW(exp)                               \
   ROW(exp2)                              \
+  ROW(sinh)                              \
   ROW(cosh)                              \
   ROW(tanh)                              \
   ROW(sigmoid)                           \
@@ -155,6 +178,7 @@ EXTENSOR_FUNCTION_ROW(rsqrt)
 EXTENSOR_FUNCTION_ROW(sqrt)
 EXTENSOR_FUNCTION_ROW(exp)
 EXTENSOR_FUNCTION_ROW(exp2)
+EXTENSOR_FUNCTION_ROW(sinh)
 EXTENSOR_FUNCTION_ROW(cosh)
 EXTENSOR_FUNCTION_ROW(tanh)
 EXTENSOR_FUNCTION_ROW(sigmoid)
@@ -166,6 +190,7 @@ EXTENSOR_FUNCTION_ROW(hard_sigmoid)
 EXTENSOR_FUNCTION_ROW(hard_swish)
 EXTENSOR_BINARY_ROW(divide)
 EXTENSOR_BINARY_ROW(atan2)
+EXTENSOR_BINARY_ROW(hypot)
 EXTENSOR_BINARY_ROW(logaddexp)
 #undef EXTENSOR_FUNCTION_ROW
 #undef EXTENSOR_BINARY_ROW

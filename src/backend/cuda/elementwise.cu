@@ -95,6 +95,7 @@ constexpr int pack_blocks = 16;
 bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
   if (!call.contiguous) return false;
   DenseCall passed{};
+  const DenseKernel* chosen = &kernel.dense;
   for (int k = 0; k < call.input_count; ++k) {
     const Operand& input = call.inputs[k];
     if (input.is_number() && call.input_count > 1) {
@@ -102,20 +103,22 @@ bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
       if (call.compute != DType::float64) {
         passed.number[k].single = static_cast<float>(passed.number[k].real);
       }
+      chosen = &kernel.with_numbers;
       continue;
     }
     if (call.repeats[k] || input.dtype != call.out.dtype) return false;
     if (!is_aligned(input.data)) return false;
     passed.inputs[k] = input.data;
   }
+  if (chosen->run == nullptr) return false;
   passed.count = call.numel;
   passed.out = call.out.data;
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
   const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
-  const std::int64_t block = kernel.threads * kernel.packs_per_thread * width;
+  const std::int64_t block = chosen->threads * chosen->packs * width;
   const auto blocks = static_cast<unsigned>((call.numel + block - 1) / block);
-  kernel.dense<<<blocks, kernel.threads, 0, stream()>>>(passed);
+  chosen->run<<<blocks, static_cast<unsigned>(chosen->threads), 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }
@@ -133,7 +136,7 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel.dense == nullptr || is_looked_up(call)) return false;
+  if (kernel.dense.run == nullptr || is_looked_up(call)) return false;
   if (run_dense(call, kernel)) return true;
   if (kernel.packs == nullptr) return false;
   ContiguousCall passed{};

@@ -78,11 +78,14 @@ struct DenseCall {
 };
 
 using StridedKernel = void (*)(StridedCall);
-// The same row for both calls; a row may have only the first.
+struct DenseKernel {
+  void (*run)(DenseCall) = nullptr;
+  int threads = 0, packs = 0;  // of a block, of a thread
+};
+// The same row for each kind of operands; null if it has no kernel for them.
 struct ContiguousKernel {
-  void (*dense)(DenseCall) = nullptr;
+  DenseKernel dense, with_numbers;
   void (*packs)(ContiguousCall) = nullptr;
-  int threads = 0, packs_per_thread = 0;  // of `dense`
 };
 
 // By op; null if an op has no kernel. Computed in float, double, int64 and uint64.

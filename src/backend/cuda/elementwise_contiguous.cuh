@@ -23,14 +23,14 @@ __device__ __forceinline__ S row_of(const Parameter* parameters,
 }
 
 // A block computes `threads` times `packs` packs side by side, which all are loaded first.
-template <template <class> class Row, class S, int inputs, int threads, int packs>
+template <template <class> class Row, class S, int inputs, int threads, int packs, bool numbers>
 __global__ void __launch_bounds__(threads) dense_row(const __grid_constant__ DenseCall call) {
   using C = Compute<S>;
   constexpr int width = 16 / sizeof(S);
   constexpr std::int64_t block = threads * packs * width;
   constexpr std::make_index_sequence<inputs> every;
   S* out = static_cast<S*>(call.out);
-  const auto is_dense = [&](int k) { return inputs == 1 || call.inputs[k] != nullptr; };
+  const auto is_dense = [&](int k) { return !numbers || call.inputs[k] != nullptr; };
   const auto number = [&](int k) {
     if constexpr (std::is_same_v<C, float>) {
       return call.number[k].single;
@@ -195,11 +195,34 @@ constexpr DenseShape dense_shape(ElementwiseOp op) {
   }
 }
 
+// Whether a number as an operand is common enough for a kernel of its own.
+constexpr bool takes_numbers(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+    case ElementwiseOp::multiply:
+    case ElementwiseOp::divide:
+    case ElementwiseOp::power:
+    case ElementwiseOp::maximum:
+    case ElementwiseOp::minimum:
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <template <class> class Row, class S, int inputs, ElementwiseOp op>
 ContiguousKernel kernel_of() {
-  constexpr DenseShape shape = dense_shape(op);
-  return {&dense_row<Row, S, inputs, shape.threads, shape.packs>, &contiguous_row<Row, S, inputs>,
-          shape.threads, shape.packs};
+  constexpr DenseShape shape = dense_shape(op), usual;
+  ContiguousKernel kernel;
+  kernel.dense = {&dense_row<Row, S, inputs, shape.threads, shape.packs, false>, shape.threads,
+                  shape.packs};
+  if constexpr (takes_numbers(op)) {
+    kernel.with_numbers = {&dense_row<Row, S, inputs, usual.threads, usual.packs, true>,
+                           usual.threads, usual.packs};
+  }
+  kernel.packs = &contiguous_row<Row, S, inputs>;
+  return kernel;
 }
 
 #define EXTENSOR_SET(op, row, inputs) \
@@ -216,6 +239,7 @@ inline void set_bfloat16_rows(ContiguousKernel* table) {
 #undef EXTENSOR_SET_BFLOAT16
   EXTENSOR_SET(divide, bfloat16_rows::divide_row, 2)
   EXTENSOR_SET(atan2, bfloat16_rows::atan2_row, 2)
+  EXTENSOR_SET(hypot, bfloat16_rows::hypot_row, 2)
   EXTENSOR_SET(logaddexp, bfloat16_rows::logaddexp_row, 2)
 }
 

@@ -206,8 +206,9 @@ EXTENSOR_FUNCTION TailRatio normal_tail_ratio(float t) {
   const float v = w - 0.1875f;  // exact where it matters
   const float slope = polynomial(v, -0.4081148425f, -1.9321564737f, -3.0240954385f, 2.4364354761f,
                                  10.130933853f, -13.204177404f, -31.942163642f, 81.476394079f);
-  const float sum = fmaf(v, slope, 0.36995102137f);
-  const float lost = fmaf(v, slope, 0.36995102137f - sum);
+  constexpr float constant = 0.36995101f, constant_lost = 1.1619634e-8f;
+  const float sum = fmaf(v, slope, constant);
+  const float lost = fmaf(v, slope, constant - sum) + constant_lost;
   return {sum, fmaf(w_lost, fmaf(v, -4.0f, -0.41f), lost)};
 }
 // e^(−t²/2), the rounding error of the square included.
@@ -240,6 +241,21 @@ EXTENSOR_FUNCTION float gelu_derivative(float x) {
 }
 
 // ---- hyperbolic functions
+
+// 2^n (1 + y) − 1 for e^x = 2^n (1 + y), half of it at first, since 2^n may be too large.
+EXTENSOR_FUNCTION float expm1(float x) {
+  const float bounded = at_most(at_least(x, -30.0f), 89.0f);
+  const float shifted = fmaf(bounded, 1.44269502f, float_shift);
+  const float n = shifted - float_shift;
+  const float r = fmaf(n, -0.693147182f, bounded);  // exact
+  const float lost = n * 1.90465421e-09f;
+  const float q = polynomial(r, 0.5f, 0.166666672f, 0.0416665114f, 0.00833317731f, 0.00139305019f,
+                             0.00019972329f);
+  const float rest = fmaf(r * r, q, fmaf(lost, r, lost));
+  const float half = power_of_two(__float_as_int(shifted), -1);
+  const float value = 2 * fmaf(half, rest, fmaf(half, r, half - 0.5f));
+  return fabsf(x) < 0x1p-24f ? x : value;
+}
 
 // (e^|x| ± e^−|x|) / 2
 template <bool minus>

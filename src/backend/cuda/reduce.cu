@@ -86,7 +86,7 @@ void run(Reduction call, bool columns) {
   }
   call.part_length = (call.length + parts - 1) / parts;
   // Dense rows begin at addresses that are aligned alike.
-  if (parts > 1) call.part_length = round_up(call.part_length, columns ? 4 : 1024);
+  if (parts > 1) call.part_length = round_up(call.part_length, columns ? 4 : 64);
   call.parts = (call.length + call.part_length - 1) / call.part_length;
   const auto slots_needed = static_cast<std::size_t>(call.results * call.parts);
   const bool split = call.parts > 1;

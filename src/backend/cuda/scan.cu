@@ -264,8 +264,9 @@ __global__ void __launch_bounds__(row_threads)
 }
 
 // A warp scans `quads` runs of 128 neighbouring elements; warps exchange their totals once a tile.
+// The last units come first: their elements were read last and may still be in the cache.
 template <class T, class Rule>
-__global__ void __launch_bounds__(row_threads)
+__global__ void __launch_bounds__(row_threads, 4)
     scan_quads(ScanArguments<T> arguments, std::int64_t chunks, std::int64_t chunk,
                const typename Rule::State* totals) {
   using State = typename Rule::State;
@@ -273,7 +274,8 @@ __global__ void __launch_bounds__(row_threads)
   __shared__ State of_warps[2][warps];
   Group<true> group;
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  for (std::int64_t unit = blockIdx.x; unit < arguments.outer * chunks; unit += gridDim.x) {
+  const std::int64_t units = arguments.outer * chunks;
+  for (std::int64_t unit = units - 1 - blockIdx.x; unit >= 0; unit -= gridDim.x) {
     const std::int64_t row = unit / chunks, begin = unit % chunks * chunk;
     const std::int64_t end = min(arguments.length, begin + chunk);
     const T* x = arguments.x + row * arguments.length;
@@ -296,23 +298,24 @@ __global__ void __launch_bounds__(row_threads)
     load(begin);
     int turn = 0;
     for (std::int64_t start = begin; start < end; start += quad_tile, turn ^= 1) {
-      State states[quads][4], before[quads];
+      Quad<T> now[quads];
+#pragma unroll
+      for (int q = 0; q < quads; ++q) now[q] = next[q];
+      load(start + quad_tile);
+      State before[quads];
       State total = Rule::none();
 #pragma unroll
       for (int q = 0; q < quads; ++q) {
-        const bool inside = position(start, q) < end;
         State own = Rule::none();
+        if (position(start, q) < end) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (inside) own = Rule::combine(own, Rule::of(next[q].at[e]));
-          states[q][e] = own;
+          for (int e = 0; e < 4; ++e) own = Rule::combine(own, Rule::of(now[q].at[e]));
         }
         State lower;
         const State sum = scan_threads<Rule, false>(own, lower);
         before[q] = Rule::combine(total, lower);
         total = Rule::combine(total, sum);
       }
-      load(start + quad_tile);
       if (lane == 0) of_warps[turn][warp] = total;
       __syncthreads();
       State lower = carry;
@@ -324,10 +327,13 @@ __global__ void __launch_bounds__(row_threads)
 #pragma unroll
       for (int q = 0; q < quads; ++q) {
         if (position(start, q) >= end) continue;
-        const State base = Rule::combine(lower, before[q]);
+        State running = Rule::combine(lower, before[q]);
         Quad<T> quad;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) quad.at[e] = Rule::get(Rule::combine(base, states[q][e]));
+        for (int e = 0; e < 4; ++e) {
+          running = Rule::combine(running, Rule::of(now[q].at[e]));
+          quad.at[e] = Rule::get(running);
+        }
         store_quad(arguments, out, position(start, q), quad);
       }
     }
