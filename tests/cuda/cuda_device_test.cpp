@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "cuda/cuda_test.h"
@@ -313,6 +315,16 @@ TEST_F(Cuda, FunctionsOfEveryHalf) {
     compare("softplus", softplus(far), softplus(near));
     compare("silu", silu(far), silu(near));
     compare("sigmoid", sigmoid(far), sigmoid(near));
+    compare("reciprocal", reciprocal(far), reciprocal(near));
+    compare("rsqrt", rsqrt(far), rsqrt(near));
+    compare("exp2", exp2(far), exp2(near));
+    compare("sinh", sinh(far), sinh(near));
+    compare("cosh", cosh(far), cosh(near));
+    compare("selu", selu(far), selu(near));
+    compare("elu with alpha", elu(far, 0.3), elu(near, 0.3));
+    compare("leaky_relu with alpha", leaky_relu(far, 0.3), leaky_relu(near, 0.3));
+    compare("hard_sigmoid", hard_sigmoid(far), hard_sigmoid(near));
+    compare("hard_swish", hard_swish(far), hard_swish(near));
   }
 }
 
@@ -341,37 +353,62 @@ TEST_F(Cuda, GradientsOfBfloat16) {
   compare("mish_backward", mish_backward(far_g, far), mish_backward(wide_g, wide));
 }
 
+void expect_two_ulps(const char* what, const Tensor& got, const Tensor& exact) {
+  const compare::Format format = compare::format_of(float32);
+  const auto a = exact.to_vector<double>();
+  const auto b = got.to_vector<float>();
+  double worst = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double error = compare::ulp_error(format, b[i], a[i]);
+    if (error > worst) {
+      worst = error;
+      at = i;
+    }
+  }
+  EXPECT_LE(worst, 2) << what << ": " << b[at] << ", exactly " << a[at];
+}
+
 // Every function of one or two floats, on its domain, against the CPU in float64.
 TEST_F(Cuda, FunctionsOfFloatsAreWithinTwoUlps) {
-  const compare::Format format = compare::format_of(float32);
-  const auto check = [&](const char* what, const Tensor& got, const Tensor& exact) {
-    const auto a = exact.to_vector<double>();
-    const auto b = got.to_vector<float>();
-    double worst = 0;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const double error = compare::ulp_error(format, b[i], a[i]);
-      if (error > worst) {
-        worst = error;
-        at = i;
-      }
-    }
-    EXPECT_LE(worst, 2) << what << ": " << b[at] << ", exactly " << a[at];
-  };
   const auto draw = [](double lo, double hi) { return uniform({1 << 18}, lo, hi, float32); };
-#define UNARY(op, lo, hi, ...)                       \
-  {                                                  \
-    const Tensor x = draw(lo, hi);                   \
-    check(#op, op(x.to(device)), op(x.to(float64))); \
+#define UNARY(op, lo, hi, ...)                                 \
+  {                                                            \
+    const Tensor x = draw(lo, hi);                             \
+    expect_two_ulps(#op, op(x.to(device)), op(x.to(float64))); \
   }
 #define UNARY_2_NUMERIC(...)
 #include "extensor/tables/unary.def"
-#define BINARY(op, lo, hi, ...)                                                   \
-  {                                                                               \
-    const Tensor a = draw(lo, hi), b = draw(lo, hi);                              \
-    check(#op, op(a.to(device), b.to(device)), op(a.to(float64), b.to(float64))); \
+#define BINARY(op, lo, hi, ...)                                                             \
+  {                                                                                         \
+    const Tensor a = draw(lo, hi), b = draw(lo, hi);                                        \
+    expect_two_ulps(#op, op(a.to(device), b.to(device)), op(a.to(float64), b.to(float64))); \
   }
 #include "extensor/tables/binary.def"
+}
+
+// Floats of any exponent and sign, infinities, NaN and subnormal numbers among them.
+TEST_F(Cuda, FunctionsOfAnyFloatAreWithinTwoUlps) {
+  std::mt19937 bits(7);
+  const auto draw = [&] {
+    Tensor x = empty({1 << 20}, float32);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const auto drawn = static_cast<std::uint32_t>(bits());
+      std::memcpy(x.impl().data + 4 * i, &drawn, sizeof drawn);
+    }
+    return x;
+  };
+  const Tensor x = draw(), y = draw();
+  const Tensor far = x.to(device), wide = x.to(float64);
+#define UNARY(op, ...) expect_two_ulps(#op, op(far), op(wide));
+#define UNARY_2_NUMERIC(...)
+#include "extensor/tables/unary.def"
+  const Tensor far_y = y.to(device), wide_y = y.to(float64);
+  expect_two_ulps("power", power(far, far_y), power(wide, wide_y));
+  expect_two_ulps("hypot", hypot(far, far_y), hypot(wide, wide_y));
+  expect_two_ulps("modulo", modulo(far, far_y), modulo(wide, wide_y));
+  expect_two_ulps("logaddexp", logaddexp(far, far_y), logaddexp(wide, wide_y));
+  expect_two_ulps("atan2", atan2(far, far_y), atan2(wide, wide_y));
 }
 
 TEST_F(Cuda, Reductions) {
@@ -391,6 +428,22 @@ TEST_F(Cuda, Reductions) {
     EXPECT_TRUE(same_bits(argmin(x.transpose(), axis), argmin(a.transpose(), axis)));
   }
   EXPECT_TRUE(same_bits(argmax(x), argmax(a)));
+  // The first of equal elements, and of NaN, in rows of any alignment.
+  for (const DType dtype : {float32, bfloat16, float16, float64}) {
+    for (const std::int64_t length : {7, 1000, 4099, 20480}) {
+      const Tensor at = arange(13 * length, int64).reshape({13, length});
+      const Tensor some = logical_and(at >= 3 * length + length / 2, at < 4 * length);
+      const Tensor row = logical_and(at >= 4 * length, at < 5 * length);
+      const Tensor integers = randint(0, 9, {13, length}).to(dtype);
+      const double infinity = std::numeric_limits<double>::infinity();
+      const Tensor equal =
+          masked_fill(masked_fill(integers, some, infinity - infinity), row, -infinity);
+      const Tensor far = equal.to(device);
+      EXPECT_TRUE(same_bits(argmax(far, 1), argmax(equal, 1))) << name(dtype) << " " << length;
+      EXPECT_TRUE(same_bits(argmin(far, 1), argmin(equal, 1))) << name(dtype) << " " << length;
+      EXPECT_TRUE(same_bits(argmax(far), argmax(equal))) << name(dtype) << " " << length;
+    }
+  }
   const Tensor n = randint(-9, 9, {1000, 333});
   EXPECT_TRUE(same_bits(sum(n.to(device)), sum(n)));
   EXPECT_TRUE(same_bits(sum(n.to(device), 0), sum(n, 0)));

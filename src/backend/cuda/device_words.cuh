@@ -5,8 +5,11 @@
 #pragma once
 
 #include "backend/cpu/simd/lanes-inl.h"
+#include "backend/cuda/float_math.cuh"
 
 namespace hwy::N_CUDA {
+
+namespace float_math = extensor::backend::cuda::float_math;
 
 // At most 2 ULP, by the table of CUDA's programming guide.
 #define EXTENSOR_DEVICE_WORD(Word, function) \
@@ -25,16 +28,40 @@ EXTENSOR_DEVICE_WORD(Asin, ::asinf)
 EXTENSOR_DEVICE_WORD(Acos, ::acosf)
 EXTENSOR_DEVICE_WORD(Atan, ::atanf)
 EXTENSOR_DEVICE_WORD(Tanh, ::tanhf)
+EXTENSOR_DEVICE_WORD(Asinh, ::asinhf)
+// Of float_math.cuh.
+EXTENSOR_DEVICE_WORD(Expm1, float_math::expm1)
+EXTENSOR_DEVICE_WORD(Sinh, float_math::sinh)
+EXTENSOR_DEVICE_WORD(Cosh, float_math::cosh)
+EXTENSOR_DEVICE_WORD(Acosh, float_math::acosh)
+EXTENSOR_DEVICE_WORD(Atanh, float_math::atanh)
+EXTENSOR_DEVICE_WORD(Tan, float_math::tan)
+EXTENSOR_DEVICE_WORD(Sigmoid, float_math::sigmoid)
+EXTENSOR_DEVICE_WORD(Silu, float_math::silu)
+EXTENSOR_DEVICE_WORD(Mish, float_math::mish)
+EXTENSOR_DEVICE_WORD(Softplus, float_math::softplus)
+EXTENSOR_DEVICE_WORD(Gelu, float_math::gelu)
+EXTENSOR_DEVICE_WORD(GeluTanh, float_math::gelu_tanh)
 #undef EXTENSOR_DEVICE_WORD
 
-// In float these have more than 2 ULP; double arithmetic has half the speed of float.
-#define EXTENSOR_DOUBLE_WORD(Word, function)                           \
-  HWY_API Vec1<float> Word(Tag<float>, Vec1<float> x) {                \
-    return {static_cast<float>(function(static_cast<double>(x.raw)))}; \
+#define EXTENSOR_DEVICE_WORD_2(Word, function)                         \
+  HWY_API Vec1<float> Word(Tag<float>, Vec1<float> a, Vec1<float> b) { \
+    return {function(a.raw, b.raw)};                                   \
   }
-EXTENSOR_DOUBLE_WORD(Asinh, ::asinh)
-EXTENSOR_DOUBLE_WORD(Acosh, ::acosh)
-#undef EXTENSOR_DOUBLE_WORD
+EXTENSOR_DEVICE_WORD_2(Hypot, float_math::hypot)
+EXTENSOR_DEVICE_WORD_2(Pow, float_math::power)
+#undef EXTENSOR_DEVICE_WORD_2
+
+HWY_NOINLINE inline float slow_floor_modulo(float a, float b) {
+  return extensor::cpu::N_CUDA::FloorModLane(a, b);
+}
+HWY_API Vec1<float> FloorMod(Tag<float>, Vec1<float> a, Vec1<float> b) {
+  float remainder;
+  if (!float_math::small_floor_modulo(a.raw, b.raw, remainder)) {
+    remainder = slow_floor_modulo(a.raw, b.raw);
+  }
+  return {remainder};
+}
 
 // kNormalTailTable by columns, so that a thread reads its column by two loads of 16 bytes. In
 // global memory, since constant memory reads one address at a time.
@@ -98,6 +125,20 @@ HWY_API Vec1<double> LogAddExp(Tag<double> d, Vec1<double> a, Vec1<double> b) {
   return extensor::cpu::N_CUDA::LogAddExpTerms(d, a, b);
 }
 
+HWY_NOINLINE inline float slow_log_add_exp(float a, float b) {
+  const Tag<double> d;
+  return static_cast<float>(
+      extensor::cpu::N_CUDA::LogAddExpTerms(d, Vec1<double>{a}, Vec1<double>{b}).raw);
+}
+HWY_API Vec1<float> LogAddExp(Tag<float>, Vec1<float> a, Vec1<float> b) {
+  const double sum = float_math::log_add_exp(a.raw, b.raw);
+  // Infinities and NaN, and terms that nearly cancel.
+  const bool finite = ::fabsf(a.raw) < INFINITY && ::fabsf(b.raw) < INFINITY;
+  const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabs(sum) < 0.25;
+  if (!finite || cancelled) return {slow_log_add_exp(a.raw, b.raw)};
+  return {static_cast<float>(sum)};
+}
+
 HWY_API Vec1<double> FloorDivide(Tag<double>, Vec1<double> a, Vec1<double> b) {
   const double x = a.raw, y = b.raw;
   double quotient = ::floor(__ddiv_rn(x, y));
@@ -120,6 +161,10 @@ namespace extensor::cpu::N_CUDA {
 // With the usual beta of 1 nothing is rounded. The branch is the same for all threads.
 HWY_INLINE Lanes<float> softplus_of_product(Lanes<float> beta, Lanes<float> x) {
   return beta.v.raw == 1 ? softplus(x) : softplus_of_product<float>(beta, x);
+}
+
+HWY_INLINE Lanes<float> gelu_derivative(Lanes<float> x) {
+  return hn::Vec1<float>{backend::cuda::float_math::gelu_derivative(x.v.raw)};
 }
 
 }  // namespace extensor::cpu::N_CUDA

@@ -87,30 +87,46 @@ bool iterate_packs(const ElementwiseCall& call, std::int64_t width, ContiguousCa
   return true;
 }
 
+// Blocks per multiprocessor for the kernel by packs, in which starting a thread takes as long as
+// computing a few elements.
+constexpr int pack_blocks = 16;
+
 // Runs the kernel for dense operands; false if one is not.
 bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
   if (!call.contiguous) return false;
   DenseCall passed{};
+  const DenseKernel* chosen = &kernel.dense;
   for (int k = 0; k < call.input_count; ++k) {
     const Operand& input = call.inputs[k];
     if (input.is_number() && call.input_count > 1) {
       passed.number[k] = number_of(input, call.compute);
+      if (call.compute != DType::float64) {
+        passed.number[k].single = static_cast<float>(passed.number[k].real);
+      }
+      chosen = &kernel.with_numbers;
       continue;
     }
     if (call.repeats[k] || input.dtype != call.out.dtype) return false;
     if (!is_aligned(input.data)) return false;
     passed.inputs[k] = input.data;
   }
+  if (chosen->run == nullptr) return false;
   passed.count = call.numel;
   passed.out = call.out.data;
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
   const auto width = static_cast<std::int64_t>(16 / itemsize(call.out.dtype));
-  const int blocks = blocks_for(call.numel / width + 1, elementwise_threads,
-                                is_costly(call.op) ? costly_blocks : whole_grid);
-  kernel.dense<<<blocks, elementwise_threads, 0, stream()>>>(passed);
+  const std::int64_t block = chosen->threads * chosen->packs * width;
+  const auto blocks = static_cast<unsigned>((call.numel + block - 1) / block);
+  chosen->run<<<blocks, static_cast<unsigned>(chosen->threads), 0, stream()>>>(passed);
   launched("elementwise");
   return true;
+}
+
+// A function of bfloat16 whose kernel is right for the usual parameter only.
+bool is_looked_up(const ElementwiseCall& call) {
+  return call.op == ElementwiseOp::elu && call.out.dtype == DType::bfloat16 &&
+         call.parameters[0].real != 1;
 }
 
 // Runs the kernel that works by packs; false if an operand has another dtype, layout or alignment.
@@ -120,8 +136,9 @@ bool run_contiguous(const ElementwiseCall& call) {
   if ((dtype == DType::float64) != (call.compute == DType::float64)) return false;
   if (!is_floating_point(call.compute)) return false;
   const ContiguousKernel kernel = contiguous_table(dtype)[static_cast<int>(call.op)];
-  if (kernel.dense == nullptr) return false;
+  if (kernel.dense.run == nullptr || is_looked_up(call)) return false;
   if (run_dense(call, kernel)) return true;
+  if (kernel.packs == nullptr) return false;
   ContiguousCall passed{};
   passed.count = call.numel;
   passed.out = call.out.data;
@@ -145,7 +162,7 @@ bool run_contiguous(const ElementwiseCall& call) {
   }
   passed.parameters[0] = call.parameters[0];
   passed.parameters[1] = call.parameters[1];
-  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, costly_blocks);
+  const int blocks = blocks_for(passed.over.count + 1, elementwise_threads, pack_blocks);
   kernel.packs<<<blocks, elementwise_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;

@@ -14,6 +14,7 @@ using Iteration = IterationOf<max_inputs + 1>;  // the result's strides first
 // A number in the type in which the kernel computes.
 union Number {
   double real;
+  float single;  // in calls of dense operands that compute in float
   std::int64_t integer;
   std::uint64_t natural;
 };
@@ -55,9 +56,13 @@ struct DenseCall {
 };
 
 using StridedKernel = void (*)(StridedCall);
-// The same row for both calls.
+struct DenseKernel {
+  void (*run)(DenseCall) = nullptr;
+  int threads = 0, packs = 0;  // of a block, of a thread
+};
+// The same row for each kind of operands; null if it has no kernel for them.
 struct ContiguousKernel {
-  void (*dense)(DenseCall) = nullptr;
+  DenseKernel dense, with_numbers;
   void (*packs)(ContiguousCall) = nullptr;
 };
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backend/cuda/bfloat16_rows.cuh"
 #include "backend/cuda/elementwise_rows.cuh"
 
 namespace extensor::backend::cuda {
@@ -21,41 +22,59 @@ __device__ __forceinline__ S row_of(const Parameter* parameters,
   return store_from_compute<S>(y.v.raw);
 }
 
-template <template <class> class Row, class S, int inputs>
-__global__ void __launch_bounds__(elementwise_threads)
-    dense_row(const __grid_constant__ DenseCall call) {
+// A block computes `threads` times `packs` packs side by side, which all are loaded first.
+template <template <class> class Row, class S, int inputs, int threads, int packs, bool numbers>
+__global__ void __launch_bounds__(threads) dense_row(const __grid_constant__ DenseCall call) {
+  using C = Compute<S>;
   constexpr int width = 16 / sizeof(S);
+  constexpr std::int64_t block = threads * packs * width;
   constexpr std::make_index_sequence<inputs> every;
   S* out = static_cast<S*>(call.out);
-  const auto is_dense = [&](int k) { return inputs == 1 || call.inputs[k] != nullptr; };
-  const auto number = [&](int k) { return static_cast<Compute<S>>(call.number[k].real); };
-  const std::int64_t packs = call.count / width;
-  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
-    Pack<S, width> read[inputs];
+  const auto is_dense = [&](int k) { return !numbers || call.inputs[k] != nullptr; };
+  const auto number = [&](int k) {
+    if constexpr (std::is_same_v<C, float>) {
+      return call.number[k].single;
+    } else {
+      return call.number[k].real;
+    }
+  };
+  const std::int64_t first = blockIdx.x * block;
+  if (first + block > call.count) {  // the last one
+#pragma unroll 1
+    for (std::int64_t i = first + threadIdx.x; i < call.count; i += threads) {
+      C x[inputs];
+#pragma unroll
+      for (int k = 0; k < inputs; ++k) {
+        x[k] = is_dense(k) ? load_as_compute(static_cast<const S*>(call.inputs[k])[i]) : number(k);
+      }
+      out[i] = row_of<Row, S>(call.parameters, x, every);
+    }
+    return;
+  }
+  Pack<S, width> read[inputs][packs];
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
-      if (is_dense(k)) read[k] = static_cast<const Pack<S, width>*>(call.inputs[k])[p];
+      if (!is_dense(k)) continue;
+      const S* from = static_cast<const S*>(call.inputs[k]) + first;
+      read[k][p] = reinterpret_cast<const Pack<S, width>*>(from)[p * threads + threadIdx.x];
     }
+  }
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
     Pack<S, width> written;
 #pragma unroll
     for (int e = 0; e < width; ++e) {
-      Compute<S> x[inputs];
+      C x[inputs];
 #pragma unroll
       for (int k = 0; k < inputs; ++k) {
-        x[k] = is_dense(k) ? load_as_compute(read[k].at[e]) : number(k);
+        x[k] = is_dense(k) ? load_as_compute(read[k][p].at[e]) : number(k);
       }
       written.at[e] = row_of<Row, S>(call.parameters, x, every);
     }
-    reinterpret_cast<Pack<S, width>*>(out)[p] = written;
+    reinterpret_cast<Pack<S, width>*>(out + first)[p * threads + threadIdx.x] = written;
   }
-  const std::int64_t i = packs * width + first_index();
-  if (i >= call.count) return;
-  Compute<S> x[inputs];
-#pragma unroll
-  for (int k = 0; k < inputs; ++k) {
-    x[k] = is_dense(k) ? load_as_compute(static_cast<const S*>(call.inputs[k])[i]) : number(k);
-  }
-  out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
 template <class From, class C, int width>
@@ -144,9 +163,85 @@ __global__ void __launch_bounds__(elementwise_threads)
   out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
-#define EXTENSOR_SET(op, row, inputs)                                       \
-  table[static_cast<int>(ElementwiseOp::op)] = {&dense_row<row, S, inputs>, \
-                                                &contiguous_row<row, S, inputs>};
+// Threads of a block and packs of a thread, as measured on an H200: functions that compute for
+// longer than they wait for memory gain from a second pack.
+struct DenseShape {
+  int threads = 128, packs = 1;
+};
+constexpr DenseShape dense_shape(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::tan:
+    case ElementwiseOp::sinh:
+    case ElementwiseOp::cosh:
+    case ElementwiseOp::atanh:
+    case ElementwiseOp::gelu:
+    case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::silu:
+    case ElementwiseOp::mish:
+    case ElementwiseOp::atan2:
+    case ElementwiseOp::hypot:
+    case ElementwiseOp::logaddexp:
+    case ElementwiseOp::gelu_backward:
+      return {.packs = 2};
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+    case ElementwiseOp::multiply:
+    case ElementwiseOp::maximum:
+    case ElementwiseOp::minimum:
+    case ElementwiseOp::copysign:
+      return {.threads = 1024};
+    default:
+      return {};
+  }
+}
+
+// Whether a number as an operand is common enough for a kernel of its own.
+constexpr bool takes_numbers(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+    case ElementwiseOp::multiply:
+    case ElementwiseOp::divide:
+    case ElementwiseOp::power:
+    case ElementwiseOp::maximum:
+    case ElementwiseOp::minimum:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <template <class> class Row, class S, int inputs, ElementwiseOp op>
+ContiguousKernel kernel_of() {
+  constexpr DenseShape shape = dense_shape(op), usual;
+  ContiguousKernel kernel;
+  kernel.dense = {&dense_row<Row, S, inputs, shape.threads, shape.packs, false>, shape.threads,
+                  shape.packs};
+  if constexpr (takes_numbers(op)) {
+    kernel.with_numbers = {&dense_row<Row, S, inputs, usual.threads, usual.packs, true>,
+                           usual.threads, usual.packs};
+  }
+  kernel.packs = &contiguous_row<Row, S, inputs>;
+  return kernel;
+}
+
+#define EXTENSOR_SET(op, row, inputs) \
+  table[static_cast<int>(ElementwiseOp::op)] = kernel_of<row, S, inputs, ElementwiseOp::op>();
+
+// Rows that bfloat16 has of its own. The functions of one number take bfloat16 only.
+inline void set_bfloat16_rows(ContiguousKernel* table) {
+  using S = __nv_bfloat16;
+#define EXTENSOR_SET_BFLOAT16(op)                                    \
+  table[static_cast<int>(ElementwiseOp::op)] =                       \
+      kernel_of<bfloat16_rows::op##_row, S, 1, ElementwiseOp::op>(); \
+  table[static_cast<int>(ElementwiseOp::op)].packs = nullptr;
+  EXTENSOR_BFLOAT16_FUNCTIONS(EXTENSOR_SET_BFLOAT16)
+#undef EXTENSOR_SET_BFLOAT16
+  EXTENSOR_SET(divide, bfloat16_rows::divide_row, 2)
+  EXTENSOR_SET(atan2, bfloat16_rows::atan2_row, 2)
+  EXTENSOR_SET(hypot, bfloat16_rows::hypot_row, 2)
+  EXTENSOR_SET(logaddexp, bfloat16_rows::logaddexp_row, 2)
+}
 
 template <class S>
 const ContiguousKernel* make_contiguous() {
@@ -180,6 +275,7 @@ const ContiguousKernel* make_contiguous() {
   EXTENSOR_SET(name##_gradient_b, rows_of::name##_gradient_b_row, 3)
 #include "extensor/tables/binary.def"
   EXTENSOR_SET(fma, rows_of::fma_row, 3)
+  if constexpr (std::is_same_v<S, __nv_bfloat16>) set_bfloat16_rows(table);
   return table;
 }
 

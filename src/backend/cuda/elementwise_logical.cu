@@ -9,6 +9,8 @@ namespace extensor::backend::cuda {
 
 namespace {
 
+constexpr int logical_threads = 128;
+
 constexpr int width = 8;
 
 template <class T, int count>
@@ -48,7 +50,7 @@ __device__ __forceinline__ auto once(const TestCall<T>& call, int k) {
 }
 
 template <class Test, class T, int inputs>
-__global__ void __launch_bounds__(elementwise_threads)
+__global__ void __launch_bounds__(logical_threads)
     dense_test(const __grid_constant__ TestCall<T> call) {
   using C = decltype(plain(T()));
   const auto apply = [](const C* x) {
@@ -94,15 +96,15 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 template <class T>
 bool launch_test(ElementwiseOp op, const TestCall<T>& call) {
-  const int blocks = blocks_for(call.count / width + 1, elementwise_threads, whole_grid);
+  const int blocks = blocks_for(call.count / width + 1, logical_threads, whole_grid);
   switch (op) {
-#define COMPARE(name, ...)                                                                      \
-  case ElementwiseOp::name:                                                                     \
-    dense_test<rows_of::name##_test, T, 2><<<blocks, elementwise_threads, 0, stream()>>>(call); \
+#define COMPARE(name, ...)                                                                  \
+  case ElementwiseOp::name:                                                                 \
+    dense_test<rows_of::name##_test, T, 2><<<blocks, logical_threads, 0, stream()>>>(call); \
     return true;
-#define PREDICATE(name, ...)                                                                    \
-  case ElementwiseOp::name:                                                                     \
-    dense_test<rows_of::name##_test, T, 1><<<blocks, elementwise_threads, 0, stream()>>>(call); \
+#define PREDICATE(name, ...)                                                                \
+  case ElementwiseOp::name:                                                                 \
+    dense_test<rows_of::name##_test, T, 1><<<blocks, logical_threads, 0, stream()>>>(call); \
     return true;
 #include "extensor/tables/logical.def"
     default:
@@ -147,7 +149,7 @@ struct WhereCall {
 };
 
 template <class T>
-__global__ void __launch_bounds__(elementwise_threads)
+__global__ void __launch_bounds__(logical_threads)
     dense_where(const __grid_constant__ WhereCall<T> call) {
   constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
   T same[2];
@@ -221,8 +223,8 @@ bool run_where(const ElementwiseCall& call) {
     if (!call.repeats[k + 1] && !is_aligned(input.data)) return false;
     passed.inputs[k] = reinterpret_cast<const T*>(input.data);
   }
-  dense_where<<<blocks_for(call.numel / (16 / sizeof(T)) + 1, elementwise_threads, whole_grid),
-                elementwise_threads, 0, stream()>>>(passed);
+  dense_where<<<blocks_for(call.numel / (16 / sizeof(T)) + 1, logical_threads, whole_grid),
+                logical_threads, 0, stream()>>>(passed);
   launched("elementwise");
   return true;
 }
@@ -241,7 +243,7 @@ struct WherePacksCall {
 };
 
 template <class T>
-__global__ void __launch_bounds__(elementwise_threads)
+__global__ void __launch_bounds__(logical_threads)
     where_packs(const __grid_constant__ WherePacksCall<T> call) {
   constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
   for (std::int64_t p = first_index(); p < call.over.count; p += index_step()) {
@@ -312,8 +314,8 @@ bool run_where_packs(const ElementwiseCall& call) {
   }
   for_each_part(sizes, strides, 4,
                 [&](const Iteration& over, const std::int64_t*) { passed.over = over; });
-  where_packs<<<blocks_for(passed.over.count, elementwise_threads, 16), elementwise_threads, 0,
-                stream()>>>(passed);
+  where_packs<<<blocks_for(passed.over.count, logical_threads, 16), logical_threads, 0, stream()>>>(
+      passed);
   launched("elementwise");
   return true;
 }

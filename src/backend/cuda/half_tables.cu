@@ -34,29 +34,34 @@ __global__ void __launch_bounds__(look_up_threads)
     look_up_shared(const std::uint16_t* x, std::uint16_t* y, std::int64_t count,
                    const std::uint16_t* table) {
   extern __shared__ std::uint16_t results[];
+  // The next packs are loaded before the last ones are looked up.
+  constexpr int together = 2;
+  const std::int64_t packs = count / 8, step = index_step();
+  std::int64_t p = first_index();
+  Eight next[together];
+  const auto load = [&](std::int64_t from) {
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      if (from + u * step < packs) next[u] = reinterpret_cast<const Eight*>(x)[from + u * step];
+    }
+  };
+  load(p);
   for (int i = threadIdx.x; i < half_count / 8; i += look_up_threads) {
     reinterpret_cast<Eight*>(results)[i] = reinterpret_cast<const Eight*>(table)[i];
   }
   __syncthreads();
-  constexpr int together = 4;
-  const std::int64_t packs = count / 8, step = index_step();
-  std::int64_t p = first_index();
-  for (; p + (together - 1) * step < packs; p += together * step) {
+  for (; p < packs; p += together * step) {
     Eight values[together];
 #pragma unroll
-    for (int u = 0; u < together; ++u) values[u] = reinterpret_cast<const Eight*>(x)[p + u * step];
+    for (int u = 0; u < together; ++u) values[u] = next[u];
+    load(p + together * step);
 #pragma unroll
     for (int u = 0; u < together; ++u) {
+      if (p + u * step >= packs) continue;
 #pragma unroll
       for (int e = 0; e < 8; ++e) values[u].at[e] = results[values[u].at[e]];
       reinterpret_cast<Eight*>(y)[p + u * step] = values[u];
     }
-  }
-  for (; p < packs; p += step) {
-    Eight values = reinterpret_cast<const Eight*>(x)[p];
-#pragma unroll
-    for (int e = 0; e < 8; ++e) values.at[e] = results[values.at[e]];
-    reinterpret_cast<Eight*>(y)[p] = values;
   }
   const std::int64_t i = packs * 8 + first_index();
   if (i < count) y[i] = results[x[i]];

@@ -77,6 +77,7 @@ const void* address_in(const PowerSumCall& call) {
 }
 const void* address_in(const ConvolutionCall& call) { return call.y; }
 const void* address_in(const PoolingCall& call) { return call.out; }
+const void* address_in(const InterpolationCall& call) { return call.out; }
 const void* address_in(const RecurrentCall& call) { return call.gates; }
 const void* address_in(const RecurrentBackwardCall& call) { return call.grad_hidden; }
 
@@ -128,6 +129,7 @@ const DeviceInterface cuda_interface{
                 .pooling = &run<&pooling, PoolingCall>,
                 .recurrent = &run<&recurrent, RecurrentCall>,
                 .recurrent_backward = &run<&recurrent_backward, RecurrentBackwardCall>,
+                .interpolate = &run<&interpolate, InterpolationCall>,
                 .formula = &run<&formula, FormulaCall>,
                 .takes_halves = true},
 };

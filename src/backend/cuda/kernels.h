@@ -32,6 +32,7 @@ void optimizer_step(const OptimizerCall& call);
 void power_sum(const PowerSumCall& call);
 void convolution(const ConvolutionCall& call);
 void pooling(const PoolingCall& call);
+void interpolate(const InterpolationCall& call);
 void recurrent(const RecurrentCall& call);
 void recurrent_backward(const RecurrentBackwardCall& call);
 

@@ -40,6 +40,22 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// Launches a kernel that calls wait_for_last_launch, so that it may start before the last one
+// ended.
+void launch_overlapped(void (*kernel)(Reduction), int blocks, dim3 block_threads,
+                       const Reduction& call) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = block_threads;
+  config.stream = stream();
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, call), "reduce");
+}
+
 template <class In, class A>
 void run(Reduction call, bool columns) {
   const bool is_sum = call.op == ReduceOp::sum;
@@ -70,7 +86,7 @@ void run(Reduction call, bool columns) {
   }
   call.part_length = (call.length + parts - 1) / parts;
   // Dense rows begin at addresses that are aligned alike.
-  if (parts > 1) call.part_length = round_up(call.part_length, columns ? 4 : 1024);
+  if (parts > 1) call.part_length = round_up(call.part_length, columns ? 4 : 64);
   call.parts = (call.length + call.part_length - 1) / call.part_length;
   const auto slots_needed = static_cast<std::size_t>(call.results * call.parts);
   const bool split = call.parts > 1;
@@ -110,10 +126,10 @@ void run(Reduction call, bool columns) {
   launched("reduce");
   if (!split) return;
   if (call.results >= 512) {
-    combine_columns<A>
-        <<<blocks_for(call.results, 32, 32), dim3(32, combined_rows), 0, stream()>>>(call);
+    launch_overlapped(&combine_columns<A>, blocks_for(call.results, 32, 32),
+                      dim3(32, combined_rows), call);
   } else {
-    combine_parts<A><<<blocks_for(call.results, 1, 8), threads, 0, stream()>>>(call);
+    launch_overlapped(&combine_parts<A>, blocks_for(call.results, 1, 8), dim3(threads), call);
   }
   launched("reduce");
 }

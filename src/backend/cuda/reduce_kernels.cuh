@@ -59,6 +59,21 @@ struct Reduction {
   std::int64_t* positions;
 };
 
+// ---- the order of two launches
+
+// The second launch of a reduction may start while the first one ends; it waits here for its
+// results.
+__device__ __forceinline__ void allow_next_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void wait_for_last_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- the operations
 
 template <class A>
@@ -298,6 +313,12 @@ __device__ __forceinline__ void gather(const Reduction& call, const Operation<A,
   };
   std::int64_t i = begin + first;
   if (!sum && finds_position(call.op)) {
+    if constexpr (!std::is_void_v<In> && !sum) {
+      if (dense && stride == 1 && step >= 16 / static_cast<std::int64_t>(sizeof(In)) &&
+          find_in_packs<In>(call, operation, base, begin, end, first, step, value, position)) {
+        return;
+      }
+    }
     for (; i < end; i += step) {
       const Found<A> found =
           operation.combine(Found<A>{value, position}, Found<A>{load_input<In, A>(call, at(i)), i});
@@ -354,6 +375,7 @@ __device__ __forceinline__ void in_block(const Operation<A, sum>& operation, A& 
 template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads)
     reduce_rows(const __grid_constant__ Reduction call, int width) {
+  allow_next_launch();
   const Operation<A, sum> operation{call.op};
   const bool whole_block = width > 32;
   const int groups = whole_block ? 1 : threads / width;
@@ -388,6 +410,7 @@ __global__ void __launch_bounds__(threads)
 // A thread per column and part: neighbouring threads read neighbouring elements.
 template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads) reduce_columns(const __grid_constant__ Reduction call) {
+  allow_next_launch();
   const Operation<A, sum> operation{call.op};
   const std::int64_t units = call.results * call.parts;
   for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
@@ -410,6 +433,7 @@ __global__ void __launch_bounds__(threads)
     reduce_column_packs(const __grid_constant__ Reduction call) {
   constexpr int width = 16 / sizeof(In);
   constexpr int together = 8;
+  allow_next_launch();
   const Operation<A, sum> operation{call.op};
   const std::int64_t packs = call.results / width, units = packs * call.parts;
   const bool one_dimension = call.reduced.count == 1;
@@ -519,6 +543,7 @@ __device__ __forceinline__ void gather_parts(const Reduction& call,
 // A block per result.
 template <class A>
 __global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__ Reduction call) {
+  wait_for_last_launch();
   const Operation<A, false> operation{call.op};
   for (std::int64_t result = blockIdx.x; result < call.results; result += gridDim.x) {
     A value;
@@ -536,6 +561,7 @@ constexpr int combined_rows = 8;
 template <class A>
 __global__ void __launch_bounds__(32 * combined_rows)
     combine_columns(const __grid_constant__ Reduction call) {
+  wait_for_last_launch();
   __shared__ A values[combined_rows][32];
   __shared__ std::int64_t positions[combined_rows][32];
   const Operation<A, false> operation{call.op};

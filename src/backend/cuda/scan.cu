@@ -203,6 +203,144 @@ __global__ void __launch_bounds__(row_threads)
   }
 }
 
+// ---- the last axis, if rows begin at packs of four elements of at most 4 bytes
+
+constexpr int quads = 4;  // packs of four elements of a thread
+constexpr int quad_tile = row_threads * quads * 4;
+
+template <class T>
+struct alignas(4 * sizeof(T)) Quad {
+  T at[4];
+};
+
+// The four elements from position k in the order of the scan.
+template <class T>
+__device__ __forceinline__ Quad<T> load_quad(const ScanArguments<T>& arguments, const T* x,
+                                             std::int64_t k) {
+  const std::int64_t at = arguments.reverse ? arguments.length - 4 - k : k;
+  Quad<T> quad = *reinterpret_cast<const Quad<T>*>(x + at);
+  if (arguments.reverse) quad = {{quad.at[3], quad.at[2], quad.at[1], quad.at[0]}};
+  return quad;
+}
+template <class T>
+__device__ __forceinline__ void store_quad(const ScanArguments<T>& arguments, T* out,
+                                           std::int64_t k, Quad<T> quad) {
+  const std::int64_t at = arguments.reverse ? arguments.length - 4 - k : k;
+  if (arguments.reverse) quad = {{quad.at[3], quad.at[2], quad.at[1], quad.at[0]}};
+  *reinterpret_cast<Quad<T>*>(out + at) = quad;
+}
+
+template <class T, class Rule>
+__global__ void __launch_bounds__(row_threads)
+    quad_chunk_totals(ScanArguments<T> arguments, std::int64_t chunks, std::int64_t chunk,
+                      typename Rule::State* totals) {
+  using State = typename Rule::State;
+  Group<true> group;
+  for (std::int64_t unit = blockIdx.x; unit < arguments.outer * chunks; unit += gridDim.x) {
+    const T* x = arguments.x + unit / chunks * arguments.length;
+    const std::int64_t begin = unit % chunks * chunk, end = min(arguments.length, begin + chunk);
+    State states[4] = {Rule::none(), Rule::none(), Rule::none(), Rule::none()};
+    for (std::int64_t start = begin + threadIdx.x * 4; start < end; start += quad_tile) {
+      Quad<T> read[quads];
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        const std::int64_t k = start + q * row_threads * 4;
+        if (k < end) read[q] = load_quad(arguments, x, k);
+      }
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        if (start + q * row_threads * 4 >= end) continue;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          states[e] = Rule::combine(states[e], Rule::of(read[q].at[e]));
+        }
+      }
+    }
+    State state =
+        Rule::combine(Rule::combine(states[0], states[1]), Rule::combine(states[2], states[3]));
+    state = group.reduce(state, Rule::none(), Combine<Rule>());
+    if (threadIdx.x == 0) totals[unit] = state;
+  }
+}
+
+// A warp scans `quads` runs of 128 neighbouring elements; warps exchange their totals once a tile.
+// The last units come first: their elements were read last and may still be in the cache.
+template <class T, class Rule>
+__global__ void __launch_bounds__(row_threads, 4)
+    scan_quads(ScanArguments<T> arguments, std::int64_t chunks, std::int64_t chunk,
+               const typename Rule::State* totals) {
+  using State = typename Rule::State;
+  constexpr int warps = row_threads / 32;
+  __shared__ State of_warps[2][warps];
+  Group<true> group;
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const std::int64_t units = arguments.outer * chunks;
+  for (std::int64_t unit = units - 1 - blockIdx.x; unit >= 0; unit -= gridDim.x) {
+    const std::int64_t row = unit / chunks, begin = unit % chunks * chunk;
+    const std::int64_t end = min(arguments.length, begin + chunk);
+    const T* x = arguments.x + row * arguments.length;
+    T* out = arguments.out + row * arguments.length;
+    State carry = Rule::none();
+    for (std::int64_t k = threadIdx.x; k < unit % chunks; k += row_threads) {
+      carry = Rule::combine(carry, totals[row * chunks + k]);
+    }
+    carry = group.reduce(carry, Rule::none(), Combine<Rule>());
+    const auto position = [&](std::int64_t start, int q) {
+      return start + (warp * quads + q) * 128 + lane * 4;
+    };
+    Quad<T> next[quads];
+    const auto load = [&](std::int64_t start) {
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        if (position(start, q) < end) next[q] = load_quad(arguments, x, position(start, q));
+      }
+    };
+    load(begin);
+    int turn = 0;
+    for (std::int64_t start = begin; start < end; start += quad_tile, turn ^= 1) {
+      Quad<T> now[quads];
+#pragma unroll
+      for (int q = 0; q < quads; ++q) now[q] = next[q];
+      load(start + quad_tile);
+      State before[quads];
+      State total = Rule::none();
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        State own = Rule::none();
+        if (position(start, q) < end) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) own = Rule::combine(own, Rule::of(now[q].at[e]));
+        }
+        State lower;
+        const State sum = scan_threads<Rule, false>(own, lower);
+        before[q] = Rule::combine(total, lower);
+        total = Rule::combine(total, sum);
+      }
+      if (lane == 0) of_warps[turn][warp] = total;
+      __syncthreads();
+      State lower = carry;
+#pragma unroll
+      for (int k = 0; k < warps; ++k) {
+        if (k == warp) lower = carry;
+        carry = Rule::combine(carry, of_warps[turn][k]);
+      }
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        if (position(start, q) >= end) continue;
+        State running = Rule::combine(lower, before[q]);
+        Quad<T> quad;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          running = Rule::combine(running, Rule::of(now[q].at[e]));
+          quad.at[e] = Rule::get(running);
+        }
+        store_quad(arguments, out, position(start, q), quad);
+      }
+    }
+    __syncthreads();
+  }
+}
+
 // ---- another axis: a thread for every chunk of a column
 
 constexpr int column_threads = 128;
@@ -234,6 +372,10 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
+bool is_aligned(const void* address, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
 template <class T, class Rule>
 void run(const ScanCall& call) {
   using State = typename Rule::State;
@@ -253,6 +395,12 @@ void run(const ScanCall& call) {
                                   : divide_up(multiprocessors() * 8, call.outer);
   std::int64_t chunk = divide_up(call.length, wanted < most ? wanted : most);
   if (chunk < shortest) chunk = shortest;
+  bool by_quads = false;
+  if constexpr (sizeof(T) <= 4) {
+    by_quads = !by_columns && call.length % 4 == 0 && is_aligned(arguments.x, 4 * sizeof(T)) &&
+               is_aligned(arguments.out, 4 * sizeof(T));
+    if (by_quads) chunk = divide_up(chunk, quad_tile) * quad_tile;
+  }
   const std::int64_t chunks = divide_up(call.length, chunk);
   const std::int64_t units = call.outer * chunks * call.inner;
   const Scratch totals(chunks > 1 ? static_cast<std::size_t>(units) * sizeof(State) : 1, "scan");
@@ -266,6 +414,18 @@ void run(const ScanCall& call) {
     scan_columns<T, Rule, true>
         <<<blocks, column_threads, 0, stream()>>>(arguments, chunks, chunk, totals.as<State>());
     return launched("scan");
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (by_quads) {
+      if (chunks > 1) {
+        quad_chunk_totals<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(
+            arguments, chunks, chunk, totals.as<State>());
+        launched("scan");
+      }
+      scan_quads<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(arguments, chunks, chunk,
+                                                                         totals.as<State>());
+      return launched("scan");
+    }
   }
   if (chunks > 1) {
     row_chunk_totals<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(
