@@ -40,7 +40,6 @@ EXTENSOR_DEVICE_WORD(Sigmoid, float_math::sigmoid)
 EXTENSOR_DEVICE_WORD(Silu, float_math::silu)
 EXTENSOR_DEVICE_WORD(Mish, float_math::mish)
 EXTENSOR_DEVICE_WORD(Softplus, float_math::softplus)
-EXTENSOR_DEVICE_WORD(Gelu, float_math::gelu)
 EXTENSOR_DEVICE_WORD(GeluTanh, float_math::gelu_tanh)
 #undef EXTENSOR_DEVICE_WORD
 
