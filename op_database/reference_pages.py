@@ -248,10 +248,10 @@ class Page:
                 self.alias(node)
             elif pattern is not None and not self.is_options(node["name"]):
                 self.record(node, pattern)
-        for node, pattern in entries:  # options that no class of this page takes
+        self.functions(functions)
+        for node, pattern in entries:  # options that nothing on this page takes
             if pattern is not None and pattern["kind"] == "CXXRecordDecl" and self.is_options(node["name"]):
                 self.options(node["name"])
-        self.functions(functions)
 
     @staticmethod
     def is_options(name):
