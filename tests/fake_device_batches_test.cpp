@@ -86,6 +86,8 @@ TEST_F(FakeDevice, OneBatchIsLoadedAhead) {
     EXPECT_FALSE(batches.next().has_value());
   }
   *numbers.loaded = 0;
+  EXPECT_FALSE(DeviceBatches(loader.epoch(0), device, -1).next().has_value());
+  EXPECT_EQ(*numbers.loaded, 0);
   const std::int64_t uploads = fake_device::uploads();
   DeviceBatches near(loader.epoch(0), cpu_device, all);
   EXPECT_EQ(near.next()->inputs.device(), cpu_device);

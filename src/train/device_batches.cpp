@@ -5,7 +5,7 @@
 namespace extensor::train {
 
 std::optional<DeviceBatches::Ahead> DeviceBatches::load() {
-  if (left_ == 0) return std::nullopt;
+  if (left_ <= 0) return std::nullopt;
   --left_;
   std::optional<data::Batch> batch = epoch_.next();
   if (!batch) return std::nullopt;
