@@ -242,7 +242,8 @@ EXTENSOR_FUNCTION float gelu_derivative(float x) {
 
 // ---- hyperbolic functions
 
-// 2^n (1 + y) − 1 for e^x = 2^n (1 + y), half of it at first, since 2^n may be too large.
+// 2^n (1 + y) − 1 for e^x = 2^n (1 + y), half of it at first, since 2^n may be too large. Nearly
+// exact, since rows multiply it.
 EXTENSOR_FUNCTION float expm1(float x) {
   const float bounded = at_most(at_least(x, -30.0f), 89.0f);
   const float shifted = fmaf(bounded, 1.44269502f, float_shift);
@@ -253,8 +254,10 @@ EXTENSOR_FUNCTION float expm1(float x) {
                              0.00019972329f);
   const float rest = fmaf(r * r, q, fmaf(lost, r, lost));
   const float half = power_of_two(__float_as_int(shifted), -1);
-  const float value = 2 * fmaf(half, rest, fmaf(half, r, half - 0.5f));
-  return fabsf(x) < 0x1p-24f ? x : value;
+  const float whole = half - 0.5f;
+  const float inner = fmaf(half, r, whole), inner_lost = fmaf(half, r, whole - inner);
+  const float sum = fmaf(half, rest, inner), sum_lost = fmaf(half, rest, inner - sum);
+  return fabsf(x) < 0x1p-24f ? x : 2 * (sum + (sum_lost + inner_lost));
 }
 
 // (e^|x| ± e^−|x|) / 2
@@ -358,13 +361,12 @@ EXTENSOR_FUNCTION float tan(float x) { return fabsf(x) <= 1e5f ? small_tan(x) : 
 
 // ---- functions of two numbers
 
-// a^b for 0 < a < ∞ and finite b: log2(a) to 2⁻³⁸ of it.
-EXTENSOR_FUNCTION float power_of_positive(float a, float b) {
-  const bool subnormal = a < 0x1p-126f;
-  const int bits = __float_as_int(subnormal ? a * 0x1p24f : a);
+// (a 2^shift)^b for a normal a > 0 and finite b: log2(a) to 2⁻³⁸ of it.
+EXTENSOR_FUNCTION float power_of_positive(float a, float b, int shift = 0) {
+  const int bits = __float_as_int(a);
   int n = (bits - 0x3f3504f3) >> 23;  // 1/√2 ≤ mantissa < √2
   const float f = __int_as_float(bits - (n << 23)) - 1;
-  n -= subnormal ? 24 : 0;
+  n += shift;
   // s = f / (f + 2) as a sum
   const float bottom = f + 2, lost = f - (bottom - 2);
   const float rough = rough_reciprocal(bottom);
@@ -392,12 +394,14 @@ EXTENSOR_FUNCTION float power_of_positive(float a, float b) {
 __device__ __noinline__ inline float special_power(float a, float b) {
   const float magnitude = fabsf(a);
   if (magnitude == 0 || !(magnitude < INFINITY) || !(fabsf(b) < INFINITY)) return ::powf(a, b);
-  if (truncf(b) != b) return NAN;
-  const float value = power_of_positive(magnitude, b), half = 0.5f * b;
-  return truncf(half) != half ? -value : value;
+  if (a < 0 && truncf(b) != b) return NAN;
+  const float value = magnitude < 0x1p-126f ? power_of_positive(magnitude * 0x1p24f, b, -24)
+                                            : power_of_positive(magnitude, b);
+  const float half = 0.5f * b;
+  return a < 0 && truncf(half) != half ? -value : value;
 }
 EXTENSOR_FUNCTION float power(float a, float b) {
-  const bool ordinary = a > 0 && a < INFINITY && fabsf(b) < INFINITY;
+  const bool ordinary = a >= 0x1p-126f && a < INFINITY && fabsf(b) < INFINITY;
   return ordinary ? power_of_positive(a, b) : special_power(a, b);
 }
 
