@@ -111,7 +111,7 @@ EXTENSOR_FUNCTION float hypot(float a, float b) {
   const float scale = __uint_as_float(0x7f800000u - exponent);
   const float x = larger * scale, y = smaller * scale;
   const float root = sqrt(fmaf(x, x, y * y));
-  return larger == INFINITY ? larger : root * __uint_as_float(exponent - 0x00800000u);
+  return larger == float_math::infinity ? larger : root * __uint_as_float(exponent - 0x00800000u);
 }
 EXTENSOR_FUNCTION float atan2(float y, float x) {
   const float height = fabsf(y), width = fabsf(x);

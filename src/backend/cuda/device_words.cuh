@@ -132,7 +132,7 @@ HWY_NOINLINE inline float slow_log_add_exp(float a, float b) {
 HWY_API Vec1<float> LogAddExp(Tag<float>, Vec1<float> a, Vec1<float> b) {
   const auto sum = static_cast<float>(float_math::log_add_exp(a.raw, b.raw));
   // Infinities, NaN and numbers near the ends of the range; terms that nearly cancel.
-  const bool ordinary = ::fabsf(a.raw + b.raw) < INFINITY;
+  const bool ordinary = ::fabsf(a.raw + b.raw) < float_math::infinity;
   const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabsf(sum) < 0.25f;
   if (!ordinary || cancelled) return {slow_log_add_exp(a.raw, b.raw)};
   return {sum};
