@@ -111,7 +111,7 @@ EXTENSOR_FUNCTION float hypot(float a, float b) {
   const float scale = __uint_as_float(0x7f800000u - exponent);
   const float x = larger * scale, y = smaller * scale;
   const float root = sqrt(fmaf(x, x, y * y));
-  return larger == INFINITY ? larger : root * __uint_as_float(exponent - 0x00800000u);
+  return larger == float_math::infinity ? larger : root * __uint_as_float(exponent - 0x00800000u);
 }
 EXTENSOR_FUNCTION float atan2(float y, float x) {
   const float height = fabsf(y), width = fabsf(x);
@@ -125,6 +125,12 @@ EXTENSOR_FUNCTION float atan2(float y, float x) {
   if (height > width) angle = 1.57079637f - angle;
   if (__float_as_int(x) < 0) angle = 3.14159274f - angle;
   return copysignf(angle, y);
+}
+// Zeros, which are common among rounded numbers, do not take the slow path.
+EXTENSOR_FUNCTION float power(float a, float b) {
+  const bool zero = __float_as_int(a) == 0 && b > 0;
+  const float value = float_math::power(zero ? 1.0f : a, b);
+  return zero ? 0.0f : value;
 }
 EXTENSOR_FUNCTION float logaddexp(float a, float b) {
   const float larger = float_math::at_least(a, b);
@@ -191,6 +197,7 @@ EXTENSOR_FUNCTION_ROW(hard_swish)
 EXTENSOR_BINARY_ROW(divide)
 EXTENSOR_BINARY_ROW(atan2)
 EXTENSOR_BINARY_ROW(hypot)
+EXTENSOR_BINARY_ROW(power)
 EXTENSOR_BINARY_ROW(logaddexp)
 #undef EXTENSOR_FUNCTION_ROW
 #undef EXTENSOR_BINARY_ROW

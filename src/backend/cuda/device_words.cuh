@@ -130,12 +130,12 @@ HWY_NOINLINE inline float slow_log_add_exp(float a, float b) {
       extensor::cpu::N_CUDA::LogAddExpTerms(d, Vec1<double>{a}, Vec1<double>{b}).raw);
 }
 HWY_API Vec1<float> LogAddExp(Tag<float>, Vec1<float> a, Vec1<float> b) {
-  const double sum = float_math::log_add_exp(a.raw, b.raw);
-  // Infinities and NaN, and terms that nearly cancel.
-  const bool finite = ::fabsf(a.raw) < INFINITY && ::fabsf(b.raw) < INFINITY;
-  const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabs(sum) < 0.25;
-  if (!finite || cancelled) return {slow_log_add_exp(a.raw, b.raw)};
-  return {static_cast<float>(sum)};
+  const auto sum = static_cast<float>(float_math::log_add_exp(a.raw, b.raw));
+  // Infinities, NaN and numbers near the ends of the range; terms that nearly cancel.
+  const bool ordinary = ::fabsf(a.raw + b.raw) < float_math::infinity;
+  const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabsf(sum) < 0.25f;
+  if (!ordinary || cancelled) return {slow_log_add_exp(a.raw, b.raw)};
+  return {sum};
 }
 
 HWY_API Vec1<double> FloorDivide(Tag<double>, Vec1<double> a, Vec1<double> b) {

@@ -240,6 +240,7 @@ inline void set_bfloat16_rows(ContiguousKernel* table) {
   EXTENSOR_SET(divide, bfloat16_rows::divide_row, 2)
   EXTENSOR_SET(atan2, bfloat16_rows::atan2_row, 2)
   EXTENSOR_SET(hypot, bfloat16_rows::hypot_row, 2)
+  EXTENSOR_SET(power, bfloat16_rows::power_row, 2)
   EXTENSOR_SET(logaddexp, bfloat16_rows::logaddexp_row, 2)
 }
 

@@ -1,4 +1,4 @@
-// Comparisons, predicates and `where` on dense operands: eight elements at a time.
+// Comparisons, predicates and `where` on dense operands, several elements at a time.
 #include <cstring>
 
 #include "backend/cuda/context.h"
@@ -11,15 +11,14 @@ namespace {
 
 constexpr int logical_threads = 128;
 
-constexpr int width = 8;
+// Elements of a thread in a test: 16 bytes of bool if those of the operands are few.
+template <class T>
+constexpr int test_width = sizeof(T) <= 2 ? 16 : 8;
 
 template <class T, int count>
 struct alignas(sizeof(T) * count > 16 ? 16 : sizeof(T) * count) Several {
   T at[count];
 };
-template <class T>
-using Eight = Several<T, width>;
-
 // The value that tests compare: halves as floats.
 template <class T>
 __device__ __forceinline__ auto plain(T value) {
@@ -60,19 +59,20 @@ __global__ void __launch_bounds__(logical_threads)
       return Test::apply(x[0], x[1]);
     }
   };
+  constexpr int width = test_width<T>;
   const std::int64_t packs = call.count / width;
   for (std::int64_t p = first_index(); p < packs; p += index_step()) {
-    Eight<T> read[inputs];
+    Several<T, width> read[inputs];
     C same[inputs];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
       if (call.form[k] == Form::dense) {
-        read[k] = reinterpret_cast<const Eight<T>*>(call.inputs[k])[p];
+        read[k] = reinterpret_cast<const Several<T, width>*>(call.inputs[k])[p];
       } else {
         same[k] = once(call, k);
       }
     }
-    Eight<bool> written;
+    Several<bool, width> written;
 #pragma unroll
     for (int e = 0; e < width; ++e) {
       C x[inputs];
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(logical_threads)
       }
       written.at[e] = apply(x);
     }
-    reinterpret_cast<Eight<bool>*>(call.out)[p] = written;
+    reinterpret_cast<Several<bool, width>*>(call.out)[p] = written;
   }
   const std::int64_t i = packs * width + first_index();
   if (i >= call.count) return;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(logical_threads)
 
 template <class T>
 bool launch_test(ElementwiseOp op, const TestCall<T>& call) {
-  const int blocks = blocks_for(call.count / width + 1, logical_threads, whole_grid);
+  const int blocks = blocks_for(call.count / test_width<T> + 1, logical_threads, whole_grid);
   switch (op) {
 #define COMPARE(name, ...)                                                                  \
   case ElementwiseOp::name:                                                                 \

@@ -4,14 +4,13 @@
 // 24 bits are double, which has half the speed of float.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <cmath>
-#include <cstdint>
-
 namespace extensor::backend::cuda::float_math {
 
 #define EXTENSOR_FUNCTION __device__ __forceinline__
+
+// Formulas that are compiled at run time include this, without the standard library.
+constexpr float infinity = __builtin_bit_cast(float, 0x7f800000u);
+constexpr float not_a_number = __builtin_bit_cast(float, 0x7fc00000u);
 
 // ---- instructions
 
@@ -37,6 +36,9 @@ EXTENSOR_FUNCTION float at_least(float x, float bound) {
   return y;
 }
 
+EXTENSOR_FUNCTION float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+EXTENSOR_FUNCTION double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+
 template <class T>
 EXTENSOR_FUNCTION T polynomial(T, T constant) {
   return constant;
@@ -44,7 +46,7 @@ EXTENSOR_FUNCTION T polynomial(T, T constant) {
 // Coefficients in ascending order.
 template <class T, class... Rest>
 EXTENSOR_FUNCTION T polynomial(T x, T constant, Rest... rest) {
-  return fma(x, polynomial(x, static_cast<T>(rest)...), constant);
+  return multiply_add(x, polynomial(x, static_cast<T>(rest)...), constant);
 }
 
 // ---- powers of two
@@ -157,7 +159,7 @@ EXTENSOR_FUNCTION float mish(float x) {
   const double e = scale_double(1.0 + static_cast<double>(reduced.minus_one), reduced.n);
   const double top = e * (e + 2), bottom = top + 2;
   const double rough = static_cast<double>(rough_reciprocal(static_cast<float>(bottom)));
-  const double ratio = top * fma(rough, fma(-bottom, rough, 1.0), rough);
+  const double ratio = top * multiply_add(rough, multiply_add(-bottom, rough, 1.0), rough);
   const float value = static_cast<float>(ratio * 0x1p60) * bounded * take_back;
   return x > 20 ? x : value;
 }
@@ -167,7 +169,7 @@ EXTENSOR_FUNCTION float gelu_tanh(float x) {
   const float bounded = at_least(at_most(x, 7.0f), -11.0f);
   const auto wide = static_cast<double>(bounded);
   constexpr double slope = 2.3022081981443249, cubic = 0.10294323958002349;  // times log2(e)
-  const double z = wide * fma(wide * wide, cubic, slope);
+  const double z = wide * multiply_add(wide * wide, cubic, slope);
   const double shifted = z + double_shift;
   const int n = __double2loint(shifted);
   const auto r = static_cast<float>(z - (shifted - double_shift));
@@ -184,48 +186,24 @@ EXTENSOR_FUNCTION float gelu_tanh(float x) {
 
 // ---- the normal distribution
 
-// Φ(x) for |x| ≤ 1. The rounding errors of the slope count three times at −1.
+// Φ(x) for |x| ≤ 1.
 EXTENSOR_FUNCTION float normal_center(float x) {
-  constexpr float density = 0.398942292f, density_lost = -1.40366e-8f;
-  const float z = x * x;
-  const float p = polynomial(z, -0.06649031436f, 0.009973078365f, -0.001185784966f,
-                             0.0001129521616f, -7.462892292e-6f);
-  const float slope = fmaf(z, p, density);
-  const float lost = fmaf(z, p, density - slope) + density_lost;
-  return fmaf(x, lost, fmaf(x, slope, 0.5f));
+  return fmaf(x,
+              polynomial(x * x, 0.3989422777f, -0.06649031436f, 0.009973078365f, -0.001185784966f,
+                         0.0001129521616f, -7.462892292e-6f),
+              0.5f);
 }
-// t Φ(−t) e^(t²/2) as a sum, 1 ≤ t ≤ 14.5: a polynomial in 1 / (t + 2).
-struct TailRatio {
-  float sum, lost;
-};
-EXTENSOR_FUNCTION TailRatio normal_tail_ratio(float t) {
-  const float bottom = t + 2, bottom_lost = t - (bottom - 2);
-  const float rough = rough_reciprocal(bottom);
-  const float defect = fmaf(-bottom_lost, rough, fmaf(-bottom, rough, 1.0f));
-  const float w = fmaf(rough, defect, rough), w_lost = fmaf(rough, defect, rough - w);
-  const float v = w - 0.1875f;  // exact where it matters
-  const float slope = polynomial(v, -0.4081148425f, -1.9321564737f, -3.0240954385f, 2.4364354761f,
-                                 10.130933853f, -13.204177404f, -31.942163642f, 81.476394079f);
-  constexpr float constant = 0.36995101f, constant_lost = 1.1619634e-8f;
-  const float sum = fmaf(v, slope, constant);
-  const float lost = fmaf(v, slope, constant - sum) + constant_lost;
-  return {sum, fmaf(w_lost, fmaf(v, -4.0f, -0.41f), lost)};
+// t Φ(−t) e^(t²/2), 1 ≤ t ≤ 14.5: a polynomial in 1 / (t + 2).
+EXTENSOR_FUNCTION float normal_tail_ratio(float t) {
+  const float bottom = t + 2, rough = rough_reciprocal(bottom);
+  const float w = fmaf(rough, fmaf(-bottom, rough, 1.0f), rough);
+  return polynomial(w - 0.1875f, 0.36995102137f, -0.4081148425f, -1.9321564737f, -3.0240954385f,
+                    2.4364354761f, 10.130933853f, -13.204177404f, -31.942163642f, 81.476394079f);
 }
 // e^(−t²/2), the rounding error of the square included.
 EXTENSOR_FUNCTION ReducedExp reduce_half_square(float t) {
   const float square = t * t, lost = fmaf(t, t, -square);
   return reduce_exp(-0.5f * square, -0.5f * lost);
-}
-
-EXTENSOR_FUNCTION float gelu(float x) {
-  const float t = fabsf(x);
-  if (t <= 1) return x * normal_center(x);
-  const float bounded = at_most(t, 14.5f);
-  const ReducedExp e = reduce_half_square(bounded);
-  const TailRatio ratio = normal_tail_ratio(bounded);
-  const float mantissa = ratio.sum + fmaf(ratio.sum, e.minus_one, ratio.lost);
-  const float tail = mantissa * power_of_two(e.n, extra_scale) * take_back;
-  return x < 0 ? -tail : x - tail;
 }
 
 // Φ(x) + x φ(x)
@@ -235,14 +213,15 @@ EXTENSOR_FUNCTION float gelu_derivative(float x) {
   const ReducedExp e = reduce_half_square(t);
   const float exponential = (1 + e.minus_one) * power_of_two(e.n, extra_scale) * take_back;
   if (t <= 1) return fmaf(x * density, exponential, normal_center(x));
-  const float ratio = normal_tail_ratio(t).sum * rough_reciprocal(t);  // Φ(−t) e^(t²/2)
-  const float tail = exponential * fmaf(-density, t, ratio);           // at −t
+  const float ratio = normal_tail_ratio(t) * rough_reciprocal(t);  // Φ(−t) e^(t²/2)
+  const float tail = exponential * fmaf(-density, t, ratio);       // at −t
   return x < 0 ? tail : 1 - tail;
 }
 
 // ---- hyperbolic functions
 
-// 2^n (1 + y) − 1 for e^x = 2^n (1 + y), half of it at first, since 2^n may be too large.
+// 2^n (1 + y) − 1 for e^x = 2^n (1 + y), half of it at first, since 2^n may be too large. Nearly
+// exact, since rows multiply it.
 EXTENSOR_FUNCTION float expm1(float x) {
   const float bounded = at_most(at_least(x, -30.0f), 89.0f);
   const float shifted = fmaf(bounded, 1.44269502f, float_shift);
@@ -253,8 +232,10 @@ EXTENSOR_FUNCTION float expm1(float x) {
                              0.00019972329f);
   const float rest = fmaf(r * r, q, fmaf(lost, r, lost));
   const float half = power_of_two(__float_as_int(shifted), -1);
-  const float value = 2 * fmaf(half, rest, fmaf(half, r, half - 0.5f));
-  return fabsf(x) < 0x1p-24f ? x : value;
+  const float whole = half - 0.5f;
+  const float inner = fmaf(half, r, whole), inner_lost = fmaf(half, r, whole - inner);
+  const float sum = fmaf(half, rest, inner), sum_lost = fmaf(half, rest, inner - sum);
+  return fabsf(x) < 0x1p-24f ? x : 2 * (sum + (sum_lost + inner_lost));
 }
 
 // (e^|x| ± e^−|x|) / 2
@@ -265,7 +246,7 @@ EXTENSOR_FUNCTION float half_sum_of_exponentials(float magnitude) {
   const float rough = rough_reciprocal(p);
   const float inverse = fmaf(rough, fmaf(-p, rough, 1.0f), rough);
   const int n = e.n - __float_as_int(float_shift);
-  const float high = power_of_two(n, -2), low = power_of_two(max(-n, -120), -2);
+  const float high = power_of_two(n, -2), low = power_of_two(n < 120 ? -n : -120, -2);
   const float other = minus ? -inverse * low : inverse * low;
   return 2 * fmaf(lost, high, fmaf(p, high, other));
 }
@@ -292,22 +273,22 @@ EXTENSOR_FUNCTION double log_of_double(double y) {
                               0.20002221454638287, -0.16667676693304588, 0.14217638928534128,
                               -0.12407512539519905, 0.11901454569023665, -0.1167524232934267,
                               0.067229291744308999);
-  return fma(wide_n, 0.69314718055994529, fma(f * f, q, f));
+  return multiply_add(wide_n, 0.69314718055994529, multiply_add(f * f, q, f));
 }
 // √x to 2⁻⁴⁰ for 2⁻¹⁰⁰ ≤ x < 2¹²⁸, and 0 for 0.
 EXTENSOR_FUNCTION double near_root(double x) {
   const float narrow = fmaxf(static_cast<float>(x), 0x1p-100f);
   const double rough = static_cast<double>(rough_inverse_root(narrow));
   const double root = x * rough;
-  return fma(fma(-root, root, x), 0.5 * rough, root);
+  return multiply_add(multiply_add(-root, root, x), 0.5 * rough, root);
 }
 
 // CUDA's has more than 2 ULP only close to 1.
 EXTENSOR_FUNCTION float acosh(float x) {
-  if (!(x >= 1)) return NAN;
+  if (!(x >= 1)) return not_a_number;
   if (x >= 1.03125f) return ::acoshf(x);
   const auto wide = static_cast<double>(x);
-  return static_cast<float>(log_of_double(wide + near_root(fma(wide, wide, -1.0))));
+  return static_cast<float>(log_of_double(wide + near_root(multiply_add(wide, wide, -1.0))));
 }
 // With 2^n about (1 + |x|) / (1 − |x|): n ln(2) / 2 + atanh(s) for
 // s = (1 + |x| − 2^n (1 − |x|)) / (1 + |x| + 2^n (1 − |x|)), which is |x| if n = 0.
@@ -358,13 +339,12 @@ EXTENSOR_FUNCTION float tan(float x) { return fabsf(x) <= 1e5f ? small_tan(x) : 
 
 // ---- functions of two numbers
 
-// a^b for 0 < a < ∞ and finite b: log2(a) to 2⁻³⁸ of it.
-EXTENSOR_FUNCTION float power_of_positive(float a, float b) {
-  const bool subnormal = a < 0x1p-126f;
-  const int bits = __float_as_int(subnormal ? a * 0x1p24f : a);
+// (a 2^shift)^b for a normal a > 0 and finite b: log2(a) to 2⁻³⁸ of it.
+EXTENSOR_FUNCTION float power_of_positive(float a, float b, int shift = 0) {
+  const int bits = __float_as_int(a);
   int n = (bits - 0x3f3504f3) >> 23;  // 1/√2 ≤ mantissa < √2
   const float f = __int_as_float(bits - (n << 23)) - 1;
-  n -= subnormal ? 24 : 0;
+  n += shift;
   // s = f / (f + 2) as a sum
   const float bottom = f + 2, lost = f - (bottom - 2);
   const float rough = rough_reciprocal(bottom);
@@ -374,12 +354,12 @@ EXTENSOR_FUNCTION float power_of_positive(float a, float b) {
   const float tail =
       polynomial(s_high * s_high, 0.5770779899f, 0.4122050260f, 0.3200610116f, 0.2808807291f);
   const double z = s * s;
-  const double slope =
-      fma(z, fma(z, static_cast<double>(tail), 0.96179669392597560), 2.8853900817779268);
+  const double slope = multiply_add(
+      z, multiply_add(z, static_cast<double>(tail), 0.96179669392597560), 2.8853900817779268);
   const double wide_n =
       __hiloint2double(0x43300000, static_cast<int>(0x80000000u ^ static_cast<unsigned>(n))) -
       4503601774854144.0;
-  double product = static_cast<double>(b) * fma(s, slope, wide_n);
+  double product = static_cast<double>(b) * multiply_add(s, slope, wide_n);
   // Beyond 2^±200 the result is 0 or infinity. NaN cannot occur.
   if ((__double2hiint(product) & 0x7fffffff) >= 0x40690000) product = product < 0 ? -200 : 200;
   const double shifted = product + double_shift;
@@ -391,20 +371,23 @@ EXTENSOR_FUNCTION float power_of_positive(float a, float b) {
 // The other cases of C99's pow.
 __device__ __noinline__ inline float special_power(float a, float b) {
   const float magnitude = fabsf(a);
-  if (magnitude == 0 || !(magnitude < INFINITY) || !(fabsf(b) < INFINITY)) return ::powf(a, b);
-  if (truncf(b) != b) return NAN;
-  const float value = power_of_positive(magnitude, b), half = 0.5f * b;
-  return truncf(half) != half ? -value : value;
+  if (magnitude == 0 || !(magnitude < infinity) || !(fabsf(b) < infinity)) return ::powf(a, b);
+  if (a < 0 && truncf(b) != b) return not_a_number;
+  const float value = magnitude < 0x1p-126f ? power_of_positive(magnitude * 0x1p24f, b, -24)
+                                            : power_of_positive(magnitude, b);
+  const float half = 0.5f * b;
+  return a < 0 && truncf(half) != half ? -value : value;
 }
 EXTENSOR_FUNCTION float power(float a, float b) {
-  const bool ordinary = a > 0 && a < INFINITY && fabsf(b) < INFINITY;
+  const bool ordinary = a >= 0x1p-126f && a < infinity && fabsf(b) < infinity;
   return ordinary ? power_of_positive(a, b) : special_power(a, b);
 }
 
 // √(a² + b²), scaled by the power of two of the larger one.
 EXTENSOR_FUNCTION float hypot(float a, float b) {
   const float larger = fmaxf(fabsf(a), fabsf(b));
-  const unsigned exponent = max(__float_as_uint(larger) & 0x7f800000u, 0x01000000u);
+  const unsigned field = __float_as_uint(larger) & 0x7f800000u;
+  const unsigned exponent = field < 0x01000000u ? 0x01000000u : field;
   const float scale = __uint_as_float(0x7f800000u - exponent);
   const float x = larger * scale;
   const float y = at_most(fabsf(a), fabsf(b)) * scale;  // NaN if one is
@@ -413,7 +396,7 @@ EXTENSOR_FUNCTION float hypot(float a, float b) {
   const float rough = rough_inverse_root(fmaxf(sum, 0x1p-100f));
   const float root = sum * rough;
   const float value = fmaf(fmaf(-root, root, sum) + lost, 0.5f * rough, root);
-  return larger == INFINITY ? larger : value * __uint_as_float(exponent - 0x00800000u);
+  return larger == infinity ? larger : value * __uint_as_float(exponent - 0x00800000u);
 }
 
 // log(e^a + e^b) = max + log(1 + e^(min − max)) for finite a and b; the sum is double, since the
@@ -433,7 +416,7 @@ EXTENSOR_FUNCTION double log_add_exp(float a, float b) {
                                 -0.0062554321022f, 0.00082778396141f);
   const double q = polynomial(e, -0.49999999556869349, 0.33333302133393359, -0.24999227554342292,
                               static_cast<double>(tail));
-  return static_cast<double>(larger) + fma(e * e, q, e);
+  return static_cast<double>(larger) + multiply_add(e * e, q, e);
 }
 
 // The remainder of floor division where the quotient is below 2²⁰; false if it is not.
