@@ -63,7 +63,7 @@ set(_headers
     backend/cuda/formula_kernel.cuh backend/cuda/iteration.h backend/cuda/row_functions.cuh
     backend/elementwise_op.h backend/row_expressions.h backend/row_words.h
     extensor/tables/binary.def extensor/tables/logical.def extensor/tables/unary.def
-    hwy/highway.h cmath cstddef cstdint limits type_traits)
+    hwy/highway.h cmath cstddef cstdint cuda_runtime.h limits type_traits)
 set(_folders ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
     ${PROJECT_SOURCE_DIR}/src/backend/cuda/one_lane
     ${PROJECT_SOURCE_DIR}/src/backend/cuda/nvrtc_std)
@@ -82,8 +82,23 @@ add_custom_command(
           -P ${PROJECT_SOURCE_DIR}/cmake/EmbedHeaders.cmake
   DEPENDS ${_paths} ${PROJECT_SOURCE_DIR}/cmake/EmbedHeaders.cmake
   VERBATIM)
-list(APPEND EXTENSOR_CUDA_SOURCES ${_embedded})
-add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES})
+# Generates and compiles the kernels of formulas; needs no GPU, so that every test machine with NVRTC
+# compiles all rows.
+add_library(extensor_formulas OBJECT
+  ${_embedded} src/backend/cuda/formula_source.cpp src/backend/cuda/libraries.cpp
+  src/backend/cuda/nvrtc.cpp)
+target_compile_features(extensor_formulas PRIVATE cxx_std_20)
+target_include_directories(extensor_formulas PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(extensor_formulas PRIVATE -Wall -Wextra)
+if(EXTENSOR_WERROR)
+  target_compile_options(extensor_formulas PRIVATE -Werror)
+endif()
+target_link_libraries(extensor_formulas PRIVATE extensor_headers)
+set_target_properties(extensor_formulas PROPERTIES
+  POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  CXX_EXTENSIONS OFF)
+list(FILTER EXTENSOR_CUDA_SOURCES EXCLUDE REGEX "/(formula_source|libraries|nvrtc)\\.cpp$")
+add_library(extensor_cuda SHARED ${EXTENSOR_CUDA_SOURCES} $<TARGET_OBJECTS:extensor_formulas>)
 target_compile_features(extensor_cuda PRIVATE cxx_std_20)
 target_include_directories(extensor_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 # The stand-in for Highway with which the op tables compile as device code.
