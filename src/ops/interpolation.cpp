@@ -69,8 +69,9 @@ Shape result_shape(const char* operation, const char* argument, const Interpolat
                              ", height and width must be at most ", longest));
   }
   if (options.size) return {x[0], x[1], options.size->height, options.size->width};
-  return {x[0], x[1], result_length(operation, x[2], options.scale_factor->height),
-          result_length(operation, x[3], options.scale_factor->width)};
+  const Scale2d factor = options.scale_factor.value_or(Scale2d(1));
+  return {x[0], x[1], result_length(operation, x[2], factor.height),
+          result_length(operation, x[3], factor.width)};
 }
 
 InterpolationAxis axis_of(const InterpolateOptions& options, std::int64_t in, std::int64_t out,

@@ -4,8 +4,19 @@
 
 namespace extensor::optim {
 
+namespace {
+
+std::vector<LambdaLR::Factor> repeated(LambdaLR::Factor factor, std::size_t count) {
+  std::vector<LambdaLR::Factor> factors(count);
+  for (std::size_t k = 1; k < count; ++k) factors[k] = factor;
+  if (count > 0) factors[0] = std::move(factor);
+  return factors;
+}
+
+}  // namespace
+
 LambdaLR::LambdaLR(Optimizer& optimizer, Factor factor)
-    : LambdaLR(optimizer, std::vector<Factor>(optimizer.group_count(), std::move(factor))) {}
+    : LambdaLR(optimizer, repeated(std::move(factor), optimizer.group_count())) {}
 
 LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<Factor> factors)
     : LRScheduler("LambdaLR", optimizer), factors_(std::move(factors)) {

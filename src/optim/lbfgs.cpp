@@ -90,6 +90,7 @@ Tensor LBFGS::gradient() const {
 
 Tensor LBFGS::values() const {
   std::vector<Tensor> parts;
+  parts.reserve(parameters_.size());
   for (const Tensor& parameter : parameters_) parts.push_back(parameter.detach().flatten());
   return concatenate(parts);
 }
@@ -176,7 +177,8 @@ class LBFGS::Search {
       previous = std::move(next);
       next = at(further);
     }
-    return zoom(bracketed ? std::move(previous) : start_, std::move(next));
+    if (!bracketed) previous = start_;
+    return zoom(std::move(previous), std::move(next));
   }
 
  private:

@@ -75,7 +75,9 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   std::int64_t right = 0, targets = 0;
   const std::int64_t count = options.batches == 0 ? loader.batches() : options.batches;
   DeviceBatches batches(loader.epoch(0), model.device(), count);
-  while (const std::optional<data::Batch> loaded = batches.next()) {
+  while (true) {
+    const std::optional<data::Batch> loaded = batches.next();
+    if (!loaded) break;
     const data::Batch& batch = *loaded;
     const Tensor outputs = model(batch.inputs);
     const auto size = static_cast<double>(batch.size());

@@ -45,7 +45,9 @@ std::vector<std::string> candidates(const std::string& soname) {
   for (const std::string& root : roots) {
     for (const char* packages : {"/lib/python3*/site-packages", "/lib/python3*/dist-packages",
                                  "/lib/python3/dist-packages"}) {
-      append_matches(paths, root + packages + "/nvidia/*/lib/" + soname);
+      std::string pattern = root;
+      pattern.append(packages).append("/nvidia/*/lib/").append(soname);
+      append_matches(paths, pattern);
     }
   }
   return paths;
