@@ -101,6 +101,7 @@ Work make(const Task& task) {
        {torch_convolution, torch_layers, torch_network_ops, torch_attention, torch_training}) {
     if (Work work = family(task)) return work;
   }
+  if (task.operands.empty()) return {};
   std::vector<at::Tensor> x;
   for (std::size_t i = 0; i < task.operands.size(); ++i) x.push_back(torch_operand(task, i));
   const at::Tensor a = x[0];
