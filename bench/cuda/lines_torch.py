@@ -57,11 +57,11 @@ def rows(dtype):
         "hardtanh": F.hardtanh, "hard_sigmoid": F.hardsigmoid, "hard_swish": F.hardswish,
         "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "log_sigmoid": F.logsigmoid,
         "cbrt": lambda t: t.pow(1 / 3), "tanhshrink": F.tanhshrink, "softshrink": F.softshrink,
-        "hardshrink": F.hardshrink,
+        "hardshrink": F.hardshrink, "hard_tanh": F.hardtanh, "normal_cdf": torch.special.ndtr,
     }
-    for name in ("negative positive abs square sign reciprocal ceil floor round trunc exp exp2 "
+    for name in ("negative abs square sign reciprocal ceil floor round trunc exp exp2 "
                  "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
-                 "asinh acosh atanh erf sigmoid").split():
+                 "asinh acosh atanh erf erfinv sigmoid").split():
         unary.setdefault(name, getattr(torch, name))
     with torch.no_grad():
         for name, function in unary.items():

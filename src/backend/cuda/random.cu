@@ -42,9 +42,9 @@ struct DeviceArithmetic {
 };
 using Normal32 = detail::Normal32By<DeviceArithmetic>;
 
-// The blocks of draws that a thread computes together, so that it stores up to 16 bytes.
+// The blocks of draws that a thread computes together: halves are stored 16 bytes at a time.
 template <class T, class Draw>
-constexpr int blocks_together = sizeof(T) * Draw::per_block <= 8 ? 2 : 1;
+constexpr int blocks_together = sizeof(T) == 2 && Draw::per_block == 4 ? 2 : 1;
 
 // Calls store(i, draws) for groups of draws: whole ones, except for the first and the last.
 template <class Draw, int together, class Store>
@@ -115,7 +115,8 @@ __global__ void __launch_bounds__(threads)
 template <class Draw, class Make, class T>
 void fill_as(const RandomCall& call, Make make) {
   constexpr int size = blocks_together<T, Draw> * Draw::per_block;
-  const int blocks = blocks_for(call.numel / size + 2, threads, whole_grid);
+  // Threads that loop compute the keys of the rounds once.
+  const int blocks = blocks_for(call.numel / size + 2, threads, 16);
   fill_kernel<Draw, Make, T><<<blocks, threads, 0, stream()>>>(
       call.seed, call.stream, call.offset, call.numel, reinterpret_cast<T*>(call.out), make);
 }
@@ -166,11 +167,10 @@ struct Integers {
     return static_cast<std::int64_t>(low + detail::bounded_integer(bits, range));
   }
 };
+// Whether word / 2³² is below the probability.
 struct Bernoulli {
-  double probability;
-  __device__ std::int64_t operator()(std::uint32_t word) const {
-    return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
-  }
+  std::uint64_t bound;  // probability · 2³², rounded up
+  __device__ float operator()(std::uint32_t word) const { return word < bound ? 1.0f : 0.0f; }
 };
 
 void fill_uniform(const RandomCall& call) {
@@ -252,7 +252,8 @@ void random(const RandomCall& call) {
       break;
     }
     case RandomOp::bernoulli:
-      fill<detail::Uniform32>(call, Bernoulli{call.first});
+      fill<detail::Uniform32>(
+          call, Bernoulli{static_cast<std::uint64_t>(std::ceil(call.first * 0x1p32))});
       break;
   }
   launched("random");

@@ -210,7 +210,7 @@ __device__ __forceinline__ bool gather_packs(const Reduction& call,
                                              std::int64_t begin, std::int64_t end,
                                              std::int64_t first, std::int64_t step, A& value) {
   constexpr int width = 16 / sizeof(In);
-  constexpr int together = 4;
+  constexpr int together = 8;
   const In* row = reinterpret_cast<const In*>(call.input) + base + begin;
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return false;
   const std::int64_t packs = (end - begin) / width;
@@ -468,6 +468,7 @@ __global__ void __launch_bounds__(threads)
         partial[e] = operation.combine(partial[e], value);
       }
     }
+#pragma unroll 4  // parts are multiples of 4 long
     for (; i < end; ++i) {
       const Pack<In> loaded = read(i);
 #pragma unroll
