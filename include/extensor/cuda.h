@@ -7,11 +7,14 @@
 #include <string>
 
 #include "extensor/device.h"
+#include "extensor/dtype.h"
 #include "extensor/export.h"
 
 EXTENSOR_BEGIN_API
 
 namespace extensor {
+
+class Tensor;
 
 // Also a name for the device if the machine has none; the first use throws DeviceError then.
 constexpr Device cuda(int index = 0) {
@@ -26,6 +29,21 @@ std::string cuda_unavailable_reason();
 // they then run after the ops called before, and before the ops called later. It is the device's
 // first stream, or that of a CudaStreamScope. DeviceError if the device is not available.
 void* cuda_stream(Device device = cuda());
+
+namespace detail {
+void* cuda_address(const Tensor& x, DType dtype);
+}
+// The address on the device of the first element of x, for kernels of your own; others are at
+// strides(). DTypeError if T does not store the dtype of x, DeviceError if x is not on a CUDA
+// device.
+template <class T>
+T* cuda_data(Tensor& x) {
+  return static_cast<T*>(detail::cuda_address(x, dtype_of<T>));
+}
+template <class T>
+const T* cuda_data(const Tensor& x) {
+  return static_cast<const T*>(detail::cuda_address(x, dtype_of<T>));
+}
 
 // A second stream of a CUDA device: work in it runs beside the work of the first one. Order between
 // streams is up to the program; a CudaEvent sets it without a wait of the host.

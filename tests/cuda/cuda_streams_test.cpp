@@ -2,11 +2,14 @@
 // freed while the other stream still uses it.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "cuda/cuda_test.h"
+
+void scale_in_place(extensor::Tensor& x, float factor);  // of docs/cuda.md
 
 namespace extensor {
 namespace {
@@ -44,18 +47,21 @@ TEST_F(CudaStreams, ScopesChooseTheStream) {
 }
 
 TEST_F(CudaStreams, StreamsRunBesideEachOther) {
-  slow_work();  // loads kernels
-  synchronize(device);
   const CudaStream side;
   CudaEvent slow, quick;
-  {
-    const CudaStreamScope scope(side);
-    slow_work();
-    slow.record();
+  Tensor x;
+  // The second time no kernel is loaded and no memory is requested from CUDA, which waits for work.
+  for (int round = 0; round < 2; ++round) {
+    synchronize(device);
+    {
+      const CudaStreamScope scope(side);
+      slow_work();
+      slow.record();
+    }
+    x = ones({1000}, device) * 2;
+    quick.record();
+    quick.synchronize();
   }
-  const Tensor x = ones({1000}, device) * 2;
-  quick.record();
-  quick.synchronize();
   EXPECT_FALSE(slow.is_done()) << "the first stream waited for the second one";
   EXPECT_EQ(sum(x).item<float>(), 2000);
   side.synchronize();
@@ -129,6 +135,22 @@ TEST_F(CudaStreams, TrainingInASecondStreamGivesTheSameBits) {
   const CudaStream side;
   const CudaStreamScope scope(side);
   EXPECT_TRUE(same_bits(train(), expected));
+}
+
+TEST_F(CudaStreams, KernelsOfTheProgramRunInOrder) {
+  const CudaStream side;
+  for (const bool second : {false, true}) {
+    std::optional<CudaStreamScope> scope;
+    if (second) scope.emplace(side);
+    slow_work();
+    Tensor x = ones({100003}, device) * 3.0f;
+    scale_in_place(x, 2.0f);
+    EXPECT_EQ(sum(x).item<double>(), 600018);
+  }
+  Tensor near = ones({3}), whole = ones({3}, {int64, device});
+  expect_words(message_of<DeviceError>([&] { (void)cuda_data<float>(near); }),
+               {"cuda_data", "cpu", "allowed: cuda"});
+  EXPECT_THROW((void)cuda_data<float>(whole), DTypeError);
 }
 
 TEST_F(CudaStreams, ReportsAndErrors) {

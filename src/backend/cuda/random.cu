@@ -1,6 +1,7 @@
 // Random fills and dropout, with the bits of the CPU: compiled without fused multiply-add. Each
 // thread computes whole blocks of draws.
 #include <cmath>
+#include <type_traits>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/kernels.h"
@@ -42,9 +43,14 @@ struct DeviceArithmetic {
 };
 using Normal32 = detail::Normal32By<DeviceArithmetic>;
 
-// The blocks of draws that a thread computes together: halves are stored 16 bytes at a time.
+// The blocks of draws that a thread computes together: halves are stored 16 bytes at a time, and
+// normal draws wait for themselves.
 template <class T, class Draw>
-constexpr int blocks_together = sizeof(T) == 2 && Draw::per_block == 4 ? 2 : 1;
+constexpr int blocks_together = Draw::per_block == 4 &&
+                                        (sizeof(T) == 2 ||
+                                         (sizeof(T) == 4 && std::is_same_v<Draw, Normal32>))
+                                    ? 2
+                                    : 1;
 
 // Calls store(i, draws) for groups of draws: whole ones, except for the first and the last.
 template <class Draw, int together, class Store>
