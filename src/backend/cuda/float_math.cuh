@@ -193,16 +193,6 @@ EXTENSOR_FUNCTION float normal_center(float x) {
                          0.0001129521616f, -7.462892292e-6f),
               0.5f);
 }
-// x Φ(x) for |x| ≤ 1. The rounding errors of the slope count three times at −1.
-EXTENSOR_FUNCTION float gelu_center(float x) {
-  constexpr float density = 0.398942292f, density_lost = -1.40366e-8f;
-  const float z = x * x;
-  const float p = polynomial(z, -0.06649031436f, 0.009973078365f, -0.001185784966f,
-                             0.0001129521616f, -7.462892292e-6f);
-  const float slope = fmaf(z, p, density);
-  const float lost = fmaf(z, p, density - slope) + density_lost;
-  return x * fmaf(x, lost, fmaf(x, slope, 0.5f));
-}
 // t Φ(−t) e^(t²/2), 1 ≤ t ≤ 14.5: a polynomial in 1 / (t + 2).
 EXTENSOR_FUNCTION float normal_tail_ratio(float t) {
   const float bottom = t + 2, rough = rough_reciprocal(bottom);
