@@ -23,7 +23,8 @@ uses sudo; --yes answers in advance.
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
                                     by name only: quick (asan on a few programs),
                                     pytorch (optimizers, models against PyTorch's),
-                                    kill (a run killed 200 times and resumed)
+                                    kill (a run killed 200 times and resumed),
+                                    cuda (the library for CUDA devices; needs nvcc, no GPU)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers
                                     and the op database

@@ -123,7 +123,7 @@ void check(const Recipe& r) {
 #include <extensor/tables/optimizers.def>
              });
   check_word("schedule", r.schedule, {"constant", "cosine", "one-cycle"});
-  check_word("precision", r.precision, {"float32", "bfloat16"});
+  check_word("precision", r.precision, {"float32", "bfloat16", "float16"});
   check_word("tokenizer", r.tokenizer, {"characters", "byte-pairs"});
   check_at_least("epochs", r.epochs, 1);
   check_at_least("batch_size", r.batch_size, 1);

@@ -63,7 +63,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("clip_norm", r.clip_norm, "gradients are scaled to this norm at most; 0: they are not");
   visit("dropout", r.dropout, "part of the activations left out (transformer)");
   visit("augment", r.augment, "move and mirror the pictures: true or false");
-  visit("precision", r.precision, "float32, or bfloat16 for products in half the bits");
+  visit("precision", r.precision, "float32, or bfloat16 or float16 for products in half the bits");
   visit("tokenizer", r.tokenizer, "characters or byte-pairs (text)");
   visit("vocabulary", r.vocabulary, "how many byte pair tokens are learned");
   visit("block", r.block, "tokens that are read at once (transformer)");

@@ -122,6 +122,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
   options.evaluate_every = recipe_.evaluate_every;
   options.schedule = schedule_.whole;
   if (recipe_.precision == "bfloat16") options.autocast = bfloat16;
+  if (recipe_.precision == "float16") options.autocast = float16;
   options.checkpoints = directory().checkpoints();
   options.checkpoint_every = recipe_.checkpoint_every;
   options.keep_checkpoints = recipe_.keep_checkpoints;

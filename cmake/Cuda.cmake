@@ -42,6 +42,9 @@ if(EXTENSOR_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${EXTENSOR_CCACHE})
 endif()
 enable_language(CUDA)
+# The host's part only prepares calls of CUDA: it is compiled to be small. Device code is optimised
+# fully by default.
+set(CMAKE_CUDA_FLAGS_RELEASE "-DNDEBUG -Xcompiler=-Os")
 find_package(CUDAToolkit REQUIRED)
 message(STATUS "extensor: libextensor_cuda.so is built with nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
 
@@ -121,13 +124,16 @@ endif()
 # a GPU.
 target_compile_options(extensor_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
+  $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Os>
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186,20208;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
 if(EXTENSOR_WERROR)
   target_compile_options(extensor_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_link_libraries(extensor_cuda PRIVATE extensor_headers CUDA::cudart_static ${CMAKE_DL_LIBS})
-target_link_options(extensor_cuda PRIVATE LINKER:-z,nodelete LINKER:--no-undefined)
+# Only extensor_cuda_library is exported, not the symbols of the runtime.
+target_link_options(extensor_cuda PRIVATE LINKER:-z,nodelete LINKER:--no-undefined
+  LINKER:--exclude-libs,ALL LINKER:--gc-sections LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda_library.map)
 set_target_properties(extensor_cuda PROPERTIES
   POSITION_INDEPENDENT_CODE ON
   CXX_VISIBILITY_PRESET hidden

@@ -53,6 +53,10 @@ endif()
 if(EXTENSOR_SIMD_STATIC)
   target_compile_options(extensor_build_flags INTERFACE -march=native)
   target_compile_definitions(extensor_build_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+elseif(NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.3))
+  # The scalar kernels are written for one lane. Highway replaces its scalar target by an emulation
+  # of 128-bit vectors where the compiler can build that.
+  target_compile_definitions(extensor_build_flags INTERFACE HWY_BROKEN_EMU128=1)
 endif()
 # Of Highway's x86 targets, keep scalar, AVX2 and AVX-512: SSSE3 and SSE4 have no fused
 # multiply-add, and machines that old run the scalar kernels.

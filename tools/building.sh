@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154
 
 # configure_and_build PRESET [cmake -D options]: configures only if necessary, then builds
-# everything, or only `target` if it is set.
+# everything, or only the targets in `target` if it is set.
 configure_and_build() {
   local preset=$1 dir=build/$1
   shift
@@ -17,7 +17,8 @@ configure_and_build() {
     cuda=$(sed -n 's/^-- extensor: \(libextensor_cuda.so is built.*\)/\1/p' "$dir/configure.log")
     [[ -z $cuda ]] || say "$cuda"
   fi
-  NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" ${target:+--target "$target"} ||
+  # shellcheck disable=SC2086
+  NINJA_STATUS="[%f/%t] " cmake --build --preset "$preset" ${target:+--target $target} ||
     fail "building $dir failed"
 }
 

@@ -96,9 +96,18 @@ check_kill() {
   tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
 }
 
+# Builds the library for CUDA with warnings as errors, and runs its tests: those of the math and of the
+# formulas need no GPU, the others are skipped without one.
+check_cuda() {
+  local programs
+  programs=$(cd tests/cuda && basename -s .cpp -- *_test.cpp | tr '\n' ' ')
+  build_gpu cuda "one_lane_test formula_source_test $programs" || return 1
+  run_tests cuda -R '^(one_lane_test|formula_source_test|cuda_.*_test)$'
+}
+
 command_check() {
   local all='format lint asan tsan fuzz' step failed=''
-  for step in "$@"; do one_of step "$step" "$all quick pytorch kill"; done
+  for step in "$@"; do one_of step "$step" "$all quick pytorch kill cuda"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

@@ -13,37 +13,85 @@ fetch_cudnn_frontend() {
   fi
 }
 
-# build_gpu TARGET...: the library for CUDA devices and programs that use it.
+# build_gpu PRESET "TARGETS" [cmake -D options]: the library for CUDA devices and programs that use it.
 build_gpu() {
+  local preset=$1 target="extensor_cuda $2"
+  shift 2
   command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
     fail "nvcc was not found; install the CUDA toolkit (13 or newer)"
   ready_to_build "$need_test"
   fetch_cudnn_frontend
-  local name
-  for name in extensor_cuda "$@"; do target=$name configure_and_build release; done
+  configure_and_build "$preset" "$@"
 }
 
+# Tests that the memory checker runs: every family of kernels once. It is slow, and the errors that
+# other tests provoke are findings to it.
+sanitized_ops=(add gelu clip where sum argmax softmax matmul conv2d max_pool2d avg_pool2d layer_norm
+  batch_norm embedding gather scatter index_add sort topk cumulative_sum cross_entropy mse_loss
+  scaled_dot_product_attention dropout lstm nonzero searchsorted interpolate logsumexp norm)
+
+# run_sanitizer LOG: compute-sanitizer on a part of the op database. 77: it is not installed.
+run_sanitizer() {
+  local sanitizer filter
+  sanitizer=$(command -v compute-sanitizer || compgen -G '/usr/local/cuda/bin/compute-sanitizer') || {
+    echo 'SKIPPED compute-sanitizer memcheck: it is not installed' >"$1"
+    return 77
+  }
+  filter=$(printf 'Ops/CudaDatabase.AgreesWithTheCpu/%s:' "${sanitized_ops[@]}")
+  "$sanitizer" --tool memcheck --error-exitcode 9 \
+    build/release/tests/cuda/cuda_database_test --gtest_brief=1 --gtest_filter="$filter" >"$1" 2>&1
+}
+
+# Runs the test programs of tests/cuda, the tool and the memory checker, and ends with the numbers of
+# tests and cases. Without a device all of them are skipped, and the command says so.
 command_gpu-test() {
   (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
-  local programs program result=0 code
+  local logs=build/gpu-test programs program name code failed=''
   mapfile -t programs < <(cd tests/cuda && basename -s .cpp -- *_test.cpp)
-  build_gpu "${programs[@]}"
-  for program in "${programs[@]}"; do
+  build_gpu release "${programs[*]} extensor_tool"
+  rm -rf $logs && mkdir -p $logs
+  for program in "${programs[@]}" tool sanitizer; do
     code=0
-    "build/release/tests/cuda/$program" --gtest_brief=1 || code=$?
-    ((code == 0 || code == 77)) || result=1
+    case $program in
+      tool) tests/tool_test.sh build/release/cli/extensor cuda_device >$logs/tool.log 2>&1 || code=$? ;;
+      sanitizer) run_sanitizer $logs/sanitizer.log || code=$? ;;
+      *)
+        "build/release/tests/cuda/$program" --gtest_brief=1 --gtest_output=xml:$logs/$program.xml \
+          >$logs/$program.log 2>&1 || code=$?
+        ;;
+    esac
+    case $code in
+      0) say "$program: passed" ;;
+      77) say "$program: skipped" ;;
+      *)
+        say "$program: failed (code $code)"
+        grep -v '^SKIPPED ' "$logs/$program.log" | head -n 60
+        failed+=" $program"
+        ;;
+    esac
   done
-  return $result
+  cat $logs/*.log >$logs/all
+  report_skipped $logs/all
+  python3 tools/count_tests.py $logs/*.xml
+  [[ -z $failed ]] || fail "gpu-test failed:$failed (logs in $logs)"
 }
 
+# Times the lines of bench/cuda here and in PyTorch, and prints one table of both.
 command_gpu-bench() {
-  build_gpu extensor_cuda_bench
-  say "ExTensor"
-  build/release/bench/cuda/extensor_cuda_bench "$@"
+  local logs=build/gpu-bench
+  build_gpu release extensor_cuda_bench
+  rm -rf $logs && mkdir -p $logs
+  build/release/bench/cuda/extensor_cuda_bench "$@" >$logs/extensor.jsonl
+  if grep -q '^skipped' $logs/extensor.jsonl; then
+    cat $logs/extensor.jsonl
+    return
+  fi
   if python3 -c 'import torch' 2>/dev/null; then
-    say "PyTorch"
-    python3 bench/cuda/lines_torch.py "$@"
+    python3 bench/cuda/lines_torch.py "$@" >$logs/pytorch.jsonl
   else
     say "python3 has no PyTorch to compare with"
+    touch $logs/pytorch.jsonl
   fi
+  strip -o $logs/stripped.so build/release/libextensor_cuda.so
+  python3 bench/cuda/table.py --library $logs/stripped.so $logs/extensor.jsonl $logs/pytorch.jsonl
 }

@@ -57,11 +57,11 @@ def rows(dtype):
         "hardtanh": F.hardtanh, "hard_sigmoid": F.hardsigmoid, "hard_swish": F.hardswish,
         "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "log_sigmoid": F.logsigmoid,
         "cbrt": lambda t: t.pow(1 / 3), "tanhshrink": F.tanhshrink, "softshrink": F.softshrink,
-        "hardshrink": F.hardshrink,
+        "hardshrink": F.hardshrink, "hard_tanh": F.hardtanh, "normal_cdf": torch.special.ndtr,
     }
-    for name in ("negative positive abs square sign reciprocal ceil floor round trunc exp exp2 "
+    for name in ("negative abs square sign reciprocal ceil floor round trunc exp exp2 "
                  "expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
-                 "asinh acosh atanh erf sigmoid").split():
+                 "asinh acosh atanh erf erfinv sigmoid").split():
         unary.setdefault(name, getattr(torch, name))
     with torch.no_grad():
         for name, function in unary.items():
@@ -178,9 +178,76 @@ def products():
     line("gelu(2x+1)*3 8192^2 float32", 0, "", lambda: F.gelu(2 * x + 1) * 3)
 
 
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.fc, self.proj = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in self.qkv(self.ln_1(x)).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, vocabulary=50304, block=1024, layers=12, heads=12, width=768):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(vocabulary, width)
+        self.positions = torch.nn.Embedding(block, width)
+        self.blocks = torch.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm = torch.nn.LayerNorm(width)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.positions.weight[:ids.shape[1]]
+        return F.linear(self.norm(self.blocks(x)), self.tokens.weight)
+
+
+def models():
+    if FILTER in "GPT-2 124M step, B16 T1024 bfloat16":
+        model = Gpt().to(DEVICE)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        ids = torch.randint(0, 50304, (16, 1024), device=DEVICE)
+
+        def step():
+            optimizer.zero_grad()
+            with torch.autocast(DEVICE, torch.bfloat16):
+                loss = F.cross_entropy(model(ids).view(-1, 50304), ids.view(-1))
+            loss.backward()
+            optimizer.step()
+
+        line("GPT-2 124M step, B16 T1024 bfloat16", 16 * 1024, "tokens/s", step)
+        del model, optimizer
+    try:
+        import torchvision
+    except ImportError:
+        return
+    if FILTER in "ResNet-50 step, B256 bfloat16":
+        net = torchvision.models.resnet50().to(DEVICE, memory_format=torch.channels_last)
+        sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, fused=True)
+        images = torch.randn(256, 3, 224, 224, device=DEVICE)
+        images = images.to(memory_format=torch.channels_last)
+        target = torch.randint(0, 1000, (256,), device=DEVICE)
+
+        def net_step():
+            sgd.zero_grad()
+            with torch.autocast(DEVICE, torch.bfloat16):
+                loss = F.cross_entropy(net(images), target)
+            loss.backward()
+            sgd.step()
+
+        line("ResNet-50 step, B256 bfloat16", 256, "images/s", net_step)
+
+
 if __name__ == "__main__":
     rows(torch.float32)
     rows(torch.bfloat16)
     layouts()
     training_parts()
     products()
+    models()

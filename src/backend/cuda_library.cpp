@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "extensor/cuda.h"
+#include "extensor/tensor.h"
 
 namespace extensor {
 
@@ -102,6 +103,15 @@ void* cuda_stream(Device device) {
   }
   backend::available_interface(device, "cuda_stream");
   return backend::cuda_library()->native_stream(device.index);
+}
+
+void* detail::cuda_address(const Tensor& x, DType dtype) {
+  if (x.dtype() != dtype) detail::throw_dtype_mismatch("cuda_data", x.dtype(), dtype);
+  if (x.device().type != Device::Type::cuda) {
+    throw DeviceError(
+        detail::message("cuda_data: the tensor is on ", x.device(), " (allowed: cuda)"));
+  }
+  return x.impl().data;
 }
 
 }  // namespace extensor

@@ -134,8 +134,20 @@ EXTENSOR_HOST_DEVICE constexpr Real horner(Real x, const Real (&coefficients)[Co
   return sum;
 }
 
+// The operations for which a device may have a quicker method with the same bits.
+struct PlainArithmetic {
+  template <class Real>
+  EXTENSOR_HOST_DEVICE static constexpr Real divide(Real a, Real b) {
+    return a / b;
+  }
+  template <class Real>
+  EXTENSOR_HOST_DEVICE static Real root(Real x) {
+    return std::sqrt(x);
+  }
+};
+
 // ln(value) for normal value > 0: 2 atanh((m − 1) / (m + 1)) + e ln 2 with m in [√½, √2).
-template <class Real>
+template <class Real, class Arithmetic = PlainArithmetic>
 EXTENSOR_HOST_DEVICE constexpr Real plain_log(Real value) {
   constexpr bool wide = sizeof(Real) == 8;
   using Bits = std::conditional_t<wide, std::uint64_t, std::uint32_t>;
@@ -147,7 +159,7 @@ EXTENSOR_HOST_DEVICE constexpr Real plain_log(Real value) {
   const int exponent = static_cast<int>(shifted >> fraction_bits) - (wide ? 1023 : 127);
   const Bits fraction = shifted & ((Bits(1) << fraction_bits) - 1);
   const Real m = std::bit_cast<Real>(static_cast<Bits>(fraction + root));
-  const Real s = (m - Real(1)) / (m + Real(1));
+  const Real s = Arithmetic::divide(m - Real(1), m + Real(1));
   const Real square = s * s;
   Real series;
   if constexpr (wide) {
@@ -207,11 +219,11 @@ EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
 
 // Two independent standard normals. The radius comes from a uniform in (0, 1] with half a step
 // added, so the logarithm is finite: draws reach ±6.8 in float32 and ±9.4 in float64.
-template <class Real, class Bits>
+template <class Real, class Arithmetic = PlainArithmetic, class Bits>
 EXTENSOR_HOST_DEVICE inline CosineSine<Real> normal_pair(Bits radius_bits, Bits angle_bits) {
   constexpr Real unit = sizeof(Bits) == 8 ? Real(0x1p-64) : Real(0x1p-32);
   const Real uniform = static_cast<Real>(radius_bits) * unit + unit * Real(0.5);
-  const Real radius = std::sqrt(Real(-2) * plain_log(uniform));
+  const Real radius = Arithmetic::root(Real(-2) * plain_log<Real, Arithmetic>(uniform));
   const CosineSine<Real> direction = plain_turn<Real>(angle_bits);
   return {radius * direction.cosine, radius * direction.sine};
 }
@@ -256,18 +268,21 @@ struct Bits64 {
 };
 using Uniform64 = Bits64<DrawKind::uniform64>;
 using Integer64 = Bits64<DrawKind::integer>;
-struct Normal32 {
+template <class Arithmetic>
+struct Normal32By {
   static constexpr DrawKind kind = DrawKind::normal32;
   static constexpr int per_block = 4;
   using Value = float;
   EXTENSOR_HOST_DEVICE static void make(const PhiloxBlock& block, Value* values) {
     for (int pair = 0; pair < 2; ++pair) {
-      const auto normals = normal_pair<float>(block.word[2 * pair], block.word[2 * pair + 1]);
+      const auto normals =
+          normal_pair<float, Arithmetic>(block.word[2 * pair], block.word[2 * pair + 1]);
       values[2 * pair] = normals.cosine;
       values[2 * pair + 1] = normals.sine;
     }
   }
 };
+using Normal32 = Normal32By<PlainArithmetic>;
 struct Normal64 {
   static constexpr DrawKind kind = DrawKind::normal64;
   static constexpr int per_block = 2;

@@ -82,6 +82,7 @@ Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
                  const TrainerOptions& options)
     : model_(model), optimizer_(optimizer), options_(options), parameters_(model.parameters()) {
   check_options(options);
+  if (options.autocast == DType::float16) scaler_ = std::make_unique<optim::GradScaler>();
 }
 
 Trainer::~Trainer() = default;
@@ -126,7 +127,8 @@ void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) 
   }
   part.loss = PendingItem(loss);
   if (!reads_late()) check_loss(at_.step + 1, model_, part.batch, part.loss);
-  (parts == 1 ? loss : loss / static_cast<double>(parts)).backward();
+  if (parts != 1) loss = loss / static_cast<double>(parts);
+  (scaler_ != nullptr ? scaler_->scale(loss) : loss).backward();
   if (are_classes(outputs, part.batch.targets)) {
     part.right = PendingItem(right_outputs(outputs, part.batch.targets));
   }
@@ -137,11 +139,17 @@ void Trainer::finish_step(Pending& step, const data::DataLoader& training) {
   StepRecord& record = step.record;
   const double limit =
       options_.clip_norm > 0 ? options_.clip_norm : std::numeric_limits<double>::infinity();
+  if (scaler_ != nullptr) scaler_->unscale(optimizer_);
   step.gradient_norm = PendingItem(optim::clip_grad_norm(parameters_, limit).tensor());
   record.step = at_.step + 1;
-  if (!reads_late()) check_norm(record.step, model_, step.gradient_norm);
+  if (!reads_late() && scaler_ == nullptr) check_norm(record.step, model_, step.gradient_norm);
   record.learning_rate = optimizer_.lr();
-  optimizer_.step();
+  if (scaler_ != nullptr) {
+    scaler_->step(optimizer_);
+    scaler_->update();
+  } else {
+    optimizer_.step();
+  }
   optimizer_.zero_grad();
   if (options_.schedule != nullptr) options_.schedule->step();
 
@@ -164,7 +172,13 @@ void Trainer::report(Pending& step) {
     right += part.right.item<std::int64_t>();
     targets += part.batch.targets.numel();
   }
-  record.gradient_norm = check_norm(record.step, model_, step.gradient_norm);
+  record.gradient_norm = step.gradient_norm.item<double>();
+  // The scale is halved after every step that overflows: a run that skips this many has diverged.
+  constexpr std::int64_t most_skipped = 40;
+  skipped_ = std::isfinite(record.gradient_norm) ? 0 : skipped_ + 1;
+  if (scaler_ == nullptr || skipped_ > most_skipped) {
+    check_norm(record.step, model_, step.gradient_norm);
+  }
   if (targets > 0) record.accuracy = static_cast<double>(right) / static_cast<double>(targets);
   at_.loss_sum += record.loss;
   at_.loss_steps += 1;
@@ -277,6 +291,7 @@ Checkpoint Trainer::state() const {
   }
   put(state, "optimizer.", optimizer_.state_dict());
   if (options_.schedule != nullptr) put(state, "schedule.", options_.schedule->state_dict());
+  if (scaler_ != nullptr) put(state, "scaler.", scaler_->state_dict());
   put(state, "random.", default_generator().state());
   state.numbers["run.step"] = static_cast<double>(at_.step);
   state.numbers["run.epoch"] = static_cast<double>(at_.epoch);
@@ -316,6 +331,11 @@ std::optional<Checkpoints::Found> Trainer::resume() {
   optimizer_.load_state_dict(state_dict_of(state, "optimizer."));
   if (options_.schedule != nullptr) {
     options_.schedule->load_state_dict(state_dict_of(state, "schedule."));
+  }
+  // The checkpoint of a run in another precision has no scale.
+  if (const optim::StateDict scale = state_dict_of(state, "scaler.");
+      scaler_ != nullptr && !scale.numbers.empty()) {
+    scaler_->load_state_dict(scale);
   }
   default_generator().set_state(random);
   for (const auto& callback : callbacks_) callback->load(state);

@@ -81,6 +81,7 @@ test_cuda_device() {
   expect 0 'steps are done' train --resume run --device cpu
   rm "$(find run/checkpoints -type f | sort -V | tail -n 1)"
   expect 0 'going on at step' train --resume run --device cpu
+  small_run halves --device cuda --precision float16
   small_run near --checkpoint-every 4
   rm "$(find near/checkpoints -type f | sort -V | tail -n 1)"
   expect 0 'going on at step' train --resume near --device cuda

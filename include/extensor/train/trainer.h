@@ -28,6 +28,7 @@
 
 #include "extensor/data/loader.h"
 #include "extensor/export.h"
+#include "extensor/optim/grad_scaler.h"
 #include "extensor/optim/optimizer.h"
 #include "extensor/optim/schedulers.h"
 #include "extensor/train/callbacks.h"
@@ -47,7 +48,10 @@ struct TrainerOptions {
   std::int64_t evaluation_batches = 0;  // only the first batches; 0: all
   Loss loss = classification_loss;
   optim::LRScheduler* schedule = nullptr;  // stepped after every optimizer step
-  std::optional<DType> autocast = {};      // the half-precision dtype of matrix products
+  // The half-precision dtype of matrix products. With float16 the loss is scaled (GradScaler): a
+  // step whose gradients overflow is skipped, which its record shows by an infinite or NaN gradient
+  // norm.
+  std::optional<DType> autocast = {};
 
   std::filesystem::path checkpoints = {};  // directory; empty: no checkpoints
   std::int64_t checkpoint_every = 0;       // steps; 0: after every epoch
@@ -127,8 +131,10 @@ class Trainer {
   std::vector<std::unique_ptr<Callback>> callbacks_;
   std::vector<Tensor> parameters_;
   Place at_;
-  std::int64_t batches_ = 0;          // per epoch of fit()
-  std::int64_t resumed_batches_ = 0;  // per epoch of the resumed run; 0: unknown
+  std::unique_ptr<optim::GradScaler> scaler_;  // null unless products are float16
+  std::int64_t skipped_ = 0;                   // steps in a row that overflowed
+  std::int64_t batches_ = 0;                   // per epoch of fit()
+  std::int64_t resumed_batches_ = 0;           // per epoch of the resumed run; 0: unknown
   std::int64_t saved_step_ = -1, evaluated_step_ = -1;
   double started_ = 0;  // on a steady clock, minus the time spent before resuming
 };

@@ -134,8 +134,8 @@ EXTENSOR_FUNCTION float power(float a, float b) {
 }
 EXTENSOR_FUNCTION float logaddexp(float a, float b) {
   const float larger = float_math::at_least(a, b);
-  const float e = rough_exp2((fminf(a, b) - larger) * 1.44269502f);
-  float log;
+  float e, log;  // e may be subnormal
+  asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"((fminf(a, b) - larger) * 1.44269502f));
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(log) : "f"(1 + e));
   const float series = e * float_math::polynomial(e, 1.0f, -0.5f, 0.333333343f, -0.25f, 0.2f);
   const float value = larger + (e < 0.0625f ? series : log * 0.693147182f);

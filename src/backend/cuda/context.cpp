@@ -95,6 +95,7 @@ void start(int index) {
   check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaMallocHost(&device.noticed, sizeof *device.noticed), "cudaMallocHost");
   *device.noticed = 0;
+  device.memory.set_first_stream(device.stream);
   check(cudaMalloc(&device.slot, sizeof *device.slot), "cudaMalloc");
   ReportSlot empty{};
   empty.noticed = device.noticed;
@@ -184,7 +185,16 @@ void launched(const char* family) {
 
 // ---- the current device
 
-cudaStream_t stream() { return current().stream; }
+cudaStream_t stream_of(const DeviceState& device) {
+  const SideStream* side = chosen_stream();
+  return side != nullptr && side->device == device.index ? side->stream : device.stream;
+}
+int pool_of(const DeviceState& device) {
+  const SideStream* side = chosen_stream();
+  return side != nullptr && side->device == device.index ? side->pool : 0;
+}
+
+cudaStream_t stream() { return stream_of(current()); }
 int multiprocessors() { return current().multiprocessors; }
 int current_device() { return active; }
 
@@ -195,7 +205,8 @@ int blocks_for(std::int64_t work, int threads_per_block, int blocks_per_multipro
 }
 
 Scratch::Scratch(std::size_t bytes, const char* operation) {
-  DeviceMemory::Block* block = current().memory.allocate(bytes, operation);
+  DeviceState& device = current();
+  DeviceMemory::Block* block = device.memory.allocate(bytes, operation, pool_of(device));
   block_ = block;
   data_ = block->data;
   device_ = active;
@@ -214,10 +225,22 @@ Reporter reporter(std::uint32_t check) {
   return {device.slot, device.calls.fetch_add(1, std::memory_order_relaxed) + 1, check};
 }
 
+namespace {
+
+void wait_for_streams(DeviceState& device) {
+  check(cudaStreamSynchronize(device.stream), "waiting for kernels");
+  const std::lock_guard lock(device.side_mutex);
+  for (const SideStream* side : device.side_streams) {
+    check(cudaStreamSynchronize(side->stream), "waiting for kernels");
+  }
+}
+
+}  // namespace
+
 void throw_reports(DeviceState& device) {
   if (*static_cast<volatile std::uint32_t*>(device.noticed) == 0) return;
   // Kernels that run now may still write: wait for them, so that the slot can be cleared.
-  check(cudaStreamSynchronize(device.stream), "cudaStreamSynchronize");
+  wait_for_streams(device);
   ReportSlot found{};
   check(cudaMemcpy(&found, device.slot, sizeof found, cudaMemcpyDeviceToHost), "cudaMemcpy");
   ReportSlot empty{};
@@ -229,7 +252,7 @@ void throw_reports(DeviceState& device) {
 }
 
 void wait(DeviceState& device) {
-  check(cudaStreamSynchronize(device.stream), "waiting for kernels");
+  wait_for_streams(device);
   throw_reports(device);
 }
 

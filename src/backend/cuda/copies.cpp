@@ -37,9 +37,9 @@ void copy_from_host(DeviceState& device, std::byte* to, const std::byte* from, s
     const int buffer = take_buffer(device);
     std::memcpy(device.buffers[buffer], from + done, part);
     check(cudaMemcpyAsync(to + done, device.buffers[buffer], part, cudaMemcpyHostToDevice,
-                          device.stream),
+                          stream_of(device)),
           "copying to the device");
-    check(cudaEventRecord(device.buffer_free[buffer], device.stream), "cudaEventRecord");
+    check(cudaEventRecord(device.buffer_free[buffer], stream_of(device)), "cudaEventRecord");
     done += part;
   }
 }
@@ -57,9 +57,9 @@ void copy_to_host(DeviceState& device, std::byte* to, const std::byte* from, std
       const int buffer = take_buffer(device);
       buffers[part % count] = buffer;
       check(cudaMemcpyAsync(device.buffers[buffer], from + part * whole, size_of(part),
-                            cudaMemcpyDeviceToHost, device.stream),
+                            cudaMemcpyDeviceToHost, stream_of(device)),
             "copying to the host");
-      check(cudaEventRecord(device.buffer_free[buffer], device.stream), "cudaEventRecord");
+      check(cudaEventRecord(device.buffer_free[buffer], stream_of(device)), "cudaEventRecord");
     }
     if (part + 1 < count) continue;
     const std::size_t arrived = part + 1 - count;
@@ -74,16 +74,16 @@ void copy_between(const CopyCall& call) {
   DeviceState& source = enter(call.from_device.index);
   cudaEvent_t ready = nullptr, done = nullptr;
   check(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming), "cudaEventCreate");
-  check(cudaEventRecord(ready, source.stream), "cudaEventRecord");
+  check(cudaEventRecord(ready, stream_of(source)), "cudaEventRecord");
   DeviceState& target = enter(call.to_device.index);
   check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "cudaEventCreate");
-  check(cudaStreamWaitEvent(target.stream, ready), "cudaStreamWaitEvent");
+  check(cudaStreamWaitEvent(stream_of(target), ready), "cudaStreamWaitEvent");
   check(cudaMemcpyPeerAsync(call.to, target.index, call.from, source.index, call.bytes,
-                            target.stream),
+                            stream_of(target)),
         "copying between devices");
   // The source may be freed and reused after the copy only.
-  check(cudaEventRecord(done, target.stream), "cudaEventRecord");
-  check(cudaStreamWaitEvent(source.stream, done), "cudaStreamWaitEvent");
+  check(cudaEventRecord(done, stream_of(target)), "cudaEventRecord");
+  check(cudaStreamWaitEvent(stream_of(source), done), "cudaStreamWaitEvent");
   check(cudaEventDestroy(ready), "cudaEventDestroy");
   check(cudaEventDestroy(done), "cudaEventDestroy");
 }
@@ -141,7 +141,7 @@ std::uint64_t begin_upload(void* to, const void* from, std::size_t bytes, int in
   DeviceState::Upload& upload = device.uploads[ticket];
   std::memcpy(upload.buffer, from, bytes);
   // Kernels that were launched before may still use the memory of the target for another tensor.
-  check(cudaEventRecord(upload.ready, device.stream), "cudaEventRecord");
+  check(cudaEventRecord(upload.ready, stream_of(device)), "cudaEventRecord");
   check(cudaStreamWaitEvent(device.upload_stream, upload.ready), "cudaStreamWaitEvent");
   check(cudaMemcpyAsync(to, upload.buffer, bytes, cudaMemcpyHostToDevice, device.upload_stream),
         "copying to the device");
@@ -156,7 +156,7 @@ void finish_upload(std::uint64_t ticket, int index) {
   const std::lock_guard lock(device.uploading);
   DeviceState::Upload& upload = device.uploads[ticket];
   upload.under_way = false;
-  check(cudaStreamWaitEvent(device.stream, upload.done), "cudaStreamWaitEvent");
+  check(cudaStreamWaitEvent(stream_of(device), upload.done), "cudaStreamWaitEvent");
 }
 
 void copy(const CopyCall& call) {
@@ -174,7 +174,7 @@ void copy(const CopyCall& call) {
   DeviceState& device = enter(call.to_device.index);
   if (call.bytes == 0) return;
   if (from_host) return copy_from_host(device, to, from, call.bytes);
-  check(cudaMemcpyAsync(to, from, call.bytes, cudaMemcpyDeviceToDevice, device.stream),
+  check(cudaMemcpyAsync(to, from, call.bytes, cudaMemcpyDeviceToDevice, stream_of(device)),
         "copying on the device");
 }
 
@@ -193,9 +193,13 @@ std::uint64_t begin_read(const void* from, std::size_t bytes, int index) {
   }
   const std::size_t ticket = device.free_reads.back();
   const DeviceState::Read& read = device.reads[ticket];
-  check(cudaMemcpyAsync(read.value, from, bytes, cudaMemcpyDeviceToHost, device.stream),
+  // A read that was dropped may still be under way in another stream.
+  if (device.memory.has_many_streams()) {
+    check(cudaStreamWaitEvent(stream_of(device), read.arrived), "cudaStreamWaitEvent");
+  }
+  check(cudaMemcpyAsync(read.value, from, bytes, cudaMemcpyDeviceToHost, stream_of(device)),
         "reading a value");
-  check(cudaEventRecord(read.arrived, device.stream), "cudaEventRecord");
+  check(cudaEventRecord(read.arrived, stream_of(device)), "cudaEventRecord");
   device.free_reads.pop_back();
   return ticket;
 }

@@ -22,6 +22,7 @@ EXTENSOR_DEVICE_WORD(Log1p, ::log1pf)
 EXTENSOR_DEVICE_WORD(Cbrt, ::cbrtf)
 EXTENSOR_DEVICE_WORD(Rsqrt, ::rsqrtf)
 EXTENSOR_DEVICE_WORD(Erf, ::erff)
+EXTENSOR_DEVICE_WORD(Erfinv, ::erfinvf)
 EXTENSOR_DEVICE_WORD(Sin, ::sinf)
 EXTENSOR_DEVICE_WORD(Cos, ::cosf)
 EXTENSOR_DEVICE_WORD(Asin, ::asinf)
@@ -62,31 +63,53 @@ HWY_API Vec1<float> FloorMod(Tag<float>, Vec1<float> a, Vec1<float> b) {
   return {remainder};
 }
 
-// kNormalTailTable by columns, so that a thread reads its column by two loads of 16 bytes. In
-// global memory, since constant memory reads one address at a time.
-struct alignas(16) NormalTailColumn {
+// t Phi(-t) exp(t^2 / 2) as a polynomial on each interval of t + 1, four to the octave, around a
+// point at which it is close to a float: the point, then the coefficients. The index is the low
+// bits of the exponent and the high ones of the mantissa of t + 1, so that t = 0 is column 12. t
+// < 15. A thread reads its column by two loads of 16 bytes, from global memory, since constant
+// memory reads one address at a time.
+struct alignas(16) GeluColumn {
   float at[8];
 };
-struct NormalTailColumns {
-  NormalTailColumn columns[16] = {};
-
-  constexpr NormalTailColumns() {
-    for (int column = 0; column < 16; ++column) {
-      for (int row = 0; row < 8; ++row) {
-        columns[column].at[row] = extensor::cpu::N_CUDA::kNormalTailTable[row][column];
-      }
-    }
-  }
+[[maybe_unused]] static __device__ const GeluColumn gelu_columns[16] = {
+    {{1.25929999f, 0.289307475f, 0.0916736349f, -0.0519125126f, 0.0240448359f, -0.00973277912f,
+      0.00359534146f, -0.00122760248f}},
+    {{1.75384998f, 0.324364275f, 0.0541455075f, -0.0270964596f, 0.0112314392f, -0.00410730485f,
+      0.00137867988f, -0.000426933868f}},
+    {{2.24659991f, 0.345601439f, 0.0339975767f, -0.0151513834f, 0.00565233035f, -0.00187501358f,
+      0.000574511942f, -0.000170121566f}},
+    {{2.75895f, 0.359691352f, 0.0220812019f, -0.0087904511f, 0.00295640039f, -0.000891407544f,
+      0.00024924599f, -6.02967411e-05f}},
+    {{3.49009991f, 0.372081131f, 0.0128623592f, -0.00441569323f, 0.00129395421f, -0.000342778774f,
+      8.58983185e-05f, -1.96472811e-05f}},
+    {{4.51149988f, 0.381693572f, 0.00678703748f, -0.00193885504f, 0.000477783004f, -0.00010730479f,
+      2.28879671e-05f, -4.74685521e-06f}},
+    {{5.51319981f, 0.386937797f, 0.00400077272f, -0.000975952484f, 0.000206836048f,
+      -4.02312871e-05f, 7.44201634e-06f, -1.28037641e-06f}},
+    {{6.49679995f, 0.390093714f, 0.00255661248f, -0.000543666887f, 0.000100939265f,
+      -1.72711334e-05f, 2.81597772e-06f, -4.38928964e-07f}},
+    {{8.00739956f, 0.392990917f, 0.00142352527f, -0.000251997582f, 3.91403046e-05f,
+      -5.62993318e-06f, 7.87972795e-07f, -1.03719927e-07f}},
+    {{9.96380043f, 0.395039529f, 0.0007612349f, -0.000110356275f, 1.40944176e-05f, -1.67277858e-06f,
+      1.92529498e-07f, -2.11716458e-08f}},
+    {{12.0128002f, 0.39623332f, 0.000442062359f, -5.37568339e-05f, 5.7739353e-06f, -5.78004745e-07f,
+      5.58847013e-08f, -5.06065367e-09f}},
+    {{14.0284004f, 0.396945238f, 0.000280521024f, -2.94121019e-05f, 2.7281958e-06f,
+      -2.34682929e-07f, 1.95510594e-08f, -2.5511091e-09f}},
+    {{0.0f, 0.0f, 0.5f, -0.398941994f, 0.249987125f, -0.132757947f, 0.0607354976f, -0.0199635476f}},
+    {{0.37560001f, 0.14252162f, 0.283138931f, -0.203247085f, 0.11612238f, -0.0568600558f,
+      0.0248474274f, -0.00920750387f}},
+    {{0.625050008f, 0.202107623f, 0.20031482f, -0.134231299f, 0.0721900761f, -0.0334564447f,
+      0.0139075266f, -0.00554366922f}},
+    {{0.873849988f, 0.244632497f, 0.145104334f, -0.0909100771f, 0.04607144f, -0.020237701f,
+      0.00800379366f, -0.00292035984f}},
 };
-[[maybe_unused]] static __device__ const NormalTailColumns normal_tail_columns;
 
-// x Phi(x) as on a CPU with AVX-512 (math_erf-inl.h), where the tail is looked up, in half the
-// instructions of the rational function. At most 1 ULP.
+// max(x, 0) - t Phi(-t) with t = |x|. At most 1.6 ULP.
 HWY_API Vec1<float> Gelu(Tag<float> d, Vec1<float> x) {
   float t;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(t) : "f"(::fabsf(x.raw)), "f"(14.99f));
-  const NormalTailColumn entry =
-      normal_tail_columns.columns[__float_as_uint(__fadd_rn(t, 1.0f)) >> 21 & 15];
+  const GeluColumn entry = gelu_columns[__float_as_uint(__fadd_rn(t, 1.0f)) >> 21 & 15];
   const float v = __fsub_rn(t, entry.at[0]);
   float p = entry.at[7];
 #pragma unroll
@@ -103,18 +126,12 @@ HWY_API Vec1<float> Gelu(Tag<float> d, Vec1<float> x) {
   const float r_square = __fmul_rn(r, r);
   const float q =
       extensor::cpu::N_CUDA::ExpPolynomial<false>(d, Vec1<float>{r}, Vec1<float>{r_square}).raw;
-  const float head = __fadd_rn(1.0f, r);
-  const float rest = __fmaf_rn(r_square, q, __fsub_rn(r, __fsub_rn(head, 1.0f)));
-  // t · ratio · exponential, with the rounding errors of the products.
-  const float tail = __fmul_rn(ratio, head);
-  const float tail_error =
-      __fmaf_rn(ratio, rest, __fmaf_rn(ratio_error, head, __fmaf_rn(ratio, head, -tail)));
-  const float product = __fmul_rn(t, tail);
-  const float missing = __fadd_rn(product, __fmaf_rn(t, tail_error, __fmaf_rn(t, tail, -product)));
+  const float minus_one = __fmaf_rn(r_square, q, r);
+  const float tail = __fadd_rn(ratio, __fmaf_rn(ratio, minus_one, ratio_error));
   // 2^n in two factors, of which the first is exact, so that a subnormal result is rounded once.
   const float scale = __uint_as_float((__float_as_uint(shifted) << 23) + (191u << 23));
-  const float scaled = __fmul_rn(__fmul_rn(missing, scale), 0x1p-64f);
-  return {::copysignf(__fsub_rn(::fmaxf(x.raw, 0.0f), scaled), x.raw)};
+  const float value = __fmaf_rn(-__fmul_rn(tail, scale), 0x1p-64f, ::fmaxf(x.raw, 0.0f));
+  return {::copysignf(value, x.raw)};
 }
 
 HWY_API Vec1<double> Cbrt(Tag<double>, Vec1<double> x) { return {::cbrt(x.raw)}; }

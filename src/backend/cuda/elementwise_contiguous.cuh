@@ -176,11 +176,14 @@ constexpr DenseShape dense_shape(ElementwiseOp op) {
     case ElementwiseOp::atanh:
     case ElementwiseOp::gelu:
     case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::elu:
+    case ElementwiseOp::selu:
     case ElementwiseOp::silu:
     case ElementwiseOp::mish:
     case ElementwiseOp::atan2:
     case ElementwiseOp::hypot:
     case ElementwiseOp::logaddexp:
+    case ElementwiseOp::power:
     case ElementwiseOp::gelu_backward:
       return {.packs = 2};
     case ElementwiseOp::add:

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int logical_threads = 128;
 
-// Elements of a thread in a test: 16 bytes of bool if those of the operands are few.
+// Elements of a thread in a test.
 template <class T>
-constexpr int test_width = sizeof(T) <= 2 ? 16 : 8;
+constexpr int test_width = sizeof(T) == 8 ? 4 : 8;
 
 template <class T, int count>
 struct alignas(sizeof(T) * count > 16 ? 16 : sizeof(T) * count) Several {
@@ -48,10 +48,12 @@ __device__ __forceinline__ auto once(const TestCall<T>& call, int k) {
   return static_cast<C>(call.number[k].natural);
 }
 
-template <class Test, class T, int inputs>
+// With `all_dense` no operand is a number or repeats one element.
+template <class Test, class T, int inputs, bool all_dense>
 __global__ void __launch_bounds__(logical_threads)
     dense_test(const __grid_constant__ TestCall<T> call) {
   using C = decltype(plain(T()));
+  const auto is_dense = [&](int k) { return all_dense || call.form[k] == Form::dense; };
   const auto apply = [](const C* x) {
     if constexpr (inputs == 1) {
       return Test::apply(x[0]);
@@ -61,12 +63,12 @@ __global__ void __launch_bounds__(logical_threads)
   };
   constexpr int width = test_width<T>;
   const std::int64_t packs = call.count / width;
-  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+  if (const std::int64_t p = first_index(); p < packs) {
     Several<T, width> read[inputs];
     C same[inputs];
 #pragma unroll
     for (int k = 0; k < inputs; ++k) {
-      if (call.form[k] == Form::dense) {
+      if (is_dense(k)) {
         read[k] = reinterpret_cast<const Several<T, width>*>(call.inputs[k])[p];
       } else {
         same[k] = once(call, k);
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(logical_threads)
       C x[inputs];
 #pragma unroll
       for (int k = 0; k < inputs; ++k) {
-        x[k] = call.form[k] == Form::dense ? plain(read[k].at[e]) : same[k];
+        x[k] = is_dense(k) ? plain(read[k].at[e]) : same[k];
       }
       written.at[e] = apply(x);
     }
@@ -89,22 +91,36 @@ __global__ void __launch_bounds__(logical_threads)
   C x[inputs];
 #pragma unroll
   for (int k = 0; k < inputs; ++k) {
-    x[k] = call.form[k] == Form::dense ? plain(call.inputs[k][i]) : once(call, k);
+    x[k] = is_dense(k) ? plain(call.inputs[k][i]) : once(call, k);
   }
   call.out[i] = apply(x);
 }
 
+// One thread for every pack.
+std::int64_t blocks_of(std::int64_t packs) { return packs / logical_threads + 1; }
+
+template <class Test, class T, int inputs>
+void launch_test(const TestCall<T>& call) {
+  const auto blocks = static_cast<unsigned>(blocks_of(call.count / test_width<T> + 1));
+  bool all_dense = true;
+  for (int k = 0; k < inputs; ++k) all_dense = all_dense && call.form[k] == Form::dense;
+  if (all_dense) {
+    dense_test<Test, T, inputs, true><<<blocks, logical_threads, 0, stream()>>>(call);
+  } else {
+    dense_test<Test, T, inputs, false><<<blocks, logical_threads, 0, stream()>>>(call);
+  }
+}
+
 template <class T>
 bool launch_test(ElementwiseOp op, const TestCall<T>& call) {
-  const int blocks = blocks_for(call.count / test_width<T> + 1, logical_threads, whole_grid);
   switch (op) {
-#define COMPARE(name, ...)                                                                  \
-  case ElementwiseOp::name:                                                                 \
-    dense_test<rows_of::name##_test, T, 2><<<blocks, logical_threads, 0, stream()>>>(call); \
+#define COMPARE(name, ...)                         \
+  case ElementwiseOp::name:                        \
+    launch_test<rows_of::name##_test, T, 2>(call); \
     return true;
-#define PREDICATE(name, ...)                                                                \
-  case ElementwiseOp::name:                                                                 \
-    dense_test<rows_of::name##_test, T, 1><<<blocks, logical_threads, 0, stream()>>>(call); \
+#define PREDICATE(name, ...)                       \
+  case ElementwiseOp::name:                        \
+    launch_test<rows_of::name##_test, T, 1>(call); \
     return true;
 #include "extensor/tables/logical.def"
     default:
@@ -148,27 +164,27 @@ struct WhereCall {
   T* out;
 };
 
-template <class T>
+template <class T, bool all_dense>
 __global__ void __launch_bounds__(logical_threads)
     dense_where(const __grid_constant__ WhereCall<T> call) {
   constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
-  T same[2];
-#pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    same[k] = call.form[k] == Form::single ? *call.inputs[k] : call.number[k];
-  }
+  const auto is_dense = [&](int k) { return all_dense || call.form[k] == Form::dense; };
+  const auto once = [&](int k) {
+    return call.form[k] == Form::single ? *call.inputs[k] : call.number[k];
+  };
   const std::int64_t packs = call.count / count;
-  for (std::int64_t p = first_index(); p < packs; p += index_step()) {
+  if (const std::int64_t p = first_index(); p < packs) {
     const Several<bool, count> condition =
         reinterpret_cast<const Several<bool, count>*>(call.condition)[p];
     Several<T, count> read[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      if (call.form[k] == Form::dense) {
+      if (is_dense(k)) {
         read[k] = reinterpret_cast<const Several<T, count>*>(call.inputs[k])[p];
       } else {
+        const T same = once(k);
 #pragma unroll
-        for (int e = 0; e < count; ++e) read[k].at[e] = same[k];
+        for (int e = 0; e < count; ++e) read[k].at[e] = same;
       }
     }
 #pragma unroll
@@ -180,7 +196,7 @@ __global__ void __launch_bounds__(logical_threads)
   const std::int64_t i = packs * count + first_index();
   if (i >= call.count) return;
   const int k = call.condition[i] ? 0 : 1;
-  call.out[i] = call.form[k] == Form::dense ? call.inputs[k][i] : same[k];
+  call.out[i] = is_dense(k) ? call.inputs[k][i] : once(k);
 }
 
 // The bits of a number in the dtype of the result.
@@ -223,8 +239,13 @@ bool run_where(const ElementwiseCall& call) {
     if (!call.repeats[k + 1] && !is_aligned(input.data)) return false;
     passed.inputs[k] = reinterpret_cast<const T*>(input.data);
   }
-  dense_where<<<blocks_for(call.numel / (16 / sizeof(T)) + 1, logical_threads, whole_grid),
-                logical_threads, 0, stream()>>>(passed);
+  constexpr std::int64_t count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
+  const auto blocks = static_cast<unsigned>(blocks_of(call.numel / count + 1));
+  if (passed.form[0] == Form::dense && passed.form[1] == Form::dense) {
+    dense_where<T, true><<<blocks, logical_threads, 0, stream()>>>(passed);
+  } else {
+    dense_where<T, false><<<blocks, logical_threads, 0, stream()>>>(passed);
+  }
   launched("elementwise");
   return true;
 }

@@ -130,6 +130,7 @@ const std::uint16_t* kept_table(const ElementwiseCall& call) {
   }
   const Scratch halves(table_bytes, "elementwise");
   fill_table(call, halves.as<std::uint16_t>(), static_cast<std::uint16_t*>(made));
+  check(cudaStreamSynchronize(stream()), "elementwise");  // other streams may use it next
   return table = static_cast<std::uint16_t*>(made);
 }
 
@@ -262,6 +263,7 @@ const float* kept_derivatives(ElementwiseOp op) {
   filling.out.data = static_cast<std::byte*>(made);
   filling.out.dtype = DType::float32;
   run_strided(filling, DType::float64, strided_float64()[static_cast<int>(op)]);
+  check(cudaStreamSynchronize(stream()), "elementwise");  // other streams may use it next
   return table = static_cast<float*>(made);
 }
 

@@ -20,7 +20,7 @@ void release(Storage* storage) {
 
 StoragePointer allocate(std::size_t bytes, int index, const char* operation) {
   DeviceState& device = enter(index);
-  DeviceMemory::Block* block = device.memory.allocate(bytes, operation);
+  DeviceMemory::Block* block = device.memory.allocate(bytes, operation, pool_of(device));
   auto* storage = new (std::nothrow) Storage;
   if (storage == nullptr) {
     device.memory.free(block);
@@ -145,8 +145,9 @@ extensor_cuda_library(const extensor::backend::cuda::HostFunctions* functions) {
   static const Library library{
       .interface = &cuda_interface,
       .unavailable_reason = &unavailable_reason,
-      .native_stream = [](int index) -> void* { return enter(index).stream; },
-      .events = event_functions};
+      .native_stream = [](int index) -> void* { return stream_of(enter(index)); },
+      .events = event_functions,
+      .streams = stream_functions};
   set_host_functions(*functions);
   return &library;
 }

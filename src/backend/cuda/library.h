@@ -24,11 +24,22 @@ struct EventFunctions {
   double (*milliseconds)(void* start, void* end, int index);  // both have been reached
 };
 
+// Streams of device `index` beside its first one.
+struct StreamFunctions {
+  void* (*create)(int index);
+  void (*destroy)(void* stream);  // waits for its work; does not throw
+  void* (*native)(void* stream);  // its cudaStream_t
+  void* (*choose)(
+      void* stream);  // for the calling thread; null: the first one. Returns the last choice.
+  void (*synchronize)(void* stream);
+};
+
 struct Library {
   const DeviceInterface* interface;
   const char* (*unavailable_reason)();  // why there is no device, or ""
   void* (*native_stream)(int index);
   EventFunctions events;
+  StreamFunctions streams;
 };
 
 // The only exported function of libextensor_cuda.so.

@@ -1,6 +1,7 @@
 // Random fills and dropout, with the bits of the CPU: compiled without fused multiply-add. Each
 // thread computes whole blocks of draws.
 #include <cmath>
+#include <type_traits>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/kernels.h"
@@ -15,23 +16,61 @@ namespace {
 
 constexpr int threads = 256;
 
-// Calls store(i, draws, count) for groups of draws: whole blocks, except for the first and the
-// last.
-template <class Draw, class Store>
-__device__ __forceinline__ void for_each_block(std::uint64_t seed, std::uint64_t stream,
+// Division and square root as exact as IEEE's, without the cases that cannot occur.
+struct DeviceArithmetic {
+  EXTENSOR_HOST_DEVICE static float divide(float a, float b) {  // 1 ≤ b ≤ 4, and |a| ≥ 2⁻²⁵ or 0
+#ifdef __CUDA_ARCH__
+    float rough;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(rough) : "f"(b));
+    const float inverse = __fmaf_rn(rough, __fmaf_rn(-b, rough, 1.0f), rough);
+    const float quotient = __fmul_rn(a, inverse);
+    return __fmaf_rn(__fmaf_rn(-b, quotient, a), inverse, quotient);
+#else
+    return a / b;
+#endif
+  }
+  EXTENSOR_HOST_DEVICE static float root(float x) {  // 2⁻³⁰ ≤ x ≤ 64, or 0
+#ifdef __CUDA_ARCH__
+    float inverse;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    const float rough = __fmul_rn(x, inverse);
+    const float value = __fmaf_rn(__fmaf_rn(-rough, rough, x), __fmul_rn(inverse, 0.5f), rough);
+    return x == 0 ? x : value;
+#else
+    return std::sqrt(x);
+#endif
+  }
+};
+using Normal32 = detail::Normal32By<DeviceArithmetic>;
+
+// The blocks of draws that a thread computes together: halves are stored 16 bytes at a time, and
+// normal draws wait for themselves.
+template <class T, class Draw>
+constexpr int blocks_together = Draw::per_block == 4 &&
+                                        (sizeof(T) == 2 ||
+                                         (sizeof(T) == 4 && std::is_same_v<Draw, Normal32>))
+                                    ? 2
+                                    : 1;
+
+// Calls store(i, draws) for groups of draws: whole ones, except for the first and the last.
+template <class Draw, int together, class Store>
+__device__ __forceinline__ void for_each_group(std::uint64_t seed, std::uint64_t stream,
                                                std::uint64_t offset, std::int64_t count,
                                                const Store& store) {
-  constexpr int per_block = Draw::per_block;
+  constexpr int per_block = Draw::per_block, size = together * per_block;
   const std::uint64_t first = offset / per_block;
   const auto skipped = static_cast<std::int64_t>(offset % per_block);
-  const std::int64_t blocks = (skipped + count + per_block - 1) / per_block;
+  const std::int64_t groups = (skipped + count + size - 1) / size;
   const std::int64_t step = gridDim.x * std::int64_t{blockDim.x};
-  for (std::int64_t b = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; b < blocks;
-       b += step) {
-    typename Draw::Value values[per_block];
-    Draw::make(detail::draw_block(seed, stream, Draw::kind, first + static_cast<std::uint64_t>(b)),
-               values);
-    store(b * per_block - skipped, values);
+  for (std::int64_t g = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; g < groups;
+       g += step) {
+    typename Draw::Value values[size];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const std::uint64_t block = first + static_cast<std::uint64_t>(g * together + k);
+      Draw::make(detail::draw_block(seed, stream, Draw::kind, block), values + k * per_block);
+    }
+    store(g * size - skipped, values);
   }
 }
 
@@ -56,32 +95,34 @@ template <class Draw, class Make, class T>
 __global__ void __launch_bounds__(threads)
     fill_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset, std::int64_t count,
                 T* out, Make make) {
-  constexpr int per_block = Draw::per_block;
+  constexpr int together = blocks_together<T, Draw>, size = together * Draw::per_block;
   // With an offset within a block, groups are not aligned.
-  const bool aligned = offset % per_block == 0 &&
-                       reinterpret_cast<std::uintptr_t>(out) % (sizeof(T) * per_block) == 0;
-  for_each_block<Draw>(seed, stream, offset, count,
-                       [&](std::int64_t first, const typename Draw::Value* values) {
-                         Group<T, per_block> made;
+  const bool aligned = offset % Draw::per_block == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % (sizeof(T) * size) == 0;
+  for_each_group<Draw, together>(seed, stream, offset, count,
+                                 [&](std::int64_t first, const typename Draw::Value* values) {
+                                   Group<T, size> made;
 #pragma unroll
-                         for (int k = 0; k < per_block; ++k) {
-                           made.at[k] = converted<T>(make(values[k]));
-                         }
-                         if (aligned && first + per_block <= count) {
-                           *reinterpret_cast<Group<T, per_block>*>(out + first) = made;
-                           return;
-                         }
+                                   for (int k = 0; k < size; ++k) {
+                                     made.at[k] = converted<T>(make(values[k]));
+                                   }
+                                   if (aligned && first + size <= count) {
+                                     *reinterpret_cast<Group<T, size>*>(out + first) = made;
+                                     return;
+                                   }
 #pragma unroll
-                         for (int k = 0; k < per_block; ++k) {
-                           const std::int64_t i = first + k;
-                           if (i >= 0 && i < count) out[i] = made.at[k];
-                         }
-                       });
+                                   for (int k = 0; k < size; ++k) {
+                                     const std::int64_t i = first + k;
+                                     if (i >= 0 && i < count) out[i] = made.at[k];
+                                   }
+                                 });
 }
 
 template <class Draw, class Make, class T>
 void fill_as(const RandomCall& call, Make make) {
-  const int blocks = blocks_for(call.numel / Draw::per_block + 2, threads, 16);
+  constexpr int size = blocks_together<T, Draw> * Draw::per_block;
+  // Threads that loop compute the keys of the rounds once.
+  const int blocks = blocks_for(call.numel / size + 2, threads, 16);
   fill_kernel<Draw, Make, T><<<blocks, threads, 0, stream()>>>(
       call.seed, call.stream, call.offset, call.numel, reinterpret_cast<T*>(call.out), make);
 }
@@ -105,17 +146,15 @@ struct Uniform32 {
     return low + range * detail::uniform_float(word);
   }
 };
-// As many bits as the half holds, so that no draw rounds up to `high`.
+// As many bits as the half holds, so that no draw rounds up to `high`: the fraction of a float
+// between 1 and 2.
 template <class Half>
 struct UniformHalf {
   float low, range;
   __device__ Half operator()(std::uint32_t word) const {
-    float unit;
-    if constexpr (std::is_same_v<Half, Float16>) {
-      unit = static_cast<float>(detail::uniform_float16(word));
-    } else {
-      unit = static_cast<float>(detail::uniform_bfloat16(word));
-    }
+    constexpr std::uint32_t bits = std::is_same_v<Half, Float16> ? 11 : 8;
+    constexpr std::uint32_t mask = ((1u << bits) - 1) << (23 - bits);
+    const float unit = __uint_as_float(0x3f800000u | (word >> 9 & mask)) - 1.0f;
     return converted<Half>(low + range * unit);
   }
 };
@@ -134,11 +173,10 @@ struct Integers {
     return static_cast<std::int64_t>(low + detail::bounded_integer(bits, range));
   }
 };
+// Whether word / 2³² is below the probability.
 struct Bernoulli {
-  double probability;
-  __device__ std::int64_t operator()(std::uint32_t word) const {
-    return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
-  }
+  std::uint64_t bound;  // probability · 2³², rounded up
+  __device__ float operator()(std::uint32_t word) const { return word < bound ? 1.0f : 0.0f; }
 };
 
 void fill_uniform(const RandomCall& call) {
@@ -161,8 +199,7 @@ void fill_normal(const RandomCall& call) {
   if (call.dtype == DType::float64) {
     return fill_as<detail::Normal64, Normal<double>, double>(call, {mean, deviation});
   }
-  fill<detail::Normal32>(call,
-                         Normal<float>{static_cast<float>(mean), static_cast<float>(deviation)});
+  fill<Normal32>(call, Normal<float>{static_cast<float>(mean), static_cast<float>(deviation)});
 }
 
 // ---- dropout
@@ -172,31 +209,32 @@ __global__ void __launch_bounds__(threads)
     dropout_kernel(std::uint64_t seed, std::uint64_t stream, std::uint64_t offset,
                    std::int64_t count, const T* x, T* out, Compute<T> scale,
                    std::uint32_t last_dropped) {
-  constexpr int per_block = detail::Uniform32::per_block;
-  using Four = Group<T, per_block>;
-  const bool aligned = offset % per_block == 0 &&
-                       reinterpret_cast<std::uintptr_t>(x) % sizeof(Four) == 0 &&
-                       reinterpret_cast<std::uintptr_t>(out) % sizeof(Four) == 0;
+  using Draw = detail::Uniform32;
+  constexpr int together = blocks_together<T, Draw>, size = together * Draw::per_block;
+  using Several = Group<T, size>;
+  const bool aligned = offset % Draw::per_block == 0 &&
+                       reinterpret_cast<std::uintptr_t>(x) % sizeof(Several) == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % sizeof(Several) == 0;
   const auto dropped = [&](T value, std::uint32_t word) {
     const Compute<T> scaled = load_as_compute(value) * scale;
     return store_from_compute<T>(word <= last_dropped ? Compute<T>(0) : scaled);
   };
-  for_each_block<detail::Uniform32>(seed, stream, offset, count,
-                                    [&](std::int64_t first, const std::uint32_t* words) {
-                                      if (aligned && first + per_block <= count) {
-                                        Four values = *reinterpret_cast<const Four*>(x + first);
+  for_each_group<Draw, together>(seed, stream, offset, count,
+                                 [&](std::int64_t first, const std::uint32_t* words) {
+                                   if (aligned && first + size <= count) {
+                                     Several values = *reinterpret_cast<const Several*>(x + first);
 #pragma unroll
-                                        for (int k = 0; k < per_block; ++k)
-                                          values.at[k] = dropped(values.at[k], words[k]);
-                                        *reinterpret_cast<Four*>(out + first) = values;
-                                        return;
-                                      }
+                                     for (int k = 0; k < size; ++k)
+                                       values.at[k] = dropped(values.at[k], words[k]);
+                                     *reinterpret_cast<Several*>(out + first) = values;
+                                     return;
+                                   }
 #pragma unroll
-                                      for (int k = 0; k < per_block; ++k) {
-                                        const std::int64_t i = first + k;
-                                        if (i >= 0 && i < count) out[i] = dropped(x[i], words[k]);
-                                      }
-                                    });
+                                   for (int k = 0; k < size; ++k) {
+                                     const std::int64_t i = first + k;
+                                     if (i >= 0 && i < count) out[i] = dropped(x[i], words[k]);
+                                   }
+                                 });
 }
 
 }  // namespace
@@ -220,7 +258,8 @@ void random(const RandomCall& call) {
       break;
     }
     case RandomOp::bernoulli:
-      fill<detail::Uniform32>(call, Bernoulli{call.first});
+      fill<detail::Uniform32>(
+          call, Bernoulli{static_cast<std::uint64_t>(std::ceil(call.first * 0x1p32))});
       break;
   }
   launched("random");
@@ -232,9 +271,11 @@ void dropout(const DropoutCall& call) {
   const auto last_dropped =
       static_cast<std::uint32_t>(static_cast<std::uint64_t>(std::ceil(call.p * 0x1p32)) - 1);
   with_float_type(call.dtype, [&]<class T>() {
-    dropout_kernel<<<blocks_for(call.numel / 4 + 2, threads, whole_grid), threads, 0, stream()>>>(
-        call.seed, call.stream, call.offset, call.numel, reinterpret_cast<const T*>(call.x),
-        reinterpret_cast<T*>(call.out), static_cast<Compute<T>>(call.scale), last_dropped);
+    constexpr int size = blocks_together<T, detail::Uniform32> * detail::Uniform32::per_block;
+    dropout_kernel<<<blocks_for(call.numel / size + 2, threads, whole_grid), threads, 0,
+                     stream()>>>(call.seed, call.stream, call.offset, call.numel,
+                                 reinterpret_cast<const T*>(call.x), reinterpret_cast<T*>(call.out),
+                                 static_cast<Compute<T>>(call.scale), last_dropped);
   });
   launched("dropout");
 }

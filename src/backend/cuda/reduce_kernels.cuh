@@ -388,14 +388,20 @@ __global__ void __launch_bounds__(threads)
     const bool is_used = unit < units;
     const std::int64_t part = is_used ? unit / call.results : 0;
     const std::int64_t result = is_used ? unit - part * call.results : 0;
-    const std::int64_t begin = part * call.part_length;
-    const std::int64_t end =
-        is_used ? (begin + call.part_length < call.length ? begin + call.part_length : call.length)
-                : begin;
+    // The parts of a long row alternate every `threads` packs, so that blocks that run together
+    // read neighbouring memory. Positions are counted within a part, which is a piece of the row.
+    const bool alternate = whole_block && call.parts > 1 && (sum || !finds_position(call.op));
+    const std::int64_t begin = alternate ? 0 : part * call.part_length;
+    const std::int64_t behind = alternate ? call.length : begin + call.part_length;
+    const std::int64_t end = !is_used ? begin : behind < call.length ? behind : call.length;
     A value;
     std::int64_t position;
-    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end, lane,
-               whole_block ? threads : width, value, position);
+    gather<In>(call, operation, call.kept.offset(result, call.kept.strides), begin, end,
+               alternate ? part * threads + lane : lane,
+               alternate     ? call.parts * threads
+               : whole_block ? threads
+                             : width,
+               value, position);
     if (whole_block) {
       in_block(operation, value, position);
     } else {
@@ -440,9 +446,6 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t stride = call.reduced.strides[0];
   for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
     const std::int64_t part = unit / packs, result = (unit - part * packs) * width;
-    const std::int64_t begin = part * call.part_length;
-    const std::int64_t end =
-        begin + call.part_length < call.length ? begin + call.part_length : call.length;
     const In* base =
         reinterpret_cast<const In*>(call.input) + call.kept.offset(result, call.kept.strides);
     const auto read = [&](std::int64_t i) {
@@ -453,11 +456,13 @@ __global__ void __launch_bounds__(threads)
     A partial[width];
 #pragma unroll
     for (int e = 0; e < width; ++e) partial[e] = operation.identity();
-    std::int64_t i = begin;
-    for (; i + together <= end; i += together) {
+    // The parts take rows in turn: threads that run together read neighbouring memory.
+    const std::int64_t step = call.parts;
+    std::int64_t i = part;
+    for (; i + (together - 1) * step < call.length; i += together * step) {
       Pack<In> loaded[together];
 #pragma unroll
-      for (int u = 0; u < together; ++u) loaded[u] = read(i + u);
+      for (int u = 0; u < together; ++u) loaded[u] = read(i + u * step);
 #pragma unroll
       for (int e = 0; e < width; ++e) {
         A value = static_cast<A>(load_as_compute(loaded[0].at[e]));
@@ -468,7 +473,7 @@ __global__ void __launch_bounds__(threads)
         partial[e] = operation.combine(partial[e], value);
       }
     }
-    for (; i < end; ++i) {
+    for (; i < call.length; i += step) {
       const Pack<In> loaded = read(i);
 #pragma unroll
       for (int e = 0; e < width; ++e) {

@@ -17,11 +17,21 @@
 
 namespace extensor::backend::cuda {
 
+// A stream beside a device's first one.
+struct SideStream {
+  cudaStream_t stream = nullptr;
+  int device = 0;
+  int pool = 0;  // of the allocator
+};
+
 struct DeviceState {
   int index = 0;
-  cudaStream_t stream = nullptr;
+  cudaStream_t stream = nullptr;  // the first one
   int multiprocessors = 1;
   DeviceMemory memory;
+
+  std::mutex side_mutex;
+  std::vector<SideStream*> side_streams;
 
   // Reports of invalid values. `noticed` is in pinned memory.
   ReportSlot* slot = nullptr;
@@ -74,6 +84,10 @@ DeviceState& state_of(int index);
 // Whether calls to CUDA make no sense any more: the device failed, or the process was forked.
 bool is_unusable();
 
+// The stream in which this thread's work of the device runs, and its pool of memory.
+cudaStream_t stream_of(const DeviceState& device);
+int pool_of(const DeviceState& device);
+
 // Waits for all work of the device, then throws what kernels reported.
 void wait(DeviceState& device);
 void throw_reports(DeviceState& device);
@@ -83,6 +97,12 @@ void set_host_functions(const HostFunctions& functions);
 // ---- events.cpp
 
 extern const EventFunctions event_functions;
+
+// ---- streams.cpp
+
+extern const StreamFunctions stream_functions;
+// The side stream that this thread uses, or null.
+SideStream* chosen_stream();
 
 // ---- copies.cpp
 
