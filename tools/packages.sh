@@ -14,6 +14,7 @@ hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
 hdr:CLI/CLI.hpp           libcli11-dev      command line of the tool (headers only)
 hdr:nlohmann/json.hpp     nlohmann-json3-dev  JSON (headers only)
 hdr:zlib.h                zlib1g-dev        compressed files
+hdr:jpeglib.h             libjpeg62-turbo-dev  JPEG images
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
