@@ -47,6 +47,9 @@ hdr:openblas-openmp/cblas.h libopenblas-openmp-dev  yardstick: OpenBLAS (its Ope
 hdr:libxsmm.h             libxsmm-dev       yardstick: libxsmm
 '
 
+need_jpeg_tools='
+cmd:djpeg                 libjpeg-turbo-progs  yardstick: djpeg
+'
 need_wheel='
 cmd:python3               python3           fetches PyTorch
 py:pip                    python3-pip       fetches PyTorch
