@@ -68,9 +68,9 @@ struct NumericTable {
   Tensor values;                     // float64 [rows, columns]; an empty cell is NaN
   std::vector<std::string> columns;  // their names; empty without a header
 };
-// Reads a table of numbers; load_table reads categories, too. Cells may be quoted. Throws FormatError with the line and column of a
-// cell that is not a number, or of a line that is empty, shorter or longer than the first. Throws
-// ValueError for a separator that may be part of a number.
+// Reads a table of numbers (load_table: any table). Throws FormatError with the line and column of
+// a cell that is not a number, or of a line that is empty, shorter or longer than the first. Throws
+// ValueError for a separator that may be part of a number. Cells may be quoted.
 NumericTable load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
 // Reads a PNG, JPEG, PGM or PPM file (detected from its contents): uint8 [channels, height, width],
