@@ -4,7 +4,6 @@
 #include "data/jpeg.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "core/make_tensor.h"
@@ -62,7 +61,6 @@ class Decoder {
   }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { jpeg_destroy_decompress(&state_.info); }
 
   jpeg_decompress_struct& info() { return state_.info; }
   void start() {
@@ -86,6 +84,12 @@ class Decoder {
     std::jmp_buf jump{};
     bool has_started = false;
     char message[JMSG_LENGTH_MAX] = "";
+
+    State() = default;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    // Also releases what libjpeg allocated before the constructor of Decoder throws.
+    ~State() { jpeg_destroy_decompress(&info); }
   };
 
   static State& state_of(j_common_ptr info) {
