@@ -32,6 +32,7 @@ class ExTensor(ConanFile):
         if self.options.tool:
             self.requires("cli11/[>=2.2 <3]", visible=False)
         self.requires("zlib/[>=1.2.11 <2]")
+        self.requires("libjpeg-turbo/[>=2.1 <4]")
 
     def validate(self):
         check_min_cppstd(self, 20)
@@ -48,6 +49,7 @@ class ExTensor(ConanFile):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["EXTENSOR_BUILD_TESTS"] = False
         toolchain.cache_variables["EXTENSOR_BUILD_EXAMPLES"] = False
+        toolchain.cache_variables["EXTENSOR_JPEG"] = "ON"
         toolchain.cache_variables["EXTENSOR_BUILD_TOOL"] = bool(self.options.tool)
         toolchain.generate()
 

@@ -1,6 +1,8 @@
 // Figures that take minutes, each measured together with its baseline in the same run:
 //   extensor_long pipeline MNIST_DIRECTORY    loading and augmenting, against one batch in memory
 //   extensor_long files DIRECTORY             safetensors of 1 GB, against dd
+//   extensor_long jpeg DIRECTORY              JPEG images in a loader with 2 workers, against two
+//                                             processes of djpeg (package libjpeg-turbo-progs)
 #include <extensor/extensor.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -180,6 +182,69 @@ void files(const std::string& directory) {
   std::printf("  %-46s %6.2f ms\n", "mmap, opened in", 1e3 * median(opened));
 }
 
+// ---- JPEG images
+
+void run_or_exit(const std::string& command) {
+  if (std::system(command.c_str()) != 0) {
+    std::fprintf(stderr, "failed: %s\n", command.c_str());
+    std::exit(1);
+  }
+}
+
+// Photographs have smooth parts, edges and noise; so has this image of 3 megapixels.
+void write_image(const std::string& path, int number) {
+  constexpr int width = 2048, height = 1536;
+  std::vector<unsigned char> pixels;
+  pixels.reserve(3 * width * height);
+  std::uint32_t state = 1 + static_cast<std::uint32_t>(number);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      state = state * 1664525 + 1013904223;
+      const int edge = ((x + 40 * number) / 97 + y / 61) % 2 == 0 ? 40 : 0;
+      const int noise = static_cast<int>(state >> 28);
+      for (const int base : {x / 16, y / 12, (x + y) / 24}) {
+        pixels.push_back(static_cast<unsigned char>(std::min(255, base + edge + noise)));
+      }
+    }
+  }
+  std::FILE* pipe = popen(("cjpeg -quality 85 -outfile " + path).c_str(), "w");
+  if (pipe == nullptr) std::exit(1);
+  std::fprintf(pipe, "P6 %d %d 255\n", width, height);
+  std::fwrite(pixels.data(), 1, pixels.size(), pipe);
+  if (pclose(pipe) != 0) std::exit(1);
+}
+
+void jpeg(const std::string& directory) {
+  constexpr int count = 24, rounds = 9;
+  std::vector<std::string> paths;
+  for (int k = 0; k < count; ++k) {
+    paths.push_back(directory + "/extensor_long_" + std::to_string(10 + k) + ".jpg");
+    write_image(paths.back(), k);
+  }
+  const data::DataLoader loader(
+      data::FunctionDataset(
+          count,
+          [&](std::int64_t k, data::Draws&) {
+            return data::Example{data::load_image(paths[static_cast<std::size_t>(k)]), scalar(k)};
+          }),
+      {.batch_size = 1, .workers = 2});
+  const std::string command =
+      "ls " + directory + "/extensor_long_*.jpg | xargs -P 2 -I{} djpeg -outfile /dev/null {}";
+  std::vector<double> ours, theirs;
+  for (int round = 0; round < rounds; ++round) {
+    ours.push_back(seconds_of([&] {
+      for (const data::Batch& batch : loader.epoch(round)) {
+        if (batch.inputs.size(-1) != 2048) std::exit(1);
+      }
+    }));
+    theirs.push_back(seconds_of([&] { run_or_exit(command); }));
+  }
+  std::printf("JPEG images of 3 megapixels a second (medians of %d rounds):\n", rounds);
+  std::printf("  loader with 2 workers %6.1f, two processes of djpeg %6.1f: %.2f x\n",
+              count / median(ours), count / median(theirs), median(theirs) / median(ours));
+  for (const std::string& path : paths) std::remove(path.c_str());
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -187,8 +252,11 @@ int main(int count, char** words) {
     pipeline(words[2]);
   } else if (count == 3 && std::strcmp(words[1], "files") == 0) {
     files(words[2]);
+  } else if (count == 3 && std::strcmp(words[1], "jpeg") == 0) {
+    jpeg(words[2]);
   } else {
-    std::fputs("extensor_long pipeline MNIST_DIRECTORY | files DIRECTORY\n", stderr);
+    std::fputs("extensor_long pipeline MNIST_DIRECTORY | files DIRECTORY | jpeg DIRECTORY\n",
+               stderr);
     return 2;
   }
 }

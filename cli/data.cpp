@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/run_parts.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "io/text.h"
 
@@ -201,9 +202,22 @@ std::vector<data::Transform> steps_of(const Pictures& pictures) {
 
 Data load_data(const Recipe& recipe, std::optional<Language> language, bool all_held_out,
                const FingerprintCheck& check) {
+  if (recipe.dataset == "table") {
+    return load_table(recipe, std::move(language), all_held_out, check);
+  }
   return recipe.dataset == "text"
              ? load_text(recipe, std::move(language), all_held_out, check)
              : load_image_folder(recipe, std::move(language), all_held_out, check);
+}
+
+std::string class_list(const std::vector<std::string>& classes) {
+  std::string text = std::to_string(classes.size()) + " classes";
+  constexpr std::size_t most = 12;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    if (k < most) text += (k == 0 ? ": " : ", ") + io::printable(classes[k]);
+    if (k == most) text += ", …";
+  }
+  return text;
 }
 
 std::string described(const Data& data) {
@@ -212,16 +226,13 @@ std::string described(const Data& data) {
     return counted(data.training->size(), "window") + parts +
            counted(data.language.tokenizer->size(), "token");
   }
-  const Pictures& pictures = *data.language.pictures;
-  std::string names;
-  constexpr std::size_t most = 12;
-  for (std::size_t k = 0; k < pictures.classes.size(); ++k) {
-    if (k < most) names += (k == 0 ? ": " : ", ") + io::printable(pictures.classes[k]);
-    if (k == most) names += ", …";
+  if (data.language.table) {
+    return counted(data.training->size(), "row") + parts + described_table(data);
   }
+  const Pictures& pictures = *data.language.pictures;
   return counted(data.training->size(), "picture") + parts + std::to_string(pictures.height) +
          " × " + std::to_string(pictures.width) + (pictures.channels == 3 ? " in colour, " : ", ") +
-         std::to_string(pictures.classes.size()) + " classes" + names;
+         class_list(pictures.classes);
 }
 
 }  // namespace extensor::cli

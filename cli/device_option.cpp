@@ -29,7 +29,7 @@ std::optional<Device> device_named(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-  return "is " + io::in_quotes(text) + did_you_mean(text, {"cpu", "cuda"}) +
+  return "is " + io::in_quotes(text) + io::did_you_mean(text, {"cpu", "cuda"}) +
          " (allowed: cpu, cuda or cuda:N)";
 }
 

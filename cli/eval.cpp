@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/device_option.h"
 #include "cli/run_parts.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
 #include "io/text.h"
@@ -49,16 +50,23 @@ void run(const std::string& path, const std::string& data, const std::optional<s
                                 {.batch_size = is_text ? 32 : 256,
                                  .shuffle = false,
                                  .workers = static_cast<int>(trained.recipe.workers)});
-  const train::Evaluation result = train::evaluate(trained.model, loader);
+  const train::Evaluation result =
+      train::evaluate(trained.model, loader, {.loss = loss_of(all.language)});
+  const bool is_regression = all.language.is_regression();
   if (json) {
     nlohmann::ordered_json object{{"weights", trained.weights.string()},
                                   {"examples", result.examples},
                                   {"loss", result.loss},
                                   {"accuracy", result.accuracy}};
+    if (is_regression) {
+      object.erase("accuracy");
+      object["r_squared"] = r_squared(all, result);
+      object["root_mean_squared_error"] = root_mean_squared_error(all, result);
+    }
     if (is_text) object["perplexity"] = train::perplexity(result.loss);
     if (result.confusion) {
       object["macro_f1"] = result.confusion->macro_f1();
-      object["classes"] = all.language.pictures->classes;
+      object["classes"] = all.language.classes();
       for (std::int64_t k = 0; k < result.confusion->classes(); ++k) {
         nlohmann::ordered_json row;
         for (std::int64_t j = 0; j < result.confusion->classes(); ++j) {
@@ -72,12 +80,14 @@ void run(const std::string& path, const std::string& data, const std::optional<s
   }
   std::cout << io::printable(trained.weights.native()) << " on "
             << counted(result.examples, data.empty() ? "held-out example" : "example") << ": loss "
-            << decimals(result.loss, 4) << ", accuracy " << percent(result.accuracy);
+            << decimals(result.loss, 4) << ", "
+            << (is_regression ? regression_result(all, result)
+                              : "accuracy " + percent(result.accuracy));
   if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss), 2);
   std::cout << '\n';
   if (result.confusion) {
     std::cout << '\n';
-    print_classes(*result.confusion, all.language.pictures->classes);
+    print_classes(*result.confusion, all.language.classes());
   }
 }
 

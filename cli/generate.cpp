@@ -95,9 +95,10 @@ void add_generate_command(CLI::App& app) {
   command->callback([] {
     const Trained trained = load_trained(run, device);
     if (!trained.language.tokenizer) {
-      throw ValueError(io::in_quotes(run) + " learned " + trained.recipe.dataset +
-                       ", not a text; " + command_line({"predict", run, "PICTURE.png"}) +
-                       " shows what it sees");
+      throw ValueError(
+          io::in_quotes(run) + " learned " + trained.recipe.dataset + ", not a text; " +
+          command_line({"predict", run, trained.language.table ? "TABLE.csv" : "PICTURE.png"}) +
+          " shows what it sees");
     }
     const DefaultDevice there(trained.device);
     generate(trained.model, *trained.language.tokenizer, options, [](const std::string& piece) {

@@ -1,6 +1,8 @@
-// Saves and loads a run's image format (size, mean, deviation, classes) and tokenizer.
+// Saves and loads a run's image format (size, mean, deviation, classes), tokenizer or encoding of a
+// table.
 #include "cli/json_file.h"
 #include "cli/run_parts.h"
+#include "cli/table.h"
 
 namespace extensor::cli {
 
@@ -30,12 +32,26 @@ Pictures read_pictures(const std::filesystem::path& path) {
 }  // namespace
 
 std::int64_t Language::outputs() const {
+  if (table) return table->outputs();
   return tokenizer ? tokenizer->size() : std::ssize(pictures->classes);
+}
+
+const std::vector<std::string>& Language::classes() const {
+  return table ? table->classes() : pictures->classes;
+}
+
+train::Loss loss_of(const Language& language) {
+  if (!language.is_regression()) return train::classification_loss;
+  return [](const Tensor& outputs, const Tensor& targets) { return mse(outputs, targets); };
 }
 
 void save_language(const Language& language, const RunDirectory& directory) {
   if (language.tokenizer) {
     language.tokenizer->save(directory.tokenizer());
+    return;
+  }
+  if (language.table) {
+    save_table_encoder(directory.table(), *language.table);
     return;
   }
   const Pictures& of = *language.pictures;
@@ -49,6 +65,8 @@ Language load_language(const Recipe& recipe, const RunDirectory& directory) {
   Language language;
   if (recipe.dataset == "text") {
     language.tokenizer = data::load_tokenizer(directory.tokenizer());
+  } else if (recipe.dataset == "table") {
+    language.table = read_table_encoder(directory.table());
   } else {
     language.pictures = read_pictures(directory.pictures());
   }

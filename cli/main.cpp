@@ -49,7 +49,7 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> rest = app.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
     std::cerr << "extensor: unknown " << io::in_quotes(rest.front())
-              << did_you_mean(rest.front(), known_words(command)) << '\n';
+              << io::did_you_mean(rest.front(), known_words(command)) << '\n';
   } else {
     std::cerr << "extensor: " << error.what() << '\n';
   }

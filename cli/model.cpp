@@ -17,6 +17,12 @@ nn::AnyLayer make_model(const Recipe& recipe, const Language& language) {
                         .width = recipe.width,
                         .dropout = recipe.dropout});
   }
+  if (language.table) {
+    std::vector<std::int64_t> widths(static_cast<std::size_t>(recipe.layers + 1), recipe.width);
+    widths.front() = language.table->inputs();
+    widths.push_back(outputs);
+    return models::Mlp(widths);
+  }
   const Pictures& pictures = *language.pictures;
   const auto [channels, height, width] =
       std::tuple(pictures.channels, pictures.height, pictures.width);

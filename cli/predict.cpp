@@ -1,4 +1,4 @@
-// extensor predict: predicts the classes of images, or continues a text.
+// extensor predict: predicts the classes of images or the target of a table, or continues a text.
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "cli/generate.h"
 #include "cli/output.h"
 #include "cli/run_parts.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/validators.h"
 #include "io/text.h"
@@ -46,7 +47,7 @@ std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& i
     const std::size_t before = list.size();
     add_pictures(input, list);
     if (list.size() == before) {
-      throw ValueError(io::in_quotes(input) + " has no pictures (allowed: .png, .pgm, .ppm)");
+      throw ValueError(io::in_quotes(input) + " has no pictures (allowed: .png, .jpg, .pgm, .ppm)");
     }
   }
   return list;
@@ -102,6 +103,14 @@ void run(const Request& request) {
     }
     return;
   }
+  if (trained.language.table) {
+    if (request.inputs.size() != 1 || request.invert || request.max_pixels) {
+      throw ValueError(
+          "the run learned a table (allowed: one CSV file, and no option for pictures)");
+    }
+    predict_table(trained, request.inputs.front());
+    return;
+  }
   const Pictures& how = *trained.language.pictures;
   const std::vector<std::filesystem::path> paths = pictures_of(request.inputs);
   std::vector<std::string> names;
@@ -124,12 +133,14 @@ void run(const Request& request) {
 
 void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "predict", "Show what a network sees in pictures, or how it continues a text");
+      "predict",
+      "Show what a network sees in pictures, predicts for rows, or how it continues a text");
   static Request request;
   command->add_option("run", request.run, "The run's directory")->required()->check(not_empty());
   command
-      ->add_option("input", request.inputs,
-                   "Pictures (PNG, PGM, PPM) or directories of them; texts to continue")
+      ->add_option(
+          "input", request.inputs,
+          "Pictures (PNG, JPEG, PGM, PPM) or directories of them; a CSV file; texts to continue")
       ->required();
   command->add_option("--top", request.top, "How many classes are shown")
       ->check(number_between(std::int64_t{1}, std::int64_t{1000}, "a whole number, 1 to 1000"));
@@ -142,7 +153,9 @@ void add_predict_command(CLI::App& app) {
                     "Dark on light, where the network knows light on dark");
   command->footer(
       "A text goes on with what is likeliest, 100 tokens; 'extensor generate' has more choices.\n\n"
+      "Predictions for a table are a CSV file on standard output, a line for each row.\n\n"
       "Examples:\n  extensor predict runs/digits-lenet three.png scans/ --invert\n"
+      "  extensor predict runs/table-mlp new.csv > predictions.csv\n"
       "  extensor predict runs/text-transformer \"To be\"");
   command->callback([] { run(request); });
 }

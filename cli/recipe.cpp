@@ -71,7 +71,7 @@ void apply(const GivenFields& given, Recipe& recipe) {
   });
   for (const auto& [name, text] : given) {
     if (std::ranges::find(names, name) == names.end()) {
-      throw ValueError("there is no " + io::in_quotes(name) + did_you_mean(name, names));
+      throw ValueError("there is no " + io::in_quotes(name) + io::did_you_mean(name, names));
     }
   }
 }
@@ -85,7 +85,7 @@ void check_word(const std::string& name, const std::string& word,
   for (const std::string& one : words) all += (all.empty() ? "" : ", ") + one;
   const std::string what = name == "dataset" ? "dataset" : flag_of(name);
   if (word.empty()) throw ValueError("which " + what + "? (" + all + ")");
-  throw ValueError(what + " is " + io::in_quotes(word) + did_you_mean(word, words) +
+  throw ValueError(what + " is " + io::in_quotes(word) + io::did_you_mean(word, words) +
                    " (allowed: " + all + ")");
 }
 
@@ -124,6 +124,8 @@ void check(const Recipe& r) {
              });
   check_word("schedule", r.schedule, {"constant", "cosine", "one-cycle"});
   check_word("precision", r.precision, {"float32", "bfloat16", "float16"});
+  check_word("task", r.task, {"auto", "classification", "regression"});
+  check_word("separator", r.separator, {"comma", "semicolon", "tab", "bar"});
   check_word("tokenizer", r.tokenizer, {"characters", "byte-pairs"});
   check_at_least("epochs", r.epochs, 1);
   check_at_least("batch_size", r.batch_size, 1);
@@ -177,6 +179,12 @@ Recipe usual(const std::string& dataset, const std::string& model) {
     r.checkpoint_every = 250;
   }
   if (model == "mlp") r.width = 256;
+  if (dataset == "table") {
+    r.epochs = 10;
+    r.batch_size = 128;
+    r.layers = 2;
+    r.width = 128;
+  }
   return r;
 }
 
@@ -202,9 +210,15 @@ OptimizerFields fields_of_optimizer(const std::string& optimizer) {
 
 // False for fields of other models, datasets and schedules, and for those that are switched off.
 bool applies(const Recipe& r, std::string_view field) {
-  const bool transformer = r.model == "transformer", text = r.dataset == "text";
+  const bool transformer = r.model == "transformer", text = r.dataset == "text",
+             table = r.dataset == "table";
   const std::pair<std::string_view, bool> conditions[] = {
       {"data", !r.data.empty()},
+      {"target", table},
+      {"task", table},
+      {"categories", table && !r.categories.empty()},
+      {"ignore", table && !r.ignore.empty()},
+      {"separator", table},
       {"examples", !text},
       {"side", r.dataset == "pictures"},
       {"max_pixels", r.dataset == "pictures"},
@@ -214,12 +228,12 @@ bool applies(const Recipe& r, std::string_view field) {
       {"momentum", fields_of_optimizer(r.optimizer).momentum},
       {"beta2", fields_of_optimizer(r.optimizer).beta2},
       {"clip_norm", r.clip_norm > 0},
-      {"augment", !text},
+      {"augment", !text && !table},
       {"tokenizer", text},
       {"vocabulary", text && r.tokenizer == "byte-pairs"},
       {"dropout", transformer},
       {"block", transformer},
-      {"layers", transformer},
+      {"layers", transformer || table},
       {"heads", transformer},
       {"width", transformer || r.model == "mlp"},
       {"patience", r.patience > 0},
@@ -231,7 +245,7 @@ bool applies(const Recipe& r, std::string_view field) {
 }
 
 const std::vector<std::string> datasets = {"digits",   "mnist",    "fashion-mnist", "cifar10",
-                                           "cifar100", "pictures", "text"};
+                                           "cifar100", "pictures", "table",         "text"};
 
 }  // namespace
 
@@ -241,6 +255,7 @@ namespace {
 
 std::string usual_model(const std::string& dataset) {
   if (dataset == "text") return "transformer";
+  if (dataset == "table") return "mlp";
   return dataset.starts_with("cifar") ? "resnet18" : "lenet";
 }
 
@@ -266,6 +281,9 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
     throw ValueError("--model is '" + model + "', which does not read " +
                      (reads_text ? "text (allowed: transformer)"
                                  : "pictures (allowed: mlp, lenet, resnet18, vgg16)"));
+  }
+  if (dataset == "table" && model != "mlp") {
+    throw ValueError("--model is '" + model + "', which does not read a table (allowed: mlp)");
   }
   Recipe recipe = usual(dataset, model);
   apply(file, recipe);

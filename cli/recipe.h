@@ -17,6 +17,7 @@ inline constexpr std::int64_t usual_side = 64;
 
 struct Recipe {
   std::string dataset, data, model;
+  std::string target, task = "auto", categories, ignore, separator = "comma";
   std::int64_t examples = 0, side = 0, max_pixels = std::int64_t{1} << 26;
   std::int64_t epochs = 5, steps = 0, batch_size = 64, accumulate = 1;
   std::string optimizer = "adamw", schedule = "one-cycle";
@@ -45,6 +46,11 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("dataset", r.dataset, "what is learned");
   visit("data", r.data, "the directory or file that the data is in");
   visit("model", r.model, "mlp, lenet, resnet18, vgg16 or transformer");
+  visit("target", r.target, "the column that is predicted (table)");
+  visit("task", r.task, "classification, regression, or auto: as the target column suggests");
+  visit("categories", r.categories, "columns of numbers that are categories: a,b,c (table)");
+  visit("ignore", r.ignore, "columns that are not used: a,b,c (table)");
+  visit("separator", r.separator, "comma, semicolon, tab or bar (table)");
   visit("examples", r.examples, "how many to learn from; 0: all that are not held out");
   visit("side", r.side,
         "height and width of your own pictures; 0: as the first is, or 64 where it is larger");
@@ -67,7 +73,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("tokenizer", r.tokenizer, "characters or byte-pairs (text)");
   visit("vocabulary", r.vocabulary, "how many byte pair tokens are learned");
   visit("block", r.block, "tokens that are read at once (transformer)");
-  visit("layers", r.layers, "blocks of the transformer");
+  visit("layers", r.layers, "blocks of the transformer, or hidden layers of a table's mlp");
   visit("heads", r.heads, "heads of its attention");
   visit("width", r.width, "width of the transformer, or of the hidden layers of the mlp");
   visit("evaluate_every", r.evaluate_every, "steps between evaluations; 0: every epoch");

@@ -17,6 +17,7 @@ struct RunDirectory {
   std::filesystem::path weights() const { return path / "model.safetensors"; }
   std::filesystem::path best() const { return path / "best.safetensors"; }
   std::filesystem::path pictures() const { return path / "pictures.json"; }
+  std::filesystem::path table() const { return path / "table.json"; }
   std::filesystem::path tokenizer() const { return path / "tokenizer.json"; }
   std::filesystem::path fingerprint() const { return path / "data.json"; }
   std::filesystem::path report() const { return path / "report.html"; }

@@ -27,13 +27,19 @@ struct Pictures {
 struct Language {
   std::optional<Pictures> pictures;
   std::unique_ptr<data::Tokenizer> tokenizer;  // for text
+  std::optional<data::TableEncoder> table;
 
   std::int64_t outputs() const;
+  bool is_regression() const { return table && table->task() == data::Task::regression; }
+  const std::vector<std::string>& classes() const;  // of images or rows
 };
 
 struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
-  data::LabelledImages shown;  // the held-out images before preprocessing
+  data::LabelledImages shown = {};  // the held-out images before preprocessing
+  double held_out_variance = 0;     // of standardized targets, for regression
+  std::vector<data::TableEncoder::Unusual> unusual = {};  // of all rows of a table
+  std::int64_t rows_without_target = 0;
   Language language;
   Fingerprint fingerprint;
 };
@@ -51,6 +57,12 @@ Data load_data(const Recipe& recipe, std::optional<Language> language = std::nul
                bool all_held_out = false, const FingerprintCheck& check = {});
 // "3,000 pictures to learn from, 500 held out; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
 std::string described(const Data& data);
+
+// "3 classes: cat, dog, fox".
+std::string class_list(const std::vector<std::string>& classes);
+
+// The loss of training and evaluation: cross entropy, or the mean squared error.
+train::Loss loss_of(const Language& language);
 
 nn::AnyLayer make_model(const Recipe& recipe, const Language& language);
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
-#include <numeric>
 
 #include "cli/output.h"
 #include "io/text.h"
@@ -20,20 +19,6 @@ std::int64_t milliseconds_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> previous(b.size() + 1), current(b.size() + 1);
-  std::iota(previous.begin(), previous.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    current[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      current[j + 1] =
-          std::min({previous[j] + (a[i] == b[j] ? 0u : 1u), previous[j + 1] + 1, current[j] + 1});
-    }
-    std::swap(previous, current);
-  }
-  return previous[b.size()];
 }
 
 // The width in columns: the number of bytes that do not continue a UTF-8 character.
@@ -122,20 +107,6 @@ void TableWriter::add(const std::vector<std::string>& row) {
   flush_output();
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
-  const std::string* best = nullptr;
-  std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may differ
-  for (const std::string& candidate : candidates) {
-    const bool begins = word.size() >= 3 && candidate.starts_with(word);
-    const std::size_t distance = begins ? 1 : edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best = &candidate;
-      best_distance = distance;
-    }
-  }
-  return best == nullptr ? "" : "; did you mean " + io::in_quotes(*best) + "?";
-}
-
 std::string counted(std::int64_t count, const std::string& what) {
   return with_commas(count) + " " + what + (count == 1 ? "" : "s");
 }
@@ -166,7 +137,7 @@ std::vector<std::string> chosen(const std::vector<std::string>& words,
   for (const std::string& word : words) {
     if (std::ranges::find(names, word) != names.end()) continue;
     throw CLI::ValidationError("there is no " + kind + " " + io::in_quotes(word) +
-                               did_you_mean(word, names));
+                               io::did_you_mean(word, names));
   }
   return words;
 }

@@ -1,4 +1,4 @@
-// Terminal output: progress, tables, numbers and suggestions for mistyped words.
+// Terminal output: progress, tables and numbers.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,6 @@ class TableWriter {
  private:
   std::vector<std::size_t> widths_;
 };
-
-// "; did you mean 'epochs'?" if a candidate is close to the word, otherwise empty.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
 
 // "1 tensor", "2,000 tensors".
 std::string counted(std::int64_t count, const std::string& what);

@@ -12,6 +12,7 @@
 #include "cli/json_file.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "io/text.h"
 
@@ -110,7 +111,8 @@ std::int64_t Training::step_count() const {
 }
 
 train::Watched Training::watched() const {
-  return reads_text() ? train::Watched::loss : train::Watched::accuracy;
+  return reads_text() || data_.language.is_regression() ? train::Watched::loss
+                                                        : train::Watched::accuracy;
 }
 
 train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
@@ -120,6 +122,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
   options.accumulate = recipe_.accumulate;
   options.clip_norm = recipe_.clip_norm;
   options.evaluate_every = recipe_.evaluate_every;
+  options.loss = loss_of(data_.language);
   options.schedule = schedule_.whole;
   if (recipe_.precision == "bfloat16") options.autocast = bfloat16;
   if (recipe_.precision == "float16") options.autocast = float16;
@@ -133,7 +136,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
 }
 
 void Training::add_callbacks() {
-  trainer_->add<train::ProgressBar>(reads_text() ? "windows" : "pictures");
+  trainer_->add<train::ProgressBar>(reads_text() ? "windows" : reads_table() ? "rows" : "pictures");
   trainer_->add<train::JsonLog>(directory().log());
   trainer_->add<train::EventLog>(directory().path);
   trainer_->add<train::BestModel>(directory().best(), watched());
@@ -247,7 +250,13 @@ train::Report Training::report(const train::Outcome& outcome,
   report.about = {
       {"date", date()}, {"machine", machine(reference_.device())}, {"version", version()}};
   report.command = typed_command();
-  if (!reads_text()) report.facts.emplace_back("validation accuracy", percent(evaluation.accuracy));
+  if (data_.language.is_regression()) {
+    report.facts.emplace_back("validation R²", decimals(r_squared(data_, evaluation), 4));
+    report.facts.emplace_back("root mean squared error",
+                              short_number(root_mean_squared_error(data_, evaluation)));
+  } else if (!reads_text()) {
+    report.facts.emplace_back("validation accuracy", percent(evaluation.accuracy));
+  }
   report.facts.emplace_back("validation loss", decimals(evaluation.loss, 4));
   if (reads_text()) {
     report.facts.emplace_back("perplexity", decimals(train::perplexity(evaluation.loss), 2));
@@ -257,8 +266,8 @@ train::Report Training::report(const train::Outcome& outcome,
   report.facts.emplace_back("time", decimals(outcome.seconds, 1) + " s");
   report.log = directory().log();
   report.confusion = evaluation.confusion;
-  if (!reads_text()) report.classes = data_.language.pictures->classes;
-  report.pictures = pictures_of(data_, evaluation);
+  if (!reads_text()) report.classes = data_.language.classes();
+  if (data_.language.pictures) report.pictures = pictures_of(data_, evaluation);
   report.images_title =
       is_all_right(evaluation) ? "No mistakes; least certain of" : "Worst mistakes";
   report.model = reference_.summary();
@@ -289,11 +298,26 @@ std::string Training::load_best(const train::Outcome& outcome) {
   }
 }
 
+std::string Training::result_text(const train::Evaluation& evaluation) const {
+  if (reads_text()) {
+    return "held-out loss " + decimals(evaluation.loss, 4) + ", perplexity " +
+           decimals(train::perplexity(evaluation.loss), 2);
+  }
+  if (data_.language.is_regression()) {
+    return regression_result(data_, evaluation) + " on " +
+           counted(evaluation.examples, "held-out row");
+  }
+  return percent(evaluation.accuracy) + " of " + with_commas(evaluation.examples) +
+         (reads_table() ? " held-out rows predicted correctly"
+                        : " held-out pictures read correctly");
+}
+
 void Training::finish(const train::Outcome& outcome) {
   const std::string of_step = load_best(outcome);
   constexpr std::int64_t shown = 24;
-  const train::Evaluation evaluation =
-      train::evaluate(reference_, held_out_, {.worst = reads_text() ? 0 : shown});
+  const train::Evaluation evaluation = train::evaluate(
+      reference_, held_out_,
+      {.loss = loss_of(data_.language), .worst = data_.language.pictures ? shown : 0});
   train::Report page = report(outcome, evaluation);
   reference_.train(false);  // evaluate() ends in training mode
   if (reads_text()) {
@@ -306,21 +330,16 @@ void Training::finish(const train::Outcome& outcome) {
     std::cout << "ended early, after " << counted(recipe_.patience, "evaluation")
               << " without a better one\n";
   }
-  if (reads_text()) {
-    std::cout << "held-out loss " << decimals(evaluation.loss, 4) << ", perplexity "
-              << decimals(train::perplexity(evaluation.loss), 2) << of_step;
-  } else {
-    std::cout << percent(evaluation.accuracy) << " of " << with_commas(evaluation.examples)
-              << " held-out pictures read correctly" << of_step;
-  }
   const std::string path = directory().path.string();
-  std::cout << ", after " << decimals(outcome.seconds, 1) << " s of training\n\n"
+  std::cout << result_text(evaluation) << of_step << ", after " << decimals(outcome.seconds, 1)
+            << " s of training\n\n"
             << "Report:  " << io::printable(directory().report().native())
             << "\nWeights: " << io::printable(trained_weights(directory()).native())
             << " (the best), " << directory().weights().filename().string() << " (the last)\n"
             << "Next:    "
-            << (reads_text() ? command_line({"generate", path})
-                             : command_line({"predict", path, "PICTURE.png"}))
+            << (reads_text()
+                    ? command_line({"generate", path})
+                    : command_line({"predict", path, reads_table() ? "TABLE.csv" : "PICTURE.png"}))
             << '\n';
   flush_output();
 }

@@ -33,6 +33,8 @@ class Training {
   nn::AnyLayer seeded_model() const;
   std::int64_t step_count() const;
   bool reads_text() const { return recipe_.dataset == "text"; }
+  bool reads_table() const { return recipe_.dataset == "table"; }
+  std::string result_text(const train::Evaluation& evaluation) const;
   train::Watched watched() const;
   train::TrainerOptions trainer_options(bool allow_changed_data) const;
   void add_callbacks();

@@ -1,4 +1,4 @@
-# Highway and nlohmann-json (headers, needed at build time only), threads and zlib. None of them
+# Highway and nlohmann-json (headers, needed at build time only), threads, zlib and libjpeg. None of them
 # appears on a consumer's compile line.
 
 # extensor_find_headers(NAME PACKAGE package TARGET target HEADER header DEBIAN package): sets
@@ -34,3 +34,19 @@ extensor_find_headers(JSON PACKAGE nlohmann_json TARGET nlohmann_json::nlohmann_
                       HEADER nlohmann/json.hpp DEBIAN nlohmann-json3-dev)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
+
+# libjpeg-turbo is linked, not opened at run time: its structures differ between versions of the
+# library, and packages then name it as a dependency. EXTENSOR_JPEG_LIBRARY is empty without it.
+set(EXTENSOR_JPEG_LIBRARY "")
+if(NOT EXTENSOR_JPEG STREQUAL "OFF")
+  find_package(JPEG QUIET)
+  if(JPEG_FOUND)
+    set(EXTENSOR_JPEG_LIBRARY JPEG::JPEG)
+  elseif(EXTENSOR_JPEG STREQUAL "ON")
+    message(FATAL_ERROR
+      "extensor: EXTENSOR_JPEG is ON and libjpeg was not found. Install libjpeg-turbo (Debian: apt "
+      "install libjpeg62-turbo-dev, Ubuntu: libjpeg-turbo8-dev), or pass -DEXTENSOR_JPEG=OFF.")
+  else()
+    message(STATUS "extensor: libjpeg was not found; JPEG images will be refused")
+  endif()
+endif()

@@ -18,6 +18,7 @@ if(PROJECT_IS_TOP_LEVEL)
 else()
   set(EXTENSOR_CUDA OFF CACHE STRING "Build libextensor_cuda.so: AUTO (if nvcc is found), ON, OFF")
 endif()
+set(EXTENSOR_JPEG AUTO CACHE STRING "Read JPEG images: AUTO (if libjpeg is found), ON, OFF")
 set(EXTENSOR_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 set(EXTENSOR_PEERS_DIR "${PROJECT_SOURCE_DIR}/build/peers" CACHE PATH
     "Where the benchmark looks for an unpacked PyTorch wheel (DIR/torch)")

@@ -15,12 +15,16 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 install(EXPORT extensorTargets NAMESPACE extensor:: DESTINATION ${_package_dir}
   COMPONENT development)
 
-# Consumers of a static archive must link threads and zlib; those of a shared library need not.
+# Consumers of a static archive must link threads, zlib and libjpeg; those of a shared library need not.
 set(EXTENSOR_PACKAGE_IS_STATIC OFF)
+set(EXTENSOR_PC_LINKED "-lz -pthread")
+if(EXTENSOR_JPEG_LIBRARY)
+  string(PREPEND EXTENSOR_PC_LINKED "-ljpeg ")
+endif()
 set(EXTENSOR_PC_STATIC_LIBS "")
 if(NOT BUILD_SHARED_LIBS)
   set(EXTENSOR_PACKAGE_IS_STATIC ON)
-  set(EXTENSOR_PC_STATIC_LIBS " -lz -pthread")
+  set(EXTENSOR_PC_STATIC_LIBS " ${EXTENSOR_PC_LINKED}")
 endif()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/extensorConfig.cmake.in
   ${PROJECT_BINARY_DIR}/extensorConfig.cmake INSTALL_DESTINATION ${_package_dir})

@@ -18,7 +18,7 @@ data::CsvOptions options_of(std::uint8_t byte) {
 }
 
 // The numbers as text that preserves every bit.
-std::string written(const data::Table& table, char separator) {
+std::string written(const data::NumericTable& table, char separator) {
   std::string text;
   const auto* value = table.values.data<double>();
   const std::int64_t columns = table.values.size(1);
@@ -46,7 +46,7 @@ bool same(const Tensor& a, const Tensor& b) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   data::CsvOptions options = options_of(data[0]);
-  data::Table table;
+  data::NumericTable table;
   try {
     const fuzz::AllocationLimit limit(size);
     table = io::read_csv(io::MemorySource("fuzz", std::as_bytes(std::span(data + 1, size - 1))),

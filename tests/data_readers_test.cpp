@@ -265,12 +265,12 @@ TEST(Cifar, RefusesLabelsBeyondItsClasses) {
 
 // ---- CSV ----------------------------------------------------------------------------------------
 
-data::Table read_csv(const std::string& text, const data::CsvOptions& options = {}) {
+data::NumericTable read_csv(const std::string& text, const data::CsvOptions& options = {}) {
   return io::read_csv(source_of("load_csv: 'file'", text), options);
 }
 
 TEST(Csv, ReadsNumbersInLines) {
-  const data::Table table = read_csv("1,2.5,-3e2\n+4,.5,1e-3\n");
+  const data::NumericTable table = read_csv("1,2.5,-3e2\n+4,.5,1e-3\n");
   EXPECT_EQ(table.values.shape(), (Shape{2, 3}));
   EXPECT_EQ(table.values.to_vector<double>(), (std::vector<double>{1, 2.5, -300, 4, .5, 1e-3}));
   EXPECT_TRUE(table.columns.empty());
@@ -297,7 +297,7 @@ TEST(Csv, HasNoNumberForAnEmptyCell) {
 }
 
 TEST(Csv, FindsTheNamesOfColumns) {
-  const data::Table table = read_csv("length, \"a \"\"wide\"\", one\",\n1,2,3\n");
+  const data::NumericTable table = read_csv("length, \"a \"\"wide\"\", one\",\n1,2,3\n");
   EXPECT_EQ(table.columns, (Names{"length", "a \"wide\", one", ""}));
   EXPECT_EQ(table.values.to_vector<double>(), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(read_csv("x,y").values.shape(), (Shape{0, 2}));

@@ -76,6 +76,10 @@ command_figures() {
   build/bench/bench/extensor_long pipeline "$data/mnist"
   say "files"
   build/bench/bench/extensor_long files "$out"
+  if install "$need_jpeg_tools"; then
+    say "JPEG images"
+    build/bench/bench/extensor_long jpeg "$out"
+  fi
   rm -rf "$out"
 }
 

@@ -14,6 +14,7 @@ hdr:hwy/highway.h         libhwy-dev        SIMD (headers only)
 hdr:CLI/CLI.hpp           libcli11-dev      command line of the tool (headers only)
 hdr:nlohmann/json.hpp     nlohmann-json3-dev  JSON (headers only)
 hdr:zlib.h                zlib1g-dev        compressed files
+hdr:jpeglib.h             libjpeg62-turbo-dev  JPEG images
 '
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
@@ -46,6 +47,9 @@ hdr:openblas-openmp/cblas.h libopenblas-openmp-dev  yardstick: OpenBLAS (its Ope
 hdr:libxsmm.h             libxsmm-dev       yardstick: libxsmm
 '
 
+need_jpeg_tools='
+cmd:djpeg                 libjpeg-turbo-progs  yardstick: djpeg
+'
 need_wheel='
 cmd:python3               python3           fetches PyTorch
 py:pip                    python3-pip       fetches PyTorch

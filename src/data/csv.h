@@ -7,6 +7,6 @@
 namespace extensor::io {
 
 // Throws FormatError that names the line and the column.
-data::Table read_csv(const ByteSource& source, const data::CsvOptions& options);
+data::NumericTable read_csv(const ByteSource& source, const data::CsvOptions& options);
 
 }  // namespace extensor::io

@@ -1,5 +1,6 @@
 #include "data/image_file.h"
 
+#include "data/jpeg.h"
 #include "data/png.h"
 #include "data/whole_file.h"
 #include "extensor/data/readers.h"
@@ -19,9 +20,10 @@ void io::check_pixels(const std::string& label, std::int64_t width, std::int64_t
 Tensor io::read_image(const ByteSource& source, std::int64_t max_pixels) {
   const WholeFile file(source);
   if (is_png(file.bytes())) return read_png(source.label(), file.bytes(), max_pixels);
+  if (is_jpeg(file.bytes())) return read_jpeg(source.label(), file.bytes(), max_pixels);
   if (is_pnm(file.text())) return read_pnm(source.label(), file.text(), max_pixels);
   damaged(source.label(), "begins with ", in_quotes(file.text().substr(0, 8)),
-          " (allowed: PNG, and PGM or PPM: P2, P3, P5, P6)");
+          " (allowed: PNG, JPEG, and PGM or PPM: P2, P3, P5, P6)");
 }
 
 Tensor data::load_image(const std::filesystem::path& path, const ImageOptions& options) {

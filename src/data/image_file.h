@@ -16,7 +16,7 @@ bool is_pnm(std::string_view file);
 Tensor read_pnm(const std::string& label, std::string_view file,
                 std::int64_t max_pixels = data::default_max_pixels);
 
-// Reads PNG or Netpbm.
+// Reads PNG, JPEG or Netpbm.
 Tensor read_image(const ByteSource& source, std::int64_t max_pixels = data::default_max_pixels);
 
 }  // namespace extensor::io

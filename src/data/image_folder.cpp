@@ -31,7 +31,8 @@ bool is_picture(const Path& path) {
   std::ranges::transform(ending, ending.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  return ending == ".png" || ending == ".pgm" || ending == ".ppm" || ending == ".pnm";
+  constexpr std::string_view endings[] = {".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".pnm"};
+  return std::ranges::find(endings, ending) != std::end(endings);
 }
 
 // The wanted entries of a directory, sorted by name, without hidden files.
@@ -102,8 +103,8 @@ bool is_held_out(std::size_t k, std::size_t count) {
 
 [[noreturn]] void refuse(const Path& directory, const char* what) {
   throw IoError(message(operation, ": ", io::in_quotes(directory.native()), " has ", what,
-                        " (allowed: a directory for each class with .png, .pgm or .ppm files in "
-                        "it, train and test with such directories, or the four IDX files)"));
+                        " (allowed: a directory for each class with .png, .jpg, .pgm or .ppm files "
+                        "in it, train and test with such directories, or the four IDX files)"));
 }
 
 // Lists the training and validation files, and sets `classes` if it is empty.

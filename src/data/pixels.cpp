@@ -53,7 +53,26 @@ void normalize(float* pixels, std::size_t count, float less, float by) {
   for (; i < count; ++i) pixels[i] = (pixels[i] - less) / by;
 }
 
-void fill_pixel_kernels(PixelKernels* kernels) { *kernels = {&parts, &normalize}; }
+void split(const std::uint8_t* from, std::uint8_t* first, std::uint8_t* second, std::uint8_t* third,
+           std::size_t count) {
+  const hn::ScalableTag<std::uint8_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::Vec<decltype(d)> a, b, c;
+    hn::LoadInterleaved3(d, from + 3 * i, a, b, c);
+    hn::StoreU(a, d, first + i);
+    hn::StoreU(b, d, second + i);
+    hn::StoreU(c, d, third + i);
+  }
+  for (; i < count; ++i) {
+    first[i] = from[3 * i];
+    second[i] = from[3 * i + 1];
+    third[i] = from[3 * i + 2];
+  }
+}
+
+void fill_pixel_kernels(PixelKernels* kernels) { *kernels = {&parts, &normalize, &split}; }
 
 }  // namespace extensor::data::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

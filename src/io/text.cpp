@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 namespace extensor::io {
 
@@ -115,6 +116,38 @@ std::string_view fault_of_name(std::string_view name) {
     begin = end + 1;
   }
   return {};
+}
+
+namespace {
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> previous(b.size() + 1), current(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    current[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      current[j + 1] =
+          std::min({previous[j] + (a[i] == b[j] ? 0u : 1u), previous[j + 1] + 1, current[j] + 1});
+    }
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string* best = nullptr;
+  std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may differ
+  for (const std::string& candidate : candidates) {
+    const bool begins = word.size() >= 3 && candidate.starts_with(word);
+    const std::size_t distance = begins ? 1 : edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  return best == nullptr ? "" : "; did you mean " + in_quotes(*best) + "?";
 }
 
 }  // namespace extensor::io

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "extensor/export.h"
 
@@ -30,6 +31,9 @@ std::string printable(std::string_view text, std::string_view kept = {});
 
 // printable() in quotes, for messages; cut after 300 bytes.
 std::string in_quotes(std::string_view text);
+
+// "; did you mean 'epochs'?" if a candidate is close to the word, otherwise empty.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
 
 // Describes the defect of a tensor's name (NUL, "..", bytes that are not UTF-8); empty if valid.
 std::string_view fault_of_name(std::string_view name);

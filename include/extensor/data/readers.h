@@ -49,7 +49,8 @@ struct ImageFolderOptions {
 // options.classes.
 ImageSplits load_image_folder(const std::filesystem::path& directory,
                               const ImageFolderOptions& options = {});
-// The image files in a directory, sorted by name: .png, .pgm, .ppm, .pnm.
+// The image files in a directory, sorted by name: .png, .jpg, .jpeg, .pgm, .ppm,
+// .pnm.
 std::vector<std::filesystem::path> image_files(const std::filesystem::path& directory);
 
 // Reads the binary version from `directory`, or from cifar-10-batches-bin or cifar-100-binary in
@@ -63,19 +64,20 @@ struct CsvOptions {
   // Whether the first line names the columns; nullopt: if it contains a cell that is not a number.
   std::optional<bool> header = std::nullopt;
 };
-struct Table {
+struct NumericTable {
   Tensor values;                     // float64 [rows, columns]; an empty cell is NaN
   std::vector<std::string> columns;  // their names; empty without a header
 };
-// Reads a table of numbers; cells may be quoted. Throws FormatError with the line and column of a
-// cell that is not a number, or of a line that is empty, shorter or longer than the first. Throws
-// ValueError for a separator that may be part of a number.
-Table load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+// Reads a table of numbers (load_table: any table). Throws FormatError with the line and column of
+// a cell that is not a number, or of a line that is empty, shorter or longer than the first. Throws
+// ValueError for a separator that may be part of a number. Cells may be quoted.
+NumericTable load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
-// Reads a PNG, PGM or PPM file (detected from its contents): uint8 [channels, height, width], with
-// 1 channel for gray and 3 for colour. Transparent pixels are blended on black, 16 bits are rounded
-// to 8. Throws FormatError for an image of more than `max_pixels` pixels, before memory is
-// allocated, and ValueError for a limit below 1.
+// Reads a PNG, JPEG, PGM or PPM file (detected from its contents): uint8 [channels, height, width],
+// with 1 channel for gray and 3 for colour. Transparent pixels are blended on black, 16 bits are
+// rounded to 8. JPEG images are turned as their EXIF orientation asks, and CMYK becomes RGB without
+// a colour profile; a build without libjpeg refuses them. Throws FormatError for an image of more
+// than `max_pixels` pixels, before memory is allocated, and ValueError for a limit below 1.
 struct ImageOptions {
   std::int64_t max_pixels = default_max_pixels;
 };

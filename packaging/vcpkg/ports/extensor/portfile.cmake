@@ -7,6 +7,7 @@ vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS ${FEATURE_OPTIONS}
     -DEXTENSOR_BUILD_TESTS=OFF
+    -DEXTENSOR_JPEG=ON
     -DEXTENSOR_BUILD_EXAMPLES=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/extensor)
