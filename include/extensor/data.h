@@ -6,4 +6,6 @@
 #include "extensor/data/images.h"   // IWYU pragma: export
 #include "extensor/data/loader.h"   // IWYU pragma: export
 #include "extensor/data/readers.h"  // IWYU pragma: export
+#include "extensor/data/sampler.h"  // IWYU pragma: export
+#include "extensor/data/stream.h"   // IWYU pragma: export
 #include "extensor/data/text.h"     // IWYU pragma: export
