@@ -9,19 +9,26 @@
 namespace extensor {
 namespace {
 
-// 2 million elements in shapes that reduce outer, inner, all and both axes, and divide the result.
 struct Case {
   Shape full, small;
 };
-const std::vector<Case> cases = {{{4000, 512}, {512}},
-                                 {{4000, 512}, {4000, 1}},
-                                 {{2048, 1024}, {}},
-                                 {{16, 64, 2048}, {64, 1}},
-                                 {{16, 64, 2048}, {16, 1, 2048}},
-                                 {{1, 3, 700'001}, {3, 1}},
-                                 {{5, 400'000}, {400'000}},
-                                 {{1'500'000}, {1}},
-                                 {{64, 1, 32'768}, {1, 1, 1}}};
+
+// Reduce outer, inner, all and both axes, and divide the result. A device other than the CPU
+// evaluates larger parts.
+std::vector<Case> cases() {
+  if (default_device() != cpu_device) {
+    return {{{4096, 6144}, {6144}}, {{4096, 6144}, {4096, 1}}, {{25'000'000}, {1}}};
+  }
+  return {{{4000, 512}, {512}},
+          {{4000, 512}, {4000, 1}},
+          {{2048, 1024}, {}},
+          {{16, 64, 2048}, {64, 1}},
+          {{16, 64, 2048}, {16, 1, 2048}},
+          {{1, 3, 700'001}, {3, 1}},
+          {{5, 400'000}, {400'000}},
+          {{1'500'000}, {1}},
+          {{64, 1, 32'768}, {1, 1, 1}}};
+}
 
 // The sum of grad · other in float64, by one plain loop for each result.
 std::vector<double> reference(const Tensor& product, const Shape& small) {
@@ -30,24 +37,25 @@ std::vector<double> reference(const Tensor& product, const Shape& small) {
 }
 
 std::size_t peak_of(const std::function<void()>& function) {
-  reset_peak_memory_stats();
-  const std::size_t before = memory_stats().allocated_bytes;
+  const Device device = default_device();
+  reset_peak_memory_stats(device);
+  const std::size_t before = memory_stats(device).allocated_bytes;
   function();
-  return memory_stats().peak_allocated_bytes - before;
+  return memory_stats(device).peak_allocated_bytes - before;
 }
 
 TEST(SummedGradient, NeedsNoMemoryForTheWholeShape) {
-  for (const auto& [full, small] : cases) {
+  for (const auto& [full, small] : cases()) {
     const Tensor g = randn(full), x = rand(full) + 0.5, y = rand(small) + 0.5;
     const std::size_t result = static_cast<std::size_t>(y.numel()) * 4;
     const std::size_t allowed = g.nbytes() / 4 + 2 * result;
     const std::size_t two_steps = peak_of([&] { reduce_broadcast_dims(g * x, small); });
-    EXPECT_GE(two_steps, g.nbytes()) << "what is measured";
+    EXPECT_GE(two_steps, g.nbytes()) << "the whole shape, with the allocator's rounding";
     // One gradient has the whole shape by itself.
     const std::size_t multiply_peak = peak_of([&] { multiply_backward(g, x, y); });
-    EXPECT_LT(multiply_peak, g.nbytes() + allowed) << full << " to " << small;
+    EXPECT_LT(multiply_peak, two_steps + allowed) << full << " to " << small;
     const std::size_t divide_peak = peak_of([&] { divide_backward(g, x, y); });
-    EXPECT_LT(divide_peak, g.nbytes() + allowed) << full << " to " << small;
+    EXPECT_LT(divide_peak, two_steps + allowed) << full << " to " << small;
 
     Tensor weight = y.clone().requires_grad_();
     const Tensor product = x * weight;
@@ -58,7 +66,7 @@ TEST(SummedGradient, NeedsNoMemoryForTheWholeShape) {
 }
 
 TEST(SummedGradient, IsAsAccurateAsOneSum) {
-  for (const auto& [full, small] : cases) {
+  for (const auto& [full, small] : cases()) {
     const Tensor g = randn(full), x = rand(full) + 0.5, y = rand(small) + 0.5;
     const Tensor product = g * x;
     const auto got = multiply_backward(g, x, y).second.to(float64).to_vector<double>();
@@ -73,7 +81,7 @@ TEST(SummedGradient, IsAsAccurateAsOneSum) {
 
 TEST(SummedGradient, DoesNotDependOnTheNumberOfThreads) {
   const int threads = get_num_threads();
-  for (const auto& [full, small] : cases) {
+  for (const auto& [full, small] : cases()) {
     const Tensor g = randn(full), x = rand(full) + 0.5, y = rand(small) + 0.5;
     set_num_threads(1);
     const Tensor one = divide_backward(g, x, y).second;
@@ -106,12 +114,12 @@ TEST(SummedGradient, TakesEveryFloatAndLayout) {
 
 // where and fma reduce in the same way.
 TEST(SummedGradient, WhereAndFma) {
-  const Shape full{4000, 256};
-  const Tensor g = randn(full), x = rand(full), y = rand({256});
+  const Shape full = cases()[0].full, small = cases()[0].small;
+  const Tensor g = randn(full), x = rand(full), y = rand(small);
   const Tensor condition = greater(x, 0.5);
-  const std::size_t peak = peak_of([&] { where_backward(g, condition, {256}, {}); });
+  const std::size_t peak = peak_of([&] { where_backward(g, condition, small, {}); });
   EXPECT_LT(peak, g.nbytes() / 2);
-  const auto [a, b] = where_backward(g, condition, {256}, {});
+  const auto [a, b] = where_backward(g, condition, small, {});
   const Tensor chosen = where(condition, g, 0.0).to(float64),
                rest = where(condition, 0.0, g).to(float64);
   EXPECT_TRUE(allclose(a.to(float64), sum(chosen, 0), 0, 1e-3));

@@ -31,14 +31,14 @@ Tensor gathered(const char* operation, const Tensor& rows, std::span<const std::
   return result;
 }
 
-// The rows of each tensor of a list.
-void check_rows(const char* what, const std::vector<Tensor>& list, std::int64_t count) {
+// Every tensor has a first dimension, of the size that the first inputs have.
+void check_rows(const char* what, const std::vector<Tensor>& list, const Tensor& first) {
   for (const Tensor& x : list) {
     io::check_tensors(message("TensorDataset: ", what), x);
-    if (x.ndim() == 0 || x.size(0) != count) {
+    if (x.ndim() == 0 || first.ndim() == 0 || x.size(0) != first.size(0)) {
       throw ShapeError(message("TensorDataset: ", what, " have shape ", x.shape(),
-                               ", the first inputs have ", count,
-                               " rows (allowed: the same first dimension)"));
+                               ", the first inputs ", first.shape(),
+                               " (allowed: the same first dimension)"));
     }
   }
 }
@@ -68,9 +68,8 @@ TensorDataset::TensorDataset(std::vector<Tensor> inputs, std::vector<Tensor> tar
                              targets_.size(), " targets (allowed: 1 or more of each)"));
   }
   io::check_tensors("TensorDataset: inputs", inputs_[0]);
-  const std::int64_t count = inputs_[0].ndim() == 0 ? -1 : inputs_[0].size(0);
-  check_rows("inputs", inputs_, count);
-  check_rows("targets", targets_, count);
+  check_rows("inputs", inputs_, inputs_[0]);
+  check_rows("targets", targets_, inputs_[0]);
   for (Tensor& x : inputs_) x = io::dense(x);
   for (Tensor& x : targets_) x = io::dense(x);
 }

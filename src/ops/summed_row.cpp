@@ -17,7 +17,7 @@ namespace {
 // The elements of a row that are in memory at once: few enough for the cache of a core, or for
 // another device enough to occupy it.
 std::int64_t part_elements(Device device) {
-  return std::int64_t{1} << (device == cpu_device ? 18 : 22);
+  return std::int64_t{1} << (device == cpu_device ? 18 : 21);
 }
 // The largest sum that is made of several parts. Larger results are divided first.
 constexpr std::int64_t most_sums = std::int64_t{1} << 14;

@@ -46,16 +46,16 @@ SamplerPointer weighted_sampler(std::vector<double> weights, std::int64_t count,
 // These examples, in this order or shuffled. Throws IndexError for a negative index.
 SamplerPointer subset_sampler(std::vector<std::int64_t> indices, bool shuffle = true);
 
-// Every `processes`-th example of an order that all processes share, beginning with number
-// `process`, so that each reads its own part of every epoch. All parts have the same size: the
-// first examples of the order are repeated at its end, or with drop_last its last ones are omitted.
-// All processes must use the same seed. Throws ValueError unless 0 ≤ process < processes.
 struct DistributedSamplerOptions {
-  std::int64_t process = 0;
+  std::int64_t process = 0;  // the number of this process
   std::int64_t processes = 1;
   bool shuffle = true;
   bool drop_last = false;
 };
+// Every `processes`-th example of an order that all processes share, beginning with number
+// `process`, so that each reads its own part of every epoch. All parts have the same size: the
+// first examples of the order are repeated at its end, or with drop_last its last ones are omitted.
+// All processes must use the same seed. Throws ValueError unless 0 ≤ process < processes.
 SamplerPointer distributed_sampler(const DistributedSamplerOptions& options);
 
 }  // namespace extensor::data
