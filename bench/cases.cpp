@@ -115,6 +115,25 @@ void add_layouts(std::vector<Case>& cases) {
                    {}});
 }
 
+// The gradients of x · w with a smaller w, next to evaluating that of w in the whole shape first.
+void add_summed_gradients(std::vector<Case>& cases) {
+  const std::pair<const char*, std::vector<std::vector<std::int64_t>>> sizes[] = {
+      {"4096x4096 * 4096", {{4096, 4096}, {4096, 4096}, {4096}}},
+      {"4096x4096 * 4096x1", {{4096, 4096}, {4096, 4096}, {4096, 1}}},
+      {"16x64x128x128 * 64x1x1", {{16, 64, 128, 128}, {16, 64, 128, 128}, {64, 1, 1}}}};
+  for (const auto& [name, operands] : sizes) {
+    Case c;
+    c.name = std::string("multiply_backward/") + name;
+    c.task.op = "multiply_backward";
+    for (const auto& operand : operands) c.task.operands.push_back({operand});
+    c.goal = {.torch = 1.2, .reference = 1};
+    c.reference = c.task;
+    c.reference->op = "multiply_backward in two steps";
+    c.reference_name = "two steps";
+    cases.push_back(std::move(c));
+  }
+}
+
 void add_reductions(std::vector<Case>& cases) {
   const double bytes = 4096.0 * 4096 * 4;
   for (const char* op : {"sum", "max_reduce"}) {
@@ -202,6 +221,7 @@ void add_other_rows(std::vector<Case>& cases) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_elementwise(cases);
+  add_summed_gradients(cases);
   add_layouts(cases);
   add_reductions(cases);
   add_softmax(cases);

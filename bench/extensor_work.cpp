@@ -61,6 +61,12 @@ Work extensor_work(const Task& task) {
   if (const auto row = rows.find(task.op); row != rows.end()) {
     return [a, b, c, call = row->second] { call(a, b, c); };
   }
+  if (task.op == "multiply_backward in two steps") {
+    return [g = a, x = b, w = c] {
+      multiply(g, w);
+      reduce_broadcast_dims(multiply(g, x), w.shape());
+    };
+  }
   if (task.op == "matmul") return [a, b] { matmul(a, b); };
   if (task.op == "contiguous") return [a] { a.contiguous(); };
   if (task.op == "sum") return [a, axes] { sum(a, axes); };

@@ -256,4 +256,37 @@ TEST(CallsOptions, DropoutInAttention) {
   EXPECT_EQ(values(layer(x)), values(layer(x)));
 }
 
+// ---- {} as options
+
+TEST(CallsOptions, EmptyBracesAreTheDefaultOptions) {
+  ext::Generator one(7), two(7);
+  EXPECT_EQ(ext::normal({3}, 0, 1, {}, one).dtype(), ext::float32);
+  EXPECT_EQ(ext::randn({3}, {}, two).dtype(), ext::float32);
+  EXPECT_EQ(ext::rand({3}, {}, one).dtype(), ext::float32);
+  EXPECT_EQ(ext::uniform({3}, 0, 1, {}, one).dtype(), ext::float32);
+  EXPECT_EQ(ext::randint(0, 9, {3}, {}, one).dtype(), ext::int64);
+  EXPECT_EQ(ext::bernoulli(0.5, {3}, {}, one).dtype(), ext::float32);
+  EXPECT_EQ(ext::xavier_uniform({3, 3}, 1, {}, one).dtype(), ext::float32);
+  EXPECT_EQ(ext::zeros({3}, {}).dtype(), ext::float32);
+  EXPECT_EQ(ext::ones({3}, {}).dtype(), ext::float32);
+  EXPECT_EQ(ext::empty({3}, {}).dtype(), ext::float32);
+  EXPECT_EQ(ext::eye(3, {}, 0, {}).dtype(), ext::float32);
+  EXPECT_EQ(ext::linspace(0, 1, 3, {}).dtype(), ext::float32);
+  EXPECT_EQ(ext::zeros({3}, {ext::float64}).dtype(), ext::float64);
+  EXPECT_EQ(ext::zeros({3}, ext::float64).dtype(), ext::float64);
+}
+
+// ---- functions as layers
+
+TEST(CallsOptions, OverloadedFunctionsAreLayers) {
+  const Tensor x = ext::ones({2, 3});
+  nn::Linear first(3, 4), last(4, 2);
+  const nn::Sequential model{first, ext::gelu, last};
+  EXPECT_EQ(model.size(), 3u);
+  EXPECT_TRUE(ext::allclose(model(x), last(ext::gelu(first(x))), 0, 0));
+  EXPECT_EQ(nn::Sequential(ext::gelu)(x).shape(), x.shape());
+  EXPECT_EQ(nn::Sequential(nn::Sequential{first, ext::gelu}).size(), 2u) << "a copy";
+  EXPECT_EQ((nn::Sequential{ext::relu, ext::gelu, ext::tanh, first}).size(), 4u);
+}
+
 }  // namespace

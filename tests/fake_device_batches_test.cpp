@@ -132,6 +132,39 @@ TEST_F(FakeDevice, AFailedBatchIsReportedAtItsPosition) {
   fake_device::fail_allocation_after(-1);
 }
 
+// All inputs and targets are copied ahead, and the host waits for none.
+TEST_F(FakeDevice, SeveralInputsAndTargetsAreCopiedAhead) {
+  const Tensor x = arange(24, {float32, cpu_device}).reshape({12, 2});
+  const Tensor k = arange(12, cpu_device);
+  const data::TensorDataset rows({x, k, x * 2}, {k, x});
+  for (const int workers : {0, 3}) {
+    const data::DataLoader loader(rows, {.batch_size = 4, .workers = workers, .seed = 2});
+    const std::int64_t waits = fake_device::waits(), uploads = fake_device::uploads();
+    DeviceBatches batches(loader.epoch(1), device, all);
+    std::vector<data::Batch> got;
+    while (!batches.ended()) got.push_back(*batches.next());
+    EXPECT_FALSE(batches.next().has_value());
+    EXPECT_EQ(fake_device::waits(), waits);
+    EXPECT_EQ(fake_device::uploads(), uploads + 5 * 3);
+    ASSERT_EQ(got.size(), 3u);
+    data::DataLoader::Epoch expected = loader.epoch(1);
+    for (const data::Batch& batch : got) {
+      const data::Batch want = *expected.next();
+      const auto expect_copies = [](const std::vector<Tensor>& copies,
+                                    const std::vector<Tensor>& originals) {
+        ASSERT_EQ(copies.size(), originals.size());
+        for (std::size_t j = 0; j < copies.size(); ++j) {
+          EXPECT_EQ(copies[j].device(), device);
+          EXPECT_TRUE(same_bits(copies[j], originals[j]));
+        }
+      };
+      EXPECT_EQ(batch.indices, want.indices);
+      expect_copies(batch.all_inputs(), want.all_inputs());
+      expect_copies(batch.all_targets(), want.all_targets());
+    }
+  }
+}
+
 // Tensors of a device, strided ones and empty ones are copied as by to().
 TEST_F(FakeDevice, OtherTensorsAreCopiedAtOnce) {
   const Tensor dense = arange(6, {float32, cpu_device}).reshape({2, 3});

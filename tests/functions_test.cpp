@@ -93,6 +93,10 @@ const std::map<std::string_view, const char*> without_kind = {
     {"const Gpt&", "a module, to be bound as a class"},
     {"const ModelReference&", "wraps any module, to be bound as a module"},
     {"const data::DataLoader&", "a class, to be bound as a class"},
+    {"Loss", "a function of two tensors or of two lists of them"},
+    {"SamplerPointer", "a class with a base, to be bound as a class"},
+    {"std::shared_ptr<const Dataset>", "a class with a base, to be bound as a class"},
+    {"std::vector<std::shared_ptr<const Subset>>", "a class with a base, to be bound as a class"},
 };
 
 // Every type falls into the closed set of kinds or is an exception with a reason. Templates are not

@@ -115,6 +115,12 @@ Work make(const Task& task) {
   if (task.op == "subtract") return [a, b] { at::sub(a, b); };
   if (task.op == "multiply") return [a, b] { at::mul(a, b); };
   if (task.op == "divide") return [a, b] { at::div(a, b); };
+  if (task.op == "multiply_backward" && x[2].sizes() != a.sizes()) {
+    return [g = a, b, w = x[2]] {
+      at::mul(g, w);
+      at::sum_to(at::mul(g, b), w.sizes());
+    };
+  }
   if (task.op == "gelu") return [a] { at::gelu(a); };
   if (task.op == "gelu_tanh") return [a] { at::gelu(a, "tanh"); };
   if (task.op == "clip") return [a] { at::clamp(a, -1, 1); };

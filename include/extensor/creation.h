@@ -173,6 +173,11 @@ Tensor multinomial(const Tensor& weights, StrictInt count, StrictBool replacemen
 
 // ---- a dtype alone
 
+// The overloads for a dtype are templates, so that {} stands for TensorOptions and not for the
+// first dtype: randn(shape, {}, generator).
+template <class T>
+concept IsDType = std::same_as<T, DType>;
+
 using OptionalDType = std::optional<DType>;
 
 inline Tensor tensor(std::initializer_list<Literal> values, OptionalDType dtype) {
@@ -187,9 +192,18 @@ requires std::is_arithmetic_v<T> Tensor tensor(T value, OptionalDType dtype) {
   return scalar(value, TensorOptions{.dtype = dtype});
 }
 
-inline Tensor empty(const Shape& shape, DType dtype) { return empty(shape, {.dtype = dtype}); }
-inline Tensor zeros(const Shape& shape, DType dtype) { return zeros(shape, {.dtype = dtype}); }
-inline Tensor ones(const Shape& shape, DType dtype) { return ones(shape, {.dtype = dtype}); }
+template <IsDType T>
+Tensor empty(const Shape& shape, T dtype) {
+  return empty(shape, {.dtype = dtype});
+}
+template <IsDType T>
+Tensor zeros(const Shape& shape, T dtype) {
+  return zeros(shape, {.dtype = dtype});
+}
+template <IsDType T>
+Tensor ones(const Shape& shape, T dtype) {
+  return ones(shape, {.dtype = dtype});
+}
 inline Tensor full(const Shape& shape, const Scalar& value, OptionalDType dtype) {
   return full(shape, value, {.dtype = dtype});
 }
@@ -215,37 +229,44 @@ inline Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step
                      OptionalDType dtype) {
   return arange(start, stop, step, {.dtype = dtype});
 }
-inline Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, DType dtype,
-                       StrictBool endpoint = true) {
+template <IsDType T>
+Tensor linspace(StrictDouble start, StrictDouble stop, StrictInt count, T dtype,
+                StrictBool endpoint = true) {
   return linspace(start, stop, count, {.dtype = dtype}, endpoint);
 }
-inline Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal,
-                  DType dtype) {
+template <IsDType T>
+Tensor eye(StrictInt rows, std::optional<StrictInt> columns, StrictInt diagonal, T dtype) {
   return eye(rows, columns, diagonal, {.dtype = dtype});
 }
-inline Tensor rand(const Shape& shape, DType dtype, Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor rand(const Shape& shape, T dtype, Generator& generator = default_generator()) {
   return rand(shape, {.dtype = dtype}, generator);
 }
-inline Tensor randn(const Shape& shape, DType dtype, Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor randn(const Shape& shape, T dtype, Generator& generator = default_generator()) {
   return randn(shape, {.dtype = dtype}, generator);
 }
-inline Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, DType dtype,
-                      Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor uniform(const Shape& shape, StrictDouble low, StrictDouble high, T dtype,
+               Generator& generator = default_generator()) {
   return uniform(shape, low, high, {.dtype = dtype}, generator);
 }
-inline Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation, DType dtype,
-                     Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor normal(const Shape& shape, StrictDouble mean, StrictDouble deviation, T dtype,
+              Generator& generator = default_generator()) {
   return normal(shape, mean, deviation, {.dtype = dtype}, generator);
 }
-inline Tensor randint(StrictInt low, StrictInt high, const Shape& shape, DType dtype,
-                      Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor randint(StrictInt low, StrictInt high, const Shape& shape, T dtype,
+               Generator& generator = default_generator()) {
   return randint(low, high, shape, {.dtype = dtype}, generator);
 }
 inline Tensor randperm(StrictInt count, Generator& generator) {
   return randperm(count, {}, generator);
 }
-inline Tensor bernoulli(StrictDouble probability, const Shape& shape, DType dtype,
-                        Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor bernoulli(StrictDouble probability, const Shape& shape, T dtype,
+                 Generator& generator = default_generator()) {
   return bernoulli(probability, shape, {.dtype = dtype}, generator);
 }
 

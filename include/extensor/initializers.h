@@ -68,42 +68,51 @@ Tensor orthogonal(const Shape& shape, StrictDouble gain = 1, const TensorOptions
 
 // ---- a dtype alone
 
-inline Tensor constant(const Shape& shape, StrictDouble value, DType dtype) {
+template <IsDType T>
+Tensor constant(const Shape& shape, StrictDouble value, T dtype) {
   return constant(shape, value, {.dtype = dtype});
 }
-inline Tensor xavier_uniform(const Shape& shape, StrictDouble gain, DType dtype,
-                             Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor xavier_uniform(const Shape& shape, StrictDouble gain, T dtype,
+                      Generator& generator = default_generator()) {
   return xavier_uniform(shape, gain, {.dtype = dtype}, generator);
 }
-inline Tensor xavier_normal(const Shape& shape, StrictDouble gain, DType dtype,
-                            Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor xavier_normal(const Shape& shape, StrictDouble gain, T dtype,
+                     Generator& generator = default_generator()) {
   return xavier_normal(shape, gain, {.dtype = dtype}, generator);
 }
-inline Tensor xavier_uniform(StrictInt fan_in, StrictInt fan_out, const Shape& shape, DType dtype,
-                             Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor xavier_uniform(StrictInt fan_in, StrictInt fan_out, const Shape& shape, T dtype,
+                      Generator& generator = default_generator()) {
   return xavier_uniform(fan_in, fan_out, shape, {.dtype = dtype}, generator);
 }
-inline Tensor xavier_normal(StrictInt fan_in, StrictInt fan_out, const Shape& shape, DType dtype,
-                            Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor xavier_normal(StrictInt fan_in, StrictInt fan_out, const Shape& shape, T dtype,
+                     Generator& generator = default_generator()) {
   return xavier_normal(fan_in, fan_out, shape, {.dtype = dtype}, generator);
 }
-inline Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
-                              Nonlinearity nonlinearity, DType dtype,
-                              Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor kaiming_uniform(const Shape& shape, StrictDouble slope, FanMode mode,
+                       Nonlinearity nonlinearity, T dtype,
+                       Generator& generator = default_generator()) {
   return kaiming_uniform(shape, slope, mode, nonlinearity, {.dtype = dtype}, generator);
 }
-inline Tensor kaiming_normal(const Shape& shape, StrictDouble slope, FanMode mode,
-                             Nonlinearity nonlinearity, DType dtype,
-                             Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor kaiming_normal(const Shape& shape, StrictDouble slope, FanMode mode,
+                      Nonlinearity nonlinearity, T dtype,
+                      Generator& generator = default_generator()) {
   return kaiming_normal(shape, slope, mode, nonlinearity, {.dtype = dtype}, generator);
 }
-inline Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
-                           StrictDouble lower, StrictDouble upper, DType dtype,
-                           Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor trunc_normal(const Shape& shape, StrictDouble mean, StrictDouble deviation,
+                    StrictDouble lower, StrictDouble upper, T dtype,
+                    Generator& generator = default_generator()) {
   return trunc_normal(shape, mean, deviation, lower, upper, {.dtype = dtype}, generator);
 }
-inline Tensor orthogonal(const Shape& shape, StrictDouble gain, DType dtype,
-                         Generator& generator = default_generator()) {
+template <IsDType T>
+Tensor orthogonal(const Shape& shape, StrictDouble gain, T dtype,
+                  Generator& generator = default_generator()) {
   return orthogonal(shape, gain, {.dtype = dtype}, generator);
 }
 

@@ -1,8 +1,10 @@
 #include "extensor/data/dataset.h"
 
 #include <utility>
+#include <vector>
 
 #include "core/make_tensor.h"
+#include "data/collate.h"
 #include "data/request.h"
 #include "io/byte_source.h"
 #include "io/check_tensors.h"
@@ -29,67 +31,67 @@ Tensor gathered(const char* operation, const Tensor& rows, std::span<const std::
   return result;
 }
 
-// Collects examples into one tensor. The first example determines the shape and the dtype.
-class Stack {
- public:
-  Stack(const char* what, std::size_t count) : what_(what), count_(count) {}
-
-  void add(std::int64_t index, const Tensor& example) {
-    io::check_tensors(message("FunctionDataset: ", what_, " of example ", index), example);
-    if (!stacked_.defined()) {
-      shape_ = example.shape();
-      stacked_ = detail::make_empty("FunctionDataset", batch_shape(count_, shape_), example.dtype(),
-                                    cpu_device);
+// Every tensor has a first dimension, of the size that the first inputs have.
+void check_rows(const char* what, const std::vector<Tensor>& list, const Tensor& first) {
+  for (const Tensor& x : list) {
+    io::check_tensors(message("TensorDataset: ", what), x);
+    if (x.ndim() == 0 || first.ndim() == 0 || x.size(0) != first.size(0)) {
+      throw ShapeError(message("TensorDataset: ", what, " have shape ", x.shape(),
+                               ", the first inputs ", first.shape(),
+                               " (allowed: the same first dimension)"));
     }
-    if (example.dtype() != stacked_.dtype()) {
-      throw DTypeError(message("FunctionDataset: ", what_, " of example ", index, " is ",
-                               example.dtype(), ", others of its batch are ", stacked_.dtype()));
-    }
-    if (example.shape() != shape_) {
-      throw ShapeError(message("FunctionDataset: ", what_, " of example ", index, " has shape ",
-                               example.shape(), ", others of its batch have ", shape_));
-    }
-    const Tensor dense = io::dense(example);
-    copy_row(io::bytes_of(stacked_).data() + added_, io::bytes_of(dense).data(), dense.nbytes());
-    added_ += dense.nbytes();
   }
-  Tensor take() { return std::move(stacked_); }
-
- private:
-  const char* what_;
-  std::size_t count_, added_ = 0;
-  Shape shape_;
-  Tensor stacked_;
-};
+}
 
 }  // namespace
 
-TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
-    : inputs_(std::move(inputs)), targets_(std::move(targets)) {
-  io::check_tensors("TensorDataset: inputs", inputs_);
-  io::check_tensors("TensorDataset: targets", targets_);
-  if (inputs_.ndim() == 0 || targets_.ndim() == 0 || inputs_.size(0) != targets_.size(0)) {
-    throw ShapeError(message("TensorDataset: inputs have shape ", inputs_.shape(), ", targets ",
-                             targets_.shape(), " (allowed: the same first dimension)"));
-  }
-  inputs_ = io::dense(inputs_);
-  targets_ = io::dense(targets_);
+std::vector<Tensor> Batch::all_inputs() const {
+  std::vector<Tensor> list = {inputs};
+  list.insert(list.end(), more_inputs.begin(), more_inputs.end());
+  return list;
 }
 
-std::int64_t TensorDataset::size() const { return inputs_.size(0); }
+std::vector<Tensor> Batch::all_targets() const {
+  std::vector<Tensor> list = {targets};
+  list.insert(list.end(), more_targets.begin(), more_targets.end());
+  return list;
+}
+
+TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
+    : TensorDataset(std::vector<Tensor>{std::move(inputs)},
+                    std::vector<Tensor>{std::move(targets)}) {}
+
+TensorDataset::TensorDataset(std::vector<Tensor> inputs, std::vector<Tensor> targets)
+    : inputs_(std::move(inputs)), targets_(std::move(targets)) {
+  if (inputs_.empty() || targets_.empty()) {
+    throw ValueError(message("TensorDataset: there are ", inputs_.size(), " inputs and ",
+                             targets_.size(), " targets (allowed: 1 or more of each)"));
+  }
+  io::check_tensors("TensorDataset: inputs", inputs_[0]);
+  check_rows("inputs", inputs_, inputs_[0]);
+  check_rows("targets", targets_, inputs_[0]);
+  for (Tensor& x : inputs_) x = io::dense(x);
+  for (Tensor& x : targets_) x = io::dense(x);
+}
+
+std::int64_t TensorDataset::size() const { return inputs_[0].size(0); }
 
 Batch TensorDataset::batch(const Request& request) const {
   check_request("TensorDataset", request, size());
-  return {gathered("TensorDataset", inputs_, request.indices),
-          gathered("TensorDataset", targets_, request.indices), indices_of(request)};
+  const auto rows = [&](const Tensor& x) { return gathered("TensorDataset", x, request.indices); };
+  Batch batch{rows(inputs_[0]), rows(targets_[0]), indices_of(request)};
+  for (std::size_t k = 1; k < inputs_.size(); ++k) batch.more_inputs.push_back(rows(inputs_[k]));
+  for (std::size_t k = 1; k < targets_.size(); ++k) batch.more_targets.push_back(rows(targets_[k]));
+  return batch;
 }
 
-FunctionDataset::FunctionDataset(std::int64_t size, Function function)
-    : size_(size), function_(std::move(function)) {
+FunctionDataset::FunctionDataset(std::int64_t size, Function function, Collate collate)
+    : size_(size), function_(std::move(function)), collate_(std::move(collate)) {
   if (size < 0) {
     throw ValueError(message("FunctionDataset: size is ", size, " (allowed: 0 or more)"));
   }
   if (!function_) throw ValueError("FunctionDataset: there is no function");
+  if (!collate_) throw ValueError("FunctionDataset: there is no collate function");
 }
 
 Batch FunctionDataset::batch(const Request& request) const {
@@ -97,14 +99,13 @@ Batch FunctionDataset::batch(const Request& request) const {
   if (request.indices.empty()) {
     throw ValueError("FunctionDataset: no example is asked for (allowed: 1 or more)");
   }
-  Stack inputs("the input", request.indices.size()), targets("the target", request.indices.size());
+  std::vector<Example> examples;
+  examples.reserve(request.indices.size());
   for (const std::int64_t index : request.indices) {
     Draws draws(request.seed, request.epoch, index);
-    const Example example = function_(index, draws);
-    inputs.add(index, example.input);
-    targets.add(index, example.target);
+    examples.push_back(function_(index, draws));
   }
-  return {inputs.take(), targets.take(), indices_of(request)};
+  return collated("FunctionDataset", collate_, examples, indices_of(request));
 }
 
 Subset::Subset(std::shared_ptr<const Dataset> dataset, std::int64_t first, std::int64_t last)
@@ -116,10 +117,21 @@ Subset::Subset(std::shared_ptr<const Dataset> dataset, std::int64_t first, std::
   }
 }
 
+Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
+    : dataset_(std::move(dataset)),
+      indices_(std::move(indices)),
+      first_(0),
+      last_(std::ssize(indices_)) {
+  if (dataset_ == nullptr) throw ValueError("Subset: there is no dataset");
+  check_request("Subset", {.indices = indices_}, dataset_->size());
+}
+
 Batch Subset::batch(const Request& request) const {
   check_request("Subset", request, size());
   std::vector<std::int64_t> indices = indices_of(request);
-  for (std::int64_t& index : indices) index += first_;
+  for (std::int64_t& index : indices) {
+    index = indices_.empty() ? index + first_ : indices_[static_cast<std::size_t>(index)];
+  }
   return dataset_->batch({indices, request.seed, request.epoch});
 }
 

@@ -7,13 +7,14 @@
 #include <cerrno>
 #include <condition_variable>
 #include <exception>
+#include <limits>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "core/check.h"
 #include "core/parallel.h"
 #include "data/draw_blocks.h"
+#include "data/stream_reader.h"
 #include "extensor/autocast.h"
 #include "extensor/autograd.h"
 
@@ -35,15 +36,6 @@ std::int64_t batches_of(std::int64_t size, const DataLoaderOptions& options) {
   return options.drop_last || size % options.batch_size == 0 ? whole : whole + 1;
 }
 
-// Space for the indices of all examples.
-std::vector<std::int64_t> numbers(std::int64_t size) {
-  try {
-    return std::vector<std::int64_t>(static_cast<std::size_t>(size));
-  } catch (const std::exception&) {
-    throw OutOfMemoryError(message("DataLoader::order: no memory for ", size, " numbers"));
-  }
-}
-
 // Lowers the priority of the calling thread, so that preparing batches does not take a core from
 // compute threads. It still runs whenever they wait for a batch.
 void lower_priority() {
@@ -54,55 +46,75 @@ void lower_priority() {
   if (errno == 0) setpriority(PRIO_PROCESS, thread, now + steps);  // ignored if refused
 }
 
-// Random 64-bit numbers for the order of an epoch; each Philox block yields two.
-class OrderBits {
- public:
-  OrderBits(std::uint64_t seed, std::int64_t epoch)
-      : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)) {}
-
-  std::uint64_t operator()() {
-    if (next_++ % 2 != 0) return spare_;
-    const detail::PhiloxBlock block = detail::draw_block(seed_, epoch_, order_kind, next_ / 2);
-    spare_ = detail::join_words(block.word[2], block.word[3]);
-    return detail::join_words(block.word[0], block.word[1]);
+void check_option(const char* option, std::int64_t value, std::int64_t least) {
+  if (value < least) {
+    throw ValueError(
+        message("DataLoader: ", option, " is ", value, " (allowed: ", least, " or more)"));
   }
+}
 
- private:
-  std::uint64_t seed_, epoch_, next_ = 0, spare_ = 0;
-};
+void check_options(const DataLoaderOptions& options) {
+  check_option("batch_size", options.batch_size, 1);
+  check_option("workers", options.workers, 0);
+  check_option("prefetch", options.prefetch, 1);
+}
+
+void check_sized(const char* operation, const DataLoader& loader) {
+  if (!loader.is_stream()) return;
+  throw ValueError(message("DataLoader::", operation,
+                           ": a stream has no size and no indices "
+                           "(allowed: epoch, which reads it)"));
+}
+
+constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)), options_(options) {
   if (dataset_ == nullptr) throw ValueError("DataLoader: there is no dataset");
-  const auto check = [](const char* option, std::int64_t value, std::int64_t least) {
-    if (value < least) {
-      throw ValueError(
-          message("DataLoader: ", option, " is ", value, " (allowed: ", least, " or more)"));
-    }
-  };
-  check("the dataset's size", dataset_->size(), 0);
-  check("batch_size", options.batch_size, 1);
-  check("workers", options.workers, 0);
-  check("prefetch", options.prefetch, 1);
+  check_option("the dataset's size", dataset_->size(), 0);
+  check_options(options);
+  if (options_.sampler == nullptr) {
+    options_.sampler = options.shuffle ? random_sampler() : sequential_sampler();
+  }
+  check_option("the sampler's size", options_.sampler->size(dataset_->size()), 0);
 }
 
-std::int64_t DataLoader::batches() const { return batches_of(dataset_->size(), options_); }
+DataLoader::DataLoader(StreamDataset stream, const DataLoaderOptions& options)
+    : stream_(std::make_shared<const StreamDataset>(std::move(stream))), options_(options) {
+  check_options(options);
+  if (options.sampler != nullptr) {
+    throw ValueError(
+        "DataLoader: a stream is read in its own order, a sampler is given (allowed: "
+        "StreamOptions::shuffle_buffer)");
+  }
+}
+
+const Dataset& DataLoader::dataset() const {
+  check_sized("dataset", *this);
+  return *dataset_;
+}
+
+std::int64_t DataLoader::batches() const {
+  check_sized("batches", *this);
+  return batches_of(options_.sampler->size(dataset_->size()), options_);
+}
 
 std::vector<std::int64_t> DataLoader::order(std::int64_t epoch) const {
   check_epoch("order", epoch);
-  std::vector<std::int64_t> order = numbers(dataset_->size());
-  if (!options_.shuffle) {
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-    return order;
+  check_sized("order", *this);
+  const std::int64_t examples = dataset_->size(), size = options_.sampler->size(examples);
+  std::vector<std::int64_t> order = options_.sampler->order(examples, options_.seed, epoch);
+  if (std::ssize(order) != size) {
+    throw ValueError(message("DataLoader::order: the sampler returned ", order.size(),
+                             " examples (allowed: its size, ", size, ")"));
   }
-  // Fisher-Yates shuffle, inside out: i is inserted at a random position of 0 … i.
-  OrderBits bits(options_.seed, epoch);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto place = static_cast<std::size_t>(number_below(i + 1, bits));
-    order[i] = order[place];
-    order[place] = static_cast<std::int64_t>(i);
+  for (const std::int64_t index : order) {
+    if (index < 0 || index >= examples) {
+      throw IndexError(message("DataLoader::order: the sampler returned index ", index, " of ",
+                               examples, " examples (allowed: 0 and more, below their number)"));
+    }
   }
   return order;
 }
@@ -113,17 +125,23 @@ struct DataLoader::Epoch::Work {
   struct Place {
     std::optional<Batch> batch;
     std::exception_ptr error;
-    bool filled() const { return batch.has_value() || error != nullptr; }
+    bool beyond_end = false;  // of a stream
+    bool filled() const { return batch.has_value() || error != nullptr || beyond_end; }
   };
 
   Work(const DataLoader& loader, std::int64_t epoch_number, std::int64_t first)
       : dataset(loader.dataset_),
         options(loader.options_),
         epoch(epoch_number),
-        order(loader.order(epoch_number)),
+        order(loader.is_stream() ? std::vector<std::int64_t>() : loader.order(epoch_number)),
         taken(first),
         given(first),
-        end(batches_of(static_cast<std::int64_t>(order.size()), options)) {
+        end(loader.is_stream() ? unknown
+                               : batches_of(static_cast<std::int64_t>(order.size()), options)) {
+    if (loader.is_stream()) {
+      const Modes modes;
+      stream = std::make_unique<StreamReader>(loader.stream_, options, epoch, first);
+    }
     const std::int64_t ahead = std::min(options.prefetch, end - first);
     const std::int64_t count = std::min<std::int64_t>(options.workers, ahead);
     if (count <= 0) return;
@@ -151,10 +169,16 @@ struct DataLoader::Epoch::Work {
     threads.clear();
   }
 
-  // Depends on `number` only: the calling thread's modes must not affect the dataset.
-  Batch make(std::int64_t number) const {
+  // The calling thread's modes must not affect the dataset.
+  struct Modes {
     const NoGrad no_grad;
-    const Autocast no_autocast(DType::bfloat16, false);
+    const Autocast no_autocast{DType::bfloat16, false};
+  };
+
+  // Depends on `number` only; nullopt beyond the end of a stream.
+  std::optional<Batch> make(std::int64_t number) const {
+    const Modes modes;
+    if (stream != nullptr) return stream->batch(number);
     const auto from = static_cast<std::size_t>(number * options.batch_size);
     const auto size = std::min(static_cast<std::size_t>(options.batch_size), order.size() - from);
     return dataset->batch({std::span(order).subspan(from, size), options.seed, epoch});
@@ -174,11 +198,12 @@ struct DataLoader::Epoch::Work {
       Place made;
       try {
         made.batch = make(number);
+        made.beyond_end = !made.batch.has_value();
       } catch (...) {
         made.error = std::current_exception();
       }
       lock.lock();
-      if (made.error != nullptr) end = std::min(end, number + 1);
+      if (!made.batch) end = std::min(end, number + 1);
       place(number) = std::move(made);
       filled.notify_one();
     }
@@ -207,14 +232,19 @@ struct DataLoader::Epoch::Work {
     const bool wake = give();
     lock.unlock();
     if (wake) room.notify_one();
-    if (made.error == nullptr) return std::move(made.batch);
+    if (made.batch) return std::move(made.batch);
     stop();
-    std::rethrow_exception(made.error);
+    if (made.error != nullptr) std::rethrow_exception(made.error);
+    return std::nullopt;
   }
 
-  Batch make_here(std::int64_t number) {
+  std::optional<Batch> make_here(std::int64_t number) {
     try {
-      Batch batch = make(number);
+      std::optional<Batch> batch = make(number);
+      if (!batch) {
+        stop();
+        return batch;
+      }
       bool wake = false;
       {
         const std::lock_guard lock(mutex);
@@ -238,7 +268,8 @@ struct DataLoader::Epoch::Work {
   const std::shared_ptr<const Dataset> dataset;
   const DataLoaderOptions options;
   const std::int64_t epoch;
-  const std::vector<std::int64_t> order;
+  const std::vector<std::int64_t> order;  // empty for a stream
+  std::unique_ptr<StreamReader> stream;   // null for a dataset
 
   std::mutex mutex;  // guards everything below except the list of threads
   std::condition_variable room, filled;
@@ -252,7 +283,12 @@ struct DataLoader::Epoch::Work {
 
 DataLoader::Epoch DataLoader::epoch(std::int64_t epoch, std::int64_t first) const {
   check_epoch("epoch", epoch);
-  if (first < 0 || first > batches()) {
+  if (is_stream()) {
+    if (first < 0) {
+      throw IndexError(message("DataLoader::epoch: first is ", first,
+                               " (allowed: 0 or more, within the stream)"));
+    }
+  } else if (first < 0 || first > batches()) {
     throw IndexError(message("DataLoader::epoch: first is ", first, " of ", batches(),
                              " batches (allowed: 0 … ", batches(), ")"));
   }

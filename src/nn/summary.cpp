@@ -146,7 +146,9 @@ class Counter final : public ModuleObserver {
     open_.push_back({module.address, {module.type, "", flops_}});
   }
   void result(const Tensor& output) override {
-    if (output.defined()) open_.back().second.output = message(output.shape());
+    if (!output.defined()) return;
+    std::string& text = open_.back().second.output;
+    text += message(text.empty() ? "" : ", ", output.shape());
   }
   void leave() override {
     auto [address, call] = std::move(open_.back());

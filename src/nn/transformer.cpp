@@ -25,11 +25,16 @@ MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
     : out_proj(width, width, {.bias = options.bias, .dtype = options.dtype}),
       width_(width),
       heads_(heads),
+      key_value_heads_(options.key_value_heads == 0 ? heads : options.key_value_heads),
       dropout_(options.dropout) {
   detail::check_positive("MultiheadAttention", "width", width);
   detail::check_positive("MultiheadAttention", "heads", heads);
   if (width % heads != 0) {
     throw ValueError(message("MultiheadAttention: ", heads, " heads do not divide width ", width));
+  }
+  if (key_value_heads_ < 1 || heads % key_value_heads_ != 0) {
+    throw ValueError(message("MultiheadAttention: key_value_heads is ", options.key_value_heads,
+                             " with ", heads, " heads (allowed: 0, or a divisor of the heads)"));
   }
   if (!(dropout_ >= 0 && dropout_ <= 1)) {
     throw ValueError(
@@ -37,15 +42,16 @@ MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
   }
   const std::int64_t keys = options.key_width == 0 ? width : options.key_width;
   const std::int64_t values = options.value_width == 0 ? width : options.value_width;
+  const std::int64_t rows = key_value_width();
   if (keys == width && values == width) {
-    in_proj_weight = Parameter(xavier_uniform({3 * width, width}, 1, options.dtype));
+    in_proj_weight = Parameter(xavier_uniform({width + 2 * rows, width}, 1, options.dtype));
   } else {
     q_proj_weight = Parameter(xavier_uniform({width, width}, 1, options.dtype));
-    k_proj_weight = Parameter(xavier_uniform({width, keys}, 1, options.dtype));
-    v_proj_weight = Parameter(xavier_uniform({width, values}, 1, options.dtype));
+    k_proj_weight = Parameter(xavier_uniform({rows, keys}, 1, options.dtype));
+    v_proj_weight = Parameter(xavier_uniform({rows, values}, 1, options.dtype));
   }
   if (options.bias) {
-    in_proj_bias = Parameter(zeros({3 * width}, options.dtype));
+    in_proj_bias = Parameter(zeros({width + 2 * rows}, options.dtype));
     out_proj.bias = Parameter(zeros({width}, options.dtype));
   }
 }
@@ -86,25 +92,35 @@ Tensor seen_from(std::int64_t first, std::int64_t keys, Device device) {
   return less_equal(arange(keys, device), arange(first, keys, 1, device).unsqueeze(1));
 }
 
-// The views q, k and v of one projection [batch, length, 3 · width].
-std::vector<Tensor> split_projection(const Tensor& all, std::int64_t heads) {
-  const Shape parts{all.size(0), all.size(1), 3, heads, all.size(2) / 3 / heads};
-  return unstack(all.reshape(parts).transpose({2, 0, 3, 1, 4}), 0);
-}
-
 }  // namespace
+
+// The views q, k and v of one projection.
+std::vector<Tensor> MultiheadAttention::split(const Tensor& all) const {
+  if (!is_grouped()) {
+    const Shape parts{all.size(0), all.size(1), 3, heads_, width_ / heads_};
+    return unstack(all.reshape(parts).transpose({2, 0, 3, 1, 4}), 0);
+  }
+  const std::int64_t k = width_, v = k + key_value_width();
+  return {by_heads(all.slice(2, 0, k), heads_), by_heads(all.slice(2, k, v), key_value_heads_),
+          by_heads(all.slice(2, v), key_value_heads_)};
+}
 
 Tensor MultiheadAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& mask, bool causal) const {
-  const Tensor seen = scaled_dot_product_attention(
-      q, k, v, {.mask = mask, .causal = causal, .dropout = drops() ? dropout_ : 0});
+  const Tensor seen = scaled_dot_product_attention(q, k, v,
+                                                   {.mask = mask,
+                                                    .causal = causal,
+                                                    .dropout = drops() ? dropout_ : 0,
+                                                    .enable_gqa = is_grouped()});
   return out_proj(seen.transpose({0, 2, 1, 3}).reshape({q.size(0), q.size(2), width_}));
 }
 
 Tensor MultiheadAttention::attend_to_itself(const Tensor& all, const Tensor& mask,
                                             bool causal) const {
-  if (!drops()) return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal));
-  const std::vector<Tensor> parts = split_projection(all, heads_);
+  if (!drops() && !is_grouped()) {
+    return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal));
+  }
+  const std::vector<Tensor> parts = split(all);
   return attend(parts[0], parts[1], parts[2], mask, causal);
 }
 
@@ -124,18 +140,20 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
     // One product computes all three projections.
     return attend_to_itself(linear(query, in_proj_weight, in_proj_bias), mask, masks.causal);
   }
-  const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t part) {
+  // Rows first … last − 1 of the joint parameters.
+  const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t heads,
+                             std::int64_t first, std::int64_t last) {
     const Tensor projection =
-        own.defined() ? own.tensor()
-                      : in_proj_weight.tensor().slice(0, part * width_, (part + 1) * width_);
-    const Tensor bias = in_proj_bias.defined()
-                            ? in_proj_bias.tensor().slice(0, part * width_, (part + 1) * width_)
-                            : Tensor();
-    return by_heads(linear(x, projection, bias), heads_);
+        own.defined() ? own.tensor() : in_proj_weight.tensor().slice(0, first, last);
+    const Tensor bias =
+        in_proj_bias.defined() ? in_proj_bias.tensor().slice(0, first, last) : Tensor();
+    return by_heads(linear(x, projection, bias), heads);
   };
-  const Tensor q = projected(query, q_proj_weight, 0);
-  const Tensor k = projected(key, k_proj_weight, 1);
-  const Tensor v = projected(value, v_proj_weight, 2);
+  const std::int64_t rows = key_value_width();
+  const Tensor q = projected(query, q_proj_weight, heads_, 0, width_);
+  const Tensor k = projected(key, k_proj_weight, key_value_heads_, width_, width_ + rows);
+  const Tensor v =
+      projected(value, v_proj_weight, key_value_heads_, width_ + rows, width_ + 2 * rows);
   return attend(q, k, v, mask, masks.causal);
 }
 
@@ -150,7 +168,7 @@ Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
               detail::walk_of(const_cast<MultiheadAttention&>(*this)));  // only read by the cache
   const std::int64_t before = cache.length();
   const Tensor all = linear(x, in_proj_weight, in_proj_bias);
-  const std::vector<Tensor> parts = split_projection(all, heads_);
+  const std::vector<Tensor> parts = split(all);
   const Tensor &q = parts[0], &k = parts[1], &v = parts[2];
   cache.append(k, v);
   try {
@@ -167,7 +185,8 @@ Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
 }
 
 std::string MultiheadAttention::describe() const {
-  return message(heads_, " heads of ", width_ / heads_);
+  const std::string heads = message(heads_, " heads of ", width_ / heads_);
+  return is_grouped() ? message(heads, ", ", key_value_heads_, " of keys and values") : heads;
 }
 
 void MultiheadAttention::visit(Walker& walk) {

@@ -15,6 +15,7 @@
 #include "ops/overlap.h"
 #include "ops/record_elementwise.h"
 #include "ops/scalar_range.h"
+#include "ops/summed_row.h"
 
 namespace extensor {
 
@@ -258,11 +259,13 @@ Tensor binary_gradient(ElementwiseOp op, const char* operation, const Tensor& gr
                        const Tensor& a, const Tensor& b, const Tensor& operand, Parameter first) {
   const DType wide = promote_types(grad_output.dtype(), promote_types(a.dtype(), b.dtype()));
   const Source inputs[] = {grad_output, a, b};
+  const DType compute = compute_dtype(wide);
+  if (operand.shape() == grad_output.shape()) {
+    return evaluate(op, operation, compute, operand.dtype(), inputs, first);
+  }
   // Sum before rounding if the operand was broadcast.
-  const bool reduces = !(operand.shape() == grad_output.shape());
-  const DType dtype = reduces ? compute_dtype(wide) : operand.dtype();
-  const Tensor full = evaluate(op, operation, compute_dtype(wide), dtype, inputs, first);
-  return reduces ? reduce_broadcast_dims(full, operand.shape()).to(operand.dtype()) : full;
+  return ops::evaluate_summed(op, operation, compute, operand.dtype(), inputs, operand.shape(),
+                              first);
 }
 
 std::pair<Tensor, Tensor> binary_backward(ElementwiseOp gradient_a, ElementwiseOp gradient_b,
@@ -479,9 +482,14 @@ std::pair<Tensor, Tensor> where_backward(const Tensor& grad_output, const Tensor
   }
   check_linear_shapes("where_backward", grad_output, broadcast_shapes(condition.shape(), a_shape),
                       b_shape);
-  const Tensor zero = zeros({}, {grad_output.dtype(), cpu_device});
-  return {reduce_broadcast_dims(where(condition, grad_output, zero), a_shape),
-          reduce_broadcast_dims(where(condition, zero, grad_output), b_shape)};
+  const DType dtype = grad_output.dtype();
+  const Tensor zero = zeros({}, {dtype, cpu_device});
+  const auto gradient = [&](const Tensor& yes, const Tensor& no, const Shape& shape) {
+    const Source inputs[] = {condition, yes, no};
+    return ops::evaluate_summed(ElementwiseOp::where, "where_backward", compute_dtype(dtype), dtype,
+                                inputs, shape);
+  };
+  return {gradient(grad_output, zero, a_shape), gradient(zero, grad_output, b_shape)};
 }
 
 Tensor isclose(const Tensor& a, const Tensor& b, StrictDouble relative, StrictDouble absolute,

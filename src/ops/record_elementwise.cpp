@@ -11,6 +11,7 @@
 #include "extensor/elementwise.h"
 #include "ops/chunks.h"
 #include "ops/gradient_eps.h"
+#include "ops/summed_row.h"
 
 namespace extensor::ops {
 
@@ -198,8 +199,12 @@ class RowNode final : public CallNode {
       }
     }
     const DType compute = compute_dtype(wide);
-    const DType result = operands_[k].stretched ? compute : operands_[k].dtype;
-    return fitted(evaluate(op, operation, compute, result, inputs, first), k);
+    const Operand& operand = operands_[k];
+    if (operand.stretched) {
+      return evaluate_summed(op, operation, compute, operand.dtype, inputs, operand.shape, first)
+          .to(operand.device);
+    }
+    return fitted(evaluate(op, operation, compute, operand.dtype, inputs, first), k);
   }
 
   Tensor fitted(const Tensor& full, std::size_t k) {

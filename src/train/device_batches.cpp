@@ -9,8 +9,19 @@ std::optional<DeviceBatches::Ahead> DeviceBatches::load() {
   --left_;
   std::optional<data::Batch> batch = epoch_.next();
   if (!batch) return std::nullopt;
-  return Ahead{ops::PendingCopy(batch->inputs, device_), ops::PendingCopy(batch->targets, device_),
-               std::move(batch->indices)};
+  Ahead ahead{ops::PendingCopy(batch->inputs, device_),
+              ops::PendingCopy(batch->targets, device_),
+              std::move(batch->indices),
+              {},
+              {}};
+  for (const Tensor& x : batch->more_inputs) ahead.more_inputs.emplace_back(x, device_);
+  for (const Tensor& x : batch->more_targets) ahead.more_targets.emplace_back(x, device_);
+  return ahead;
+}
+
+bool DeviceBatches::ended() {
+  if (!ahead_ && error_ == nullptr) load_ahead();
+  return !ahead_ && error_ == nullptr;
 }
 
 void DeviceBatches::load_ahead() {
@@ -28,6 +39,8 @@ std::optional<data::Batch> DeviceBatches::next() {
   if (!current) return std::nullopt;
   data::Batch batch{current->inputs.tensor(), current->targets.tensor(),
                     std::move(current->indices)};
+  for (ops::PendingCopy& x : current->more_inputs) batch.more_inputs.push_back(x.tensor());
+  for (ops::PendingCopy& x : current->more_targets) batch.more_targets.push_back(x.tensor());
   if (!(device_ == cpu_device)) load_ahead();
   return batch;
 }

@@ -22,11 +22,15 @@ class DeviceBatches {
   // Nullopt at the end. Exceptions from the dataset are rethrown at the position of the failed
   // batch.
   std::optional<data::Batch> next();
+  // Whether next() would return nullopt. Loads the next batch to find out; its exceptions are
+  // thrown by next().
+  bool ended();
 
  private:
   struct Ahead {
     ops::PendingCopy inputs, targets;
     std::vector<std::int64_t> indices;
+    std::vector<ops::PendingCopy> more_inputs, more_targets;
   };
   std::optional<Ahead> load();
   void load_ahead();

@@ -1,5 +1,6 @@
 #include "train/diverged.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/check.h"
@@ -54,7 +55,7 @@ void throw_diverged(std::int64_t step, const ModelReference& model, const data::
   const NoGrad off;
   std::string reason;
   // Check the inputs first: if the loss is read late, they have already spoilt the weights.
-  if (!is_finite(batch.inputs)) {
+  if (!std::ranges::all_of(batch.all_inputs(), is_finite)) {
     reason = message("not finite are the inputs of the batch with example ",
                      batch.indices.empty() ? -1 : batch.indices.front());
   } else if (const std::string weights = weights_not_finite(model); !weights.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "extensor/autograd.h"
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
@@ -14,6 +15,22 @@ namespace extensor::train {
 Tensor classification_loss(const Tensor& logits, const Tensor& targets) {
   if (logits.ndim() <= 2) return cross_entropy(logits, targets);
   return cross_entropy(logits.reshape({-1, logits.shape().back()}), targets.reshape({-1}));
+}
+
+Tensor Loss::operator()(const Tensor& output, const Tensor& target) const {
+  return of_one_ ? of_one_(output, target) : of_lists_({output}, {target});
+}
+
+Tensor Loss::operator()(const std::vector<Tensor>& outputs,
+                        const std::vector<Tensor>& targets) const {
+  if (of_lists_) return of_lists_(outputs, targets);
+  if (outputs.size() != 1 || targets.size() != 1) {
+    throw ValueError(detail::message(
+        "Loss: the model returned ", outputs.size(), " outputs and the batch has ", targets.size(),
+        " targets, the loss takes one of each (allowed for several: a function of two lists, "
+        "std::vector<Tensor>)"));
+  }
+  return of_one_(outputs[0], targets[0]);
 }
 
 bool are_classes(const Tensor& outputs, const Tensor& targets) {
@@ -73,16 +90,18 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   Evaluation result;
   double loss = 0;
   std::int64_t right = 0, targets = 0;
-  const std::int64_t count = options.batches == 0 ? loader.batches() : options.batches;
+  const std::int64_t count =
+      options.batches == 0 ? std::numeric_limits<std::int64_t>::max() : options.batches;
   DeviceBatches batches(loader.epoch(0), model.device(), count);
   while (true) {
     const std::optional<data::Batch> loaded = batches.next();
     if (!loaded) break;
     const data::Batch& batch = *loaded;
-    const Tensor outputs = model(batch.inputs);
+    const std::vector<Tensor> all_outputs = model(batch.all_inputs());
     const auto size = static_cast<double>(batch.size());
-    loss += options.loss(outputs, batch.targets).item<double>() * size;
+    loss += options.loss(all_outputs, batch.all_targets()).item<double>() * size;
     result.examples += batch.size();
+    const Tensor& outputs = all_outputs[0];
     if (!are_classes(outputs, batch.targets)) continue;
     right += right_outputs(outputs, batch.targets).item<std::int64_t>();
     targets += batch.targets.numel();

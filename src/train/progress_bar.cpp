@@ -126,8 +126,11 @@ void ProgressBar::step(const StepRecord& step) {
   const std::string status = state.status(step);
   const int room = terminal_columns() - static_cast<int>(place.size() + status.size()) - 5;
   const int length = std::clamp(room, 0, 30);
-  const auto filled =
-      static_cast<int>(length * step.batch / std::max<std::int64_t>(1, step.batches));
+  // Of the epoch, or of the run if the data is a stream.
+  const bool is_sized = step.batches > 0;
+  const std::int64_t done = is_sized ? step.batch : step.step;
+  const std::int64_t whole = is_sized ? step.batches : state.last_step;
+  const auto filled = static_cast<int>(length * done / std::max<std::int64_t>(1, whole));
   std::string bar;
   for (int k = 0; k < length; ++k) bar += k < filled ? "█" : "░";
   state.show(message(place, " ", bar, " ", status));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "extensor/autocast.h"
@@ -42,6 +43,16 @@ void check_options(const TrainerOptions& options) {
     throw ValueError(message("Trainer: clip_norm is ", options.clip_norm, ", must be 0 or more"));
   }
   if (!options.loss) throw ValueError("Trainer: there is no loss");
+}
+
+// The batches of an epoch; for a stream, more than it has.
+std::int64_t batches_in(const data::DataLoader& loader) {
+  return loader.is_stream() ? std::numeric_limits<std::int64_t>::max() : loader.batches();
+}
+
+// The batches of an epoch for callbacks and checkpoints; 0 for a stream, whose number is not known.
+std::int64_t known_batches(const data::DataLoader& loader) {
+  return loader.is_stream() ? 0 : loader.batches();
 }
 
 // Returns the loss. Throws DivergedError if it is not finite.
@@ -93,6 +104,11 @@ double Trainer::seconds_now() const { return steady_seconds() - started_; }
 // accumulates fewer batches.
 std::int64_t Trainer::last_step(const data::DataLoader& training) const {
   if (options_.steps != 0) return options_.steps;
+  if (training.is_stream()) {
+    throw ValueError(
+        "Trainer: steps is 0, and the data is a stream, whose size is not known "
+        "(allowed: 1 or more)");
+  }
   const std::int64_t steps = steps_of_epoch(training.batches(), options_.accumulate);
   std::int64_t all = 0;
   if (__builtin_mul_overflow(options_.epochs, steps, &all)) {
@@ -108,10 +124,26 @@ Device Trainer::device() const {
 
 // The remaining batches of the epoch that the run reads.
 DeviceBatches Trainer::remaining(const data::DataLoader& training, std::int64_t last) const {
+  // The end of a stream is known only after its last batch.
+  if (training.is_stream()) {
+    return {training.epoch(at_.epoch, at_.batch), device(), batches_in(training)};
+  }
   const std::int64_t batches = training.batches() - at_.batch, steps = last - at_.step;
   const bool all = steps >= steps_of_epoch(batches, options_.accumulate);
   return {training.epoch(at_.epoch, at_.batch), device(),
           all ? batches : steps * options_.accumulate};
+}
+
+// The batches of one step. The loss of each is divided by their number, so all are loaded before
+// the first is used where the number is not known in advance.
+std::vector<data::Batch> Trainer::batches_of_step(DeviceBatches& batches) const {
+  std::vector<data::Batch> parts;
+  while (std::ssize(parts) < options_.accumulate) {
+    std::optional<data::Batch> batch = batches.next();
+    if (!batch) break;
+    parts.push_back(*std::move(batch));
+  }
+  return parts;
 }
 
 // Whether the results of a step are read after the next one was launched.
@@ -119,18 +151,19 @@ bool Trainer::reads_late() const { return device() != cpu_device; }
 
 void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) {
   Pending::Part part{batch, {}, {}};
-  Tensor outputs, loss;
+  std::vector<Tensor> outputs;
+  Tensor loss;
   {
     const Autocast half(options_.autocast.value_or(DType::bfloat16), options_.autocast.has_value());
-    outputs = model_(part.batch.inputs);
-    loss = options_.loss(outputs, part.batch.targets);
+    outputs = model_(part.batch.all_inputs());
+    loss = options_.loss(outputs, part.batch.all_targets());
   }
   part.loss = PendingItem(loss);
   if (!reads_late()) check_loss(at_.step + 1, model_, part.batch, part.loss);
   if (parts != 1) loss = loss / static_cast<double>(parts);
   (scaler_ != nullptr ? scaler_->scale(loss) : loss).backward();
-  if (are_classes(outputs, part.batch.targets)) {
-    part.right = PendingItem(right_outputs(outputs, part.batch.targets));
+  if (are_classes(outputs[0], part.batch.targets)) {
+    part.right = PendingItem(right_outputs(outputs[0], part.batch.targets));
   }
   step.parts.push_back(std::move(part));
 }
@@ -156,7 +189,7 @@ void Trainer::finish_step(Pending& step, const data::DataLoader& training) {
   at_.step = record.step;
   record.epoch = at_.epoch + 1;
   record.batch = at_.batch;
-  record.batches = training.batches();
+  record.batches = known_batches(training);
   record.seconds = seconds_now();
 }
 
@@ -205,7 +238,7 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
 
 // The position of a checkpoint is meaningless for data with another number of batches.
 void Trainer::check_place(const data::DataLoader& training) {
-  const std::int64_t batches = training.batches();
+  const std::int64_t batches = known_batches(training);
   if (resumed_batches_ != 0 && resumed_batches_ != batches && !options_.allow_changed_data) {
     throw ValueError(message("Trainer: the checkpoint was written with ", resumed_batches_,
                              " batches in an epoch, the data has ", batches,
@@ -213,7 +246,7 @@ void Trainer::check_place(const data::DataLoader& training) {
   }
   resumed_batches_ = 0;
   batches_ = batches;
-  if (at_.batch >= batches) {
+  if (at_.batch >= batches_in(training)) {
     at_.epoch += 1;
     at_.batch = 0;
   }
@@ -221,12 +254,14 @@ void Trainer::check_place(const data::DataLoader& training) {
 
 Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
   const std::int64_t last = last_step(training);
-  if (training.batches() == 0) throw ValueError("Trainer: there are no batches to learn from");
+  const std::int64_t epoch_batches = batches_in(training);
+  const auto no_batches = [] { throw ValueError("Trainer: there are no batches to learn from"); };
+  if (epoch_batches == 0) no_batches();
   check_place(training);
   started_ = steady_seconds() - at_.seconds;
   model_.train();
   optimizer_.zero_grad();
-  const RunRecord run{model_, options_.epochs, training.batches(), at_.step, last};
+  const RunRecord run{model_, options_.epochs, known_batches(training), at_.step, last};
   for (const auto& callback : callbacks_) callback->begin(run);
 
   Outcome outcome;
@@ -241,15 +276,28 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
   };
   while (at_.step < last && !early && !interrupted) {
     DeviceBatches batches = remaining(training, last);
-    while (at_.step < last && !early && !interrupted && at_.batch < training.batches()) {
-      const std::int64_t parts = std::min(options_.accumulate, training.batches() - at_.batch);
+    if (training.is_stream() && batches.ended()) {
+      // A checkpoint may stand at the end of an epoch.
+      if (at_.batch == 0) no_batches();
+      at_.epoch += 1;
+      at_.batch = 0;
+      continue;
+    }
+    while (at_.step < last && !early && !interrupted && at_.batch < epoch_batches) {
       Pending step;
-      for (std::int64_t part = 0; part < parts; ++part) {
-        take(*batches.next(), parts, step);
-        at_.batch += 1;
+      if (training.is_stream()) {
+        const std::vector<data::Batch> parts = batches_of_step(batches);
+        for (const data::Batch& part : parts) take(part, std::ssize(parts), step);
+        at_.batch += std::ssize(parts);
+      } else {
+        const std::int64_t parts = std::min(options_.accumulate, epoch_batches - at_.batch);
+        for (std::int64_t part = 0; part < parts; ++part) {
+          take(*batches.next(), parts, step);
+          at_.batch += 1;
+        }
       }
       finish_step(step, training);
-      const bool epoch_ends = at_.batch == training.batches();
+      const bool epoch_ends = training.is_stream() ? batches.ended() : at_.batch == epoch_batches;
       if (epoch_ends) {
         at_.epoch += 1;
         at_.batch = 0;

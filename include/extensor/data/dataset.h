@@ -45,16 +45,33 @@ class Draws {
   std::uint64_t next_ = 0, spare_ = 0;  // bits are generated in pairs
 };
 
+// One input and one target; the second, third … of an example with several are in the lists.
 struct Example {
   Tensor input, target;
+  std::vector<Tensor> more_inputs = {}, more_targets = {};
 };
 
 // Several examples, stacked along the first dimension.
 struct Batch {
   Tensor inputs, targets;
-  std::vector<std::int64_t> indices;  // the examples' indices in the dataset
+  std::vector<std::int64_t> indices;                        // the examples' indices in the dataset
+  std::vector<Tensor> more_inputs = {}, more_targets = {};  // the second, third … if any
   std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
+  // All of them in order: {inputs, more_inputs …}.
+  std::vector<Tensor> all_inputs() const;
+  std::vector<Tensor> all_targets() const;
 };
+
+// Makes a batch of examples; runs in several threads at once. The loader sets Batch::indices.
+using Collate = std::function<Batch(std::span<const Example> examples)>;
+
+// The default Collate: stacks equal shapes and dtypes along a new first dimension. Throws
+// ShapeError or DTypeError if an example differs from the first, and ValueError for another number
+// of inputs or targets.
+Batch stack_examples(std::span<const Example> examples);
+// A Collate for examples of different sizes, such as sentences: extends every input, and every
+// target with dimensions, at the end of each dimension to the largest size in the batch.
+Collate pad_examples(double input_padding = 0, double target_padding = 0);
 
 // The examples to load, and the source of their random numbers.
 struct Request {
@@ -81,39 +98,68 @@ class Dataset {
 class TensorDataset final : public Dataset {
  public:
   TensorDataset(Tensor inputs, Tensor targets);
+  // Several inputs and targets: TensorDataset({images, ages}, {labels, boxes}). Throws ValueError
+  // if a list is empty.
+  TensorDataset(std::vector<Tensor> inputs, std::vector<Tensor> targets);
   std::int64_t size() const override;
   Batch batch(const Request& request) const override;
 
  private:
-  Tensor inputs_, targets_;
+  std::vector<Tensor> inputs_, targets_;
 };
 
-// Calls a function for each example and stacks the results to batches. Throws ShapeError or
-// DTypeError if an example differs in shape or dtype from the first of its batch.
+// Calls a function for each example and makes batches of the results. Exceptions of the function
+// and of `collate` reach the caller of the loader.
 class FunctionDataset final : public Dataset {
  public:
   using Function = std::function<Example(std::int64_t index, Draws& draws)>;
-  FunctionDataset(std::int64_t size, Function function);  // ValueError for a negative size
+  // ValueError for a negative size.
+  FunctionDataset(std::int64_t size, Function function, Collate collate = stack_examples);
   std::int64_t size() const override { return size_; }
   Batch batch(const Request& request) const override;
 
  private:
   std::int64_t size_;
   Function function_;
+  Collate collate_;
 };
 
-// Examples first … last − 1 of another dataset, for example a validation split. Throws IndexError
-// beyond its end.
+// Examples first … last − 1 of another dataset, or those with the given indices, for example a
+// validation split. Throws IndexError beyond its end.
 class Subset final : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> dataset, std::int64_t first, std::int64_t last);
+  Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
   std::int64_t size() const override { return last_ - first_; }
   Batch batch(const Request& request) const override;  // indices and draws of the full dataset
 
  private:
   std::shared_ptr<const Dataset> dataset_;
+  std::vector<std::int64_t> indices_;  // empty: a range
   std::int64_t first_, last_;
 };
+
+// The examples of several datasets, one dataset after the other. Their shapes and dtypes must agree
+// within a batch: ShapeError, DTypeError, or ValueError for another number of inputs or targets.
+class ConcatDataset final : public Dataset {
+ public:
+  explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
+  std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  Batch batch(const Request& request) const override;
+
+ private:
+  std::vector<std::shared_ptr<const Dataset>> datasets_;
+  std::vector<std::int64_t> ends_;  // one beyond the last example of each
+};
+
+// Divides a dataset at random into disjoint parts, a function of the seed. The parts are fractions
+// if their sum is 1, and numbers of examples otherwise:
+//   auto parts = data::random_split(dataset, {0.8, 0.2}, seed);
+// Examples that the rounding of fractions leaves over go to the first parts. Throws ValueError for
+// a negative part, and for numbers that are not integers or whose sum is not the dataset's size.
+std::vector<std::shared_ptr<const Subset>> random_split(std::shared_ptr<const Dataset> dataset,
+                                                        const std::vector<double>& parts,
+                                                        std::uint64_t seed = 0);
 
 }  // namespace extensor::data
 

@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "extensor/data/dataset.h"
+#include "extensor/data/sampler.h"
+#include "extensor/data/stream.h"
 #include "extensor/export.h"
 
 EXTENSOR_BEGIN_API
@@ -36,31 +38,41 @@ struct DataLoaderOptions {
   int workers = 0;
   std::int64_t prefetch = 8;  // batches prepared ahead, by all workers together
   std::uint64_t seed = 0;
+  // Chooses the examples of an epoch and their order, instead of `shuffle`.
+  SamplerPointer sampler = {};
 };
 
 class DataLoader {
  public:
-  // Throws ValueError for an option outside its range or a null dataset.
+  // Throws ValueError for an option outside its range, a null dataset, or a sampler that does not
+  // fit the dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options = {});
+  // Reads a stream, whose examples are counted only by reading them. Throws ValueError for an
+  // option outside its range or a sampler; without `shuffle`, the shuffle buffer is not used.
+  explicit DataLoader(StreamDataset stream, const DataLoaderOptions& options = {});
   // Copies the dataset, which is cheap: tensors share their memory.
   template <std::derived_from<Dataset> Kind>
   explicit DataLoader(Kind dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::make_shared<const Kind>(std::move(dataset)), options) {}
 
-  const Dataset& dataset() const { return *dataset_; }
+  const Dataset& dataset() const;  // ValueError for a stream
   const DataLoaderOptions& options() const { return options_; }
-  std::int64_t batches() const;  // batches per epoch
+  bool is_stream() const { return stream_ != nullptr; }
+  std::int64_t batches() const;  // batches per epoch; ValueError for a stream
   // The examples of an epoch in order, including those at the end that drop_last omits. Throws
-  // ValueError for a negative epoch.
+  // ValueError for a negative epoch, a stream, or a sampler whose order has another number of
+  // examples than its size, and IndexError for one outside the dataset.
   std::vector<std::int64_t> order(std::int64_t epoch) const;
 
   class Epoch;
   // The batches of an epoch from batch `first` on. Throws ValueError for a negative epoch and
-  // IndexError for a first batch beyond the end (first == batches() is allowed: an empty pass).
+  // IndexError for a first batch beyond the end (first == batches() is allowed: an empty pass). A
+  // stream is opened and read up to that batch.
   Epoch epoch(std::int64_t epoch, std::int64_t first = 0) const;
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const Dataset> dataset_;       // null for a stream
+  std::shared_ptr<const StreamDataset> stream_;  // null for a dataset
   DataLoaderOptions options_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -127,6 +128,23 @@ class AnyLayer {
   std::unique_ptr<Base> layer_;
 };
 
+// A layer, or none. Unlike the parameter of a template, it also takes the name of an overloaded
+// function, such as extensor::gelu.
+class LayerArgument {
+ public:
+  LayerArgument() = default;
+  template <Layer T>
+  LayerArgument(T&& layer)  // NOLINT: implicit, an argument
+      : layer_(std::in_place, std::forward<T>(layer)) {}
+  LayerArgument(Tensor (*function)(const Tensor&))  // NOLINT: implicit, an argument
+      : layer_(std::in_place, function) {}
+
+  std::optional<AnyLayer>& layer() { return layer_; }
+
+ private:
+  std::optional<AnyLayer> layer_;
+};
+
 // Applies layers in order.
 //   nn::Sequential model{nn::Linear(784, 128), extensor::relu, nn::Linear(128, 10)};
 class Sequential final : public Module<Sequential> {
@@ -139,6 +157,15 @@ class Sequential final : public Module<Sequential> {
       Sequential(Layers&&... layers) {  // NOLINT: implicit, a list of layers
     layers_.reserve(sizeof...(layers));
     (layers_.emplace_back(std::forward<Layers>(layers)), ...);
+  }
+  // Up to 12 layers, among them overloaded functions: nn::Sequential{nn::Linear(3, 4), gelu}.
+  Sequential(LayerArgument a, LayerArgument b = {}, LayerArgument c = {},  // NOLINT: implicit
+             LayerArgument d = {}, LayerArgument e = {}, LayerArgument f = {}, LayerArgument g = {},
+             LayerArgument h = {}, LayerArgument i = {}, LayerArgument j = {}, LayerArgument k = {},
+             LayerArgument l = {}) {
+    for (LayerArgument* each : {&a, &b, &c, &d, &e, &f, &g, &h, &i, &j, &k, &l}) {
+      if (each->layer()) layers_.push_back(*std::move(each->layer()));
+    }
   }
 
   Tensor forward(const Tensor& x) const {

@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -95,7 +96,7 @@ const Tensor* tensor_in(const T& argument) {
 class ModuleObserver {
  public:
   virtual void enter(const ModuleDescription& module) = 0;
-  virtual void result(const Tensor& output) = 0;
+  virtual void result(const Tensor& output) = 0;  // once for each tensor of the result
   virtual void leave() = 0;
 
  protected:
@@ -251,9 +252,21 @@ struct Module : Base {
       Result output = self.forward(std::forward<Arguments>(arguments)...);
       call.result(output);
       return output;
+    } else if constexpr (std::is_same_v<std::remove_cvref_t<Result>, std::vector<Tensor>>) {
+      Result outputs = self.forward(std::forward<Arguments>(arguments)...);
+      for (const Tensor& output : outputs) call.result(output);
+      return outputs;
+    } else if constexpr (requires { std::tuple_size<std::remove_cvref_t<Result>>::value; }) {
+      Result outputs = self.forward(std::forward<Arguments>(arguments)...);
+      std::apply([&](const auto&... output) { (note(call, output), ...); }, outputs);
+      return outputs;
     } else {
       return self.forward(std::forward<Arguments>(arguments)...);
     }
+  }
+  template <class Output>
+  static void note(const detail::ObservedCall& call, const Output& output) {
+    if constexpr (std::is_same_v<Output, Tensor>) call.result(output);
   }
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }

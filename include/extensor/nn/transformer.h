@@ -16,6 +16,9 @@ struct AttentionOptions {
   std::int64_t key_width = 0;    // 0: same as the width
   std::int64_t value_width = 0;  // 0: same as the width
   DType dtype = default_float;
+  // Grouped queries: the number of heads of keys and values, each shared by heads / key_value_heads
+  // heads of queries; 0: one for each.
+  std::int64_t key_value_heads = 0;
 };
 
 // Restricts the keys that a query can see.
@@ -26,9 +29,12 @@ struct AttentionMasks {
   bool causal = false;      // query i sees the keys up to i
 };
 
-// Multi-head attention. Batches come first: [batch, sequence, width].
+// Multi-head attention. Batches come first: [batch, sequence, width]. The heads of keys and values
+// have the width of those of queries, so their projections have n = width · key_value_heads / heads
+// rows each.
 class MultiheadAttention final : public Module<MultiheadAttention> {
  public:
+  // Throws ValueError unless heads divides the width and key_value_heads divides heads.
   MultiheadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionMasks& masks = {}) const;
@@ -43,21 +49,24 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   std::string describe() const;
   void visit(Walker& walk);
 
-  Parameter in_proj_weight;                               // [3 · width, width]: query, key, value
+  Parameter in_proj_weight;                               // [width + 2 n, width]: query, key, value
   Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // used instead if widths differ
-  Parameter in_proj_bias;                                 // [3 · width]
+  Parameter in_proj_bias;                                 // [width + 2 n]
   Linear out_proj;
   Training training;
 
  private:
-  // q, k and v are [batch, heads, length, width / heads].
+  // q is [batch, heads, length, width / heads], k and v have key_value_heads.
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                 bool causal) const;
-  // `all` is the joint projection to q, k and v, [batch, length, 3 · width].
+  // `all` is the joint projection to q, k and v, [batch, length, width + 2 n].
   Tensor attend_to_itself(const Tensor& all, const Tensor& mask, bool causal) const;
+  std::vector<Tensor> split(const Tensor& all) const;
   bool drops() const { return training && dropout_ > 0; }
+  bool is_grouped() const { return key_value_heads_ != heads_; }
+  std::int64_t key_value_width() const { return width_ / heads_ * key_value_heads_; }
 
-  std::int64_t width_, heads_;
+  std::int64_t width_, heads_, key_value_heads_;
   double dropout_;
 };
 

@@ -18,14 +18,15 @@ namespace extensor::train {
 // Facts known before the first step, or before the first step after resuming.
 struct RunRecord {
   ModelReference model;
-  std::int64_t epochs = 0, batches = 0;        // batches in each epoch
+  std::int64_t epochs = 0, batches = 0;        // batches in each epoch; 0 for a stream
   std::int64_t first_step = 0, last_step = 0;  // steps done so far, and in total
 };
 
 // One step of the optimizer.
 struct StepRecord {
   std::int64_t step = 0;                                       // counted from 1
-  std::int64_t epoch = 0, batch = 0, batches = 0;              // from 1: the last batch of the step
+  std::int64_t epoch = 0, batch = 0;                           // from 1: the last batch of the step
+  std::int64_t batches = 0;                                    // in the epoch; 0 for a stream
   double loss = 0;                                             // mean over its batches
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN if targets are not classes
   double gradient_norm = 0;                                    // before clipping

@@ -4,10 +4,13 @@
 //   std::printf("%.2f %% right\n", 100 * result.accuracy);
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "extensor/data/loader.h"
@@ -19,8 +22,38 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::train {
 
-// Returns the mean over the batch.
-using Loss = std::function<Tensor(const Tensor& outputs, const Tensor& targets)>;
+// The mean loss of a batch: a function of the output and the target, or for models with several of
+// a list of each:
+//   Loss(classification_loss)
+//   Loss([](const std::vector<Tensor>& outputs, const std::vector<Tensor>& targets) {
+//     return cross_entropy(outputs[0], targets[0]) + mse_loss(outputs[1], targets[1]);
+//   })
+class Loss {
+ public:
+  using OfOne = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+  using OfLists =
+      std::function<Tensor(const std::vector<Tensor>& outputs, const std::vector<Tensor>& targets)>;
+  Loss(std::nullptr_t = nullptr) {}  // NOLINT: implicit, like std::function
+  template <class Function>
+  requires(!std::is_same_v<Function, Loss>) &&
+      (std::is_constructible_v<OfOne, Function> ||
+       std::is_constructible_v<OfLists, Function>)Loss(Function function) {  // NOLINT: implicit
+    if constexpr (std::is_constructible_v<OfOne, Function>) {
+      of_one_ = std::move(function);
+    } else {
+      of_lists_ = std::move(function);
+    }
+  }
+
+  explicit operator bool() const { return of_one_ != nullptr || of_lists_ != nullptr; }
+  Tensor operator()(const Tensor& output, const Tensor& target) const;
+  // Throws ValueError for several outputs or targets if the function takes one of each.
+  Tensor operator()(const std::vector<Tensor>& outputs, const std::vector<Tensor>& targets) const;
+
+ private:
+  OfOne of_one_;
+  OfLists of_lists_;
+};
 
 // Cross entropy over the last dimension: [n, classes] with classes [n], [n, length, classes] with
 // [n, length] …
@@ -35,6 +68,7 @@ struct Judged {
   bool is_right() const { return target == prediction; }
 };
 
+// Accuracy, confusion and the worst examples are those of the first output and the first target.
 struct Evaluation {
   double loss = std::numeric_limits<double>::quiet_NaN();      // mean over all examples
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN if targets are not classes

@@ -95,8 +95,10 @@ class Trainer {
   // and FormatError if all are damaged.
   std::optional<Checkpoints::Found> resume();
 
-  // Runs the remaining steps. Throws DivergedError, and ValueError if the checkpoint was written
-  // with another number of batches; exceptions from the data, the loss and the callbacks propagate.
+  // Runs the remaining steps. A stream is read again in every epoch and needs options.steps. Throws
+  // DivergedError, and ValueError if the checkpoint was written with another number of batches, if
+  // the batches have another number of inputs than the model takes, or several targets for a loss
+  // of one; exceptions from the data, the loss and the callbacks propagate.
   // A run that options.stop interrupts has written a checkpoint.
   Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
 
@@ -114,6 +116,7 @@ class Trainer {
 
   Device device() const;
   DeviceBatches remaining(const data::DataLoader& training, std::int64_t last) const;
+  std::vector<data::Batch> batches_of_step(DeviceBatches& batches) const;
   bool reads_late() const;
   std::int64_t last_step(const data::DataLoader& training) const;
   void check_place(const data::DataLoader& training);
