@@ -91,9 +91,6 @@ Tensor gradient_of_a(const System& system, const Tensor& h, const Tensor& y, con
   const Tensor full = negative(matmul(system.columns(h), transposed(system.columns(y))));
   return reduce_broadcast_dims(full, a);
 }
-Tensor gradient_of_b(const System& system, const Tensor& h, const Shape& b) {
-  return system.is_vector ? reduce_broadcast_dims(h, b) : reduce_broadcast_dims(h, b);
-}
 Tensor one_triangle(const Tensor& x, bool upper) { return upper ? triu(x) : tril(x); }
 
 // a⁻ᵀ·g in the shape of the solution.
@@ -111,7 +108,7 @@ Gradients solve_gradient(const GradientCall& call, const NoAttributes&) {
   Gradients gradients(2);
   if (call.needs(0))
     gradients[0] = gradient_of_a(system, h, call.result(), a.shape()).to(a.dtype());
-  if (call.needs(1)) gradients[1] = gradient_of_b(system, h, b.shape()).to(b.dtype());
+  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
   return gradients;
 }
 
@@ -126,7 +123,7 @@ Gradients solve_triangular_gradient(const GradientCall& call,
         one_triangle(gradient_of_a(system, h, call.result(), a.shape()), attributes.upper)
             .to(a.dtype());
   }
-  if (call.needs(1)) gradients[1] = gradient_of_b(system, h, b.shape()).to(b.dtype());
+  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
   return gradients;
 }
 
@@ -156,7 +153,7 @@ std::pair<Tensor, Tensor> solve_backward(const Tensor& grad_output, const Tensor
   check_gradient(operation, "y", y, system.result());
   const Tensor h = back_substituted(system, a, grad_output);
   return {gradient_of_a(system, h, y, a.shape()).to(a.dtype()),
-          gradient_of_b(system, h, b.shape()).to(b.dtype())};
+          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
 }
 
 std::pair<Tensor, Tensor> solve_triangular_backward(const Tensor& grad_output, const Tensor& a,
@@ -168,7 +165,7 @@ std::pair<Tensor, Tensor> solve_triangular_backward(const Tensor& grad_output, c
   check_gradient(operation, "y", y, system.result());
   const Tensor h = back_substituted(system, a, grad_output, upper);
   return {one_triangle(gradient_of_a(system, h, y, a.shape()), upper).to(a.dtype()),
-          gradient_of_b(system, h, b.shape()).to(b.dtype())};
+          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
 }
 
 // ---- inverses and powers

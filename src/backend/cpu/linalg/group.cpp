@@ -18,33 +18,60 @@ using detail::Scratch;
 // Squares of numbers within these bounds, and sums of many, neither overflow nor underflow.
 constexpr double smallest_safe = 0x1p-400, largest_safe = 0x1p+400;
 
-// One call on one group of matrices.
+// Computes a call group by group, with the same memory for each.
 template <class T>
 class Group {
  public:
-  Group(const MatrixCall& call, const MatrixKernels& kernels, std::int64_t first,
-        std::int64_t count, FirstFailure& failure)
+  Group(const MatrixCall& call, const MatrixKernels& kernels, FirstFailure& failure)
       : call_(call),
         kernels_(kernels),
         lanes_(kernels.lanes),
-        first_(first),
-        count_(count),
         failure_(failure),
-        failed_(as_size(lanes_), 0),
-        sign_(as_size(lanes_), 1),
-        scale_(as_size(lanes_), 1),
-        is_finite_(as_size(lanes_), 1) {}
+        failed_(as_size(lanes_)),
+        sign_(as_size(lanes_)),
+        scale_(as_size(lanes_)),
+        is_finite_(as_size(lanes_)) {}
 
+  // The matrices first … first + count − 1.
+  void compute(std::int64_t first, std::int64_t count) {
+    first_ = first;
+    count_ = count;
+    std::fill(failed_.begin(), failed_.end(), 0);
+    std::fill(scale_.begin(), scale_.end(), 1);
+    switch (call_.op) {
+      case MatrixOp::cholesky:
+        return cholesky();
+      case MatrixOp::qr:
+        return qr();
+      case MatrixOp::eigh:
+        return eigh();
+      case MatrixOp::svd:
+        return svd();
+      case MatrixOp::inverse:
+        return inverse();
+      case MatrixOp::determinant:
+        return determinant();
+      case MatrixOp::cofactor:
+        return cofactor();
+      case MatrixOp::solve:
+        return solve();
+      case MatrixOp::solve_triangular:
+        break;  // see linalg.cpp
+    }
+  }
+
+ private:
   void cholesky() {
     const std::int64_t n = call_.columns;
-    Scratch<double> a = gather_symmetric();
-    kernels_.cholesky(a.data(), n, failed_.data());
+    gather_lower();
+    kernels_.cholesky(a_.data(), n, failed_.data());
     report_failures();
     for_each_matrix([&](std::int64_t l) {
       T* factor = out(0, l, n * n);
       for (std::int64_t i = 0; i < n; ++i) {
         for (std::int64_t j = 0; j < n; ++j) {
-          factor[i * n + j] = at(a, call_.upper ? j * n + i : i * n + j, l);
+          const std::int64_t from = call_.upper ? j * n + i : i * n + j;
+          factor[i * n + j] = (call_.upper ? j >= i : j <= i) ? at(a_, from, l) : T(0);
         }
       }
     });
@@ -53,26 +80,26 @@ class Group {
   void qr() {
     const std::int64_t m = call_.rows, n = call_.columns, k = std::min(m, n);
     const std::int64_t width = call_.full ? m : k;
-    Scratch<double> a = gather(call_.x, m * n), q(as_size(m * width * lanes_));
-    scale(a, m * n);
-    a.resize(as_size((m * n + k) * lanes_));
-    kernels_.qr(a.data(), m, n, q.data(), width);
+    gather(a_, call_.x, m * n, k);
+    b_.resize(as_size(m * width * lanes_));
+    scale(m * n);
+    kernels_.qr(a_.data(), m, n, b_.data(), width);
     for_each_matrix([&](std::int64_t l) {
-      scatter(q, out(0, l, m * width), m * width, l);
+      scatter(b_, out(0, l, m * width), m * width, l);
       T* r = out(1, l, width * n);
       for (std::int64_t e = 0; e < width * n; ++e)
-        r[e] = static_cast<T>(at_double(a, e, l) * scale_[as_size(l)]);
+        r[e] = static_cast<T>(at_double(a_, e, l) * scale_[as_size(l)]);
     });
   }
 
   void eigh() {
     const std::int64_t n = call_.columns;
     const bool wants_vectors = call_.out[1] != nullptr;
-    Scratch<double> a = gather_symmetric();
-    Scratch<double> v(as_size(wants_vectors ? n * n * lanes_ : 0));
-    scale(a, n * n);
-    kernels_.eigh(a.data(), n, wants_vectors ? v.data() : nullptr);
-    std::vector<std::int64_t> order(as_size(n));
+    gather_symmetric();
+    b_.resize(as_size(wants_vectors ? n * n * lanes_ : 0));
+    scale(n * n);
+    kernels_.eigh(a_.data(), n, wants_vectors ? b_.data() : nullptr);
+    order_.resize(as_size(n));
     for_each_matrix([&](std::int64_t l) {
       T *values = out(0, l, n), *vectors = out(1, l, n * n);
       if (!is_finite_[as_size(l)]) {
@@ -80,13 +107,13 @@ class Group {
         fill_nan(vectors, n * n);
         return;
       }
-      const auto value = [&](std::int64_t i) { return at_double(a, i * n + i, l); };
-      sort(order, [&](std::int64_t i, std::int64_t j) { return value(i) < value(j); });
+      const auto value = [&](std::int64_t i) { return at_double(a_, i * n + i, l); };
+      sort(order_, [&](std::int64_t i, std::int64_t j) { return value(i) < value(j); });
       for (std::int64_t j = 0; j < n; ++j) {
-        const std::int64_t from = order[as_size(j)];
+        const std::int64_t from = order_[as_size(j)];
         values[j] = static_cast<T>(value(from) * scale_[as_size(l)]);
         if (!wants_vectors) continue;
-        const double* vector = v.data() + from * n * lanes_ + l;
+        const double* vector = b_.data() + from * n * lanes_ + l;
         const double sign = orientation(vector, n, lanes_);
         for (std::int64_t i = 0; i < n; ++i) {
           vectors[i * n + j] = static_cast<T>(sign * vector[i * lanes_]);
@@ -100,14 +127,19 @@ class Group {
                        length = std::max(m, n);
     const bool wants_vectors = call_.out[0] != nullptr, tall = m > n;
     // The rows of w are the columns of a tall matrix, or the rows of any other.
-    Scratch<double> w = tall ? gather_transposed() : gather(call_.x, m * n);
-    Scratch<double> v(as_size(wants_vectors ? k * k * lanes_ : 0));
-    scale(w, m * n);
-    kernels_.svd(w.data(), k, length, wants_vectors ? v.data() : nullptr);
+    if (tall) {
+      gather_transposed();
+    } else {
+      gather(a_, call_.x, m * n);
+    }
+    b_.resize(as_size(wants_vectors ? k * k * lanes_ : 0));
+    scale(m * n);
+    kernels_.svd(a_.data(), k, length, wants_vectors ? b_.data() : nullptr);
     const std::int64_t total = call_.full ? length : k;  // vectors of the longer side
     const std::int64_t u_width = call_.full ? m : k, vh_rows = call_.full ? n : k;
-    std::vector<std::int64_t> order(as_size(k));
-    std::vector<double> lengths(as_size(k)), basis(as_size(wants_vectors ? total * length : 0));
+    order_.resize(as_size(k));
+    lengths_.resize(as_size(k));
+    basis_.resize(as_size(wants_vectors ? total * length : 0));
     for_each_matrix([&](std::int64_t l) {
       T *u = out(0, l, m * u_width), *s = out(1, l, k), *vh = out(2, l, vh_rows * n);
       if (!is_finite_[as_size(l)]) {
@@ -119,32 +151,32 @@ class Group {
       for (std::int64_t j = 0; j < k; ++j) {
         double square = 0;
         for (std::int64_t i = 0; i < length; ++i) {
-          const double x = at_double(w, j * length + i, l);
+          const double x = at_double(a_, j * length + i, l);
           square += x * x;
         }
-        lengths[as_size(j)] = std::sqrt(square);
+        lengths_[as_size(j)] = std::sqrt(square);
       }
-      sort(order, [&](std::int64_t i, std::int64_t j) {
-        return lengths[as_size(i)] > lengths[as_size(j)];
+      sort(order_, [&](std::int64_t i, std::int64_t j) {
+        return lengths_[as_size(i)] > lengths_[as_size(j)];
       });
       std::int64_t rank = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const std::int64_t from = order[as_size(j)];
-        const double value = lengths[as_size(from)];
+        const std::int64_t from = order_[as_size(j)];
+        const double value = lengths_[as_size(from)];
         s[j] = static_cast<T>(value * scale_[as_size(l)]);
         if (!wants_vectors || value == 0) continue;
         rank = j + 1;
         for (std::int64_t i = 0; i < length; ++i) {
-          basis[as_size(j * length + i)] = at_double(w, from * length + i, l) / value;
+          basis_[as_size(j * length + i)] = at_double(a_, from * length + i, l) / value;
         }
       }
       if (!wants_vectors) return;
-      complete_basis(basis.data(), rank, total, length);
+      complete_basis(basis_.data(), rank, total, length);
       // Long vectors are in `basis`, short ones in v. The sign is that of the column of u.
       for (std::int64_t j = 0; j < total; ++j) {
-        const double* long_vector = basis.data() + j * length;
+        const double* long_vector = basis_.data() + j * length;
         const double* short_vector =
-            j < k ? v.data() + order[as_size(j)] * k * lanes_ + l : nullptr;
+            j < k ? b_.data() + order_[as_size(j)] * k * lanes_ + l : nullptr;
         const bool u_is_long = tall;
         const double sign = u_is_long || short_vector == nullptr
                                 ? orientation(long_vector, length, 1)
@@ -164,20 +196,21 @@ class Group {
 
   void inverse() {
     const std::int64_t n = call_.columns;
-    Scratch<double> a = gather(call_.x, n * n), b = identity();
-    kernels_.lu(a.data(), b.data(), n, n, sign_.data(), failed_.data());
+    gather(a_, call_.x, n * n);
+    set_identity();
+    kernels_.lu(a_.data(), b_.data(), n, n, sign_.data(), failed_.data());
     report_failures();
-    for_each_matrix([&](std::int64_t l) { scatter(b, out(0, l, n * n), n * n, l); });
+    for_each_matrix([&](std::int64_t l) { scatter(b_, out(0, l, n * n), n * n, l); });
   }
 
   void determinant() {
     const std::int64_t n = call_.columns;
-    Scratch<double> a = gather(call_.x, n * n);
-    kernels_.lu(a.data(), nullptr, n, 0, sign_.data(), failed_.data());
+    gather(a_, call_.x, n * n);
+    kernels_.lu(a_.data(), nullptr, n, 0, sign_.data(), failed_.data());
     for_each_matrix([&](std::int64_t l) {
       double product = sign_[as_size(l)], sign = product, logarithm = 0;
       for (std::int64_t i = 0; i < n; ++i) {
-        const double pivot = at_double(a, i * n + i, l);
+        const double pivot = at_double(a_, i * n + i, l);
         product *= pivot;
         sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;
         logarithm += std::log(std::fabs(pivot));
@@ -190,8 +223,9 @@ class Group {
 
   void cofactor() {
     const std::int64_t n = call_.columns;
-    Scratch<double> a = gather(call_.x, n * n), b = identity();
-    kernels_.lu(a.data(), b.data(), n, n, sign_.data(), failed_.data());
+    gather(a_, call_.x, n * n);
+    set_identity();
+    kernels_.lu(a_.data(), b_.data(), n, n, sign_.data(), failed_.data());
     for_each_matrix([&](std::int64_t l) {
       T* cofactors = out(0, l, n * n);
       if (failed_[as_size(l)] != 0) {
@@ -199,10 +233,10 @@ class Group {
         return singular_cofactors(x, n, cofactors);
       }
       double product = sign_[as_size(l)];
-      for (std::int64_t i = 0; i < n; ++i) product *= at_double(a, i * n + i, l);
+      for (std::int64_t i = 0; i < n; ++i) product *= at_double(a_, i * n + i, l);
       for (std::int64_t i = 0; i < n; ++i) {
         for (std::int64_t j = 0; j < n; ++j) {
-          cofactors[i * n + j] = static_cast<T>(product * at_double(b, j * n + i, l));
+          cofactors[i * n + j] = static_cast<T>(product * at_double(b_, j * n + i, l));
         }
       }
     });
@@ -210,13 +244,13 @@ class Group {
 
   void solve() {
     const std::int64_t n = call_.columns, right = call_.right;
-    Scratch<double> a = gather(call_.x, n * n), b = gather(call_.b, n * right);
-    kernels_.lu(a.data(), b.data(), n, right, sign_.data(), failed_.data());
+    gather(a_, call_.x, n * n);
+    gather(b_, call_.b, n * right);
+    kernels_.lu(a_.data(), b_.data(), n, right, sign_.data(), failed_.data());
     report_failures();
-    for_each_matrix([&](std::int64_t l) { scatter(b, out(0, l, n * right), n * right, l); });
+    for_each_matrix([&](std::int64_t l) { scatter(b_, out(0, l, n * right), n * right, l); });
   }
 
- private:
   static std::size_t as_size(std::int64_t x) { return static_cast<std::size_t>(x); }
 
   template <class Function>
@@ -238,52 +272,65 @@ class Group {
     for (std::int64_t e = 0; e < elements; ++e) to[e] = at(a, e, lane);
   }
 
-  // Lane l of a vector of `elements` entries is element source(e) of matrix l. Lanes beyond the
-  // last matrix repeat it.
-  template <class Source>
-  Scratch<double> gather_elements(const std::byte* data, std::int64_t elements,
-                                  const Source& source) const {
-    Scratch<double> to(as_size(elements * lanes_));
+  // Lane l of each element is that of matrix l; element(from, i, j) reads it. Lanes beyond the last
+  // matrix repeat it. There is room for `more` elements behind them.
+  template <class Element>
+  void gather_elements(Scratch<double>& to, const std::byte* data, std::int64_t rows,
+                       std::int64_t columns, std::int64_t more, const Element& element) {
+    const std::int64_t elements = rows * columns;
+    to.resize(as_size((elements + more) * lanes_));
     for (std::int64_t l = 0; l < lanes_; ++l) {
       const T* from =
           reinterpret_cast<const T*>(data) + (first_ + std::min(l, count_ - 1)) * elements;
-      for (std::int64_t e = 0; e < elements; ++e) to[as_size(e * lanes_ + l)] = source(from, e);
+      double* next = to.data() + l;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = 0; j < columns; ++j, next += lanes_) *next = element(from, i, j);
+      }
     }
-    return to;
   }
-  Scratch<double> gather(const std::byte* data, std::int64_t elements) const {
-    return gather_elements(
-        data, elements, [](const T* from, std::int64_t e) { return static_cast<double>(from[e]); });
+  void gather(Scratch<double>& to, const std::byte* data, std::int64_t elements,
+              std::int64_t more = 0) {
+    gather_elements(to, data, 1, elements, more, [](const T* from, std::int64_t, std::int64_t j) {
+      return static_cast<double>(from[j]);
+    });
   }
-  Scratch<double> gather_transposed() const {
+  void gather_transposed() {
     const std::int64_t m = call_.rows, n = call_.columns;
-    return gather_elements(call_.x, m * n, [m, n](const T* from, std::int64_t e) {
-      return static_cast<double>(from[e % m * n + e / m]);
+    gather_elements(a_, call_.x, n, m, 0, [n](const T* from, std::int64_t i, std::int64_t j) {
+      return static_cast<double>(from[j * n + i]);
     });
   }
-  Scratch<double> gather_symmetric() const {
+  static double symmetric(const T* from, std::int64_t n, std::int64_t i, std::int64_t j) {
+    const double a = static_cast<double>(from[i * n + j]);
+    const double b = static_cast<double>(from[j * n + i]);
+    return a == b ? a : a / 2 + b / 2;
+  }
+  void gather_symmetric() {
     const std::int64_t n = call_.columns;
-    return gather_elements(call_.x, n * n, [n](const T* from, std::int64_t e) {
-      const double a = static_cast<double>(from[e]);
-      const double b = static_cast<double>(from[e % n * n + e / n]);
-      return a == b ? a : a / 2 + b / 2;
+    gather_elements(a_, call_.x, n, n, 0, [n](const T* from, std::int64_t i, std::int64_t j) {
+      return symmetric(from, n, i, j);
     });
   }
-  Scratch<double> identity() const {
+  void gather_lower() {
     const std::int64_t n = call_.columns;
-    Scratch<double> to(as_size(n * n * lanes_), 0);
-    for (std::int64_t i = 0; i < n; ++i) std::fill_n(&to[as_size(i * (n + 1) * lanes_)], lanes_, 1);
-    return to;
+    gather_elements(a_, call_.x, n, n, 0, [n](const T* from, std::int64_t i, std::int64_t j) {
+      return j <= i ? symmetric(from, n, i, j) : 0;
+    });
+  }
+  void set_identity() {
+    const std::int64_t n = call_.columns;
+    b_.assign(as_size(n * n * lanes_), 0);
+    for (std::int64_t i = 0; i < n; ++i) std::fill_n(&b_[as_size(i * (n + 1) * lanes_)], lanes_, 1);
   }
 
   // Divides every matrix whose squares would overflow or underflow by its largest element. Replaces
   // a matrix that is not finite by zeros, except for qr, in which NaN spreads by itself.
-  void scale(Scratch<double>& a, std::int64_t elements) {
+  void scale(std::int64_t elements) {
     for (std::int64_t l = 0; l < lanes_; ++l) {
       double largest = 0;
       bool finite = true;
       for (std::int64_t e = 0; e < elements; ++e) {
-        const double x = at_double(a, e, l);
+        const double x = at_double(a_, e, l);
         finite &= std::isfinite(x);
         largest = std::max(largest, std::fabs(x));
       }
@@ -295,7 +342,7 @@ class Group {
       }
       scale_[as_size(l)] = is_zeroed ? 1 : largest;
       for (std::int64_t e = 0; e < elements; ++e) {
-        double& x = a[as_size(e * lanes_ + l)];
+        double& x = a_[as_size(e * lanes_ + l)];
         x = is_zeroed ? 0 : x / largest;
       }
     }
@@ -315,43 +362,29 @@ class Group {
 
   const MatrixCall& call_;
   const MatrixKernels& kernels_;
-  const std::int64_t lanes_, first_, count_;
+  const std::int64_t lanes_;
   FirstFailure& failure_;
-  std::vector<double> failed_, sign_, scale_;
+  std::int64_t first_ = 0, count_ = 0;
+  Scratch<double> a_, b_;  // the matrices, and the second operand or result
+  std::vector<double> failed_, sign_, scale_, lengths_, basis_;
   std::vector<char> is_finite_;
+  std::vector<std::int64_t> order_;
 };
 
 }  // namespace
 
 template <class T>
-void compute_group(const MatrixCall& call, const MatrixKernels& kernels, std::int64_t first,
-                   std::int64_t count, FirstFailure& failure) {
-  Group<T> group(call, kernels, first, count, failure);
-  switch (call.op) {
-    case MatrixOp::cholesky:
-      return group.cholesky();
-    case MatrixOp::qr:
-      return group.qr();
-    case MatrixOp::eigh:
-      return group.eigh();
-    case MatrixOp::svd:
-      return group.svd();
-    case MatrixOp::inverse:
-      return group.inverse();
-    case MatrixOp::determinant:
-      return group.determinant();
-    case MatrixOp::cofactor:
-      return group.cofactor();
-    case MatrixOp::solve:
-      return group.solve();
-    case MatrixOp::solve_triangular:
-      break;  // see linalg.cpp
+void compute_groups(const MatrixCall& call, const MatrixKernels& kernels, std::int64_t first,
+                    std::int64_t count, FirstFailure& failure) {
+  Group<T> group(call, kernels, failure);
+  for (std::int64_t done = 0; done < count; done += kernels.lanes) {
+    group.compute(first + done, std::min(kernels.lanes, count - done));
   }
 }
-template void compute_group<float>(const MatrixCall&, const MatrixKernels&, std::int64_t,
-                                   std::int64_t, FirstFailure&);
-template void compute_group<double>(const MatrixCall&, const MatrixKernels&, std::int64_t,
+template void compute_groups<float>(const MatrixCall&, const MatrixKernels&, std::int64_t,
                                     std::int64_t, FirstFailure&);
+template void compute_groups<double>(const MatrixCall&, const MatrixKernels&, std::int64_t,
+                                     std::int64_t, FirstFailure&);
 
 // x = u s vᵀ has the cofactors det(u) det(v) u diag(Π sⱼ, j ≠ i) vᵀ, also where some s are 0.
 template <class T>
@@ -368,7 +401,7 @@ void singular_cofactors(const T* x, std::int64_t n, T* out) {
   call.out[0] = reinterpret_cast<std::byte*>(u.data());
   call.out[1] = reinterpret_cast<std::byte*>(s.data());
   call.out[2] = reinterpret_cast<std::byte*>(vh.data());
-  compute_group<double>(call, kernels, 0, 1, ignored);
+  compute_groups<double>(call, kernels, 0, 1, ignored);
   double signs = 1;
   for (const std::vector<double>& orthogonal : {u, vh}) {
     double determinant = 1;
@@ -378,7 +411,7 @@ void singular_cofactors(const T* x, std::int64_t n, T* out) {
     of.rows = of.columns = n;
     of.x = reinterpret_cast<const std::byte*>(orthogonal.data());
     of.out[0] = reinterpret_cast<std::byte*>(&determinant);
-    compute_group<double>(of, kernels, 0, 1, ignored);
+    compute_groups<double>(of, kernels, 0, 1, ignored);
     signs *= determinant < 0 ? -1 : 1;
   }
   // A value below the rounding errors of the largest is that of a singular matrix: 0.

@@ -84,10 +84,51 @@ HWY_INLINE void rotate(double* x, double* y, std::int64_t count, V c, V s) {
   }
 }
 
-// The smaller root t of t² + 2 theta t − 1 = 0: the tangent of a Jacobi rotation.
+// A rotation of two rows.
 template <class V>
-HWY_INLINE V small_tangent(V theta) {
-  return copysign(V(1.0) / (abs(theta) + sqrt(multiply_add(theta, theta, V(1.0)))), theta);
+struct Rotation {
+  std::int64_t p, q;
+  V c, s, t;
+};
+
+// The rotation whose tangent is the smaller root t of t² + (difference / beside) t − 1 = 0, or
+// none.
+template <class V, class Mask>
+HWY_INLINE Rotation<V> rotation_of(std::int64_t p, std::int64_t q, Mask rotates, V difference,
+                                   V beside) {
+  const V half = difference * V(0.5);
+  const V length = abs(half) + sqrt(multiply_add(half, half, beside * beside));
+  // The magnitudes are at most about 1e240, and a quotient of two that are too small to square is
+  // that of a negligible rotation.
+  const auto is_zero = length == V(0.0);
+  const V t =
+      select(rotates, copysign(V(1.0), half) * beside / select(is_zero, V(1.0), length), V(0.0));
+  const V c = V(1.0) / sqrt(multiply_add(t, t, V(1.0)));
+  return {p, q, c, t * c, t};
+}
+
+// Calls visit(pairs, count) with lists of disjoint pairs (p, q), p < q < n, that together are all
+// pairs: the rounds of a tournament. The rotations of a list are independent, so that the processor
+// computes several at a time.
+constexpr std::int64_t most_pairs = 8;
+template <class Visit>
+HWY_INLINE void for_each_round(std::int64_t n, const Visit& visit) {
+  const std::int64_t players = n + n % 2, others = players - 1;
+  std::int64_t pairs[most_pairs][2], count = 0;
+  for (std::int64_t round = 0; round < others; ++round) {
+    for (std::int64_t k = 0; k < players / 2; ++k) {
+      const std::int64_t a = (round + k) % others;
+      const std::int64_t b = k == 0 ? others : (round + others - k) % others;
+      if (a < n && b < n) {
+        pairs[count][0] = a < b ? a : b;
+        pairs[count++][1] = a < b ? b : a;
+      }
+      if (count == most_pairs || (k + 1 == players / 2 && count > 0)) {
+        visit(pairs, count);
+        count = 0;
+      }
+    }
+  }
 }
 
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
@@ -105,13 +146,12 @@ void cholesky(double* data, std::int64_t n, double* failed) {
       square = subtract_product(square, x, x);
     }
     bad = select(square > V(0.0), bad, V(1.0));  // also for NaN
-    const V pivot = sqrt(square);
+    const V pivot = sqrt(square), reciprocal = V(1.0) / pivot;
     a.set(j, j, pivot);
     for (std::int64_t i = j + 1; i < n; ++i) {
       V x = a.get(i, j);
       for (std::int64_t k = 0; k < j; ++k) x = subtract_product(x, a.get(i, k), a.get(j, k));
-      a.set(i, j, x / pivot);
-      a.set(j, i, V(0.0));
+      a.set(i, j, x * reciprocal);
     }
   }
   note_failed(bad, failed);
@@ -248,19 +288,26 @@ void eigh(double* data, std::int64_t n, double* v_data) {
   bool changed = true;
   for (int sweep = 0; sweep < most_sweeps && changed; ++sweep) {
     changed = false;
-    for (std::int64_t p = 0; p + 1 < n; ++p) {
-      for (std::int64_t q = p + 1; q < n; ++q) {
+    for_each_round(n, [&](const auto& pairs, std::int64_t count) HWY_ATTR {
+      Rotation<V> rotations[most_pairs];
+      std::int64_t used = 0;
+      for (std::int64_t k = 0; k < count; ++k) {
+        const auto [p, q] = pairs[k];
         const V beside = a.get(p, q);
         const auto rotates = abs(beside) > tolerance;
         if (!any(rotates)) continue;
-        changed = true;
-        const V divisor = select(rotates, beside + beside, V(1.0));
         const V app = a.get(p, p), aqq = a.get(q, q);
-        const V t = select(rotates, small_tangent((aqq - app) / divisor), V(0.0));
-        const V c = V(1.0) / sqrt(multiply_add(t, t, V(1.0))), s = t * c;
-        a.set(p, p, subtract_product(app, t, beside));
-        a.set(q, q, multiply_add(t, beside, aqq));
+        const Rotation<V> r = rotation_of(p, q, rotates, aqq - app, beside);
+        a.set(p, p, subtract_product(app, r.t, beside));
+        a.set(q, q, multiply_add(r.t, beside, aqq));
         const V kept = select(rotates, V(0.0), beside);
+        a.set(p, q, kept);
+        a.set(q, p, kept);
+        rotations[used++] = r;
+      }
+      changed |= used > 0;
+      for (std::int64_t k = 0; k < used; ++k) {
+        const auto& [p, q, c, s, t] = rotations[k];
         for (std::int64_t i = 0; i < n; ++i) {
           if (i == p || i == q) continue;
           const V x = a.get(p, i), y = a.get(q, i);
@@ -270,11 +317,9 @@ void eigh(double* data, std::int64_t n, double* v_data) {
           a.set(q, i, new_y);
           a.set(i, q, new_y);
         }
-        a.set(p, q, kept);
-        a.set(q, p, kept);
         if (v_data != nullptr) rotate(v.row(p), v.row(q), n, c, s);
       }
-    }
+    });
   }
 }
 
@@ -287,8 +332,11 @@ void svd(double* data, std::int64_t n, std::int64_t m, double* v_data) {
   bool changed = true;
   for (int sweep = 0; sweep < most_sweeps && changed; ++sweep) {
     changed = false;
-    for (std::int64_t p = 0; p + 1 < n; ++p) {
-      for (std::int64_t q = p + 1; q < n; ++q) {
+    for_each_round(n, [&](const auto& pairs, std::int64_t count) HWY_ATTR {
+      Rotation<V> rotations[most_pairs];
+      std::int64_t used = 0;
+      for (std::int64_t k = 0; k < count; ++k) {
+        const auto [p, q] = pairs[k];
         V alpha(0.0), beta(0.0), gamma(0.0);
         const double *x = w.row(p), *y = w.row(q);
         for (std::int64_t i = 0; i < m; ++i) {
@@ -297,16 +345,17 @@ void svd(double* data, std::int64_t n, std::int64_t m, double* v_data) {
           beta = multiply_add(b, b, beta);
           gamma = multiply_add(a, b, gamma);
         }
+        // |gamma| > tolerance √(alpha beta), whose squares neither overflow nor underflow early.
         const auto rotates = abs(gamma) > tolerance * (sqrt(alpha) * sqrt(beta));
-        if (!any(rotates)) continue;
-        changed = true;
-        const V divisor = select(rotates, gamma + gamma, V(1.0));
-        const V t = select(rotates, small_tangent((beta - alpha) / divisor), V(0.0));
-        const V c = V(1.0) / sqrt(multiply_add(t, t, V(1.0))), s = t * c;
+        if (any(rotates)) rotations[used++] = rotation_of(p, q, rotates, beta - alpha, gamma);
+      }
+      changed |= used > 0;
+      for (std::int64_t k = 0; k < used; ++k) {
+        const auto& [p, q, c, s, t] = rotations[k];
         rotate(w.row(p), w.row(q), m, c, s);
         if (v_data != nullptr) rotate(v.row(p), v.row(q), n, c, s);
       }
-    }
+    });
   }
 }
 

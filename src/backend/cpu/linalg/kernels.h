@@ -9,7 +9,8 @@ namespace extensor::cpu {
 
 struct MatrixKernels {
   std::int64_t lanes;
-  // a: [n, n], symmetric; becomes its lower factor. failed[l] becomes 1 if matrix l has none.
+  // a: [n, n], of which only the lower triangle is used; becomes the lower factor. failed[l]
+  // becomes 1 if matrix l has none.
   void (*cholesky)(double* a, std::int64_t n, double* failed);
   // a: [n, n] becomes its factors L (below the diagonal) and U by partial pivoting; b: [n, right]
   // becomes the solution. sign becomes that of the permutation. failed[l] becomes 1 if a pivot is

@@ -106,13 +106,11 @@ void compute(const MatrixCall& call, FirstFailure& failure) {
   }
   const MatrixKernels& kernels = call.batch == 1 ? single_matrix_kernels() : wide_matrix_kernels();
   const std::int64_t lanes = kernels.lanes, groups = (call.batch + lanes - 1) / lanes;
-  detail::parallel_for(groups, std::max<std::int64_t>(1, grain / lanes),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t g = begin; g < end; ++g) {
-                           compute_group<T>(call, kernels, g * lanes,
-                                            std::min(lanes, call.batch - g * lanes), failure);
-                         }
-                       });
+  detail::parallel_for(
+      groups, std::max<std::int64_t>(1, grain / lanes), [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = begin * lanes;
+        compute_groups<T>(call, kernels, first, std::min(end * lanes, call.batch) - first, failure);
+      });
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ class FirstFailure {
   std::atomic<std::int64_t> first_;
 };
 
-// Computes the matrices first … first + count − 1, at most kernels.lanes of them.
+// Computes the matrices first … first + count − 1.
 template <class T>
-void compute_group(const backend::MatrixCall& call, const MatrixKernels& kernels,
-                   std::int64_t first, std::int64_t count, FirstFailure& failure);
+void compute_groups(const backend::MatrixCall& call, const MatrixKernels& kernels,
+                    std::int64_t first, std::int64_t count, FirstFailure& failure);
 
 // Computes one matrix.
 template <class T>
