@@ -186,11 +186,11 @@ TEST(LinalgBatches, DoNotDependOnTheNumberOfThreads) {
 // ---- known matrices
 
 TEST(LinalgValues, OfKnownMatrices) {
-  const Tensor x = tensor({{2.0, 1.0}, {1.0, 2.0}}).to(float64);
+  const Tensor x = tensor({{2.0, 1.0}, {1.0, 2.0}}, float64);
   const auto [values, vectors] = eigh(x);
-  EXPECT_TRUE(allclose(values, tensor({1.0, 3.0}).to(float64), 1e-15, 1e-15));
+  EXPECT_TRUE(allclose(values, tensor({1.0, 3.0}, float64), 1e-15, 1e-15));
   const double h = std::sqrt(0.5);
-  EXPECT_TRUE(allclose(vectors, tensor({{h, h}, {-h, h}}).to(float64), 1e-15, 1e-15));
+  EXPECT_TRUE(allclose(vectors, tensor({{h, h}, {-h, h}}, float64), 1e-15, 1e-15));
   EXPECT_DOUBLE_EQ(det(x).item<double>(), 3);
   EXPECT_DOUBLE_EQ(matrix_norm(x, "nuc").item<double>(), 4);
   EXPECT_DOUBLE_EQ(matrix_norm(x, 2).item<double>(), 3);
@@ -211,9 +211,9 @@ TEST(LinalgValues, OfKnownMatrices) {
 
 // LAPACK's signs, which NumPy and PyTorch have too.
 TEST(LinalgValues, OfQrHaveTheSignsOfHouseholder) {
-  const auto [q, r] = qr(tensor({{3.0, 1.0}, {4.0, 2.0}}).to(float64));
-  EXPECT_TRUE(allclose(r, tensor({{-5.0, -2.2}, {0.0, 0.4}}).to(float64), 1e-14, 1e-14));
-  EXPECT_TRUE(allclose(q, tensor({{-0.6, -0.8}, {-0.8, 0.6}}).to(float64), 1e-14, 1e-14));
+  const auto [q, r] = qr(tensor({{3.0, 1.0}, {4.0, 2.0}}, float64));
+  EXPECT_TRUE(allclose(r, tensor({{-5.0, -2.2}, {0.0, 0.4}}, float64), 1e-14, 1e-14));
+  EXPECT_TRUE(allclose(q, tensor({{-0.6, -0.8}, {-0.8, 0.6}}, float64), 1e-14, 1e-14));
 }
 
 TEST(LinalgValues, OfEmptyMatrices) {
@@ -248,13 +248,13 @@ TEST(LinalgDegenerate, SingularMatricesHaveFactorsAndCofactors) {
     }
   }
   // The cofactors of a matrix of rank 2 are known; those of rank 1 are 0.
-  const Tensor x = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}, {7.0, 8.0, 9.0}}).to(float64);
+  const Tensor x = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}, {7.0, 8.0, 9.0}}, float64);
   const Tensor cofactors =
-      tensor({{-3.0, 6.0, -3.0}, {6.0, -12.0, 6.0}, {-3.0, 6.0, -3.0}}).to(float64);
+      tensor({{-3.0, 6.0, -3.0}, {6.0, -12.0, 6.0}, {-3.0, 6.0, -3.0}}, float64);
   EXPECT_TRUE(allclose(det_backward(ones({}, float64), x), cofactors, 1e-12, 1e-12));
-  const Tensor zero_row = tensor({{1.0, 2.0}, {0.0, 0.0}}).to(float64);
+  const Tensor zero_row = tensor({{1.0, 2.0}, {0.0, 0.0}}, float64);
   EXPECT_TRUE(allclose(det_backward(ones({}, float64), zero_row),
-                       tensor({{0.0, 0.0}, {-2.0, 1.0}}).to(float64), 1e-14, 1e-14));
+                       tensor({{0.0, 0.0}, {-2.0, 1.0}}, float64), 1e-14, 1e-14));
   EXPECT_EQ(largest(det_backward(ones({}, float64), zeros({3, 3}, float64))), 0);
   EXPECT_EQ(slogdet(zero_row).sign.item<double>(), 0);
   EXPECT_EQ(slogdet(zero_row).logabsdet.item<double>(), -infinity);

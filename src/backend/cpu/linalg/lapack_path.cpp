@@ -34,6 +34,7 @@ class Matrix {
     routines_.potrf(call_.upper ? "L" : "U", &n_, factor, &n_, &info, 1);
     if (library_.value(&info) != 0) return failure_.note(matrix_);
     for (std::int64_t i = 0; i < n_; ++i) {
+      if (std::isnan(factor[i * (n_ + 1)])) return failure_.note(matrix_);  // LAPACK may miss it
       for (std::int64_t j = i + 1; j < n_; ++j) {
         (call_.upper ? factor[j * n_ + i] : factor[i * n_ + j]) = 0;
       }
@@ -186,9 +187,7 @@ class Matrix {
   }
 
  private:
-  static std::size_t size(std::int64_t count) {
-    return static_cast<std::size_t>(std::max<std::int64_t>(count, 1));
-  }
+  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
   T* out(int k, std::int64_t elements) const {
     T* first = reinterpret_cast<T*>(call_.out[k]);

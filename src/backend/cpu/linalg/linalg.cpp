@@ -101,6 +101,8 @@ void compute(const MatrixCall& call, FirstFailure& failure) {
     const LapackThreads threads(*library,
                                 alone && larger >= least_threaded_rows ? detail::max_threads() : 1);
     return detail::parallel_for(call.batch, grain, [&](std::int64_t begin, std::int64_t end) {
+      // OpenMP counts threads for each calling thread.
+      if (call.batch > 1 && library->set_threads != nullptr) library->set_threads(1);
       for (std::int64_t i = begin; i < end; ++i) compute_by_lapack<T>(call, *library, i, failure);
     });
   }
