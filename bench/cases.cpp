@@ -229,6 +229,7 @@ std::vector<Case> all_cases() {
   add_convolution(cases);
   add_layers(cases);
   add_network_ops(cases);
+  add_linalg(cases);
   add_training(cases);
   add_attention(cases);
   add_library(cases);

@@ -280,7 +280,7 @@ CheckResult check_gradient(const Sample& sample, DType dtype, Layout layout) {
 
 // The backward as a function of grad_outputs and inputs, whose gradient is the double backward. All
 // of them vary: a gradient that the double backward leaves undefined has to be 0.
-CheckResult check_second_gradient(const Sample& sample, Layout layout) {
+CheckResult check_second_gradient(const Op& op, const Sample& sample, Layout layout) {
   CheckResult result;
   const Tensors inputs = arranged(sample, float64, layout);
   const Tensors grads = grad_outputs_of(sample.forward(inputs), float64);
@@ -315,6 +315,7 @@ CheckResult check_second_gradient(const Sample& sample, Layout layout) {
   // Reports the error in float64, in which the check is made.
   const double error = result.error;
   for (DType dtype : {float64, float32, float16, bfloat16}) {
+    if (!contains(op.dtypes, dtype)) continue;
     check_second_against_float64(sample, dtype, layout, result);
   }
   if (result.passed) result.error = error;
@@ -424,7 +425,7 @@ void check_op(const Op& op, const CheckOptions& options,
                        case CheckKind::gradient:
                          return check_gradient(sample, dtype, layout);
                        case CheckKind::second_gradient:
-                         return check_second_gradient(sample, layout);
+                         return check_second_gradient(op, sample, layout);
                      }
                      return CheckResult{};
                    });

@@ -53,6 +53,16 @@ const std::string pairwise =
     "not depend on the number of threads; sums of integers are 64 bits wide and wrap.";
 const std::string per_input = "O(n) for the n elements of x.";
 
+// Linear algebra.
+const std::string matrices_alone =
+    "None: each matrix of a batch is computed on its own, and the result has the shape of x.";
+const std::string system_shapes =
+    "b is a vector [n] or matrices [..., n, k]; the batches of a and b broadcast, and gradients are "
+    "summed over the repeated dimensions.";
+const std::string small_in_double =
+    "Up to a few dozen rows in float64, with float32 results rounded once; larger matrices by "
+    "LAPACK, if there is one, in the dtype of x.";
+
 // Losses.
 const std::string loss_shapes = "None: x and y have one shape; [n] and [n, 1] are a ShapeError.";
 const std::string loss_sums =
@@ -102,6 +112,7 @@ std::map<std::string, Explanation> make_explanations() {
 #include "op_database/explanations/elementwise.inc"
 #include "op_database/explanations/indexing.inc"
 #include "op_database/explanations/kernels.inc"
+#include "op_database/explanations/linalg.inc"
 #include "op_database/explanations/logical.inc"
 #include "op_database/explanations/losses.inc"
 #include "op_database/explanations/matrix.inc"

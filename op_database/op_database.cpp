@@ -61,6 +61,9 @@ void add_aliases(std::vector<Op>& list) {
       {"mean_squared_error", "mse_loss"},
       {"mean_squared_error", "mse_backward"},
       {"kl_divergence", "kl_div"},
+      {"norm", "vector_norm"},
+      {"inv", "inverse"},
+      {"norm", "vector_norm_backward"},
   };
   for (const auto& [name, alias] : aliases) {
     const auto op = std::ranges::find(list, name, &Op::name);
@@ -80,6 +83,7 @@ const std::vector<Op>& ops() {
     add_cumulative(list);
     add_softmax(list);
     add_matrix(list);
+    add_linalg(list);
     add_shape(list);
     add_index_expressions(list);
     add_indexing(list);
@@ -119,6 +123,8 @@ bool contains(DTypes dtypes, DType dtype) {
   switch (dtypes) {
     case DTypes::floats:
       return is_float;
+    case DTypes::wide_floats:
+      return is_float && !is_half(dtype);
     case DTypes::numbers:
       return !is_bool;
     case DTypes::all:
@@ -146,6 +152,8 @@ const char* description(DTypes dtypes) {
   switch (dtypes) {
     case DTypes::floats:
       return "float16, bfloat16, float32, float64";
+    case DTypes::wide_floats:
+      return "float32, float64";
     case DTypes::numbers:
       return "floats and integers";
     case DTypes::all:

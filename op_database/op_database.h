@@ -62,6 +62,7 @@ bool is_differentiable(const Sample& sample, std::size_t input);
 // The dtypes that an op supports, and the dtype of its results if they follow its inputs.
 enum class DTypes : std::uint8_t {
   floats,             // float16, bfloat16, float32, float64
+  wide_floats,        // float32, float64
   numbers,            // the floats and the integers
   all,                // and bool
   as_float32,         // every dtype; integers and bool become float32
@@ -116,6 +117,7 @@ void add_sorting(std::vector<Op>& ops);
 void add_statistics(std::vector<Op>& ops);
 void add_losses(std::vector<Op>& ops);
 void add_composed_losses(std::vector<Op>& ops);
+void add_linalg(std::vector<Op>& ops);
 void add_linear(std::vector<Op>& ops);
 void add_convolution(std::vector<Op>& ops);
 void add_volumes(std::vector<Op>& ops);

@@ -13,7 +13,8 @@ namespace {
 
 void write_declarations(std::ostringstream& page, const std::string& name) {
   for (const Function& function : functions()) {
-    if (function.space == "extensor" && function.name == name) {
+    const bool is_op = function.space == "extensor" || function.space == "extensor::linalg";
+    if (is_op && function.name == name) {
       page << function.declaration() << ";\n";
     }
   }
@@ -30,7 +31,8 @@ void write_explanation(std::ostringstream& page, const Op& op, const Explanation
   write_line(page, "Edge cases", text.edges);
   write_line(page, "Numerics", text.numerics);
   write_line(page, "Cost", text.complexity);
-  const bool floats_only = !op.backward.empty() && op.dtypes != DTypes::floats;
+  const bool floats_only =
+      !op.backward.empty() && op.dtypes != DTypes::floats && op.dtypes != DTypes::wide_floats;
   write_line(
       page, "Dtypes",
       description(op.dtypes) + std::string(floats_only ? "; gradients of floats only." : "."));
@@ -84,15 +86,16 @@ std::string reference_page() {
     if (std::ranges::find(families, op.family) == families.end()) families.push_back(op.family);
   }
   std::ostringstream page;
-  page << "# Operations\n\n"
-          "Every operation, made from the op database: `extensor ops --markdown` prints this page, "
-          "and a "
-          "test compares.\nAll functions are in namespace `extensor`; all take any layout and any "
-          "float "
-          "dtype listed, and throw typed errors\nbefore anything is written. `StrictBool`, "
-          "`StrictInt` and `StrictDouble` parameters take a bool, an integer and a number,\nand "
-          "nothing that merely converts to one: `sum(x, true)` does not compile. The words and "
-          "symbols of formulas are\n[defined below](#words-and-symbols).\n\n";
+  page
+      << "# Operations\n\n"
+         "Every operation, made from the op database: `extensor ops --markdown` prints this page, "
+         "and a "
+         "test compares.\nAll functions are in namespace `extensor`, those of [linalg](#linalg) in "
+         "`extensor::linalg`; all take any layout and any float "
+         "dtype listed, and throw typed errors\nbefore anything is written. `StrictBool`, "
+         "`StrictInt` and `StrictDouble` parameters take a bool, an integer and a number,\nand "
+         "nothing that merely converts to one: `sum(x, true)` does not compile. The words and "
+         "symbols of formulas are\n[defined below](#words-and-symbols).\n\n";
   for (const std::string& family : families) {
     page << "- [" << family << "](#" << anchor(family) << "):";
     for (const Op& op : ops()) {

@@ -1,9 +1,10 @@
-// OpenBLAS: gemm and gemv in float32 and float64.
+// OpenBLAS: gemm and gemv in float32 and float64, and LAPACK.
 #include <cblas.h>
 #include <omp.h>
 
 #include <memory>
 
+#include "openblas_linalg.h"
 #include "task.h"
 
 namespace extensor::bench {
@@ -51,6 +52,7 @@ Work make_typed(const Task& task) {
 }
 
 Work make(const Task& task) {
+  if (Work work = linalg_peer_work(task)) return work;
   if (task.op != "matmul") return {};
   if (task.dtype == DType::float32) return make_typed<float>(task);
   if (task.dtype == DType::float64) return make_typed<double>(task);

@@ -23,6 +23,7 @@
 #include "extensor/initializers.h"     // IWYU pragma: export
 #include "extensor/interpolation.h"    // IWYU pragma: export
 #include "extensor/io.h"               // IWYU pragma: export
+#include "extensor/linalg.h"           // IWYU pragma: export
 #include "extensor/linear.h"           // IWYU pragma: export
 #include "extensor/losses.h"           // IWYU pragma: export
 #include "extensor/manipulation.h"     // IWYU pragma: export

@@ -7,6 +7,7 @@
 #include "extensor/elementwise.h"
 #include "extensor/export.h"
 #include "extensor/indexing.h"
+#include "extensor/linalg.h"
 #include "extensor/losses.h"
 #include "extensor/manipulation.h"
 #include "extensor/matrix.h"
@@ -76,6 +77,18 @@ inline Tensor cumprod(const Tensor& x, std::optional<StrictInt> axis = {}) {
 }
 
 inline Tensor mm(const Tensor& a, const Tensor& b) { return matmul(a, b); }
+
+// torch.det and torch.linalg.det are one function.
+using linalg::cholesky;
+using linalg::cross;
+using linalg::det;
+using linalg::diagonal;
+using linalg::pinv;
+using linalg::qr;
+using linalg::slogdet;
+using linalg::svd;
+using linalg::trace;
+inline Tensor inverse(const Tensor& x) { return linalg::inv(x); }
 
 inline Tensor cat(const std::vector<Tensor>& tensors, StrictInt axis = 0) {
   return concatenate(tensors, axis);

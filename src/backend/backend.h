@@ -18,6 +18,7 @@
 #include "backend/indexing_call.h"
 #include "backend/interpolation_call.h"
 #include "backend/loss_call.h"
+#include "backend/matrix_call.h"
 #include "backend/normalization_call.h"
 #include "backend/optimizer_call.h"
 #include "backend/pooling_call.h"
@@ -151,6 +152,7 @@ struct Backend {
   void (*recurrent)(const RecurrentCall&);
   void (*recurrent_backward)(const RecurrentBackwardCall&);
   void (*interpolate)(const InterpolationCall&);
+  void (*matrices)(const MatrixCall&);
   // Computes a formula in one kernel. Null if the device has no such kernels, and false, with
   // nothing written, if it cannot compile this one: the steps then run one by one.
   bool (*formula)(const FormulaCall&) = nullptr;

@@ -85,13 +85,28 @@ std::string value_text(const ValueCheck& check, const CheckReport& report) {
   return message(static_cast<std::int64_t>(report.bits));
 }
 
-[[noreturn]] void throw_index_error(const ValueCheck& check, const CheckReport& report) {
-  Dims position(check.shape.size(), 0);
-  std::int64_t rest = report.position;
+Dims position_in(const Shape& shape, std::int64_t row_major) {
+  Dims position(shape.size(), 0);
   for (std::size_t d = position.size(); d-- > 0;) {
-    position[d] = rest % check.shape[d];
-    rest /= check.shape[d];
+    position[d] = row_major % shape[d];
+    row_major /= shape[d];
   }
+  return position;
+}
+
+[[noreturn]] void throw_matrix_error(const ValueCheck& check, const CheckReport& report) {
+  const Shape& batch = check.shape;
+  throw ValueError(message(
+      check.operation, ": ", check.argument,
+      check.kind == ValueCheck::Kind::positive ? " is not positive-definite, or contains NaN"
+                                               : " is singular",
+      batch.empty()
+          ? std::string()
+          : message(": matrix ", position_in(batch, report.position), " of the batch ", batch)));
+}
+
+[[noreturn]] void throw_index_error(const ValueCheck& check, const CheckReport& report) {
+  const Dims position = position_in(check.shape, report.position);
   const std::int64_t size = check.size;
   throw IndexError(message(
       check.operation, ": index ", value_text(check, report), " at position ", position, " of ",
@@ -119,6 +134,9 @@ void throw_not_allowed(const ValueCheck& check, const CheckReport& report) {
     case ValueCheck::Kind::shift:
       throw ValueError(message(check.operation, ": a shift in ", check.argument, " is ", value,
                                " (allowed: 0 to ", check.size - 1, ")"));
+    case ValueCheck::Kind::invertible:
+    case ValueCheck::Kind::positive:
+      throw_matrix_error(check, report);
     case ValueCheck::Kind::unit_interval:
       break;
   }

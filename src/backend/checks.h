@@ -23,6 +23,8 @@ struct ValueCheck {
     exponent,       // ValueError for a negative integer exponent
     shift,          // ValueError for a shift below 0 or beyond the width
     unit_interval,  // ValueError for a number outside 0 … 1
+    invertible,     // ValueError for a singular matrix; `shape` is that of the batch
+    positive,       // ValueError for a matrix that is not positive-definite; likewise
   };
   Kind kind = Kind::index;
   const char* operation = "";

@@ -9,6 +9,7 @@
 #include "backend/cpu/embedding.h"
 #include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/interpolation/interpolation.h"
+#include "backend/cpu/linalg/linalg.h"
 #include "backend/cpu/losses/losses.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/normalization/normalization.h"
@@ -101,7 +102,8 @@ constinit const DeviceInterface cpu_interface{
                 .pooling = &cpu::pooling,
                 .recurrent = &cpu::recurrent,
                 .recurrent_backward = &cpu::recurrent_backward,
-                .interpolate = &cpu::interpolate},
+                .interpolate = &cpu::interpolate,
+                .matrices = &cpu::matrices},
 };
 
 }  // namespace extensor::backend

@@ -67,7 +67,12 @@ Loaded load() {
   }
   static const cuda::HostFunctions functions{
       .throw_reported = &throw_reported,
-      .is_tf32_allowed = [] { return detail::context.allow_tf32; }};
+      .is_tf32_allowed = [] { return detail::context.allow_tf32; },
+      .matrices =
+          [](const MatrixCall& call) {
+            cpu_interface.kernels.matrices(call);
+            if (const auto found = take_note()) throw_reported(*found);
+          }};
   const cuda::Library* library = function(&functions);
   try {
     register_device(Device::Type::cuda, *library->interface);

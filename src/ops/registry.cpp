@@ -25,6 +25,8 @@ const std::vector<const Op*>& registered_ops() {
                                  index_expression_ops,
                                  indexing_ops,
                                  interpolation_ops,
+                                 linalg_factor_ops,
+                                 linalg_solve_ops,
                                  linear_cross_entropy_ops,
                                  linear_ops,
                                  loss_ops,

@@ -32,6 +32,8 @@ extern const OpList index_assignment_ops;
 extern const OpList index_expression_ops;
 extern const OpList indexing_ops;
 extern const OpList interpolation_ops;
+extern const OpList linalg_factor_ops;
+extern const OpList linalg_solve_ops;
 extern const OpList linear_cross_entropy_ops;
 extern const OpList linear_ops;
 extern const OpList loss_ops;

@@ -295,6 +295,9 @@ void prepare(backend::BatchNormalizationCall& call) {
 void prepare(backend::ConvolutionCall& call) { translate(call.x, call.weight, call.y, call.bias); }
 void prepare(backend::PoolingCall& call) { translate(call.x, call.y, call.out); }
 void prepare(backend::InterpolationCall& call) { translate(call.x, call.out); }
+void prepare(backend::MatrixCall& call) {
+  translate(call.x, call.b, call.out[0], call.out[1], call.out[2]);
+}
 void prepare(backend::RecurrentCall& call) {
   translate(call.weight, call.bias, call.gates, call.states, call.cells);
 }
@@ -468,6 +471,7 @@ const DeviceInterface fake_interface{
                 .recurrent = &run<&Backend::recurrent>,
                 .recurrent_backward = &run<&Backend::recurrent_backward>,
                 .interpolate = &run<&Backend::interpolate>,
+                .matrices = &run<&Backend::matrices>,
                 .formula = &formula},
 };
 

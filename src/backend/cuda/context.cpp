@@ -120,6 +120,8 @@ void set_host_functions(const HostFunctions& functions) { host_functions = funct
 
 bool is_tf32_allowed() { return host_functions.is_tf32_allowed(); }
 
+void compute_on_host(const MatrixCall& call) { host_functions.matrices(call); }
+
 int device_count() { return devices().count; }
 const char* unavailable_reason() { return devices().reason.c_str(); }
 

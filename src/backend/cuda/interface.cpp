@@ -78,6 +78,7 @@ const void* address_in(const PowerSumCall& call) {
 const void* address_in(const ConvolutionCall& call) { return call.y; }
 const void* address_in(const PoolingCall& call) { return call.out; }
 const void* address_in(const InterpolationCall& call) { return call.out; }
+const void* address_in(const MatrixCall& call) { return call.x; }
 const void* address_in(const RecurrentCall& call) { return call.gates; }
 const void* address_in(const RecurrentBackwardCall& call) { return call.grad_hidden; }
 
@@ -130,6 +131,7 @@ const DeviceInterface cuda_interface{
                 .recurrent = &run<&recurrent, RecurrentCall>,
                 .recurrent_backward = &run<&recurrent_backward, RecurrentBackwardCall>,
                 .interpolate = &run<&interpolate, InterpolationCall>,
+                .matrices = &run<&matrices, MatrixCall>,
                 .formula = &run<&formula, FormulaCall>,
                 .takes_halves = true},
 };

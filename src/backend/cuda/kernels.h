@@ -33,6 +33,7 @@ void power_sum(const PowerSumCall& call);
 void convolution(const ConvolutionCall& call);
 void pooling(const PoolingCall& call);
 void interpolate(const InterpolationCall& call);
+void matrices(const MatrixCall& call);  // on the host, for which it waits
 void recurrent(const RecurrentCall& call);
 void recurrent_backward(const RecurrentBackwardCall& call);
 

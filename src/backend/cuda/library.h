@@ -11,6 +11,8 @@ namespace extensor::backend::cuda {
 struct HostFunctions {
   void (*throw_reported)(const CheckReport& report);
   bool (*is_tf32_allowed)();  // for products of the calling thread
+  // The CPU's kernels of linear algebra, on host memory. Throws the error of a check at once.
+  void (*matrices)(const MatrixCall& call);
 };
 
 // Events of device `index`; a stream that is null is CUDA's default stream.

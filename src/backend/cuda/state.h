@@ -93,6 +93,8 @@ void wait(DeviceState& device);
 void throw_reports(DeviceState& device);
 
 void set_host_functions(const HostFunctions& functions);
+// Linear algebra of host memory by the CPU's kernels.
+void compute_on_host(const MatrixCall& call);
 
 // ---- events.cpp
 

@@ -1,0 +1,288 @@
+// One matrix by LAPACK, whose matrices are column-major: a row-major matrix is its transpose there.
+#include "backend/cpu/linalg/paths.h"
+#include "backend/cpu/linalg/results.h"
+#include "core/check.h"
+#include "core/scratch.h"
+#include "extensor/error.h"
+
+namespace extensor::cpu {
+
+namespace {
+
+using backend::MatrixCall;
+using backend::MatrixOp;
+using detail::Scratch;
+using Int = LapackInt;
+
+template <class T>
+class Matrix {
+ public:
+  Matrix(const MatrixCall& call, const Lapack& library, std::int64_t matrix, FirstFailure& failure)
+      : call_(call),
+        library_(library),
+        routines_(library.routines<T>()),
+        matrix_(matrix),
+        failure_(failure),
+        m_(call.rows),
+        n_(call.columns),
+        x_(reinterpret_cast<const T*>(call.x) + matrix * m_ * n_) {}
+
+  void cholesky() {
+    T* factor = out(0, n_ * n_);
+    copy_symmetric(factor);
+    Int info = 0;
+    routines_.potrf(call_.upper ? "L" : "U", &n_, factor, &n_, &info, 1);
+    if (library_.value(&info) != 0) return failure_.note(matrix_);
+    for (std::int64_t i = 0; i < n_; ++i) {
+      if (std::isnan(factor[i * (n_ + 1)])) return failure_.note(matrix_);  // LAPACK may miss it
+      for (std::int64_t j = i + 1; j < n_; ++j) {
+        (call_.upper ? factor[j * n_ + i] : factor[i * n_ + j]) = 0;
+      }
+    }
+  }
+
+  void qr() {
+    const Int k = std::min(m_, n_), width = call_.full ? m_ : k;
+    const std::int64_t columns = std::max(n_, width);
+    Scratch<T> a(size(m_ * columns)), tau(size(k));
+    for (std::int64_t i = 0; i < m_; ++i) {
+      for (std::int64_t j = 0; j < n_; ++j) a[size(j * m_ + i)] = x_[i * n_ + j];
+    }
+    T wanted = 0;
+    Int info = 0, query = -1;
+    routines_.geqrf(&m_, &n_, a.data(), &m_, tau.data(), &wanted, &query, &info);
+    T more = 0;
+    routines_.orgqr(&m_, &width, &k, a.data(), &m_, tau.data(), &more, &query, &info);
+    const Int work_size = static_cast<Int>(std::max(wanted, more));
+    Scratch<T> work(size(work_size));
+    routines_.geqrf(&m_, &n_, a.data(), &m_, tau.data(), work.data(), &work_size, &info);
+    T* r = out(1, width * n_);
+    for (std::int64_t i = 0; i < width; ++i) {
+      for (std::int64_t j = 0; j < n_; ++j) r[i * n_ + j] = j < i ? T(0) : a[size(j * m_ + i)];
+    }
+    routines_.orgqr(&m_, &width, &k, a.data(), &m_, tau.data(), work.data(), &work_size, &info);
+    T* q = out(0, m_ * width);
+    for (std::int64_t i = 0; i < m_; ++i) {
+      for (std::int64_t j = 0; j < width; ++j) q[i * width + j] = a[size(j * m_ + i)];
+    }
+  }
+
+  void eigh() {
+    T *values = out(0, n_), *vectors = out(1, n_ * n_);
+    Scratch<T> a(size(n_ * n_));
+    copy_symmetric(a.data());
+    const char* job = vectors == nullptr ? "N" : "V";
+    if (!all_finite(a.data(), n_ * n_)) {
+      fill_nan(values, n_);
+      return fill_nan(vectors, n_ * n_);
+    }
+    T wanted = 0;
+    Int wanted_integers = 0, info = 0, query = -1;
+    routines_.syevd(job, "L", &n_, a.data(), &n_, values, &wanted, &query, &wanted_integers, &query,
+                    &info, 1, 1);
+    const Int work_size = static_cast<Int>(wanted);
+    const Int integers_size = library_.value(&wanted_integers);
+    Scratch<T> work(size(work_size));
+    Scratch<Int> integers(size(integers_size));
+    routines_.syevd(job, "L", &n_, a.data(), &n_, values, work.data(), &work_size, integers.data(),
+                    &integers_size, &info, 1, 1);
+    check_converged("eigh", info);
+    if (vectors == nullptr) return;
+    for (std::int64_t j = 0; j < n_; ++j) {
+      T* vector = a.data() + j * n_;
+      if (orientation(vector, n_, 1) < 0) negate(vector, n_, 1);
+    }
+    transpose(a.data(), vectors);
+  }
+
+  // xᵀ = vhᵀ s uᵀ: LAPACK's u is vh, and its vᵀ is u.
+  void svd() {
+    const Int k = std::min(m_, n_), u_width = call_.full ? m_ : k, vh_rows = call_.full ? n_ : k;
+    T *u = out(0, m_ * u_width), *s = out(1, k), *vh = out(2, vh_rows * n_);
+    if (!all_finite(x_, m_ * n_)) {
+      fill_nan(u, m_ * u_width);
+      fill_nan(s, k);
+      return fill_nan(vh, vh_rows * n_);
+    }
+    Scratch<T> a(x_, x_ + m_ * n_);
+    Scratch<Int> integers(size(8 * k));
+    const char* job = u == nullptr ? "N" : call_.full ? "A" : "S";
+    T wanted = 0, none = 0;
+    const Int ldu = n_, ldvt = u == nullptr ? 1 : u_width;
+    T *first = u == nullptr ? &none : vh, *second = u == nullptr ? &none : u;
+    Int info = 0, query = -1;
+    routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, &wanted, &query,
+                    integers.data(), &info, 1);
+    const Int work_size = static_cast<Int>(wanted);
+    Scratch<T> work(size(work_size));
+    routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, work.data(),
+                    &work_size, integers.data(), &info, 1);
+    check_converged("svd", info);
+    if (u == nullptr) return;
+    for (std::int64_t j = 0; j < u_width; ++j) {
+      if (orientation(u + j, m_, u_width) >= 0) continue;
+      negate(u + j, m_, u_width);
+      if (j < k) negate(vh + j * n_, n_, 1);
+    }
+    for (std::int64_t j = k; j < vh_rows; ++j) {
+      if (orientation(vh + j * n_, n_, 1) < 0) negate(vh + j * n_, n_, 1);
+    }
+  }
+
+  void inverse() {
+    T* inverse = out(0, n_ * n_);
+    std::copy_n(x_, n_ * n_, inverse);
+    Scratch<Int> pivots(size(n_), 0);
+    if (!factor(inverse, pivots)) return failure_.note(matrix_);
+    invert(inverse, pivots);
+  }
+
+  void determinant() {
+    Scratch<T> a(x_, x_ + n_ * n_);
+    Scratch<Int> pivots(size(n_), 0);
+    factor(a.data(), pivots);
+    double product = parity(pivots), sign = product, logarithm = 0;
+    for (std::int64_t i = 0; i < n_; ++i) {
+      const double pivot = static_cast<double>(a[size(i * (n_ + 1))]);
+      product *= pivot;
+      sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;
+      logarithm += std::log(std::fabs(pivot));
+    }
+    if (T* to = out(0, 1)) *to = static_cast<T>(product);
+    if (T* to = out(1, 1)) *to = static_cast<T>(sign);
+    if (T* to = out(2, 1)) *to = static_cast<T>(logarithm);
+  }
+
+  void cofactor() {
+    T* cofactors = out(0, n_ * n_);
+    Scratch<T> a(x_, x_ + n_ * n_);
+    Scratch<Int> pivots(size(n_), 0);
+    if (!factor(a.data(), pivots)) return singular_cofactors(x_, n_, cofactors);
+    double product = parity(pivots);
+    for (std::int64_t i = 0; i < n_; ++i) product *= static_cast<double>(a[size(i * (n_ + 1))]);
+    invert(a.data(), pivots);
+    for (std::int64_t i = 0; i < n_; ++i) {
+      for (std::int64_t j = 0; j < n_; ++j) {
+        cofactors[i * n_ + j] = static_cast<T>(product * static_cast<double>(a[size(j * n_ + i)]));
+      }
+    }
+  }
+
+  void solve() {
+    Scratch<T> a(x_, x_ + n_ * n_);
+    Scratch<Int> pivots(size(n_), 0);
+    if (!factor(a.data(), pivots)) return failure_.note(matrix_);
+    const Int right = call_.right;
+    const T* b = reinterpret_cast<const T*>(call_.b) + matrix_ * n_ * right;
+    T* solution = out(0, n_ * right);
+    Scratch<T> columns(size(n_ * right));
+    for (std::int64_t i = 0; i < n_; ++i) {
+      for (std::int64_t j = 0; j < right; ++j) columns[size(j * n_ + i)] = b[i * right + j];
+    }
+    Int info = 0;
+    routines_.getrs("T", &n_, &right, a.data(), &n_, pivots.data(), columns.data(), &n_, &info, 1);
+    for (std::int64_t i = 0; i < n_; ++i) {
+      for (std::int64_t j = 0; j < right; ++j) solution[i * right + j] = columns[size(j * n_ + i)];
+    }
+  }
+
+ private:
+  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  T* out(int k, std::int64_t elements) const {
+    T* first = reinterpret_cast<T*>(call_.out[k]);
+    return first == nullptr ? nullptr : first + matrix_ * elements;
+  }
+
+  // Blocks of this size fit into the first-level cache.
+  static constexpr std::int64_t block = 32;
+  template <class Function>
+  void for_each_block(const Function& f) const {
+    for (std::int64_t i = 0; i < n_; i += block) {
+      for (std::int64_t j = 0; j < n_; j += block) {
+        for (std::int64_t r = i; r < std::min(i + block, n_); ++r) {
+          for (std::int64_t c = j; c < std::min(j + block, n_); ++c) f(r, c);
+        }
+      }
+    }
+  }
+  void copy_symmetric(T* to) const {
+    for_each_block([&](std::int64_t r, std::int64_t c) {
+      const T a = x_[r * n_ + c], b = x_[c * n_ + r];
+      to[r * n_ + c] = a == b ? a : a / 2 + b / 2;
+    });
+  }
+  void transpose(const T* from, T* to) const {
+    for_each_block([&](std::int64_t r, std::int64_t c) { to[r * n_ + c] = from[c * n_ + r]; });
+  }
+
+  // False if a pivot is 0.
+  bool factor(T* a, Scratch<Int>& pivots) const {
+    Int info = 0;
+    routines_.getrf(&n_, &n_, a, &n_, pivots.data(), &info);
+    return library_.value(&info) == 0;
+  }
+  double parity(const Scratch<Int>& pivots) const {
+    double sign = 1;
+    for (std::int64_t i = 0; i < n_; ++i) {
+      if (library_.value(pivots.data(), i) != i + 1) sign = -sign;
+    }
+    return sign;
+  }
+  void invert(T* a, const Scratch<Int>& pivots) const {
+    T wanted = 0;
+    Int info = 0, query = -1;
+    routines_.getri(&n_, a, &n_, pivots.data(), &wanted, &query, &info);
+    const Int work_size = static_cast<Int>(wanted);
+    Scratch<T> work(size(work_size));
+    routines_.getri(&n_, a, &n_, pivots.data(), work.data(), &work_size, &info);
+  }
+
+  void check_converged(const char* operation, const Int& info) const {
+    if (library_.value(&info) == 0) return;
+    throw ValueError(detail::message(operation, ": LAPACK's iteration did not converge for matrix ",
+                                     matrix_, " of the batch"));
+  }
+
+  const MatrixCall& call_;
+  const Lapack& library_;
+  const LapackRoutines<T>& routines_;
+  const std::int64_t matrix_;
+  FirstFailure& failure_;
+  const Int m_, n_;
+  const T* x_;
+};
+
+}  // namespace
+
+template <class T>
+void compute_by_lapack(const MatrixCall& call, const Lapack& library, std::int64_t index,
+                       FirstFailure& failure) {
+  Matrix<T> matrix(call, library, index, failure);
+  switch (call.op) {
+    case MatrixOp::cholesky:
+      return matrix.cholesky();
+    case MatrixOp::qr:
+      return matrix.qr();
+    case MatrixOp::eigh:
+      return matrix.eigh();
+    case MatrixOp::svd:
+      return matrix.svd();
+    case MatrixOp::inverse:
+      return matrix.inverse();
+    case MatrixOp::determinant:
+      return matrix.determinant();
+    case MatrixOp::cofactor:
+      return matrix.cofactor();
+    case MatrixOp::solve:
+      return matrix.solve();
+    case MatrixOp::solve_triangular:
+      break;  // see linalg.cpp
+  }
+}
+template void compute_by_lapack<float>(const MatrixCall&, const Lapack&, std::int64_t,
+                                       FirstFailure&);
+template void compute_by_lapack<double>(const MatrixCall&, const Lapack&, std::int64_t,
+                                        FirstFailure&);
+
+}  // namespace extensor::cpu

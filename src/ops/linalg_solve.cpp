@@ -1,0 +1,331 @@
+// Solutions, inverses and determinants.
+#include "backend/backend.h"
+#include "core/check.h"
+#include "extensor/broadcasting.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+#include "extensor/linalg.h"
+#include "extensor/manipulation.h"
+#include "ops/launch.h"
+#include "ops/linalg_support.h"
+#include "ops/registry.h"
+
+namespace extensor {
+
+namespace linalg {
+
+namespace {
+
+using backend::MatrixCall;
+using backend::MatrixOp;
+using detail::message;
+using namespace ops;
+
+// ---- solve
+
+// The shapes of a·y = b.
+struct System {
+  bool is_vector;  // b is a vector
+  Shape batch;
+  std::int64_t n, right;
+
+  System(const char* operation, const Tensor& a, const Tensor& b) : is_vector(b.ndim() == 1) {
+    check_square_matrices(operation, "a", a);
+    if (b.dtype() != DType::float32 && b.dtype() != DType::float64) {
+      throw DTypeError(
+          message(operation, ": b has dtype ", b.dtype(), " (allowed: float32, float64)"));
+    }
+    n = a.size(-1);
+    const Shape own = is_vector || b.ndim() == 0 ? Shape() : batch_shape(b.shape());
+    if (b.ndim() == 0 || b.size(is_vector ? 0 : -2) != n ||
+        !are_shapes_broadcastable(batch_shape(a.shape()), own)) {
+      throw ShapeError(message(operation, ": a is ", a.shape(), " and b is ", b.shape(),
+                               ", must be [..., n, n] and [n] or [..., n, k], with batches that "
+                               "broadcast"));
+    }
+    batch = broadcast_shapes(batch_shape(a.shape()), own);
+    right = is_vector ? 1 : b.size(-1);
+  }
+
+  Shape result() const {
+    return is_vector ? with_vectors(batch, n) : with_matrices(batch, n, right);
+  }
+  // A vector as a matrix of one column.
+  Tensor columns(const Tensor& x) const { return is_vector ? x.unsqueeze(-1) : x; }
+  // A matrix of one column as a vector, where b is one.
+  Tensor like_b(const Tensor& x) const { return is_vector ? x.squeeze(-1) : x; }
+};
+
+struct TriangleAttributes {
+  bool upper;
+};
+
+Tensor solved(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, bool upper) {
+  const System system(run.name(), a, b);
+  const DType dtype = promote_types(a.dtype(), b.dtype(), run.name());
+  Tensor y = run.empty(system.result(), dtype);
+  const Tensor left =
+      a.to(dtype).broadcast_to(with_matrices(system.batch, system.n, system.n)).contiguous();
+  const Tensor right = system.columns(b.to(dtype))
+                           .broadcast_to(with_matrices(system.batch, system.n, system.right))
+                           .contiguous();
+  MatrixCall call = matrix_call(op, left);
+  call.right = system.right;
+  call.b = detail::dense_data(right);
+  call.out[0] = y.impl().data;
+  call.upper = upper;
+  run_matrices(run, call, system.batch, MatrixCheck{.argument = "a"});
+  return y;
+}
+
+Tensor solve_forward(const Run& run, const NoAttributes&, const Tensor& a, const Tensor& b) {
+  return solved(run, MatrixOp::solve, a, b, false);
+}
+Tensor solve_triangular_forward(const Run& run, const TriangleAttributes& attributes,
+                                const Tensor& a, const Tensor& b) {
+  return solved(run, MatrixOp::solve_triangular, a, b, attributes.upper);
+}
+
+// With h = a⁻ᵀ·g, the gradient of b is h, and that of a is −h·yᵀ.
+Tensor gradient_of_a(const System& system, const Tensor& h, const Tensor& y, const Shape& a) {
+  const Tensor full = negative(matmul(system.columns(h), transposed(system.columns(y))));
+  return reduce_broadcast_dims(full, a);
+}
+Tensor one_triangle(const Tensor& x, bool upper) { return upper ? triu(x) : tril(x); }
+
+// a⁻ᵀ·g in the shape of the solution.
+Tensor back_substituted(const System& system, const Tensor& a, const Tensor& g) {
+  return system.like_b(solve(transposed(a), system.columns(g)));
+}
+Tensor back_substituted(const System& system, const Tensor& a, const Tensor& g, bool upper) {
+  return system.like_b(solve_triangular(transposed(a), system.columns(g), !upper));
+}
+
+Gradients solve_gradient(const GradientCall& call, const NoAttributes&) {
+  const Tensor &a = call.input(0), &b = call.input(1);
+  const System system(call.name(), a, b);
+  const Tensor h = back_substituted(system, a, call.grad());
+  Gradients gradients(2);
+  if (call.needs(0))
+    gradients[0] = gradient_of_a(system, h, call.result(), a.shape()).to(a.dtype());
+  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
+  return gradients;
+}
+
+Gradients solve_triangular_gradient(const GradientCall& call,
+                                    const TriangleAttributes& attributes) {
+  const Tensor &a = call.input(0), &b = call.input(1);
+  const System system(call.name(), a, b);
+  const Tensor h = back_substituted(system, a, call.grad(), attributes.upper);
+  Gradients gradients(2);
+  if (call.needs(0)) {
+    gradients[0] =
+        one_triangle(gradient_of_a(system, h, call.result(), a.shape()), attributes.upper)
+            .to(a.dtype());
+  }
+  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
+  return gradients;
+}
+
+constexpr auto solve_op = define<solve_forward, solve_gradient>(
+    {.name = "solve",
+     .inputs = {"a", "b"},
+     .reads = {input(0) | input(1) | result(), input(0) | input(1)},
+     .cast = Cast::up});
+constexpr auto solve_triangular_op = define<solve_triangular_forward, solve_triangular_gradient>(
+    {.name = "solve_triangular",
+     .inputs = {"a", "b"},
+     .reads = {input(0) | input(1) | result(), input(0) | input(1)},
+     .cast = Cast::up});
+
+}  // namespace
+
+Tensor solve(const Tensor& a, const Tensor& b) { return dispatch(solve_op, {}, a, b); }
+Tensor solve_triangular(const Tensor& a, const Tensor& b, StrictBool upper) {
+  return dispatch(solve_triangular_op, {upper}, a, b);
+}
+
+std::pair<Tensor, Tensor> solve_backward(const Tensor& grad_output, const Tensor& a,
+                                         const Tensor& b, const Tensor& y) {
+  constexpr const char* operation = "solve_backward";
+  const System system(operation, a, b);
+  check_grad_output(operation, grad_output, system.result());
+  check_gradient(operation, "y", y, system.result());
+  const Tensor h = back_substituted(system, a, grad_output);
+  return {gradient_of_a(system, h, y, a.shape()).to(a.dtype()),
+          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
+}
+
+std::pair<Tensor, Tensor> solve_triangular_backward(const Tensor& grad_output, const Tensor& a,
+                                                    const Tensor& b, const Tensor& y,
+                                                    StrictBool upper) {
+  constexpr const char* operation = "solve_triangular_backward";
+  const System system(operation, a, b);
+  check_grad_output(operation, grad_output, system.result());
+  check_gradient(operation, "y", y, system.result());
+  const Tensor h = back_substituted(system, a, grad_output, upper);
+  return {one_triangle(gradient_of_a(system, h, y, a.shape()), upper).to(a.dtype()),
+          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
+}
+
+// ---- inverses and powers
+
+namespace {
+
+Tensor inv_forward(const Run& run, const NoAttributes&, const Tensor& x) {
+  check_square_matrices(run.name(), "x", x);
+  Tensor y = run.empty(x.shape(), x.dtype());
+  const Tensor dense = x.contiguous();
+  MatrixCall call = matrix_call(MatrixOp::inverse, dense);
+  call.out[0] = y.impl().data;
+  run_matrices(run, call, batch_shape(x.shape()), MatrixCheck{});
+  return y;
+}
+
+Gradients inv_gradient(const GradientCall& call, const NoAttributes&) {
+  return inv_backward(call.grad(), call.result());
+}
+
+constexpr auto inv_op = define<inv_forward, inv_gradient>(
+    {.name = "inv", .inputs = {"x"}, .reads = {result()}, .cast = Cast::up});
+
+// The product of n factors x, n ≥ 1, by repeated squaring.
+Tensor power_of(const Tensor& x, std::int64_t n) {
+  Tensor square = x, result;
+  for (std::int64_t rest = n;;) {
+    if (rest % 2 == 1) result = result.defined() ? matmul(result, square) : square;
+    rest /= 2;
+    if (rest == 0) return result;
+    square = matmul(square, square);
+  }
+}
+
+}  // namespace
+
+Tensor inv(const Tensor& x) { return dispatch(inv_op, {}, x); }
+
+// y = x⁻¹: dy = −y dx y.
+Tensor inv_backward(const Tensor& grad_output, const Tensor& y) {
+  check_square_matrices("inv_backward", "y", y);
+  check_grad_output("inv_backward", grad_output, y.shape());
+  const Tensor t = transposed(y);
+  return negative(matmul(matmul(t, grad_output), t));
+}
+
+Tensor matrix_power(const Tensor& x, StrictInt n) {
+  check_square_matrices("matrix_power", "x", x);
+  if (n == 0) {
+    return eye(x.size(-1), {}, 0, {.dtype = x.dtype(), .device = x.device()})
+        .broadcast_to(x.shape())
+        .clone();
+  }
+  if (n == INT64_MIN) throw ValueError("matrix_power: n is below the range of exponents");
+  return n < 0 ? power_of(inv(x), -n) : power_of(x, n);
+}
+
+// The gradient is the sum of (xᵀ)ⁱ·g·(xᵀ)ᵏ with i + k = n − 1: the upper right block of
+// [[xᵀ, g], [0, xᵀ]]ⁿ.
+Tensor matrix_power_backward(const Tensor& grad_output, const Tensor& x, StrictInt n) {
+  constexpr const char* operation = "matrix_power_backward";
+  check_square_matrices(operation, "x", x);
+  check_grad_output(operation, grad_output, x.shape());
+  if (n == 0) return zeros_like(x);
+  if (n < 0) {
+    const Tensor y = inv(x);
+    return inv_backward(matrix_power_backward(grad_output, y, -n), y);
+  }
+  const Tensor t = transposed(x);
+  const Tensor blocks = concatenate(
+      {concatenate({t, grad_output.to(x.dtype())}, -1), concatenate({zeros_like(t), t}, -1)}, -2);
+  const std::int64_t size = x.size(-1);
+  return matrix_power(blocks, n).slice(-2, 0, size).slice(-1, size, 2 * size);
+}
+
+// ---- determinants
+
+namespace {
+
+Results determinants(const Run& run, const Tensor& x, bool of_logarithm) {
+  check_square_matrices(run.name(), "x", x);
+  const Shape batch = batch_shape(x.shape());
+  const Tensor dense = x.contiguous();
+  MatrixCall call = matrix_call(MatrixOp::determinant, dense);
+  Results results(of_logarithm ? 2 : 1);
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    results[k] = run.empty(batch, x.dtype());
+    call.out[of_logarithm ? k + 1 : k] = results[k].impl().data;
+  }
+  run_matrices(run, call, batch);
+  return results;
+}
+
+Tensor det_forward(const Run& run, const NoAttributes&, const Tensor& x) {
+  return determinants(run, x, false)[0];
+}
+Results slogdet_forward(const Run& run, const NoAttributes&, const Tensor& x) {
+  return determinants(run, x, true);
+}
+
+Gradients det_gradient(const GradientCall& call, const NoAttributes&) {
+  return det_backward(call.grad(), call.input(0));
+}
+Gradients slogdet_gradient(const GradientCall& call, const NoAttributes&) {
+  // The sign is constant.
+  const Tensor& g = call.grad(1);
+  const Tensor& x = call.input(0);
+  return g.defined() ? slogdet_backward(g, x) : zeros_like(x);
+}
+
+Tensor cofactor_forward(const Run& run, const NoAttributes&, const Tensor& x) {
+  Tensor y = run.empty(x.shape(), x.dtype());
+  const Tensor dense = x.contiguous();
+  MatrixCall call = matrix_call(MatrixOp::cofactor, dense);
+  call.out[0] = y.impl().data;
+  run_matrices(run, call, batch_shape(x.shape()));
+  return y;
+}
+
+// c = det(x) x⁻ᵀ: dc = (⟨c, dx⟩ c − c dxᵀ c) / det(x), which has no value for a singular x.
+Gradients cofactor_gradient(const GradientCall& call, const NoAttributes&) {
+  const Tensor c = call.result();
+  const Tensor& g = call.grad();
+  const Tensor along = sum(multiply(g, c), {-2, -1}, true);
+  const Tensor change = subtract(multiply(along, c), matmul(matmul(c, transposed(g)), c));
+  return divide(change, det(call.input(0)).unsqueeze(-1).unsqueeze(-1));
+}
+
+constexpr auto det_op = define<det_forward, det_gradient>(
+    {.name = "det", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up});
+constexpr auto slogdet_op = define<slogdet_forward, slogdet_gradient>(
+    {.name = "slogdet", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up});
+constexpr auto cofactor_op = define<cofactor_forward, cofactor_gradient>(
+    {.name = "cofactor", .inputs = {"x"}, .reads = {input(0) | result()}});
+
+}  // namespace
+
+Tensor det(const Tensor& x) { return dispatch(det_op, {}, x); }
+
+Tensor det_backward(const Tensor& grad_output, const Tensor& x) {
+  check_square_matrices("det_backward", "x", x);
+  check_grad_output("det_backward", grad_output, batch_shape(x.shape()));
+  return multiply(grad_output.unsqueeze(-1).unsqueeze(-1), dispatch(cofactor_op, {}, x));
+}
+
+SlogdetResult slogdet(const Tensor& x) {
+  Results results = dispatch(slogdet_op, {}, x);
+  return {std::move(results[0]), std::move(results[1])};
+}
+
+Tensor slogdet_backward(const Tensor& grad_logabsdet, const Tensor& x) {
+  check_square_matrices("slogdet_backward", "x", x);
+  check_gradient("slogdet_backward", "grad_logabsdet", grad_logabsdet, batch_shape(x.shape()));
+  return multiply(grad_logabsdet.unsqueeze(-1).unsqueeze(-1), transposed(inv(x)));
+}
+
+}  // namespace linalg
+
+constinit const ops::OpList ops::linalg_solve_ops =
+    ops::listed<linalg::solve_op, linalg::solve_triangular_op, linalg::inv_op, linalg::det_op,
+                linalg::slogdet_op, linalg::cofactor_op>;
+
+}  // namespace extensor

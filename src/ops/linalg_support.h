@@ -1,0 +1,39 @@
+// Checks and calls that the ops of linear algebra share.
+#pragma once
+
+#include <optional>
+
+#include "backend/checks.h"
+#include "extensor/matrix.h"
+#include "ops/op.h"
+
+namespace extensor::ops {
+
+// DTypeError unless x is float32 or float64; ShapeError if it has fewer than two dimensions.
+void check_matrices(const char* operation, const char* argument, const Tensor& x);
+// Also a ShapeError unless the matrices are square.
+void check_square_matrices(const char* operation, const char* argument, const Tensor& x);
+
+// The shape without its last two dimensions.
+Shape batch_shape(const Shape& matrices);
+// `batch` followed by the sizes of matrices.
+Shape with_matrices(Shape batch, std::int64_t rows, std::int64_t columns);
+Shape with_vectors(Shape batch, std::int64_t length);
+
+// A call on the matrices of a dense x, without results.
+backend::MatrixCall matrix_call(backend::MatrixOp op, const Tensor& x);
+
+// What must hold for every matrix of a call.
+struct MatrixCheck {
+  backend::ValueCheck::Kind kind = backend::ValueCheck::Kind::invertible;
+  const char* argument = "x";
+};
+// Runs the kernel. On the CPU, throws the error of the check; other devices throw it later.
+void run_matrices(const Run& run, backend::MatrixCall call, const Shape& batch,
+                  std::optional<MatrixCheck> check = {});
+
+inline Tensor transposed(const Tensor& x) { return matrix_transpose(x); }
+// 1 / x, and 0 where x is 0; likewise for its gradient.
+Tensor reciprocal_or_zero(const Tensor& x);
+
+}  // namespace extensor::ops
