@@ -3,6 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "results.h"
+
 namespace extensor::python {
 
 namespace {
@@ -13,30 +15,22 @@ bool is_none(PyObject* value) { return value == Py_None; }
 bool is_sequence(PyObject* value) { return PyList_Check(value) || PyTuple_Check(value); }
 bool is_plain_integer(PyObject* value) { return PyLong_Check(value) && !PyBool_Check(value); }
 
-// Types of other libraries, without importing them.
-bool is_type_of(PyObject* value, const char* module) {
-  return std::strncmp(Py_TYPE(value)->tp_name, module, std::strlen(module)) == 0;
-}
-bool is_numpy_scalar(PyObject* value, const char* kind) {
-  return is_type_of(value, "numpy.") && std::strstr(Py_TYPE(value)->tp_name, kind) != nullptr;
-}
-
 bool is_integer(PyObject* value, const ArgumentType&, bool convert) {
   if (is_plain_integer(value)) return true;
-  if (!convert || PyBool_Check(value) || !PyIndex_Check(value)) return false;
-  return is_type_of(value, "numpy.") || (is_tensor(value) && tensor_of(value).ndim() == 0);
+  if (!convert) return false;
+  return numpy_kind(value) == 'i' || (is_tensor(value) && tensor_of(value).ndim() == 0 &&
+                                      extensor::is_integer(tensor_of(value).dtype()));
 }
 bool is_number(PyObject* value, const ArgumentType& type, bool convert) {
   return PyFloat_Check(value) || is_integer(value, type, convert) ||
-         (convert && is_numpy_scalar(value, "float"));
+         (convert && numpy_kind(value) == 'f');
 }
 bool is_boolean(PyObject* value, const ArgumentType&, bool convert) {
-  return PyBool_Check(value) || (convert && is_numpy_scalar(value, "bool"));
+  return PyBool_Check(value) || (convert && numpy_kind(value) == 'b');
 }
-bool is_scalar(PyObject* value, const ArgumentType& type, bool convert) {
+bool is_scalar(PyObject* value, const ArgumentType&, bool) {
   return PyBool_Check(value) || PyLong_Check(value) || PyFloat_Check(value) ||
-         (convert && (is_boolean(value, type, true) ||
-                      (is_type_of(value, "numpy.") && is_number(value, type, true))));
+         numpy_kind(value) != 0;
 }
 bool is_string(PyObject* value, const ArgumentType&, bool) { return PyUnicode_Check(value); }
 bool is_path(PyObject* value, const ArgumentType&, bool) {
@@ -88,8 +82,7 @@ bool is_dtype(PyObject* value, const ArgumentType&, bool convert) {
   return found && found.get() != Py_None;
 }
 bool is_device(PyObject* value, const ArgumentType&, bool) {
-  return PyUnicode_Check(value) ||
-         Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(device_class);
+  return PyUnicode_Check(value) || Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(device_class);
 }
 bool is_generator(PyObject* value, const ArgumentType&, bool) {
   return PyObject_IsInstance(value, generator_class) == 1;
@@ -107,7 +100,6 @@ bool matches_name(PyObject* value, const ArgumentType& type, bool) {
   return false;
 }
 
-constexpr const char* integers = "Sequence[int]";
 const ArgumentType tensor{"TensorLike", "a Tensor, an array, a number or nested lists of numbers",
                           is_tensor_argument};
 const ArgumentType tensor_or_none{"TensorLike | None", "a Tensor, an array, a number or None",
@@ -144,8 +136,7 @@ const ArgumentType size2d_or_none{"int | tuple[int, int] | None", "an int, a pai
                                   or_none<one_or_list<is_integer, 2>>};
 const ArgumentType size3d{"int | tuple[int, int, int]", "an int or three ints",
                           one_or_list<is_integer, 3>};
-const ArgumentType size3d_or_none{"int | tuple[int, int, int] | None",
-                                  "an int, three ints or None",
+const ArgumentType size3d_or_none{"int | tuple[int, int, int] | None", "an int, three ints or None",
                                   or_none<one_or_list<is_integer, 3>>};
 const ArgumentType scale2d_or_none{"float | tuple[float, float] | None",
                                    "a number, a pair of numbers or None",
@@ -246,8 +237,8 @@ Dims to_dims(PyObject* value, const std::string& name) {
 
 void Call::refuse(int i) const {
   throw ArgumentError(std::string(function) + ": argument '" + parameters[i].name + "' is " +
-                      Py_TYPE(values[i])->tp_name +
-                      " (accepted: " + parameters[i].type->accepted + ")");
+                      Py_TYPE(values[i])->tp_name + " (accepted: " + parameters[i].type->accepted +
+                      ")");
 }
 
 void Call::note(const Tensor& tensor) {
@@ -539,8 +530,7 @@ PyObject* to_python(const std::map<std::string, std::string>& strings) {
 }
 
 PyObject* to_python(const std::string& text) {
-  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
-                              "surrogateescape");
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
 }
 
 void set_generator_class(PyObject* type) { generator_class = type; }

@@ -1,6 +1,5 @@
 // Generator, gradient modes and custom functions.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 
 #include "bindings.h"
 
@@ -10,12 +9,6 @@ namespace extensor::python {
 
 Generator& Call::generator(int i) { return *nb::cast<Generator*>(nb::handle(values[i])); }
 
-PyObject* to_python(const RandomState& state) {
-  return Py_BuildValue("(KKK)", static_cast<unsigned long long>(state.seed),
-                       static_cast<unsigned long long>(state.stream),
-                       static_cast<unsigned long long>(state.offset));
-}
-
 RandomState read_random_state(PyObject* object) {
   unsigned long long seed = 0, stream = 0, offset = 0;
   if (PyArg_ParseTuple(object, "KKK", &seed, &stream, &offset) == 0) throw PythonError();
@@ -24,7 +17,8 @@ RandomState read_random_state(PyObject* object) {
 
 namespace {
 
-PyObject* call_with_lists(PyObject* function, std::initializer_list<const std::vector<Tensor>*> lists) {
+PyObject* call_with_lists(PyObject* function,
+                          std::initializer_list<const std::vector<Tensor>*> lists) {
   Owned arguments(checked(PyTuple_New(static_cast<Py_ssize_t>(lists.size()))));
   Py_ssize_t k = 0;
   for (const std::vector<Tensor>* list : lists) {
@@ -35,7 +29,8 @@ PyObject* call_with_lists(PyObject* function, std::initializer_list<const std::v
 
 std::vector<Tensor> read_list(PyObject* result, const char* what) {
   const Owned owned(result);
-  const Owned items(checked(PySequence_Fast(owned.get(), "a list or tuple of tensors is required")));
+  const Owned items(
+      checked(PySequence_Fast(owned.get(), "a list or tuple of tensors is required")));
   std::vector<Tensor> list;
   for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(items.get()); ++k) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.get(), k);

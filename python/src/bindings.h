@@ -1,4 +1,5 @@
-// Shared by the generated files and the module: where functions are added, and records as arguments.
+// Shared by the generated files and the module: where functions are added, and records as
+// arguments.
 #pragma once
 
 #include <span>
@@ -6,6 +7,7 @@
 
 #include "function.h"
 #include "generated_types.h"
+#include "results.h"
 
 namespace extensor::python {
 
@@ -27,8 +29,12 @@ class Arguments {
   std::vector<Parameter> parameters_;
 };
 
-PyObject* to_python(const RandomState& state);
 RandomState read_random_state(PyObject* object);
+
+// ---- written by hand, in methods.cpp
+
+extern const FunctionRow module_rows[], tensor_rows[];
+extern const std::size_t module_row_count, tensor_row_count;
 
 // ---- generated
 

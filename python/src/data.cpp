@@ -7,6 +7,20 @@
 
 namespace extensor::python {
 
+char numpy_kind(PyObject* object) {
+  const char* name = Py_TYPE(object)->tp_name;
+  if (std::strncmp(name, "numpy.", 6) != 0) return 0;
+  name += 6;
+  const auto begins = [&](const char* text) {
+    return std::strncmp(name, text, std::strlen(text)) == 0;
+  };
+  if (begins("float")) return 'f';
+  if (begins("int") || begins("uint") || begins("long") || begins("ulong")) {
+    return PyIndex_Check(object) != 0 ? 'i' : 0;  // numpy.longdouble is no index
+  }
+  return begins("bool") ? 'b' : 0;
+}
+
 bool read_scalar(PyObject* object, Scalar& result) {
   if (PyFloat_CheckExact(object)) {
     result = PyFloat_AS_DOUBLE(object);
@@ -37,7 +51,21 @@ bool read_scalar(PyObject* object, Scalar& result) {
     result = PyFloat_AsDouble(object);
     return true;
   }
-  return false;
+  switch (numpy_kind(object)) {
+    case 'i': {
+      const Owned number(checked(PyNumber_Index(object)));
+      return read_scalar(number.get(), result);
+    }
+    case 'f': {
+      const Owned number(checked(PyNumber_Float(object)));
+      return read_scalar(number.get(), result);
+    }
+    case 'b':
+      result = PyObject_IsTrue(object) == 1;
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool is_array_like(PyObject* object) {
@@ -249,8 +277,7 @@ PyObject* nested(const Shape& shape, std::size_t axis, const std::byte*& data, D
 }  // namespace
 
 PyObject* to_list(const Tensor& tensor) {
-  const Tensor dense =
-      tensor.detach().to(cpu_device).to(python_dtype(tensor.dtype())).contiguous();
+  const Tensor dense = tensor.detach().to(cpu_device).to(python_dtype(tensor.dtype())).contiguous();
   const std::byte* data = dense.impl().data;
   return nested(dense.shape(), 0, data, dense.dtype());
 }

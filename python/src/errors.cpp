@@ -30,9 +30,9 @@ namespace {
 
 // The order of catch clauses below.
 enum Class { error, shape, dtype, index, device, value, format, io, memory, count };
-constexpr const char* class_names[count] = {"Error",       "ShapeError", "DTypeError",
+constexpr const char* class_names[count] = {"Error",       "ShapeError",  "DTypeError",
                                             "IndexError",  "DeviceError", "ValueError",
-                                            "FormatError", "IoError",    "OutOfMemoryError"};
+                                            "FormatError", "IoError",     "OutOfMemoryError"};
 PyObject* classes[count];
 
 }  // namespace

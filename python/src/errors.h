@@ -5,9 +5,9 @@
 #include <Python.h>
 
 #include <exception>
-#include <utility>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace extensor::python {
 

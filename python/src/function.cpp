@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "results.h"
+
 namespace extensor::python {
 
 namespace {
@@ -14,8 +16,7 @@ constexpr int max_parameters = 40;
 
 // The names of an overload's parameters as interned strings, for keyword arguments.
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const FunctionRow* row;
   const char* module;
   std::vector<std::vector<PyObject*>>* names;
@@ -286,15 +287,14 @@ PyObject* reduce(PyObject* self, PyObject*) { return get_name(self, nullptr); }
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyGetSetDef properties[] = {
-    {"__name__", get_name, nullptr, nullptr, nullptr},
-    {"__qualname__", get_name, nullptr, nullptr, nullptr},
-    {"__module__", get_module, nullptr, nullptr, nullptr},
-    {"__doc__", get_documentation, nullptr, nullptr, nullptr},
-    {"__text_signature__", get_text_signature, nullptr, nullptr, nullptr},
-    {"__signatures__", get_signatures, nullptr, nullptr, nullptr},
-    {"__documentation__", get_own_documentation, nullptr, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                            {"__qualname__", get_name, nullptr, nullptr, nullptr},
+                            {"__module__", get_module, nullptr, nullptr, nullptr},
+                            {"__doc__", get_documentation, nullptr, nullptr, nullptr},
+                            {"__text_signature__", get_text_signature, nullptr, nullptr, nullptr},
+                            {"__signatures__", get_signatures, nullptr, nullptr, nullptr},
+                            {"__documentation__", get_own_documentation, nullptr, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 

@@ -31,10 +31,11 @@ Index position(PyObject* key) {
   if (is_tensor(key)) return tensor_of(key);
   if (PyBool_Check(key)) return scalar(key == Py_True);
   if (PyList_Check(key) && PyList_GET_SIZE(key) == 0) return zeros({0}, int64);
-  if (PyIndex_Check(key)) return to_int64(key, "index");
-  if (!PyUnicode_Check(key) && !PyFloat_Check(key) && is_array_like(key)) {
+  if (numpy_kind(key) == 'i') return to_int64(key, "index");
+  if (!PyFloat_Check(key) && numpy_kind(key) != 'f' && is_array_like(key)) {
     return as_tensor(key, "index");
   }
+  if (PyIndex_Check(key)) return to_int64(key, "index");
   throw ArgumentError(std::string("index: ") + Py_TYPE(key)->tp_name +
                       " is not an index (accepted: an int, a slice, ..., None, a Tensor, array or "
                       "list of ints or bools, or a tuple of these)");

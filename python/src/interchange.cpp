@@ -13,7 +13,7 @@ namespace {
 
 // The native code of struct, for one element; null for bfloat16, which has none.
 const char* format_of(DType dtype) {
-  constexpr const char* formats[] = {"?", "b", "h", "i", "q", "B", "H",
+  constexpr const char* formats[] = {"?", "b", "h", "i",     "q", "B", "H",
                                      "I", "Q", "e", nullptr, "f", "d"};
   return formats[static_cast<int>(dtype)];
 }
@@ -101,19 +101,17 @@ Tensor from_buffer(PyObject* object, bool& copied) {
     copied = !fits;
     if (fits) {
       Py_buffer* context = view.get();
-      Tensor result =
-          view->readonly != 0
-              ? from_external(static_cast<const void*>(view->buf), *dtype, shape, strides,
-                              release_view, context)
-              : from_external(view->buf, *dtype, shape, strides, release_view, context);
+      Tensor result = view->readonly != 0
+                          ? from_external(static_cast<const void*>(view->buf), *dtype, shape,
+                                          strides, release_view, context)
+                          : from_external(view->buf, *dtype, shape, strides, release_view, context);
       static_cast<void>(view.release());
       return result;
     }
     // Elements that are not aligned are copied.
     std::vector<char> bytes(static_cast<std::size_t>(view->len));
     if (PyBuffer_ToContiguous(bytes.data(), view.get(), view->len, 'C') != 0) throw PythonError();
-    Tensor result =
-        from_bytes(bytes.data(), bytes.size() / itemsize(*dtype), *dtype, shape);
+    Tensor result = from_bytes(bytes.data(), bytes.size() / itemsize(*dtype), *dtype, shape);
     release();
     return result;
   } catch (...) {
@@ -144,8 +142,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     }
     const char* format = format_of(tensor.dtype());
     if (format == nullptr) {
-      throw DTypeError("buffer: the buffer protocol has no format for bfloat16; convert it with "
-                       "x.to(extensor.float32)");
+      throw DTypeError(
+          "buffer: the buffer protocol has no format for bfloat16; convert it with "
+          "x.to(extensor.float32)");
     }
     const bool read_only = tensor.impl().storage->read_only;
     if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
@@ -172,8 +171,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->ndim = static_cast<int>(tensor.ndim());
     view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
     view->shape = (flags & PyBUF_ND) != 0 ? exported->shape.data() : nullptr;
-    view->strides =
-        (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? exported->strides.data() : nullptr;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? exported->strides.data() : nullptr;
     view->suboffsets = nullptr;
     exported->tensor = tensor;
     view->internal = exported.release();
@@ -225,11 +223,17 @@ struct DLManagedTensorVersioned {
 };
 constexpr std::uint64_t read_only_flag = 1;
 constexpr std::int32_t cpu_type = 1, cuda_type = 2, cuda_host_type = 3;
-enum Code : std::uint8_t { int_code = 0, uint_code = 1, float_code = 2, bfloat_code = 4, bool_code = 6 };
+enum Code : std::uint8_t {
+  int_code = 0,
+  uint_code = 1,
+  float_code = 2,
+  bfloat_code = 4,
+  bool_code = 6
+};
 
 constexpr DLDataType dlpack_types[dtype_count] = {
-    {bool_code, 8, 1},  {int_code, 8, 1},   {int_code, 16, 1},    {int_code, 32, 1},
-    {int_code, 64, 1},  {uint_code, 8, 1},  {uint_code, 16, 1},   {uint_code, 32, 1},
+    {bool_code, 8, 1},  {int_code, 8, 1},    {int_code, 16, 1},    {int_code, 32, 1},
+    {int_code, 64, 1},  {uint_code, 8, 1},   {uint_code, 16, 1},   {uint_code, 32, 1},
     {uint_code, 64, 1}, {float_code, 16, 1}, {bfloat_code, 16, 1}, {float_code, 32, 1},
     {float_code, 64, 1}};
 
@@ -345,8 +349,8 @@ Tensor from_dlpack(PyObject* object) {
     if (!capsule) throw PythonError();
   }
   if (PyCapsule_IsValid(capsule.get(), versioned_name) != 0) {
-    auto* managed = static_cast<DLManagedTensorVersioned*>(
-        PyCapsule_GetPointer(capsule.get(), versioned_name));
+    auto* managed =
+        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.get(), versioned_name));
     if (managed->major != 1) {
       throw ValueError("from_dlpack: the array has DLPack version " +
                        std::to_string(managed->major) + " (allowed: 1)");

@@ -1,5 +1,5 @@
-// The layers of extensor::nn. A Python class in nn.py holds each of them as a Layer: its parameters,
-// its state and its call, without its C++ type.
+// The layers of extensor::nn. A Python class in nn.py holds each of them as a Layer: its
+// parameters, its state and its call, without its C++ type.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -141,8 +141,8 @@ class Defaults {
 template <class L, class Options, class... Positional>
 PyObject* make_layer(Call& call) {
   const Defaults defaults(call, sizeof...(Positional));
-  Layer* made = construct<L, Options, Positional...>(
-      call, std::make_index_sequence<sizeof...(Positional)>());
+  Layer* made =
+      construct<L, Options, Positional...>(call, std::make_index_sequence<sizeof...(Positional)>());
   return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
 }
 
@@ -193,7 +193,8 @@ void add_layers(nb::module_& module) {
              }
              return take(self.call(list, options.size() > 0 ? &masks : nullptr));
            })
-      .def("parameters", [](const Layer& self) { return take(python::to_python(self.parameters())); })
+      .def("parameters",
+           [](const Layer& self) { return take(python::to_python(self.parameters())); })
       .def("buffers", [](const Layer& self) { return take(python::to_python(self.buffers())); })
       .def("state", [](const Layer& self) { return take(python::to_python(self.state())); })
       .def("load",
@@ -215,9 +216,8 @@ void add_layers(nb::module_& module) {
   using I = std::int64_t;
   add_layer<nn::Linear, nn::LinearOptions, I, I>(m, "x · weightᵀ + bias over the last axis.",
                                                  {{"in_features"}, {"out_features"}});
-  add_layer<nn::Conv1d, Conv1dOptions, I, I, I>(
-      m, "A convolution along one axis, x [N, C, L].",
-      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::Conv1d, Conv1dOptions, I, I, I>(m, "A convolution along one axis, x [N, C, L].",
+                                                {{"in_channels"}, {"out_channels"}, {"kernel"}});
   add_layer<nn::Conv2d, Conv2dOptions, I, I, Size2d>(
       m, "A convolution of images, x [N, C, H, W].",
       {{"in_channels"}, {"out_channels"}, {"kernel"}});
@@ -249,14 +249,14 @@ void add_layers(nb::module_& module) {
                                                           {{"first", "1"}, {"last", "-1"}});
   add_layer<nn::BatchNorm1d, nn::BatchNormOptions, I>(
       m, "Batch normalization of x [N, C] or [N, C, L].", {{"features"}});
-  add_layer<nn::BatchNorm2d, nn::BatchNormOptions, I>(
-      m, "Batch normalization of x [N, C, H, W].", {{"features"}});
+  add_layer<nn::BatchNorm2d, nn::BatchNormOptions, I>(m, "Batch normalization of x [N, C, H, W].",
+                                                      {{"features"}});
   add_layer<nn::LayerNorm, nn::LayerNormOptions, Shape>(
       m, "Normalization over the last axes, which have the given shape.", {{"normalized_shape"}});
   add_layer<nn::RMSNorm, nn::RMSNormOptions, Shape>(
       m, "Division by the root mean square over the last axes.", {{"normalized_shape"}});
-  add_layer<nn::GroupNorm, nn::GroupNormOptions, I, I>(
-      m, "Normalization over groups of channels.", {{"groups"}, {"channels"}});
+  add_layer<nn::GroupNorm, nn::GroupNormOptions, I, I>(m, "Normalization over groups of channels.",
+                                                       {{"groups"}, {"channels"}});
   add_layer<nn::InstanceNorm, nn::InstanceNormOptions, I>(
       m, "Normalization of each channel of each example.", {{"features"}});
   add_layer<nn::Dropout, NoOptions, StrictDouble>(
@@ -295,8 +295,8 @@ void add_layers(nb::module_& module) {
   add_layer<nn::LeakyReLU, NoOptions, StrictDouble>(m, "An activation.", {{"slope", "0.01"}});
   add_layer<nn::ELU, NoOptions, StrictDouble>(m, "An activation.", {{"alpha", "1.0"}});
   add_layer<nn::Softplus, NoOptions, StrictDouble>(m, "An activation.", {{"beta", "1.0"}});
-  add_layer<nn::Hardtanh, NoOptions, StrictDouble, StrictDouble>(
-      m, "An activation.", {{"lo", "-1.0"}, {"hi", "1.0"}});
+  add_layer<nn::Hardtanh, NoOptions, StrictDouble, StrictDouble>(m, "An activation.",
+                                                                 {{"lo", "-1.0"}, {"hi", "1.0"}});
   add_layer<nn::PReLU, NoOptions, StrictInt, StrictDouble>(
       m, "An activation with a learned slope.", {{"parameters", "1"}, {"initial", "0.25"}});
   add_layer<nn::MSELoss, NoOptions, Reduction>(m, "The mean squared error.",

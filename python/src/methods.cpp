@@ -92,15 +92,17 @@ constexpr Overload result_type_overloads[] = {
        const auto a = dtype_of_argument(0), b = dtype_of_argument(1);
        if (a && b) return to_python(promote_types(*a, *b, "result_type"));
        Scalar number = 0;
-       if (!a && !b) throw ArgumentError("result_type: both arguments are numbers (accepted: at "
-                                         "least one Tensor or dtype)");
+       if (!a && !b)
+         throw ArgumentError(
+             "result_type: both arguments are numbers (accepted: at "
+             "least one Tensor or dtype)");
        read_scalar(call.object(a ? 1 : 0), number);
        return to_python(promote_with_scalar(a ? *a : *b, number));
      }}};
 
 }  // namespace
 
-extern const FunctionRow module_rows[] = {
+const FunctionRow module_rows[] = {
     {"tensor",
      "A new tensor with the values of numbers, nested lists, an array or a tensor.\n\n"
      "Python floats become float32, ints int64 and bools bool unless dtype is given.",
@@ -116,7 +118,7 @@ extern const FunctionRow module_rows[] = {
     {"_from_bytes", "A tensor with the elements that Tensor._bytes() returned.",
      from_bytes_overloads},
 };
-extern const std::size_t module_row_count = std::size(module_rows);
+const std::size_t module_row_count = std::size(module_rows);
 
 namespace {
 
@@ -124,12 +126,11 @@ namespace {
 
 constexpr Parameter self_only[] = {{"self", &types::written, nullptr}};
 
-#define EXTENSOR_SELF(name, result, ...)                                       \
-  constexpr Overload name##_overloads[] = {                                    \
-      {self_only, result, [](Call& call) -> PyObject* {                        \
-         Tensor& x = call.written(0);                                          \
-         return run(call, [&] { return __VA_ARGS__; });                        \
-       }}};
+#define EXTENSOR_SELF(name, result, ...)                                                     \
+  constexpr Overload name##_overloads[] = {{self_only, result, [](Call& call) -> PyObject* { \
+                                              Tensor& x = call.written(0);                   \
+                                              return run(call, [&] { return __VA_ARGS__; }); \
+                                            }}};
 EXTENSOR_SELF(contiguous, "Tensor", x.contiguous())
 EXTENSOR_SELF(detach, "Tensor", x.detach())
 EXTENSOR_SELF(is_contiguous, "bool", x.is_contiguous())
@@ -143,37 +144,37 @@ constexpr Parameter clone_parameters[] = {
     {"self", &types::written, nullptr},
     {"memory_format", &MemoryFormat_type, "'preserve'"},
 };
-constexpr Overload clone_overloads[] = {
-    {clone_parameters, "Tensor", [](Call& call) -> PyObject* {
-       const Tensor& x = call.written(0);
-       const MemoryFormat format =
-           call.has(1) ? MemoryFormat_values[call.enumeration(1)] : MemoryFormat::preserve;
-       return run(call, [&] { return x.clone(format); });
-     }}};
+constexpr Overload clone_overloads[] = {{clone_parameters, "Tensor", [](Call& call) -> PyObject* {
+                                           const Tensor& x = call.written(0);
+                                           const MemoryFormat format =
+                                               call.has(1)
+                                                   ? MemoryFormat_values[call.enumeration(1)]
+                                                   : MemoryFormat::preserve;
+                                           return run(call, [&] { return x.clone(format); });
+                                         }}};
 
 constexpr Overload tolist_overloads[] = {
     {self_only, "Any", [](Call& call) { return to_list(call.written(0)); }}};
 
 constexpr Parameter item_parameters[] = {{"self", &types::written, nullptr},
                                          {"index", &types::object, "None"}};
-constexpr Overload item_overloads[] = {
-    {item_parameters, "Any", [](Call& call) -> PyObject* {
-       const Tensor& x = call.written(0);
-       if (!call.has(1) || call.object(1) == Py_None) return to_number(x);
-       return to_number(x.index(to_index(call.object(1))));
-     }}};
+constexpr Overload item_overloads[] = {{item_parameters, "Any", [](Call& call) -> PyObject* {
+                                          const Tensor& x = call.written(0);
+                                          if (!call.has(1) || call.object(1) == Py_None)
+                                            return to_number(x);
+                                          return to_number(x.index(to_index(call.object(1))));
+                                        }}};
 
 constexpr Parameter shape_parameters[] = {{"self", &types::written, nullptr},
                                           {"shape", &types::shape, nullptr}};
 constexpr Overload view_overloads[] = {{shape_parameters, "Tensor", [](Call& call) -> PyObject* {
                                           return wrap(call.written(0).view(call.shape(1)));
                                         }}};
-constexpr Overload reshape_overloads[] = {
-    {shape_parameters, "Tensor", [](Call& call) -> PyObject* {
-       const Tensor& x = call.written(0);
-       const Shape shape = call.shape(1);
-       return run(call, [&] { return x.reshape(shape); });
-     }}};
+constexpr Overload reshape_overloads[] = {{shape_parameters, "Tensor", [](Call& call) -> PyObject* {
+                                             const Tensor& x = call.written(0);
+                                             const Shape shape = call.shape(1);
+                                             return run(call, [&] { return x.reshape(shape); });
+                                           }}};
 
 constexpr Parameter slice_parameters[] = {{"self", &types::written, nullptr},
                                           {"axis", &types::integer, nullptr},
@@ -185,8 +186,8 @@ constexpr Overload slice_overloads[] = {
        std::optional<StrictInt> start, stop;
        if (call.has(2)) start = call.integer(2);
        if (call.has(3)) stop = call.integer(3);
-       return wrap(call.written(0).slice(call.integer(1), start, stop,
-                                         call.has(4) ? call.integer(4) : 1));
+       return wrap(
+           call.written(0).slice(call.integer(1), start, stop, call.has(4) ? call.integer(4) : 1));
      }}};
 
 // x.to('cpu'), x.to(extensor.float64), x.to(device=…, dtype=…)
@@ -325,7 +326,7 @@ constexpr Overload bytes_overloads[] = {
 
 }  // namespace
 
-extern const FunctionRow tensor_rows[] = {
+const FunctionRow tensor_rows[] = {
     {"contiguous", "Itself if its elements are dense in row-major order, else a copy.",
      contiguous_overloads},
     {"detach", "The same memory without a history of gradients.", detach_overloads},
@@ -337,8 +338,10 @@ extern const FunctionRow tensor_rows[] = {
     {"clone", "A dense copy; the gradient flows through it.", clone_overloads},
     {"copy", "A dense copy; the gradient flows through it.", clone_overloads},
     {"tolist", "The elements as nested lists of Python numbers.", tolist_overloads},
-    {"item", "The element of a tensor that has exactly one, or the one at an index, as a Python "
-             "number.", item_overloads},
+    {"item",
+     "The element of a tensor that has exactly one, or the one at an index, as a Python "
+     "number.",
+     item_overloads},
     {"view", "The same memory with another shape. Raises ShapeError where strides forbid it.",
      view_overloads},
     {"reshape", "Another shape; a view where strides allow it, else a copy. One −1 is allowed.",
@@ -356,12 +359,11 @@ extern const FunctionRow tensor_rows[] = {
      "Without `gradient` it must have one element.",
      backward_overloads},
     {"__dlpack__", "A DLPack capsule on this memory, without a copy.", dlpack_overloads},
-    {"__dlpack_device__", "The device of the memory in DLPack's numbers.",
-     dlpack_device_overloads},
+    {"__dlpack_device__", "The device of the memory in DLPack's numbers.", dlpack_device_overloads},
     {"_bytes", "The bytes of the elements in row-major order.", bytes_overloads},
     {"_text", "The elements as text, without dtype.", text_overloads},
 };
-extern const std::size_t tensor_row_count = std::size(tensor_rows);
+const std::size_t tensor_row_count = std::size(tensor_rows);
 
 // ---- records as arguments
 

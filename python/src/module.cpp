@@ -6,8 +6,6 @@
 
 namespace extensor::python {
 
-extern const FunctionRow module_rows[], tensor_rows[];
-extern const std::size_t module_row_count, tensor_row_count;
 void add_autograd(nanobind::module_& module);
 void add_layers(nanobind::module_& module);
 void add_optimizers(nanobind::module_& module);
@@ -34,18 +32,17 @@ void add_members(PyObject* module) {
 NB_MODULE(_core, module) {
   using namespace extensor::python;
   check(create_function_type() && create_tensor_type() && load_exception_types() && load_types());
-  nanobind::register_exception_translator(
-      [](const std::exception_ptr& exception, void*) {
-        try {
-          std::rethrow_exception(exception);
-        } catch (const nanobind::python_error&) {
-          throw;
-        } catch (const nanobind::builtin_exception&) {
-          throw;
-        } catch (...) {
-          set_python_error();
-        }
-      });
+  nanobind::register_exception_translator([](const std::exception_ptr& exception, void*) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const nanobind::python_error&) {
+      throw;
+    } catch (const nanobind::builtin_exception&) {
+      throw;
+    } catch (...) {
+      set_python_error();
+    }
+  });
   try {
     check(PyModule_AddObjectRef(module.ptr(), "Tensor", reinterpret_cast<PyObject*>(tensor_type)) ==
           0);

@@ -47,7 +47,8 @@ PyObject* binary(PyObject* a, PyObject* b, F&& f) {
       const Tensor& x = first.tensor();
       if (second.is_tensor_operand()) {
         const Tensor& y = second.tensor();
-        if (!is_large(x) && !is_large(y)) [[likely]] return wrap(f(x, y));
+        if (!is_large(x) && !is_large(y)) [[likely]]
+          return wrap(f(x, y));
         Tensor result;
         {
           const WithoutGil released;
@@ -112,8 +113,8 @@ PyObject* unary(PyObject* a, F&& f) {
   }
 }
 
-#define EXTENSOR_OPERATOR(slot, op)                                               \
-  PyObject* slot(PyObject* a, PyObject* b) {                                      \
+#define EXTENSOR_OPERATOR(slot, op)                                             \
+  PyObject* slot(PyObject* a, PyObject* b) {                                    \
     return binary(a, b, [](const auto& x, const auto& y) { return op(x, y); }); \
   }
 EXTENSOR_OPERATOR(add_slot, add)
@@ -121,7 +122,7 @@ EXTENSOR_OPERATOR(subtract_slot, subtract)
 EXTENSOR_OPERATOR(multiply_slot, multiply)
 EXTENSOR_OPERATOR(divide_slot, divide)
 EXTENSOR_OPERATOR(floor_divide_slot, floor_divide)
-EXTENSOR_OPERATOR(remainder_slot, remainder)
+EXTENSOR_OPERATOR(remainder_slot, modulo)
 EXTENSOR_OPERATOR(and_slot, bitwise_and)
 EXTENSOR_OPERATOR(or_slot, bitwise_or)
 EXTENSOR_OPERATOR(xor_slot, bitwise_xor)
@@ -156,8 +157,8 @@ PyObject* matmul_slot(PyObject* a, PyObject* b) {
   }
 }
 
-#define EXTENSOR_IN_PLACE(slot, op)                               \
-  PyObject* slot(PyObject* a, PyObject* b) {                      \
+#define EXTENSOR_IN_PLACE(slot, op)                                    \
+  PyObject* slot(PyObject* a, PyObject* b) {                           \
     return in_place(a, b, [](Tensor& x, const auto& y) { op(x, y); }); \
   }
 EXTENSOR_IN_PLACE(add_in_place, add_)
@@ -176,9 +177,15 @@ PyObject* power_in_place(PyObject* a, PyObject* b, PyObject* modulus) {
   return in_place(a, b, [](Tensor& x, const auto& y) { power_(x, y); });
 }
 
-PyObject* negative_slot(PyObject* a) { return unary(a, [](const Tensor& x) { return negative(x); }); }
-PyObject* positive_slot(PyObject* a) { return unary(a, [](const Tensor& x) { return positive(x); }); }
-PyObject* absolute_slot(PyObject* a) { return unary(a, [](const Tensor& x) { return abs(x); }); }
+PyObject* negative_slot(PyObject* a) {
+  return unary(a, [](const Tensor& x) { return negative(x); });
+}
+PyObject* positive_slot(PyObject* a) {
+  return unary(a, [](const Tensor& x) { return positive(x); });
+}
+PyObject* absolute_slot(PyObject* a) {
+  return unary(a, [](const Tensor& x) { return abs(x); });
+}
 PyObject* invert_slot(PyObject* a) {
   return unary(a, [](const Tensor& x) { return bitwise_invert(x); });
 }

@@ -17,7 +17,9 @@ const ArgumentType optimizer_type{
     "_Optimizer", "an optimizer of extensor.optim",
     [](PyObject* value, const ArgumentType&, bool) { return nb::isinstance<Optimizer>(value); }};
 
-Optimizer& optimizer_of(Call& call, int i) { return *nb::cast<Optimizer*>(nb::handle(call.object(i))); }
+Optimizer& optimizer_of(Call& call, int i) {
+  return *nb::cast<Optimizer*>(nb::handle(call.object(i)));
+}
 
 template <class Class, class Options>
 PyObject* make_optimizer(Call& call) {
@@ -61,8 +63,8 @@ void add_schedule(PyObject* module, const char* name) {
 }
 
 PyObject* make_lambda_schedule(Call& call) {
-  LRScheduler* made = new optim::LambdaLR(
-      optimizer_of(call, 0), [f = share(call.object(1))](std::int64_t epoch) {
+  LRScheduler* made =
+      new optim::LambdaLR(optimizer_of(call, 0), [f = share(call.object(1))](std::int64_t epoch) {
         const WithGil gil;
         const Owned number(checked(PyLong_FromLongLong(epoch)));
         const Owned result(checked(PyObject_CallOneArg(f.get(), number.get())));
@@ -99,21 +101,20 @@ StateDict read_state(const nb::dict& saved) {
 
 void add_optimizers(nb::module_& module) {
   nb::class_<Optimizer>(module, "_Optimizer")
-      .def("step", [](Optimizer& self) {
-        const WithoutGil released;
-        self.step();
-      })
+      .def("step",
+           [](Optimizer& self) {
+             const WithoutGil released;
+             self.step();
+           })
       .def("zero_grad", &Optimizer::zero_grad, nb::arg("set_to_none") = true)
       .def("group_count", &Optimizer::group_count)
-      .def("parameters", [](const Optimizer& self, std::size_t group) {
-        return take(to_python(self.parameters(group)));
-      })
+      .def("parameters", [](const Optimizer& self,
+                            std::size_t group) { return take(to_python(self.parameters(group))); })
       .def("lr", &Optimizer::lr, nb::arg("group") = 0)
       .def("set_lr", &Optimizer::set_lr, nb::arg("group"), nb::arg("lr"))
       .def("state_dict", [](const Optimizer& self) { return saved_state(self.state_dict()); })
-      .def("load_state_dict", [](Optimizer& self, const nb::dict& saved) {
-        self.load_state_dict(read_state(saved));
-      });
+      .def("load_state_dict",
+           [](Optimizer& self, const nb::dict& saved) { self.load_state_dict(read_state(saved)); });
   nb::class_<LRScheduler>(module, "_Schedule")
       .def("step", [](LRScheduler& self) { self.step(); })
       .def("last_epoch", &LRScheduler::last_epoch)

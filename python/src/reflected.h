@@ -15,11 +15,11 @@ namespace extensor::python {
 template <class T>
 struct Argument;
 
-#define EXTENSOR_ARGUMENT(T, type_name, reader)                            \
-  template <>                                                              \
-  struct Argument<T> {                                                     \
-    static constexpr const ArgumentType* type = &types::type_name;         \
-    static T read(Call& call, int i) { return T(call.reader(i)); }         \
+#define EXTENSOR_ARGUMENT(T, type_name, reader)                    \
+  template <>                                                      \
+  struct Argument<T> {                                             \
+    static constexpr const ArgumentType* type = &types::type_name; \
+    static T read(Call& call, int i) { return T(call.reader(i)); } \
   };
 EXTENSOR_ARGUMENT(std::int64_t, integer, integer)
 EXTENSOR_ARGUMENT(std::uint64_t, integer, unsigned_integer)
@@ -54,8 +54,7 @@ struct Argument<std::vector<std::int64_t>> {
   }
 };
 template <class E>
-requires std::is_enum_v<E> && (!std::is_same_v<E, DType>)
-struct Argument<E> {
+requires std::is_enum_v<E> &&(!std::is_same_v<E, DType>)struct Argument<E> {
   static constexpr const ArgumentType* type = Names<E>::type;
   static E read(Call& call, int i) {
     return Names<E>::values[static_cast<std::size_t>(call.enumeration(i))];
@@ -87,8 +86,7 @@ std::string text_of(const std::optional<T>& value) {
   return value ? text_of(*value) : "None";
 }
 template <class E>
-requires std::is_enum_v<E>
-std::string text_of(E value) {
+requires std::is_enum_v<E> std::string text_of(E value) {
   for (std::size_t k = 0; k < Names<E>::values.size(); ++k) {
     if (Names<E>::values[k] == value) {
       return std::string("'") + Names<E>::type->names[k] + "'";
@@ -109,22 +107,27 @@ inline constexpr std::size_t field_count = reflect::member_count<Options, false>
 template <>
 inline constexpr std::size_t field_count<NoOptions> = 0;
 
+template <class Options>
+auto addresses(Options& options) {
+  return reflect::with_members<field_count<Options>>(
+      options, [](auto&... member) { return std::tuple(&member...); });
+}
+
 // The fields of Options as keyword-only parameters.
 template <class Options>
 void append_fields(std::vector<Parameter>& parameters) {
   constexpr std::size_t count = field_count<Options>;
   if constexpr (count > 0) {
     Options standard{};
-    reflect::with_members<count>(standard, [&](auto&... member) {
-      [&]<std::size_t... k>(std::index_sequence<k...>) {
-        (parameters.push_back(
-             {keep(reflect::member_name<Options, count, k>()),
-              Argument<std::remove_cvref_t<decltype(member)>>::type, keep(text_of(member)), true}),
-         ...);
-      }
-      (std::make_index_sequence<count>());
-      return 0;
-    });
+    const auto members = addresses(standard);
+    [&]<std::size_t... k>(std::index_sequence<k...>) {
+      (parameters.push_back(
+           {keep(reflect::member_name<Options, count, k>()),
+            Argument<std::remove_pointer_t<std::tuple_element_t<k, decltype(members)>>>::type,
+            keep(text_of(*std::get<k>(members))), true}),
+       ...);
+    }
+    (std::make_index_sequence<count>());
   }
 }
 
@@ -134,15 +137,14 @@ Options read_fields(Call& call, int first) {
   constexpr std::size_t count = field_count<Options>;
   Options result{};
   if constexpr (count > 0) {
-    reflect::with_members<count>(result, [&](auto&... member) {
-      int i = first;
-      ((call.has(i) ? static_cast<void>(
-                          member = Argument<std::remove_cvref_t<decltype(member)>>::read(call, i))
-                    : static_cast<void>(0),
-        ++i),
-       ...);
-      return 0;
-    });
+    const auto members = addresses(result);
+    const auto read = [&]<class Member>(Member* member, int i) {
+      if (call.has(i)) *member = Argument<Member>::read(call, i);
+    };
+    [&]<std::size_t... k>(std::index_sequence<k...>) {
+      (read(std::get<k>(members), first + static_cast<int>(k)), ...);
+    }
+    (std::make_index_sequence<count>());
   }
   return result;
 }
@@ -151,8 +153,8 @@ Options read_fields(Call& call, int first) {
 inline void add_function(PyObject* target, const char* name, const char* documentation,
                          std::vector<Parameter> parameters, const char* result,
                          PyObject* (*call)(Call&)) {
-  auto* kept = new std::vector<Parameter>(std::move(parameters));  // NOLINT: rows are never freed
-  auto* overload = new Overload{*kept, result, call};              // NOLINT
+  auto* kept = new std::vector<Parameter>(std::move(parameters));   // NOLINT: rows are never freed
+  auto* overload = new Overload{*kept, result, call};               // NOLINT
   auto* row = new FunctionRow{name, documentation, {overload, 1}};  // NOLINT
   add_functions(target, {row, 1}, "extensor");
 }

@@ -164,9 +164,9 @@ PyGetSetDef properties[] = {
      "int\nMakes NumPy leave array + tensor to the tensor.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET,
-                          offsetof(TensorObject, weak_references), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 
 }  // namespace
 
@@ -191,19 +191,21 @@ bool create_tensor_type() {
       {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
       {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
 #define EXTENSOR_SLOT(name) {Py_##name, reinterpret_cast<void*>(n.name)},
-      EXTENSOR_SLOT(nb_add) EXTENSOR_SLOT(nb_subtract) EXTENSOR_SLOT(nb_multiply)
-      EXTENSOR_SLOT(nb_true_divide) EXTENSOR_SLOT(nb_floor_divide) EXTENSOR_SLOT(nb_remainder)
-      EXTENSOR_SLOT(nb_power) EXTENSOR_SLOT(nb_matrix_multiply) EXTENSOR_SLOT(nb_and)
-      EXTENSOR_SLOT(nb_or) EXTENSOR_SLOT(nb_xor) EXTENSOR_SLOT(nb_inplace_add)
-      EXTENSOR_SLOT(nb_inplace_subtract) EXTENSOR_SLOT(nb_inplace_multiply)
-      EXTENSOR_SLOT(nb_inplace_true_divide) EXTENSOR_SLOT(nb_inplace_floor_divide)
-      EXTENSOR_SLOT(nb_inplace_remainder) EXTENSOR_SLOT(nb_inplace_power)
-      EXTENSOR_SLOT(nb_inplace_and) EXTENSOR_SLOT(nb_inplace_or) EXTENSOR_SLOT(nb_inplace_xor)
-      EXTENSOR_SLOT(nb_negative) EXTENSOR_SLOT(nb_positive) EXTENSOR_SLOT(nb_absolute)
-      EXTENSOR_SLOT(nb_invert) EXTENSOR_SLOT(nb_bool) EXTENSOR_SLOT(nb_int)
-      EXTENSOR_SLOT(nb_float) EXTENSOR_SLOT(nb_index)
+      EXTENSOR_SLOT(nb_add) EXTENSOR_SLOT(nb_subtract) EXTENSOR_SLOT(nb_multiply) EXTENSOR_SLOT(
+          nb_true_divide) EXTENSOR_SLOT(nb_floor_divide) EXTENSOR_SLOT(nb_remainder)
+          EXTENSOR_SLOT(nb_power) EXTENSOR_SLOT(nb_matrix_multiply) EXTENSOR_SLOT(nb_and)
+              EXTENSOR_SLOT(nb_or) EXTENSOR_SLOT(nb_xor) EXTENSOR_SLOT(nb_inplace_add)
+                  EXTENSOR_SLOT(nb_inplace_subtract) EXTENSOR_SLOT(nb_inplace_multiply)
+                      EXTENSOR_SLOT(nb_inplace_true_divide) EXTENSOR_SLOT(nb_inplace_floor_divide)
+                          EXTENSOR_SLOT(nb_inplace_remainder) EXTENSOR_SLOT(nb_inplace_power)
+                              EXTENSOR_SLOT(nb_inplace_and) EXTENSOR_SLOT(nb_inplace_or)
+                                  EXTENSOR_SLOT(nb_inplace_xor) EXTENSOR_SLOT(nb_negative)
+                                      EXTENSOR_SLOT(nb_positive) EXTENSOR_SLOT(nb_absolute)
+                                          EXTENSOR_SLOT(nb_invert) EXTENSOR_SLOT(nb_bool)
+                                              EXTENSOR_SLOT(nb_int) EXTENSOR_SLOT(nb_float)
+                                                  EXTENSOR_SLOT(nb_index)
 #undef EXTENSOR_SLOT
-      {0, nullptr},
+                                                      {0, nullptr},
   };
   PyType_Spec spec{"extensor.Tensor", sizeof(TensorObject), 0,
                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

@@ -11,8 +11,7 @@
 namespace extensor::python {
 
 struct TensorObject {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
   PyObject* weak_references;
 };
 
@@ -40,6 +39,8 @@ Tensor as_tensor(PyObject* object, const char* argument);
 Tensor make_tensor(PyObject* object, const TensorOptions& options, bool copy);
 // Whether as_tensor can convert it, judged by its type only.
 bool is_array_like(PyObject* object);
+// 'i', 'f' or 'b' for a scalar of NumPy, such as numpy.float32(1), and 0 for anything else.
+char numpy_kind(PyObject* object);
 // A number of Python or NumPy; false if it is another type.
 bool read_scalar(PyObject* object, Scalar& result);
 // A tensor on the memory of an object with the buffer protocol. `copied` tells whether its layout
