@@ -72,6 +72,7 @@ def docstring(text: str, indent: str) -> str:
     if not text.strip():
         return ""
     text = text.replace("\\", "\\\\").replace('"""', "'''")
+    text += " " if text.endswith('"') else ""
     lines = textwrap.indent(f'"""{text}"""', indent)
     return "\n".join(line.rstrip() for line in lines.split("\n")) + "\n"
 
@@ -87,10 +88,12 @@ def function_stub(function: Any, name: str, indent: str = "", method: bool = Fal
         if len(signatures) > 1:
             text += f"{indent}@overload\n"
         doc = docstring(function.__documentation__, indent + "    ") if k == 0 else ""
-        body = f"\n{doc}" if doc else " ...\n"
         # Overloads that differ in what Any hides would be reported; they are kept for readers.
         ignore = "  # type: ignore[overload-cannot-match,overload-overlap,misc]" if len(signatures) > 1 else ""
-        text += f"{indent}def {name}{parameters}:{ignore}{body}"
+        if doc:
+            text += f"{indent}def {name}{parameters}:{ignore}\n{doc}"
+        else:
+            text += f"{indent}def {name}{parameters}: ...{ignore}\n"
     return text
 
 
@@ -159,7 +162,7 @@ def core_stub(core: Any) -> str:
         text += function_stub(function, name)
     for name in ("_layers", "_optimizers", "_schedules"):
         text += f"{name}: Any\n"
-    for name in ("data", "models", "train", "optim"):
+    for name in ("_data", "_models", "_train", "_optim"):
         if hasattr(core, name):
             text += f"from . import {name} as {name}\n"
     return text
@@ -206,7 +209,7 @@ def main() -> None:
     stubs = {"_core/__init__.pyi": core_stub(core), "_layers.pyi": layers_stub(core._layers)}
     source = (package / "_optimizers.py").read_text()
     stubs["_optimizers.pyi"] = optimizers_stub(source, core)
-    for name in ("data", "models", "train", "optim"):
+    for name in ("_data", "_models", "_train", "_optim"):
         module = getattr(core, name, None)
         if module is None:
             continue

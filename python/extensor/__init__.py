@@ -52,10 +52,10 @@ nan = float("nan")
 pi = 3.141592653589793
 
 # Imported when first used, so that `import extensor` stays fast.
-_SUBMODULES = ("autograd", "data", "nn", "optim")
+_SUBMODULES = ("autograd", "data", "models", "nn", "optim", "train")
 
 if TYPE_CHECKING:
-    from . import autograd, data, nn, optim
+    from . import autograd, data, models, nn, optim, train
 
 del _tensor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any, Callable
 
 from . import _core
@@ -13,7 +14,8 @@ _MOST_HTML_CELLS = 400
 
 
 def _repr(self: Tensor) -> str:
-    text = self._text().replace("\n", "\n       ")
+    # A comma after each value that another one follows.
+    text = re.sub(r"(?<=[^\s\[])(?=\s+[^\s\]])", ",", self._text()).replace("\n", "\n       ")
     parts = [text]
     if self.dtype.name not in _DEFAULT_DTYPES or self.dtype.name == "float32":
         parts.append(f"dtype={self.dtype.name}")

@@ -10,11 +10,11 @@ from typing import Any, Callable, Iterator, Sequence
 
 from . import _core
 from ._core import Generator, Tensor
-from ._core.data import *
+from ._core._data import *
 from ._types import ShapeError, ValueError
 
 __all__ = ["DataLoader", "Subset", "TensorDataset", "collate"]
-__all__ += [_name for _name in vars(_core.data) if not _name.startswith("_")]
+__all__ += [_name for _name in vars(_core._data) if not _name.startswith("_")]
 
 
 class TensorDataset:

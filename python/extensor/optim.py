@@ -25,9 +25,9 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
 ) -> Tensor:
     """Scales the gradients if their joint norm exceeds max_norm, and returns that norm."""
-    return _core.optim.clip_grad_norm(list(parameters), max_norm, norm_type, error_if_nonfinite)
+    return _core._optim.clip_grad_norm(list(parameters), max_norm, norm_type, error_if_nonfinite)
 
 
 def clip_grad_value(parameters: Iterable[Tensor], clip_value: float) -> None:
     """Clips every element of every gradient to [−clip_value, clip_value]."""
-    _core.optim.clip_grad_value(list(parameters), clip_value)
+    _core._optim.clip_grad_value(list(parameters), clip_value)

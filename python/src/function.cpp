@@ -71,7 +71,7 @@ class Matcher {
     if (positional_ > room) {
       // zeros(2, 3) and x.reshape(2, 3): the last positional parameter takes all integers.
       const Parameter* last = room > 0 ? &parameters[static_cast<std::size_t>(room) - 1] : nullptr;
-      bool packs = last != nullptr && last->type == &types::shape;
+      bool packs = convert && last != nullptr && last->type == &types::shape;
       for (Py_ssize_t k = room - 1; packs && k < positional_; ++k) {
         packs = PyLong_Check(arguments_[k]) && !PyBool_Check(arguments_[k]);
       }

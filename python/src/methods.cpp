@@ -391,8 +391,8 @@ Call Arguments::call() const {
 
 void Modules::add(std::string_view space, std::span<const FunctionRow> rows) const {
   if (space == "extensor") return add_functions(core, rows, "extensor");
-  const std::string name(space.substr(space.rfind(':') + 1));
-  // Registered in sys.modules, so that `from extensor._core.data import …` works.
+  const std::string name = "_" + std::string(space.substr(space.rfind(':') + 1));
+  // Registered in sys.modules, so that `from extensor._core._data import …` works.
   PyObject* module = PyImport_AddModule(("extensor._core." + name).c_str());
   if (module == nullptr || PyModule_AddObjectRef(core, name.c_str(), module) != 0) {
     throw PythonError();

@@ -91,9 +91,10 @@ PyObject* read(PyObject* self, F&& f) {
   }
 }
 
-#define EXTENSOR_GETTER(name, ...)                                                    \
-  PyObject* get_##name(PyObject* self, void*) {                                       \
-    return read(self, [](Tensor& x) -> PyObject* { return to_python(__VA_ARGS__); }); \
+#define EXTENSOR_GETTER(name, ...)                                                               \
+  PyObject* get_##name(PyObject* self, void*) {                                                  \
+    return read(self,                                                                            \
+                []([[maybe_unused]] Tensor& x) -> PyObject* { return to_python(__VA_ARGS__); }); \
   }
 EXTENSOR_GETTER(shape, x.shape())
 EXTENSOR_GETTER(strides, x.strides())

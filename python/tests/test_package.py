@@ -25,7 +25,7 @@ def test_every_public_function_is_bound():
         if generator.reason_to_omit(function):
             continue
         space = function.space.removeprefix("extensor").removeprefix("::")
-        module = getattr(ex._core, space) if space else ex
+        module = getattr(ex._core, "_" + space) if space else ex
         if not callable(getattr(module, function.name, None)):
             missing.append(f"{function.space}::{function.name}")
     assert not missing
