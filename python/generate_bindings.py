@@ -445,11 +445,11 @@ def member_names(tables: pathlib.Path) -> list[str]:
     names: list[str] = []
     for name in re.findall(r"^EXTENSOR_MEMBER\([^,]+(?:<\w+>)?, (\w+),", (tables / "members.def").read_text(), re.M):
         names.append(name)
-    for row, name in re.findall(r"^([A-Z_0-9]+)\(\s*(\w+),", (tables / "unary.def").read_text(), re.M):
+    for row, name in re.findall(r"^([A-Z_0-9]+)\s*\(\s*(\w+),", (tables / "unary.def").read_text(), re.M):
         names += [name, name + "_"] if row.startswith("UNARY") else []
-    for row, name in re.findall(r"^([A-Z_0-9]+)\(\s*(\w+),", (tables / "binary.def").read_text(), re.M):
+    for row, name in re.findall(r"^([A-Z_0-9]+)\s*\(\s*(\w+),", (tables / "binary.def").read_text(), re.M):
         names += [name, name + "_"] if row.startswith("BINARY") else []
-    names += re.findall(r"^(?:COMPARE|PREDICATE|BITWISE|BITWISE_UNARY)\(\s*(\w+),",
+    names += re.findall(r"^(?:COMPARE|PREDICATE|BITWISE|BITWISE_UNARY)\s*\(\s*(\w+),",
                         (tables / "logical.def").read_text(), re.M)  # fmt: skip
     names += ["squeeze", "unsqueeze", "flatten", "broadcast_to"]  # members without a table
     return sorted(set(names))

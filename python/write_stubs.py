@@ -77,11 +77,21 @@ def docstring(text: str, indent: str) -> str:
     return "\n".join(line.rstrip() for line in lines.split("\n")) + "\n"
 
 
+def with_valid_defaults(parameters: str) -> str:
+    """A default of None stands for one that C++ knows where None itself is not accepted."""
+
+    def fix(match: re.Match[str]) -> str:
+        accepted = match[1].endswith("None") or match[1] == "Any"
+        return match[0] if accepted else f": {match[1]} = ..."
+
+    return re.sub(r": ([\w.]+(?:\[[^=]*?\])?(?: \| [\w.]+(?:\[[^=]*?\])?)*) = None", fix, parameters)
+
+
 def function_stub(function: Any, name: str, indent: str = "", method: bool = False) -> str:
     text = ""
     signatures = function.__signatures__
     for k, signature in enumerate(signatures):
-        parameters = signature[signature.index("(") :]
+        parameters = with_valid_defaults(signature[signature.index("(") :])
         if method:
             # The first parameter is self, whatever it is called.
             parameters = re.sub(r"^\(\w+: [^,)]*(, )?", r"(self\1", parameters)

@@ -15,34 +15,38 @@ import types as _python_types
 from typing import TYPE_CHECKING
 
 from . import _core, _tensor
-from ._autograd import detect_anomaly, enable_grad, gradient_eps, no_grad, set_grad_enabled
+from ._autograd import detect_anomaly as detect_anomaly
+from ._autograd import enable_grad as enable_grad
+from ._autograd import gradient_eps as gradient_eps
+from ._autograd import no_grad as no_grad
+from ._autograd import set_grad_enabled as set_grad_enabled
 from ._core import *
-from ._core import __version__
+from ._core import __version__ as __version__
 from ._types import (
-    Device,
-    DeviceError,
-    DType,
-    DTypeError,
-    Error,
-    FormatError,
-    IndexError,
-    IoError,
-    OutOfMemoryError,
-    ShapeError,
-    ValueError,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    Device as Device,
+    DeviceError as DeviceError,
+    DType as DType,
+    DTypeError as DTypeError,
+    Error as Error,
+    FormatError as FormatError,
+    IndexError as IndexError,
+    IoError as IoError,
+    OutOfMemoryError as OutOfMemoryError,
+    ShapeError as ShapeError,
+    ValueError as ValueError,
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 
 newaxis = None
@@ -55,7 +59,12 @@ pi = 3.141592653589793
 _SUBMODULES = ("autograd", "data", "models", "nn", "optim", "train")
 
 if TYPE_CHECKING:
-    from . import autograd, data, models, nn, optim, train
+    from . import autograd as autograd
+    from . import data as data
+    from . import models as models
+    from . import nn as nn
+    from . import optim as optim
+    from . import train as train
 
 del _tensor
 
