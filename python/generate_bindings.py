@@ -177,7 +177,7 @@ class Database:
 
 
 def literal(text: str) -> str:
-    """A C++ string literal. Long ones are split, because MSVC limits their length."""
+    """A C++ string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -326,8 +326,7 @@ class Generator:
             return value
         if re.fullmatch(r"\{[-0-9., ]+\}", value):
             return f"({value[1:-1]})"
-        constants = {"default_eps": "1e-12", "default_integer": "int64", "cpu_device": "'cpu'"}
-        return "..." if value not in constants or value == "default_eps" else "..."
+        return "..."  # a constant of the library
 
     def code(self, function: Function, number: int) -> tuple[str, str]:
         """The C++ function of an overload and its row."""
@@ -461,7 +460,6 @@ def main() -> None:
     generator = Generator(Database(source / "op_database/functions.inc"))
     parts: list[list[str]] = [[] for _ in range(files)]
     tables: list[list[tuple[str, str]]] = [[] for _ in range(files)]
-    # The `_double_backward` functions are one group; spread the rest evenly.
     number = 0
     for k, ((space, name), group) in enumerate(generator.overloads().items()):
         rows = []
