@@ -5,7 +5,7 @@ set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-commands='train build test bench figures check format docs package gpu-test gpu-bench help'
+commands='train build test bench figures check format docs package python gpu-test gpu-bench help'
 presets='release ci dev asan tsan fuzz bench'
 assume_yes=no
 
@@ -29,6 +29,7 @@ uses sudo; --yes answers in advance.
   ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers
                                     and the op database
   ./ex package                      write Debian packages to build/packages
+  ./ex python                       write a wheel of the Python package to build/wheels
   ./ex gpu-test                     build and run the tests of CUDA devices
   ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it
   ./ex help                         this text

@@ -191,6 +191,58 @@ TEST(CreationTest, FromVectorsCopies) {
   EXPECT_EQ(reals(from_data(halves)), (Reals{1.5, -0.25}));
 }
 
+TEST(CreationTest, ExternalMemoryWithStrides) {
+  std::vector<float> memory(12);
+  for (std::size_t k = 0; k < memory.size(); ++k) memory[k] = static_cast<float>(k);
+  int released = 0;
+  const auto count = [](void* context) { ++*static_cast<int*>(context); };
+  {
+    // The columns 3, 1 of a 3 × 4 matrix, as [2, 3].
+    Tensor x = from_external(memory.data() + 3, float32, {2, 3}, {-2, 4}, count, &released);
+    EXPECT_EQ(reals(x), (Reals{3, 7, 11, 1, 5, 9}));
+    EXPECT_EQ(x.impl().storage->data, memory.data() + 1);
+    EXPECT_EQ(x.impl().storage->bytes, 11 * sizeof(float));
+    x[{1, 2}] = 50;
+    EXPECT_EQ(memory[9], 50);
+    const Tensor view = x[0];
+    x = Tensor();
+    EXPECT_EQ(released, 0);
+    EXPECT_EQ(reals(view), (Reals{3, 7, 11}));
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(reals(from_external(memory.data(), float32, {2, 2}, {0, 1})), (Reals{0, 1, 0, 1}));
+  EXPECT_EQ(from_external(memory.data(), float32, {0, 2}, {5, -7}).numel(), 0);
+  EXPECT_EQ(from_external(memory.data() + 5, float32, {}, {}).item<float>(), 5);
+  EXPECT_THROW(from_external(memory.data(), float32, {2, 2}, {1}), ShapeError);
+  EXPECT_THROW(from_external(memory.data(), float32, {2, 2}, {std::int64_t{1} << 62, 1}),
+               ShapeError);
+}
+
+TEST(CreationTest, ReadOnlyMemoryIsNotWritten) {
+  const std::vector<float> memory{1, 2, 3, 4};
+  Tensor x = from_external(memory.data(), float32, {2, 2}, {2, 1});
+  EXPECT_EQ(reals(x + 1), (Reals{2, 3, 4, 5}));
+  Tensor row = x[0];
+  const Tensor mask = x > 1;
+  EXPECT_THROW(x += 1, ValueError);
+  EXPECT_THROW(x.fill(0), ValueError);
+  EXPECT_THROW(x.copy_from(zeros({2, 2})), ValueError);
+  EXPECT_THROW(relu_(row), ValueError);
+  EXPECT_THROW(row.fill(0), ValueError);
+  EXPECT_THROW(x[mask] = 0, ValueError);
+  EXPECT_THROW(x.reshape({4})[0] = 7, ValueError);
+  EXPECT_THROW(sgd_step(x, ones({2, 2})), ValueError);
+  Tensor copy = x.clone();
+  copy += 1;
+  EXPECT_EQ(reals(copy), (Reals{2, 3, 4, 5}));
+  EXPECT_EQ(memory, (std::vector<float>{1, 2, 3, 4}));
+  // backward() adds to grad() in place.
+  Tensor w = zeros({2, 2}).requires_grad_();
+  w.set_grad(x);
+  EXPECT_THROW(w.backward(ones({2, 2})), ValueError);
+  EXPECT_EQ(memory, (std::vector<float>{1, 2, 3, 4}));
+}
+
 TEST(CreationTest, ExternalMemoryIsSharedAndGivenBackOnce) {
   std::vector<float> memory = {1, 2, 3, 4, 5, 6};
   int released = 0;

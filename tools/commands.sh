@@ -95,6 +95,16 @@ command_docs() {
   say "wrote op_database/functions.inc, docs/ops.md, docs/reference and the table of docs/coming-from-pytorch.md"
 }
 
+# A wheel of the Python package for the python3 of this machine.
+command_python() {
+  (($# == 0)) || fail "python takes no '$1'; see ./ex help"
+  python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip (Debian: python3-pip)"
+  rm -rf build/wheels
+  python3 -m pip wheel . --no-deps -w build/wheels || fail "the wheel was not built"
+  say "wrote build/wheels; to install it:"
+  show_command python3 -m pip install build/wheels/*.whl
+}
+
 # Debian packages of the library, its headers and the tool.
 command_package() {
   (($# == 0)) || fail "package takes no '$1'; see ./ex help"

@@ -144,6 +144,15 @@ requires std::is_arithmetic_v<T> Tensor tensor(T value, const TensorOptions& opt
 // is gone.
 Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*) = nullptr,
                      void* context = nullptr);
+// The same with strides, in elements: 0 repeats an element, and a negative stride goes back from
+// `data`, which is the element at index 0 and not the lowest address. ShapeError unless there is
+// one stride for each dimension.
+Tensor from_external(void* data, DType dtype, const Shape& shape, const Strides& strides,
+                     void (*release)(void*) = nullptr, void* context = nullptr);
+// Memory that must not be written: writing into the tensor or a view of it throws ValueError.
+// data<T>() of a tensor that is not const returns a mutable pointer even so.
+Tensor from_external(const void* data, DType dtype, const Shape& shape, const Strides& strides,
+                     void (*release)(void*) = nullptr, void* context = nullptr);
 
 // Random tensors. Element i is a function of the generator's (seed, stream, offset + i), the same
 // on every device.

@@ -19,6 +19,7 @@ namespace extensor {
 struct alignas(64) Storage {
   std::atomic<std::uint32_t> references{1};
   Device device;
+  bool read_only = false;  // a write through a tensor throws ValueError
   void* data = nullptr;
   std::size_t bytes = 0;
   std::atomic<std::uint64_t> version{0};  // counts writes in place, so that autograd notices them

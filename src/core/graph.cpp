@@ -109,7 +109,7 @@ bool is_unshared(const Tensor& x) {
   const TensorImpl& impl = x.impl();
   const TensorImpl* base = impl.base.get();
   const bool only_view = base == nullptr || base->references == 1;
-  return impl.references == 1 && only_view &&
+  return impl.references == 1 && only_view && !impl.storage->read_only &&
          impl.storage->references == (base == nullptr ? 1U : 2U);
 }
 

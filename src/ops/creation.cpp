@@ -321,10 +321,34 @@ Tensor from_literals(const void* values, std::size_t count, DType stored, const 
 
 }  // namespace detail
 
-Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*),
-                     void* context) {
+namespace {
+
+// The lowest and the highest offset from the first element, in elements. ShapeError if the bytes
+// between them cannot be counted.
+std::pair<std::int64_t, std::int64_t> extent(DType dtype, const Shape& shape,
+                                             const Strides& strides) {
+  __int128 lowest = 0, highest = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return {0, -1};
+    const __int128 reach = static_cast<__int128>(shape[d] - 1) * strides[d];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const auto most = static_cast<__int128>(std::numeric_limits<std::int64_t>::max());
+  if ((highest - lowest + 1) * static_cast<__int128>(itemsize(dtype)) > most) {
+    throw ShapeError(message("from_external: the byte count of shape ", shape, " with strides ",
+                             strides, " exceeds the largest int64"));
+  }
+  return {static_cast<std::int64_t>(lowest), static_cast<std::int64_t>(highest)};
+}
+
+Tensor wrap_external(void* data, DType dtype, const Shape& shape, const Strides& strides,
+                     bool read_only, void (*release)(void*), void* context) {
   const std::int64_t numel = detail::checked_numel("from_external", shape);
-  const std::size_t bytes = detail::checked_bytes("from_external", numel, dtype);
+  detail::checked_bytes("from_external", numel, dtype);
+  if (strides.size() != shape.size()) {
+    throw ShapeError(message("from_external: there are ", strides.size(), " strides, ", strides,
+                             ", for the ", shape.size(), " dimensions of shape ", shape));
+  }
   if (data == nullptr && numel != 0) {
     throw ValueError(message("from_external: data is null for a tensor of shape ", shape));
   }
@@ -332,9 +356,33 @@ Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release
     throw ValueError(message("from_external: data is not aligned to ", itemsize(dtype),
                              " bytes, as ", dtype, " needs"));
   }
-  StoragePointer storage = wrap_storage(data, bytes, cpu_device, release, context);
-  return detail::make_on_storage(std::move(storage), static_cast<std::byte*>(data), dtype, shape,
-                                 detail::contiguous_strides(shape));
+  const auto [lowest, highest] = extent(dtype, shape, strides);
+  const auto size = static_cast<std::int64_t>(itemsize(dtype));
+  auto* first = static_cast<std::byte*>(data);
+  std::byte* start = numel == 0 ? first : first + lowest * size;
+  StoragePointer storage = wrap_storage(
+      start, static_cast<std::size_t>((highest - lowest + 1) * size), cpu_device, release, context);
+  storage->read_only = read_only;
+  return detail::make_on_storage(std::move(storage), first, dtype, shape, strides);
+}
+
+}  // namespace
+
+Tensor from_external(void* data, DType dtype, const Shape& shape, void (*release)(void*),
+                     void* context) {
+  detail::checked_numel("from_external", shape);  // before strides are computed from it
+  return wrap_external(data, dtype, shape, detail::contiguous_strides(shape), false, release,
+                       context);
+}
+
+Tensor from_external(void* data, DType dtype, const Shape& shape, const Strides& strides,
+                     void (*release)(void*), void* context) {
+  return wrap_external(data, dtype, shape, strides, false, release, context);
+}
+
+Tensor from_external(const void* data, DType dtype, const Shape& shape, const Strides& strides,
+                     void (*release)(void*), void* context) {
+  return wrap_external(const_cast<void*>(data), dtype, shape, strides, true, release, context);
 }
 
 // ---- random

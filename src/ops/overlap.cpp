@@ -135,6 +135,10 @@ bool overlaps_itself(const Tensor& x) {
 }
 
 void check_writable(const char* operation, const Tensor& x) {
+  if (x.impl().storage->read_only) {
+    throw ValueError(detail::message(operation, ": cannot write in place: the memory of x, ",
+                                     x.shape(), ", is read-only; clone it first"));
+  }
   if (!overlaps_itself(x)) return;
   throw ValueError(detail::message(
       operation, ": cannot write in place: several elements of x, ", x.shape(), " with strides ",

@@ -13,7 +13,7 @@ Overlap overlap(const Tensor& a, const Tensor& b);
 // Whether two indices of one view refer to the same element, as in a broadcast view.
 bool overlaps_itself(const Tensor& x);
 
-// Throws ValueError if x, which is about to be written, overlaps itself.
+// Throws ValueError if x, which is about to be written, overlaps itself or is read-only.
 void check_writable(const char* operation, const Tensor& x);
 
 // Throws ValueError if x, which is about to be written from `source`, overlaps it without being the

@@ -1,0 +1,96 @@
+#include "errors.h"
+
+#include <new>
+
+#include "extensor/error.h"
+
+namespace extensor::python {
+
+struct PythonError::Held {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  ~Held() {
+    if (type == nullptr || Py_IsInitialized() == 0) return;
+    const WithGil gil;
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+};
+
+PythonError::PythonError() : held_(std::make_shared<Held>()) {
+  PyErr_Fetch(&held_->type, &held_->value, &held_->traceback);
+}
+
+void PythonError::restore() const {
+  PyErr_Restore(std::exchange(held_->type, nullptr), std::exchange(held_->value, nullptr),
+                std::exchange(held_->traceback, nullptr));
+}
+
+namespace {
+
+// The order of catch clauses below.
+enum Class { error, shape, dtype, index, device, value, format, io, memory, count };
+constexpr const char* class_names[count] = {"Error",       "ShapeError",  "DTypeError",
+                                            "IndexError",  "DeviceError", "ValueError",
+                                            "FormatError", "IoError",     "OutOfMemoryError"};
+PyObject* classes[count];
+
+}  // namespace
+
+bool load_exception_types() {
+  const Owned module(PyImport_ImportModule("extensor._types"));
+  if (!module) return false;
+  for (int i = 0; i < count; ++i) {
+    classes[i] = PyObject_GetAttrString(module.get(), class_names[i]);
+    if (classes[i] == nullptr) return false;
+  }
+  return true;
+}
+
+void set_python_error() noexcept {
+  const auto set = [](Class which, const std::exception& e) {
+    PyErr_SetString(classes[which], e.what());
+  };
+  try {
+    throw;
+  } catch (const PythonError& e) {
+    e.restore();
+  } catch (const ArgumentError& e) {
+    PyErr_SetString(PyExc_TypeError, e.what());
+  } catch (const ShapeError& e) {
+    set(shape, e);
+  } catch (const DTypeError& e) {
+    set(dtype, e);
+  } catch (const IndexError& e) {
+    set(index, e);
+  } catch (const DeviceError& e) {
+    set(device, e);
+  } catch (const ValueError& e) {
+    set(value, e);
+  } catch (const FormatError& e) {
+    set(format, e);
+  } catch (const IoError& e) {
+    set(io, e);
+  } catch (const OutOfMemoryError& e) {
+    set(memory, e);
+  } catch (const Error& e) {
+    set(error, e);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "unknown C++ exception");
+  }
+}
+
+std::shared_ptr<PyObject> share(PyObject* borrowed) {
+  Py_INCREF(borrowed);
+  return {borrowed, [](PyObject* object) {
+            if (Py_IsInitialized() == 0) return;  // the process ends
+            const WithGil gil;
+            Py_DECREF(object);
+          }};
+}
+
+}  // namespace extensor::python

@@ -1,0 +1,324 @@
+// The layers of extensor::nn. A Python class in nn.py holds each of them as a Layer: its
+// parameters, its state and its call, without its C++ type.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "reflected.h"
+
+namespace nb = nanobind;
+
+namespace extensor::python {
+
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+PyObject* to_python(nn::RecurrentOutput output) {
+  return python::to_python(std::pair(std::move(output.output), std::move(output.hidden)));
+}
+template <class Output>
+requires requires(Output o) { o.cell; }
+PyObject* to_python(Output output) {
+  const Owned hidden(checked(wrap(output.hidden))), cell(checked(wrap(output.cell)));
+  if constexpr (requires { output.output; }) {
+    const Owned first(checked(wrap(output.output)));
+    return PyTuple_Pack(3, first.get(), hidden.get(), cell.get());
+  } else {
+    return PyTuple_Pack(2, hidden.get(), cell.get());
+  }
+}
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual PyObject* call(const Inputs& inputs, const nn::AttentionMasks* masks) = 0;
+  virtual NamedTensors parameters() const = 0;
+  virtual NamedTensors buffers() const = 0;
+  virtual NamedTensors state() const = 0;
+  virtual void load(const NamedTensors& state) = 0;
+  virtual void train(bool on) = 0;
+  virtual void to(DType dtype) = 0;
+  virtual void to(Device device) = 0;
+  virtual void to(MemoryFormat format) = 0;
+  virtual std::string describe() const = 0;
+  virtual Layer* copy() const = 0;
+};
+
+template <class L>
+class LayerOf final : public Layer {
+ public:
+  template <class... Arguments>
+  explicit LayerOf(Arguments&&... arguments) : layer_(std::forward<Arguments>(arguments)...) {}
+
+  PyObject* call(const Inputs& in, const nn::AttentionMasks* masks) override {
+    L& l = layer_;
+    constexpr bool has_masks = requires { l.forward(in[0], *masks); };
+    constexpr bool three_masks = requires { l.forward(in[0], in[0], in[0], *masks); };
+    if (masks != nullptr && !has_masks) {
+      throw ArgumentError(name() + ": the arguments mask, key_padding and causal are not known");
+    }
+    if constexpr (has_masks) {
+      if (in.size() == 1 && masks != nullptr) return run([&] { return l(in[0], *masks); });
+    }
+    if constexpr (three_masks) {
+      if (in.size() == 3 && masks != nullptr) {
+        return run([&] { return l(in[0], in[1], in[2], *masks); });
+      }
+    }
+    if constexpr (requires { l.forward(in[0]); }) {
+      if (in.size() == 1) return run([&] { return l(in[0]); });
+    }
+    if constexpr (requires { l.forward(in[0], in[0]); }) {
+      if (in.size() == 2) return run([&] { return l(in[0], in[1]); });
+    }
+    if constexpr (requires { l.forward(in[0], in[0], in[0]); }) {
+      if (in.size() == 3) return run([&] { return l(in[0], in[1], in[2]); });
+    }
+    throw ArgumentError(name() + ": " + std::to_string(in.size()) +
+                        " inputs were passed, which is not their number");
+  }
+  NamedTensors parameters() const override { return layer_.named_parameters(); }
+  NamedTensors buffers() const override { return layer_.named_buffers(); }
+  NamedTensors state() const override { return layer_.state_dict(); }
+  void load(const NamedTensors& state) override { layer_.load_state_dict(state); }
+  void train(bool on) override { layer_.train(on); }
+  void to(DType dtype) override { layer_.to(dtype); }
+  void to(Device device) override { layer_.to(device); }
+  void to(MemoryFormat format) override { layer_.to(format); }
+  std::string describe() const override {
+    if constexpr (requires { layer_.describe(); }) return layer_.describe();
+    return {};
+  }
+  Layer* copy() const override { return new LayerOf(layer_); }
+
+ private:
+  static std::string name() { return std::string(reflect::type_name<L>()); }
+  template <class F>
+  static PyObject* run(F&& function) {
+    auto result = [&] {
+      const WithoutGil released;
+      return function();
+    }();
+    if constexpr (std::is_same_v<decltype(result), Tensor>) {
+      return wrap(std::move(result));
+    } else {
+      return to_python(std::move(result));
+    }
+  }
+  L layer_;
+};
+
+// ---- constructors
+
+template <class L, class Options, class... Positional, std::size_t... k>
+Layer* construct(Call& call, std::index_sequence<k...>) {
+  constexpr int count = sizeof...(Positional);
+  if constexpr (std::is_same_v<Options, NoOptions>) {
+    return new LayerOf<L>(Argument<Positional>::read(call, static_cast<int>(k))...);
+  } else {
+    const auto options = read_fields<Options>(call, count);
+    return new LayerOf<L>(Argument<Positional>::read(call, static_cast<int>(k))..., options);
+  }
+}
+
+// Evaluates the default text of positional arguments that were omitted.
+class Defaults {
+ public:
+  Defaults(Call& call, int count) {
+    for (int i = 0; i < count; ++i) {
+      if (call.has(i)) continue;
+      const Owned globals(checked(PyDict_New()));
+      values_.emplace_back(checked(PyRun_String(call.parameters[i].default_text, Py_eval_input,
+                                                globals.get(), globals.get())));
+      call.values[i] = values_.back().get();
+    }
+  }
+
+ private:
+  std::vector<Owned> values_;
+};
+
+template <class L, class Options, class... Positional>
+PyObject* make_layer(Call& call) {
+  const Defaults defaults(call, sizeof...(Positional));
+  Layer* made =
+      construct<L, Options, Positional...>(call, std::make_index_sequence<sizeof...(Positional)>());
+  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+}
+
+struct Named {
+  const char* name;
+  const char* standard = nullptr;  // the default, as Python text
+};
+
+// Positional are the types of the constructor's leading parameters, in the order of `names`.
+template <class L, class Options, class... Positional>
+void add_layer(PyObject* module, const char* documentation, std::initializer_list<Named> names) {
+  constexpr std::array<const ArgumentType*, sizeof...(Positional)> all{
+      Argument<Positional>::type...};
+  std::vector<Parameter> parameters;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    parameters.push_back({names.begin()[k].name, all[k], names.begin()[k].standard});
+  }
+  append_fields<Options>(parameters);
+  add_function(module, keep(reflect::type_name<L>()), documentation, std::move(parameters),
+               "_Layer", make_layer<L, Options, Positional...>);
+}
+
+nb::object take(PyObject* object) { return nb::steal(checked(object)); }
+
+}  // namespace
+
+void add_layers(nb::module_& module) {
+  nb::class_<Layer>(module, "_Layer")
+      .def("__call__",
+           [](Layer& self, const nb::args& inputs, const nb::kwargs& options) {
+             Inputs list;
+             for (const nb::handle input : inputs) {
+               list.push_back(input.is_none() ? Tensor() : as_tensor(input.ptr(), "an input"));
+             }
+             nn::AttentionMasks masks;
+             for (const auto& [key, value] : options) {
+               const std::string name = nb::cast<std::string>(key);
+               if (name == "mask") {
+                 masks.mask = as_tensor(value.ptr(), "mask");
+               } else if (name == "key_padding") {
+                 masks.key_padding = as_tensor(value.ptr(), "key_padding");
+               } else if (name == "causal" && PyBool_Check(value.ptr())) {
+                 masks.causal = value.is(nb::bool_(true));
+               } else {
+                 throw ArgumentError("forward: argument '" + name +
+                                     "' is not known (accepted: mask, key_padding and causal)");
+               }
+             }
+             return take(self.call(list, options.size() > 0 ? &masks : nullptr));
+           })
+      .def("parameters",
+           [](const Layer& self) { return take(python::to_python(self.parameters())); })
+      .def("buffers", [](const Layer& self) { return take(python::to_python(self.buffers())); })
+      .def("state", [](const Layer& self) { return take(python::to_python(self.state())); })
+      .def("load",
+           [](Layer& self, const nb::dict& saved) {
+             NamedTensors state;
+             for (const auto& [key, value] : saved) {
+               state.emplace_back(nb::cast<std::string>(key), as_tensor(value.ptr(), "state"));
+             }
+             self.load(state);
+           })
+      .def("train", &Layer::train)
+      .def("to_dtype", [](Layer& self, nb::handle dtype) { self.to(to_dtype(dtype.ptr())); })
+      .def("to_device", [](Layer& self, nb::handle device) { self.to(to_device(device.ptr())); })
+      .def("describe", &Layer::describe)
+      .def("copy", &Layer::copy, nb::rv_policy::take_ownership);
+
+  nb::module_ layers = module.def_submodule("_layers");
+  PyObject* m = layers.ptr();
+  using I = std::int64_t;
+  add_layer<nn::Linear, nn::LinearOptions, I, I>(m, "x · weightᵀ + bias over the last axis.",
+                                                 {{"in_features"}, {"out_features"}});
+  add_layer<nn::Conv1d, Conv1dOptions, I, I, I>(m, "A convolution along one axis, x [N, C, L].",
+                                                {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::Conv2d, Conv2dOptions, I, I, Size2d>(
+      m, "A convolution of images, x [N, C, H, W].",
+      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::Conv3d, Conv3dOptions, I, I, Size3d>(
+      m, "A convolution of volumes, x [N, C, D, H, W].",
+      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::ConvTranspose1d, ConvTranspose1dOptions, I, I, I>(
+      m, "The gradient of Conv1d with respect to x, as a layer.",
+      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::ConvTranspose2d, ConvTranspose2dOptions, I, I, Size2d>(
+      m, "The gradient of Conv2d with respect to x, as a layer.",
+      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::ConvTranspose3d, ConvTranspose3dOptions, I, I, Size3d>(
+      m, "The gradient of Conv3d with respect to x, as a layer.",
+      {{"in_channels"}, {"out_channels"}, {"kernel"}});
+  add_layer<nn::MaxPool1d, MaxPool1dOptions, StrictInt>(m, "The maximum of each window.",
+                                                        {{"kernel"}});
+  add_layer<nn::MaxPool2d, MaxPool2dOptions, Size2d>(m, "The maximum of each window.",
+                                                     {{"kernel"}});
+  add_layer<nn::MaxPool3d, MaxPool3dOptions, Size3d>(m, "The maximum of each window.",
+                                                     {{"kernel"}});
+  add_layer<nn::AvgPool1d, AvgPool1dOptions, StrictInt>(m, "The mean of each window.",
+                                                        {{"kernel"}});
+  add_layer<nn::AvgPool2d, AvgPool2dOptions, Size2d>(m, "The mean of each window.", {{"kernel"}});
+  add_layer<nn::AvgPool3d, AvgPool3dOptions, Size3d>(m, "The mean of each window.", {{"kernel"}});
+  add_layer<nn::AdaptiveAvgPool2d, NoOptions, Size2d>(
+      m, "Means over windows that make the result as large as `output`.", {{"output"}});
+  add_layer<nn::Flatten, NoOptions, StrictInt, StrictInt>(m, "Merges the axes first … last.",
+                                                          {{"first", "1"}, {"last", "-1"}});
+  add_layer<nn::BatchNorm1d, nn::BatchNormOptions, I>(
+      m, "Batch normalization of x [N, C] or [N, C, L].", {{"features"}});
+  add_layer<nn::BatchNorm2d, nn::BatchNormOptions, I>(m, "Batch normalization of x [N, C, H, W].",
+                                                      {{"features"}});
+  add_layer<nn::LayerNorm, nn::LayerNormOptions, Shape>(
+      m, "Normalization over the last axes, which have the given shape.", {{"normalized_shape"}});
+  add_layer<nn::RMSNorm, nn::RMSNormOptions, Shape>(
+      m, "Division by the root mean square over the last axes.", {{"normalized_shape"}});
+  add_layer<nn::GroupNorm, nn::GroupNormOptions, I, I>(m, "Normalization over groups of channels.",
+                                                       {{"groups"}, {"channels"}});
+  add_layer<nn::InstanceNorm, nn::InstanceNormOptions, I>(
+      m, "Normalization of each channel of each example.", {{"features"}});
+  add_layer<nn::Dropout, NoOptions, StrictDouble>(
+      m, "Drops elements with probability p and scales the others, during training.",
+      {{"p", "0.5"}});
+  add_layer<nn::Dropout2d, NoOptions, StrictDouble>(
+      m, "Drops whole channels with probability p, during training.", {{"p", "0.5"}});
+  add_layer<nn::Embedding, nn::EmbeddingOptions, I, I>(m, "The rows of weight at integer ids.",
+                                                       {{"rows"}, {"width"}});
+  add_layer<nn::RNN, nn::RNNOptions, I, I>(m, "A recurrent network; returns (output, hidden).",
+                                           {{"input_size"}, {"hidden_size"}});
+  add_layer<nn::LSTM, nn::RecurrentOptions, I, I>(
+      m, "Long short-term memory; returns (output, hidden, cell).",
+      {{"input_size"}, {"hidden_size"}});
+  add_layer<nn::GRU, nn::RecurrentOptions, I, I>(
+      m, "Gated recurrent units; returns (output, hidden).", {{"input_size"}, {"hidden_size"}});
+  add_layer<nn::MultiheadAttention, nn::AttentionOptions, I, I>(
+      m, "Attention with several heads, on [batch, sequence, width].", {{"width"}, {"heads"}});
+  add_layer<nn::PixelShuffle, NoOptions, StrictInt>(
+      m, "Turns groups of factor² channels into pixels.", {{"factor"}});
+  add_layer<nn::PixelUnshuffle, NoOptions, StrictInt>(
+      m, "Turns pixels into groups of factor² channels.", {{"factor"}});
+#define EXTENSOR_PLAIN(Type) add_layer<nn::Type, NoOptions>(m, "An activation.", {});
+  EXTENSOR_PLAIN(ReLU)
+  EXTENSOR_PLAIN(ReLU6)
+  EXTENSOR_PLAIN(Sigmoid)
+  EXTENSOR_PLAIN(LogSigmoid)
+  EXTENSOR_PLAIN(Tanh)
+  EXTENSOR_PLAIN(SELU)
+  EXTENSOR_PLAIN(SiLU)
+  EXTENSOR_PLAIN(Mish)
+  EXTENSOR_PLAIN(Hardsigmoid)
+  EXTENSOR_PLAIN(Hardswish)
+#undef EXTENSOR_PLAIN
+  add_layer<nn::GELU, NoOptions, StrictBool>(m, "An activation.", {{"approximate", "False"}});
+  add_layer<nn::LeakyReLU, NoOptions, StrictDouble>(m, "An activation.", {{"slope", "0.01"}});
+  add_layer<nn::ELU, NoOptions, StrictDouble>(m, "An activation.", {{"alpha", "1.0"}});
+  add_layer<nn::Softplus, NoOptions, StrictDouble>(m, "An activation.", {{"beta", "1.0"}});
+  add_layer<nn::Hardtanh, NoOptions, StrictDouble, StrictDouble>(m, "An activation.",
+                                                                 {{"lo", "-1.0"}, {"hi", "1.0"}});
+  add_layer<nn::PReLU, NoOptions, StrictInt, StrictDouble>(
+      m, "An activation with a learned slope.", {{"parameters", "1"}, {"initial", "0.25"}});
+  add_layer<nn::MSELoss, NoOptions, Reduction>(m, "The mean squared error.",
+                                               {{"reduction", "'mean'"}});
+  add_layer<nn::L1Loss, NoOptions, Reduction>(m, "The mean absolute error.",
+                                              {{"reduction", "'mean'"}});
+#define EXTENSOR_LOSS(Type, Options, text) add_layer<nn::Type, Options>(m, text, {});
+  EXTENSOR_LOSS(BCELoss, BinaryCrossEntropyOptions, "Binary cross-entropy of probabilities.")
+  EXTENSOR_LOSS(BCEWithLogitsLoss, BinaryCrossEntropyWithLogitsOptions,
+                "Binary cross-entropy of logits.")
+  EXTENSOR_LOSS(SmoothL1Loss, SmoothL1Options, "Quadratic below beta, linear above.")
+  EXTENSOR_LOSS(HuberLoss, HuberOptions, "Quadratic below delta, linear above.")
+  EXTENSOR_LOSS(HingeLoss, HingeOptions, "max(0, margin − y · x).")
+  EXTENSOR_LOSS(KLDivLoss, KlDivergenceOptions, "The divergence of Kullback and Leibler.")
+  EXTENSOR_LOSS(CrossEntropyLoss, CrossEntropyOptions, "Cross-entropy of logits and classes.")
+  EXTENSOR_LOSS(NLLLoss, NllOptions, "Negative log-likelihood of log-probabilities and classes.")
+  EXTENSOR_LOSS(FocalLoss, FocalOptions, "Cross-entropy that weighs easy examples down.")
+  EXTENSOR_LOSS(TripletMarginLoss, TripletMarginOptions,
+                "max(0, d(anchor, positive) − d(anchor, negative) + margin).")
+  EXTENSOR_LOSS(CosineEmbeddingLoss, CosineEmbeddingOptions, "A loss of the cosine of two vectors.")
+  EXTENSOR_LOSS(GaussianNLLLoss, GaussianNllOptions, "Negative log-likelihood of a normal.")
+#undef EXTENSOR_LOSS
+}
+
+}  // namespace extensor::python

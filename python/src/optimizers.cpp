@@ -1,0 +1,147 @@
+// Optimizers and schedules. Python classes in optim.py hold the objects that are made here.
+#include <nanobind/nanobind.h>
+
+#include "reflected.h"
+
+namespace nb = nanobind;
+
+namespace extensor::python {
+
+namespace {
+
+using optim::LRScheduler;
+using optim::Optimizer;
+using optim::StateDict;
+
+const ArgumentType optimizer_type{
+    "_Optimizer", "an optimizer of extensor.optim",
+    [](PyObject* value, const ArgumentType&, bool) { return nb::isinstance<Optimizer>(value); }};
+
+Optimizer& optimizer_of(Call& call, int i) {
+  return *nb::cast<Optimizer*>(nb::handle(call.object(i)));
+}
+
+template <class Class, class Options>
+PyObject* make_optimizer(Call& call) {
+  const std::vector<Tensor> parameters = call.tensors(0);
+  const auto options = read_fields<Options>(call, 1);
+  Optimizer* made = new Class(parameters, options);
+  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+}
+
+template <class Class, class Options>
+PyObject* add_group(Call& call) {
+  auto& optimizer = dynamic_cast<Class&>(optimizer_of(call, 0));
+  optimizer.add_group(call.tensors(1), read_fields<Options>(call, 2));
+  Py_RETURN_NONE;
+}
+
+template <class Class, class Options>
+void add_optimizer(PyObject* module, const char* name) {
+  std::vector<Parameter> parameters{{"params", &types::tensors, nullptr}};
+  append_fields<Options>(parameters);
+  add_function(module, name, "", std::move(parameters), "_Optimizer",
+               make_optimizer<Class, Options>);
+  std::vector<Parameter> group{{"optimizer", &optimizer_type, nullptr},
+                               {"params", &types::tensors, nullptr}};
+  append_fields<Options>(group);
+  add_function(module, keep(std::string(name) + "_add_group"), "", std::move(group), "None",
+               add_group<Class, Options>);
+}
+
+template <class Class, class Options>
+PyObject* make_schedule(Call& call) {
+  LRScheduler* made = new Class(optimizer_of(call, 0), read_fields<Options>(call, 1));
+  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+}
+
+template <class Class, class Options>
+void add_schedule(PyObject* module, const char* name) {
+  std::vector<Parameter> parameters{{"optimizer", &optimizer_type, nullptr}};
+  append_fields<Options>(parameters);
+  add_function(module, name, "", std::move(parameters), "_Schedule", make_schedule<Class, Options>);
+}
+
+PyObject* make_lambda_schedule(Call& call) {
+  LRScheduler* made =
+      new optim::LambdaLR(optimizer_of(call, 0), [f = share(call.object(1))](std::int64_t epoch) {
+        const WithGil gil;
+        const Owned number(checked(PyLong_FromLongLong(epoch)));
+        const Owned result(checked(PyObject_CallOneArg(f.get(), number.get())));
+        const double factor = PyFloat_AsDouble(result.get());
+        if (factor == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+        return factor;
+      });
+  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+}
+
+nb::object take(PyObject* object) { return nb::steal(checked(object)); }
+
+nb::dict saved_state(const StateDict& state) {
+  nb::dict result;
+  for (const auto& [name, tensor] : state.tensors) result[name.c_str()] = take(wrap(tensor));
+  for (const auto& [name, number] : state.numbers) result[name.c_str()] = number;
+  return result;
+}
+
+StateDict read_state(const nb::dict& saved) {
+  StateDict state;
+  for (const auto& [key, value] : saved) {
+    const auto name = std::string(nb::cast<nb::str>(key).c_str());
+    if (is_tensor(value.ptr())) {
+      state.tensors[name] = tensor_of(value.ptr());
+    } else {
+      state.numbers[name] = nb::cast<double>(value);
+    }
+  }
+  return state;
+}
+
+}  // namespace
+
+void add_optimizers(nb::module_& module) {
+  nb::class_<Optimizer>(module, "_Optimizer")
+      .def("step",
+           [](Optimizer& self) {
+             const WithoutGil released;
+             self.step();
+           })
+      .def("zero_grad", &Optimizer::zero_grad, nb::arg("set_to_none") = true)
+      .def("group_count", &Optimizer::group_count)
+      .def("parameters", [](const Optimizer& self,
+                            std::size_t group) { return take(to_python(self.parameters(group))); })
+      .def("lr", &Optimizer::lr, nb::arg("group") = 0)
+      .def("set_lr", &Optimizer::set_lr, nb::arg("group"), nb::arg("lr"))
+      .def("state_dict", [](const Optimizer& self) { return saved_state(self.state_dict()); })
+      .def("load_state_dict",
+           [](Optimizer& self, const nb::dict& saved) { self.load_state_dict(read_state(saved)); });
+  nb::class_<LRScheduler>(module, "_Schedule")
+      .def("step", [](LRScheduler& self) { self.step(); })
+      .def("last_epoch", &LRScheduler::last_epoch)
+      .def("last_lr", [](const LRScheduler& self) { return take(to_python(self.last_lr())); })
+      .def("state_dict", [](const LRScheduler& self) { return saved_state(self.state_dict()); })
+      .def("load_state_dict", [](LRScheduler& self, const nb::dict& saved) {
+        self.load_state_dict(read_state(saved));
+      });
+
+  nb::module_ optimizers = module.def_submodule("_optimizers");
+#define OPTIMIZER(row, Class, Options, ...) \
+  add_optimizer<optim::Class, Options>(optimizers.ptr(), #Class);
+#include "extensor/tables/optimizers.def"
+  nb::module_ schedules = module.def_submodule("_schedules");
+  PyObject* s = schedules.ptr();
+  add_schedule<optim::StepLR, optim::StepLROptions>(s, "StepLR");
+  add_schedule<optim::MultiStepLR, optim::MultiStepLROptions>(s, "MultiStepLR");
+  add_schedule<optim::ExponentialLR, optim::ExponentialLROptions>(s, "ExponentialLR");
+  add_schedule<optim::LinearLR, optim::LinearLROptions>(s, "LinearLR");
+  add_schedule<optim::WarmupScheduler, optim::WarmupOptions>(s, "WarmupScheduler");
+  add_schedule<optim::PolynomialLR, optim::PolynomialLROptions>(s, "PolynomialLR");
+  add_schedule<optim::CosineAnnealingLR, optim::CosineAnnealingLROptions>(s, "CosineAnnealingLR");
+  add_schedule<optim::CosineAnnealingWarmRestarts, optim::CosineAnnealingWarmRestartsOptions>(
+      s, "CosineAnnealingWarmRestarts");
+  add_function(s, "LambdaLR", "",
+               {{"optimizer", &optimizer_type, nullptr}, {"factor", &types::function, nullptr}},
+               "_Schedule", make_lambda_schedule);
+}
+
+}  // namespace extensor::python

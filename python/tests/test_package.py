@@ -1,0 +1,120 @@
+"""The package as a whole: every public function is bound, stubs are correct, imports are fast, and
+the programs of docs/python.md run."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import extensor as ex
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "python"))
+
+
+def test_every_public_function_is_bound():
+    import generate_bindings
+
+    generator = generate_bindings.Generator(
+        generate_bindings.Database(SOURCE / "op_database/functions.inc")
+    )
+    missing = []
+    for function in generator.database.functions:
+        if generator.reason_to_omit(function):
+            continue
+        space = function.space.removeprefix("extensor").removeprefix("::")
+        module = getattr(ex._core, "_" + space) if space else ex
+        if not callable(getattr(module, function.name, None)):
+            missing.append(f"{function.space}::{function.name}")
+    assert not missing
+    assert len(generator.database.functions) > 800
+
+
+def test_members_are_the_functions():
+    assert ex.Tensor.sum is ex.sum and ex.Tensor.relu_ is ex.relu_
+    for name in ("matmul", "argmax", "topk", "gather", "clamp", "isnan", "bitwise_and", "exp"):
+        assert hasattr(ex.Tensor, name)
+
+
+def test_every_function_has_documentation_and_signatures():
+    for name, value in vars(ex._core).items():
+        if type(value).__name__ == "Function":
+            assert value.__signatures__ and name in value.__doc__
+
+
+PROGRAM = """
+import extensor as ex
+from extensor import data, nn, optim
+
+x: ex.Tensor = ex.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
+y: ex.Tensor = ex.softmax(x * 2 + 1, axis=-1)[0:1].sum(0, keepdims=True)
+shape: tuple[int, ...] = y.shape
+top = ex.topk(x, 1)
+first: ex.Tensor | None = top.values
+model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU())
+optimizer = optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.99))
+schedule = optim.StepLR(optimizer, step_size=3)
+with ex.no_grad():
+    model(x)
+for batch in data.DataLoader(data.TensorDataset(x), 1):
+    pass
+"""
+
+
+def run_mypy(tmp_path, program):
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(file)],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+
+
+def test_stubs(tmp_path):
+    pytest.importorskip("mypy")
+    result = run_mypy(tmp_path, PROGRAM)
+    assert result.returncode == 0, result.stdout
+    result = run_mypy(tmp_path, "import extensor as ex\nex.softmax(ex.ones(2), axis='a')\nex.nothing()\n")
+    assert result.stdout.count("error:") == 2, result.stdout
+
+
+def test_package_is_typed(tmp_path):
+    pytest.importorskip("mypy")
+    result = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "-p", "extensor"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+
+
+IMPORT = """
+import time
+def resident():
+    return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1]) / 1024
+before, start = resident(), time.process_time()
+import extensor
+print((time.process_time() - start) * 1e3, resident() - before)
+"""
+
+
+def test_import_is_fast_and_small():
+    """At most 60 ms of processor time and 30 MB; the time on the clock depends on other programs."""
+    runs = [
+        subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+        for _ in range(5)
+    ]
+    figures = [[float(value) for value in run.stdout.split()] for run in runs]
+    assert min(time for time, _ in figures) < 60, figures
+    assert 0 < min(memory for _, memory in figures) < 30, figures
+
+
+@pytest.mark.parametrize("number", range(len(re.findall(r"```python\n", (SOURCE / "docs/python.md").read_text()))))
+def test_programs_of_the_page(number, tmp_path):
+    text = (SOURCE / "docs/python.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", programs[number]], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
