@@ -44,8 +44,7 @@ CHILD_TEST(BadInputNormalization, Item63BatchNormOfOneValueInTraining) {
 
 CHILD_TEST(BadInputNormalization, ShapesThatDoNotFit) {
   const Tensor x = ones({2, 3, 4}), short_one = ones({2}), flat = ones({5});
-  for (const Shape& wrong :
-       {Shape{}, Shape{3}, Shape{4, 3}, Shape{2, 3}, Shape{1, 2, 3, 4}, Shape{-1}}) {
+  for (const Shape& wrong : {Shape{3}, Shape{4, 3}, Shape{2, 3}, Shape{1, 2, 3, 4}, Shape{-1}}) {
     expect_error<ShapeError>([&] { layer_norm(x, wrong); }, {"layer_norm", "[2, 3, 4]"}, {x});
     expect_error<ShapeError>([&] { rms_norm(x, wrong); }, {"rms_norm", to_string(wrong)}, {x});
     expect_error<ShapeError>([&] { layer_norm_backward(x, x, wrong); },

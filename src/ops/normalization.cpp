@@ -46,13 +46,13 @@ struct RowPlan {
 RowPlan plan_of(const char* operation, const Tensor& x, const LayerNorm& norm) {
   const Shape& normalized_shape = norm.normalized_shape;
   const auto rank = static_cast<std::int64_t>(normalized_shape.size());
-  bool fits = rank > 0 && rank <= x.ndim();
+  bool fits = rank <= x.ndim();
   for (std::int64_t d = 1; fits && d <= rank; ++d) {
     fits = normalized_shape[static_cast<std::size_t>(rank - d)] == x.size(-d);
   }
   if (!fits) {
     throw ShapeError(message(operation, ": normalized_shape is ", normalized_shape,
-                             ", must be one or more of the last sizes of x, which is ", x.shape()));
+                             ", must be the last sizes of x, which is ", x.shape()));
   }
   std::int64_t rows = 1;
   for (std::int64_t d = 0; d < x.ndim() - rank; ++d) rows *= x.size(d);
