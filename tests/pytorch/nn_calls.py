@@ -147,14 +147,16 @@ NEGATIVE_EPS = "a negative eps"
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     leave_out(eps < 0, NEGATIVE_EPS)
+    leave_out(len(normalized_shape) == 0, "normalization of single elements")
     call = C.layer_norm(x, whole(normalized_shape), weight, bias, eps)
-    if all(size == 1 for size in normalized_shape) and normalized_shape:
+    if all(size == 1 for size in normalized_shape):
         return ValuesOnly(call, "gradients of one normalized element: 0, up to rounding")
     return call
 
 
 def rms_norm(x, normalized_shape, weight=None, eps=None):
     leave_out(eps is not None and eps < 0, NEGATIVE_EPS)
+    leave_out(len(normalized_shape) == 0, "normalization of single elements")
     return C.rms_norm(x, whole(normalized_shape), weight, eps)
 
 
