@@ -22,7 +22,7 @@ uses sudo; --yes answers in advance.
   ./ex figures DIR                  the figures that take minutes, on MNIST and tiny Shakespeare in DIR
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
                                     by name only: quick (asan on a few programs),
-                                    pytorch (optimizers, models against PyTorch's),
+                                    pytorch (ops, optimizers, models against PyTorch's),
                                     kill (a run killed 200 times and resumed),
                                     cuda (the library for CUDA devices; needs nvcc, no GPU)
   ./ex format                       put the sources into the format that check asks for

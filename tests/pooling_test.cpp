@@ -72,6 +72,51 @@ TEST(Pooling, PairsAgreeWithTheGeneralWay) {
   }
 }
 
+// Rows of windows of every stride, padding and dilation, next to a loop over each window.
+TEST(Pooling, RowsOfWindowsAgreeWithEachWindow) {
+  struct Window {
+    std::int64_t kernel, stride, padding, dilation;
+  };
+  constexpr std::int64_t height = 6;
+  for (const auto& [kernel, stride, padding, dilation] :
+       {Window{3, 2, 1, 1}, Window{3, 1, 1, 1}, Window{2, 2, 1, 1}, Window{3, 2, 0, 2},
+        Window{3, 3, 1, 1}, Window{2, 1, 0, 3}, Window{5, 2, 2, 1}, Window{1, 2, 0, 1}}) {
+    for (std::int64_t width : {5, 7, 8, 9, 16, 17, 18, 33, 34, 35, 66, 67}) {
+      Tensor x = randint(0, 4, {1, 2, height, width}).to(DType::float32);  // few values: many ties
+      x[{0, 1, 2, width / 2}].fill(nan);
+      x[{0, 0, 0, width - 1}].fill(infinity);
+      x[{0, 0, 3}].fill(-infinity);
+      const MaxPool2dOptions options{.stride = stride, .padding = padding, .dilation = dilation};
+      const Tensor y = max_pool2d(x, kernel, options);
+      const Tensor g = randint(1, 9, y.shape()).to(DType::float32);  // sums are exact
+      const auto values = values_of(x), gradients = values_of(g);
+      const std::int64_t rows = y.size(2), columns = y.size(3);
+      std::vector<double> largest, spread(values.size(), 0.0);
+      for (std::int64_t window = 0; window < y.numel(); ++window) {
+        const std::int64_t plane = window / (rows * columns);
+        const std::int64_t top = window / columns % rows * stride - padding;
+        const std::int64_t left = window % columns * stride - padding;
+        std::int64_t best = -1;
+        for (std::int64_t tap = 0; tap < kernel * kernel; ++tap) {
+          const std::int64_t r = top + tap / kernel * dilation, c = left + tap % kernel * dilation;
+          if (r < 0 || r >= height || c < 0 || c >= width) continue;
+          const std::int64_t at = (plane * height + r) * width + c;
+          const double value = values[static_cast<std::size_t>(at)];
+          if (best < 0 || value > values[static_cast<std::size_t>(best)] || value != value) {
+            best = at;
+          }
+        }
+        largest.push_back(values[static_cast<std::size_t>(best)]);
+        spread[static_cast<std::size_t>(best)] += gradients[static_cast<std::size_t>(window)];
+      }
+      EXPECT_TRUE(identical(y, from_data(largest).reshape(y.shape()).to(DType::float32)))
+          << kernel << "/" << stride << ", width " << width;
+      EXPECT_EQ(values_of(max_pool2d_backward(g, x, kernel, options)), spread)
+          << kernel << "/" << stride << ", width " << width;
+    }
+  }
+}
+
 TEST(Pooling, FirstOfEqualMaximaGetsTheGradient) {
   const Tensor x = zeros({1, 1, 4, 4});
   const Tensor g = tensor({1., 2., 3., 4.}).reshape({1, 1, 2, 2});

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "extensor/extensor.h"
@@ -38,6 +39,43 @@ TEST(Statistics, NanPropagates) {
   EXPECT_EQ(m.index({1}).item<double>(), 5);
   EXPECT_TRUE(std::isnan(q.index({0}).item<double>()));
   EXPECT_EQ(q.index({1}).item<double>(), 4.5);
+}
+
+// Elements on edges and next to them, in ranges whose edges are far apart, close or equal.
+TEST(Statistics, HistogramDecidesByTheEdges) {
+  const std::vector<std::pair<double, double>> ranges = {
+      {0, 1},        {-3, 0.1},   {1e6, 1e6 + 1},  {1e6, 1e6 + 1e-3}, {0, 1e-40},
+      {-1e38, 2e38}, {0, 1e-300}, {-1e308, 1e308}, {0.1, 0.1 + 1e-9}, {-1e-3, 1e3}};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    for (const auto& range : ranges) {
+      if (dtype == float32 && range.second > 1e300) continue;
+      for (const std::int64_t bins : {1, 3, 10, 1000}) {
+        const Tensor edges = linspace(range.first, range.second, bins + 1, dtype);
+        const std::vector<double> bounds = edges.to(float64).to_vector<double>();
+        std::vector<double> values = {INFINITY, -INFINITY, NAN};
+        for (const double edge : bounds) {
+          for (const double towards : {-INFINITY, INFINITY}) {
+            const double next = dtype == float64
+                                    ? std::nextafter(edge, towards)
+                                    : static_cast<double>(std::nextafter(
+                                          static_cast<float>(edge), static_cast<float>(towards)));
+            values.insert(values.end(), {edge, next, (edge + next) / 2 + (towards > 0 ? 1 : 0)});
+          }
+        }
+        const Tensor x = from_data(values).to(dtype);
+        std::vector<std::int64_t> expected(static_cast<std::size_t>(bins), 0);
+        for (const double value : x.to(float64).to_vector<double>()) {
+          if (!(value >= bounds.front() && value <= bounds.back())) continue;
+          const auto above = std::ranges::upper_bound(bounds, value) - bounds.begin();
+          // The last bin includes its upper edge.
+          ++expected[static_cast<std::size_t>(std::min<std::int64_t>(above, bins) - 1)];
+        }
+        EXPECT_EQ(histogram(x, bins, range).counts.to_vector<std::int64_t>(), expected)
+            << name(dtype) << ", " << bins << " bins from " << range.first << " to "
+            << range.second;
+      }
+    }
+  }
 }
 
 TEST(Statistics, HistogramCountsEveryElementOnce) {

@@ -74,19 +74,28 @@ check_fuzz() {
   return $failed
 }
 
-# Compares optimizers and schedules with PyTorch step by step, using the system's Python package.
+# Compares optimizers, schedules and models with PyTorch step by step, and ops over the sample inputs
+# of PyTorch's own tests. Uses the system's Python package, or the interpreter $EXTENSOR_PYTHON.
 check_pytorch() {
-  install "$need_reference" || return 1
-  target=pytorch_agreement_test build_preset release
-  target=pytorch_exchange_test build_preset release
+  local python=("${EXTENSOR_PYTHON:-/usr/bin/python3}" -W ignore) name status=0
+  [[ ${EXTENSOR_PYTHON:-} ]] || install "$need_reference" || return 1
+  for name in agreement exchange samples; do
+    target=pytorch_${name}_test build_preset release
+  done
   mkdir -p build/pytorch
-  local python=(/usr/bin/python3 -W ignore)
   "${python[@]}" tests/pytorch/reference.py build/pytorch || return 1
   "${python[@]}" tests/pytorch/exchange.py make build/pytorch || return 1
   export EXTENSOR_PYTORCH_REFERENCE=build/pytorch
   build/release/tests/pytorch_agreement_test || return 1
   build/release/tests/pytorch_exchange_test || return 1
-  "${python[@]}" tests/pytorch/exchange.py verify build/pytorch
+  "${python[@]}" tests/pytorch/exchange.py verify build/pytorch || return 1
+  rm -rf build/pytorch/samples
+  "${python[@]}" tests/pytorch/sample_inputs.py build/pytorch >build/pytorch/samples.log || status=$?
+  case $status in
+    0) build/release/tests/pytorch_samples_test ;;
+    77) say "skipped: $(cat build/pytorch/samples.log)" ;;
+    *) return 1 ;;
+  esac
 }
 
 # A training run that is killed at random moments and resumed must end with the same weights as one

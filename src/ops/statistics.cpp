@@ -219,6 +219,33 @@ Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional
 
 // ---- counts
 
+namespace {
+
+// The number of edges that are at most x: 0 below the range, bins + 1 at its upper end and above. A
+// NaN counts as below or above. Edges that differ clearly need no search: the bin from the distance
+// to the first edge is right or next to the right one, and the edges on both sides decide.
+Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
+                std::int64_t bins) {
+  const bool is_double = x.dtype() == DType::float64;
+  const double rounding = is_double ? 0x1p-52 : 0x1p-23;
+  const double greatest = is_double ? 0x1p1000 : 0x1p100, smallest = 1 / greatest;
+  const double length = ends.second - ends.first, width = length / static_cast<double>(bins);
+  const double largest = std::max(std::fabs(ends.first), std::fabs(ends.second));
+  const bool is_half = !is_double && x.dtype() != DType::float32;
+  if (is_half || largest > greatest || width < std::max(smallest, 16 * rounding * largest)) {
+    return searchsorted(edges, x, true);
+  }
+  const double scale = static_cast<double>(bins) / length;
+  const Tensor bin =
+      clip((x.to(DType::float64) - ends.first) * scale, 0, bins - 1).to(DType::int64);
+  const auto reaches = [&](std::int64_t first) {
+    return greater_equal(x, take(edges.slice(0, first, first + bins), bin)).to(DType::int64);
+  };
+  return bin + reaches(0) + reaches(1);
+}
+
+}  // namespace
+
 Histogram histogram(const Tensor& x, StrictInt bins,
                     std::optional<std::pair<double, double>> range) {
   const char* operation = "histogram";
@@ -237,8 +264,7 @@ Histogram histogram(const Tensor& x, StrictInt bins,
   }
   if (ends.first == ends.second) ends = {ends.first - 0.5, ends.second + 0.5};
   const Tensor edges = linspace(ends.first, ends.second, bins + 1, {flat.dtype(), flat.device()});
-  // Cell 0 is below the range; the last is at its upper end and above, or NaN.
-  const Tensor cell = searchsorted(edges, flat, true);
+  const Tensor cell = cells_of(flat, edges, ends, bins);
   const Tensor cells =
       scatter_add(zeros({bins + 2}, {DType::int64, flat.device()}), 0, cell, ones_like(cell));
   Tensor counts = cells.slice(0, 1, bins + 1).clone();

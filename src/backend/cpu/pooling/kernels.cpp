@@ -98,6 +98,75 @@ struct Pooling {
     });
   }
 
+  // from[0], from[stride], from[2 · stride] …; with a stride of 2, one element more is read.
+  template <std::size_t stride, class D2>
+  static HWY_INLINE hn::Vec<D2> LoadStrided(D2 d, const T* from) {
+    if constexpr (stride == 1) {
+      return hn::LoadU(d, from);
+    } else {
+      hn::Vec<D2> even, odd;
+      LoadPairs(d, from, even, odd);
+      return even;
+    }
+  }
+
+  // The last window is computed alone: a vector that ends with it could read past the row.
+  template <std::size_t stride>
+  static void largest_of_regular(const T* line, T* out, std::size_t n, std::size_t taps,
+                                 std::size_t step) {
+    ForWindows(D(), n - 1, [&](auto d, std::size_t j) HWY_ATTR {
+      auto best = LoadStrided<stride>(d, line + stride * j);
+      for (std::size_t k = 1; k < taps; ++k) {
+        best = Better(LoadStrided<stride>(d, line + stride * j + k * step), best);
+      }
+      hn::StoreU(best, d, out + j);
+    });
+    largest_of_any(line + stride * (n - 1), out + n - 1, 1, stride, taps, step);
+  }
+
+  static void largest_of_any(const T* line, T* out, std::size_t n, std::size_t stride,
+                             std::size_t taps, std::size_t step) {
+    for (std::size_t j = 0; j < n; ++j, line += stride) {
+      T best = line[0];
+      for (std::size_t k = 1; k < taps; ++k) {
+        const T value = line[k * step];
+        best = is_better(value, best) ? value : best;
+      }
+      out[j] = best;
+    }
+  }
+
+  static void largest_of_windows(const T* line, T* out, std::size_t n, std::size_t stride,
+                                 std::size_t taps, std::size_t step) {
+    if (stride == 1) return largest_of_regular<1>(line, out, n, taps, step);
+    if (stride == 2) return largest_of_regular<2>(line, out, n, taps, step);
+    largest_of_any(line, out, n, stride, taps, step);
+  }
+
+  static void track_windows(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
+                            std::size_t n, std::size_t stride) {
+    if (stride == 1) return track_larger(row, line, winner, tap, n);
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    std::size_t j = 0;
+    if (stride == 2) {
+      // Stops before the last window: a vector that ends with it could read past the row.
+      for (; j + hn::Lanes(d) < n; j += hn::Lanes(d)) {
+        const auto value = LoadStrided<2>(d, row + 2 * j), best = hn::LoadU(d, line + j);
+        const auto wins = IsBetter(value, best);
+        hn::StoreU(hn::IfThenElse(wins, value, best), d, line + j);
+        hn::StoreU(hn::IfThenElse(hn::RebindMask(numbers, wins), hn::Set(numbers, tap),
+                                  hn::LoadU(numbers, winner + j)),
+                   numbers, winner + j);
+      }
+    }
+    for (; j < n; ++j) {
+      const bool wins = is_better(row[j * stride], line[j]);
+      line[j] = wins ? row[j * stride] : line[j];
+      winner[j] = wins ? tap : winner[j];
+    }
+  }
+
   // A vector moved back computes some windows twice, to the same result.
   static void spread_over_pairs(const T* top, const T* bottom, const T* g, T* top_gradient,
                                 T* bottom_gradient, std::size_t n) {
@@ -127,8 +196,9 @@ struct Pooling {
 
 template <class T>
 void fill_pooling_kernels(PoolingKernels<T>* kernels) {
-  *kernels = {&Pooling<T>::take_larger, &Pooling<T>::largest_of_pairs,
-              &Pooling<T>::spread_over_pairs, &Pooling<T>::track_larger,
+  *kernels = {&Pooling<T>::take_larger,        &Pooling<T>::largest_of_pairs,
+              &Pooling<T>::spread_over_pairs,  &Pooling<T>::track_larger,
+              &Pooling<T>::largest_of_windows, &Pooling<T>::track_windows,
               &Pooling<T>::add_to_winner};
 }
 template void fill_pooling_kernels(PoolingKernels<float>*);

@@ -23,6 +23,12 @@ struct PoolingKernels {
   // Like take_larger, and records the tap of each largest element.
   void (*track_larger)(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
                        std::size_t n);
+  // out[j] = the largest of line[j · stride + k · step] for k below `taps`.
+  void (*largest_of_windows)(const T* line, T* out, std::size_t n, std::size_t stride,
+                             std::size_t taps, std::size_t step);
+  // Like track_larger, with row[j · stride] in place of row[j].
+  void (*track_windows)(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
+                        std::size_t n, std::size_t stride);
   // out[i] += g[i] where the winner is that tap.
   void (*add_to_winner)(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
                         std::size_t n);

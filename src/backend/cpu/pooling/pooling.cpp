@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/pooling/channels_last.h"
@@ -18,6 +19,16 @@ using backend::PoolingCall;
 using backend::PoolingOp;
 using backend::PoolingWindow;
 
+// The range of the windows that lie entirely inside x; empty for windows without a fixed size.
+std::pair<std::int64_t, std::int64_t> whole_windows(const backend::PoolingAxis& axis) {
+  if (axis.kernel == 0) return {0, 0};
+  const std::int64_t first = (axis.padding + axis.stride - 1) / axis.stride;
+  const std::int64_t reach = (axis.kernel - 1) * axis.dilation;  // from the first tap to the last
+  const std::int64_t slack = axis.length - 1 - reach + axis.padding;
+  if (slack < 0 || first >= axis.count) return {0, 0};
+  return {first, std::max(first, std::min(axis.count, slack / axis.stride + 1))};
+}
+
 template <class T>
 class Plane {
  public:
@@ -27,6 +38,7 @@ class Plane {
         rows_(rows),
         columns_(columns),
         kernels_(pooling_kernels<T>()),
+        whole_(whole_windows(call.columns)),
         width_(static_cast<std::size_t>(call.in_width)),
         line_(line) {
     const std::int64_t in = index * call.in_height * call.in_width;
@@ -54,6 +66,16 @@ class Plane {
  private:
   const T* row(std::int64_t i) const { return x_ + i * call_.in_width; }
 
+  std::size_t whole_count() const { return static_cast<std::size_t>(whole_.second - whole_.first); }
+  // Calls cut(j) for each window of a row that the padding cuts and whole() for all others, from
+  // left to right.
+  template <class Cut, class Whole>
+  void for_windows(const Cut& cut, const Whole& whole) const {
+    for (std::int64_t j = 0; j < whole_.first; ++j) cut(j);
+    if (whole_.first != whole_.second) whole();
+    for (std::int64_t j = whole_.second; j < call_.out_width; ++j) cut(j);
+  }
+
   void largest_of_pairs() {
     for (std::int64_t i = 0; i < call_.out_height; ++i) {
       kernels_.largest_of_pairs(row(2 * i), row(2 * i + 1), out_ + i * call_.out_width,
@@ -76,39 +98,74 @@ class Plane {
 
   void largest() {
     T* line = reinterpret_cast<T*>(line_);
-    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+    for (std::int64_t i = 0; i < call_.out_height; ++i, out_ += call_.out_width) {
       const PoolingWindow& rows = rows_[i];
       std::fill(line, line + width_, -std::numeric_limits<T>::infinity());
       for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
         kernels_.take_larger(row(r), line, width_);
       }
-      for (std::int64_t j = 0; j < call_.out_width; ++j) {
+      const auto cut = [&](std::int64_t j) {
         const PoolingWindow& columns = columns_[j];
         T best = -std::numeric_limits<T>::infinity();
         for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
           if (is_better(line[c], best)) best = line[c];
         }
-        *out_++ = best;
-      }
+        out_[j] = best;
+      };
+      for_windows(cut, [&] {
+        kernels_.largest_of_windows(line + columns_[whole_.first].begin, out_ + whole_.first,
+                                    whole_count(), static_cast<std::size_t>(call_.columns.stride),
+                                    static_cast<std::size_t>(call_.columns.kernel),
+                                    static_cast<std::size_t>(call_.column_step));
+      });
     }
   }
 
   void spread_to_largest() {
     std::fill(out_, out_ + call_.in_height * call_.in_width, T(0));
-    for (std::int64_t i = 0; i < call_.out_height; ++i) {
+    for (std::int64_t i = 0; i < call_.out_height; ++i, y_ += call_.out_width) {
       const PoolingWindow& rows = rows_[i];
-      for (std::int64_t j = 0; j < call_.out_width; ++j, ++y_) {
-        const PoolingWindow& columns = columns_[j];
-        if (rows.begin >= rows.end || columns.begin >= columns.end) continue;
-        std::int64_t at = rows.begin * call_.in_width + columns.begin;
-        for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
-          for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
-            const std::int64_t here = r * call_.in_width + c;
-            if (is_better(x_[here], x_[at])) at = here;
-          }
-        }
-        out_[at] += *y_;
+      if (rows.begin >= rows.end) continue;
+      for_windows([&](std::int64_t j) { spread_to_largest(rows, columns_[j], y_[j]); },
+                  [&] { spread_to_largest(rows); });
+    }
+  }
+
+  void spread_to_largest(const PoolingWindow& rows, const PoolingWindow& columns, T gradient) {
+    if (columns.begin >= columns.end) return;
+    std::int64_t at = rows.begin * call_.in_width + columns.begin;
+    for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
+      for (std::int64_t c = columns.begin; c < columns.end; c += call_.column_step) {
+        const std::int64_t here = r * call_.in_width + c;
+        if (is_better(x_[here], x_[at])) at = here;
       }
+    }
+    out_[at] += gradient;
+  }
+
+  // The whole windows of one row of windows, tap by tap.
+  void spread_to_largest(const PoolingWindow& rows) {
+    const std::size_t n = whole_count(), stride = static_cast<std::size_t>(call_.columns.stride);
+    const std::int64_t taps = call_.columns.kernel;
+    const std::int64_t first = columns_[whole_.first].begin;
+    T* best = reinterpret_cast<T*>(line_);
+    auto* winner = reinterpret_cast<TapNumber<T>*>(best + n);
+    const T* corner = row(rows.begin) + first;
+    for (std::size_t j = 0; j < n; ++j) best[j] = corner[j * stride];
+    std::fill_n(winner, n, TapNumber<T>(0));
+    TapNumber<T> tap = 0;
+    for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
+      for (std::int64_t k = 0; k < taps; ++k, ++tap) {
+        kernels_.track_windows(row(r) + first + k * call_.column_step, best, winner, tap, n,
+                               stride);
+      }
+    }
+    T* out = out_ + rows.begin * call_.in_width + first;
+    const T* g = y_ + whole_.first;
+    const std::int64_t row_stride = call_.row_step * call_.in_width;
+    for (std::size_t j = 0; j < n; ++j, out += stride) {
+      const std::int64_t won = winner[j];
+      out[won / taps * row_stride + won % taps * call_.column_step] += g[j];
     }
   }
 
@@ -152,6 +209,7 @@ class Plane {
   const PoolingWindow* rows_;
   const PoolingWindow* columns_;
   const PoolingKernels<T>& kernels_;
+  const std::pair<std::int64_t, std::int64_t> whole_;  // range of the windows that no padding cuts
   const std::size_t width_;
   std::byte* line_;  // a row of x, as T or as double
   const T* x_;
@@ -168,10 +226,12 @@ void run(const PoolingCall& call) {
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
   const int threads = detail::threads_for(call.planes, grain);
   const auto width = static_cast<std::size_t>(call.in_width);
-  std::vector<std::byte> lines(static_cast<std::size_t>(threads) * width * sizeof(double));
+  // Room for a row of x, or for a largest element and its tap for each window of a row.
+  const std::size_t room = std::max(width, 2 * static_cast<std::size_t>(call.out_width));
+  std::vector<std::byte> lines(static_cast<std::size_t>(threads) * room * sizeof(double));
   detail::parallel_for(
       threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
-        std::byte* line = lines.data() + static_cast<std::size_t>(slot) * width * sizeof(double);
+        std::byte* line = lines.data() + static_cast<std::size_t>(slot) * room * sizeof(double);
         for (std::int64_t i = begin; i < end; ++i) {
           Plane<T>(call, rows.data(), columns.data(), i, line).run();
         }
