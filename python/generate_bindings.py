@@ -29,6 +29,9 @@ OMITTED = [
     (r"Gpt&|ModelReference|DataLoader|Tokenizer|Transform|Checkpoint|Report|EvaluationOptions"
      r"|GptOptions|GenerationOptions|AffineOptions|ProfileOptions|Evaluation\b",
      "models, transforms and the trainer are not bound yet"),
+    (r"Collate|SamplerPointer|Subset|Example\b|Batch\b",
+     "extensor.data.DataLoader takes datasets and collate functions written in Python"),
+    (r"\bTable\b|Column\b|TableSplit|TableOptions", "tables are not bound yet"),
 ]  # fmt: skip
 OMITTED_NAMES = {
     "to_string": "str() and repr()",
