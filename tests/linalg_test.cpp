@@ -143,7 +143,7 @@ TEST_P(Linalg, SolvesAndInverts) {
     const auto [sign_of_inverse, of_inverse] = slogdet(inv(x));
     EXPECT_LE(largest(logarithm + of_inverse), 100 * static_cast<double>(n) * epsilon(GetParam()));
     EXPECT_TRUE(allclose(sign, sign_of_inverse, 0, 0));
-    if (n > 24) continue;
+    if (n > 16) continue;  // float32 overflows
     const Tensor determinant = det(x);
     EXPECT_TRUE(allclose(log(abs(determinant)), logarithm, 1e-4, 1e-5)) << to_string(shape);
   }
