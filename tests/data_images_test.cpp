@@ -372,9 +372,8 @@ TEST(Netpbm, NamesWhatIsWrong) {
   expect_damaged("P5 -1 1 255 a", {"width is missing"});
   expect_damaged("P5 1 1 255", {"no space"});
   expect_damaged("P2 1 1 255 1-", {"1 bytes behind"});
-  for (const std::string file :
-       {"", "P", "P5", "P4 1 1 \1", "P1 1 1 1", "P7\n", "\xff\xd8\xff\xe0JFIF", "GIF89a", "BM",
-        "\x89PNG", "p5 1 1 255 a"}) {
+  for (const std::string file : {"", "P", "P5", "P4 1 1 \1", "P1 1 1 1", "P7\n", "GIF89a", "BM",
+                                 "\x89PNG", "p5 1 1 255 a"}) {
     expect_damaged(file, {"begins with", "PNG", "P5"});
   }
 }

@@ -177,6 +177,7 @@ const std::set<std::string> not_ops = {
     "cuda",
     "cuda_is_available",
     "cuda_unavailable_reason",
+    "cuda_data",
     "cuda_stream",
     "synchronize",
     "default_device",

@@ -33,12 +33,16 @@ class Loss {
   using OfOne = std::function<Tensor(const Tensor& output, const Tensor& target)>;
   using OfLists =
       std::function<Tensor(const std::vector<Tensor>& outputs, const std::vector<Tensor>& targets)>;
+  template <class Function>
+  static constexpr bool takes_one = std::is_invocable_r_v<Tensor, Function&, Tensor, Tensor>;
+  template <class Function>
+  static constexpr bool takes_lists =
+      std::is_invocable_r_v<Tensor, Function&, std::vector<Tensor>, std::vector<Tensor>>;
   Loss(std::nullptr_t = nullptr) {}  // NOLINT: implicit, like std::function
   template <class Function>
   requires(!std::is_same_v<Function, Loss>) &&
-      (std::is_constructible_v<OfOne, Function> ||
-       std::is_constructible_v<OfLists, Function>)Loss(Function function) {  // NOLINT: implicit
-    if constexpr (std::is_constructible_v<OfOne, Function>) {
+      (takes_one<Function> || takes_lists<Function>)Loss(Function function) {  // NOLINT: implicit
+    if constexpr (takes_one<Function>) {
       of_one_ = std::move(function);
     } else {
       of_lists_ = std::move(function);
