@@ -57,7 +57,8 @@ const std::string per_input = "O(n) for the n elements of x.";
 const std::string matrices_alone =
     "None: each matrix of a batch is computed on its own, and the result has the shape of x.";
 const std::string system_shapes =
-    "b is a vector [n] or matrices [..., n, k]; the batches of a and b broadcast, and gradients are "
+    "b is a vector [n] or matrices [..., n, k]; the batches of a and b broadcast, and gradients "
+    "are "
     "summed over the repeated dimensions.";
 const std::string small_in_double =
     "Up to a few dozen rows in float64, with float32 results rounded once; larger matrices by "
