@@ -20,7 +20,7 @@
 
 namespace extensor::python {
 
-// What a parameter accepts. Overloads are tried twice: first with exact types, then with
+// The values that a parameter accepts. Overloads are tried twice: first with exact types, then with
 // conversions, so that add(x, 2) finds the overload for numbers before 2 becomes a tensor.
 struct ArgumentType {
   const char* annotation;  // as a type annotation: "int | Sequence[int] | None"

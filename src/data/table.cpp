@@ -22,7 +22,7 @@ namespace {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-// What the first pass over a file finds in a column.
+// The findings of the first pass over a file for one column.
 struct Found {
   std::int64_t numbers = 0, texts = 0, missing = 0;
   std::size_t text_row = 0;  // the row of the first text, counted from 0

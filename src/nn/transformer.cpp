@@ -69,7 +69,7 @@ void check_sequence(const char* argument, const Tensor& x) {
                            ", must be [batch, sequence, width]"));
 }
 
-// What `visible` hides is hidden in the mask as well, which may be undefined.
+// Also hides in the mask, which may be undefined, the keys that `visible` hides.
 Tensor hide_more(const Tensor& mask, const Tensor& visible) {
   if (!mask.defined()) return visible;
   if (mask.dtype() == DType::bool_) return logical_and(mask, visible);

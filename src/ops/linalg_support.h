@@ -23,7 +23,7 @@ Shape with_vectors(Shape batch, std::int64_t length);
 // A call on the matrices of a dense x, without results.
 backend::MatrixCall matrix_call(backend::MatrixOp op, const Tensor& x);
 
-// What must hold for every matrix of a call.
+// The property that every matrix of a call must have.
 struct MatrixCheck {
   backend::ValueCheck::Kind kind = backend::ValueCheck::Kind::invertible;
   const char* argument = "x";

@@ -283,7 +283,7 @@ void eigh(double* data, std::int64_t n, double* v_data) {
     const V x = Memory<V>::load(data + i * lanes);
     square = multiply_add(x, x, square);
   }
-  // What is left beside the diagonal then has at most the norm epsilon ‖a‖ / 4.
+  // The elements beside the diagonal then have at most the norm epsilon ‖a‖ / 4.
   const V tolerance = sqrt(square) * V(epsilon / (4.0 * static_cast<double>(n)));
   bool changed = true;
   for (int sweep = 0; sweep < most_sweeps && changed; ++sweep) {
