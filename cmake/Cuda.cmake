@@ -121,8 +121,9 @@ else()
   message(STATUS "extensor: libextensor_cuda.so does not use cuDNN (its headers were not found)")
 endif()
 # Suppressed: comparisons of unsigned numbers with 0 in templates, and long double, which is double on
-# a GPU.
+# a GPU; and GCC 12's -Wrestrict, which warns about std::string itself.
 target_compile_options(extensor_cuda PRIVATE
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
   $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Os>
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-diag-suppress=186,20208;--compress-mode=size;-Xcompiler=-Wall;-Xcompiler=-ffp-contract=off>")
