@@ -42,5 +42,5 @@ def test_names_of_the_main_namespace(matrices):
 
 
 def test_a_singular_matrix_is_named():
-    with pytest.raises(ValueError, match="1"):
+    with pytest.raises(ValueError, match=r"inv: x is singular: matrix \[1\]"):
         ex.linalg.inv(ex.stack([ex.eye(3), ex.zeros((3, 3))]))
