@@ -196,11 +196,12 @@ std::vector<std::shared_ptr<const Subset>> random_split(std::shared_ptr<const Da
   std::iota(order.begin(), order.end(), std::int64_t{0});
   OrderBits bits(seed, 0);
   shuffle(order, bits);
+  const std::shared_ptr<const Dataset> whole = std::move(dataset);
   std::vector<std::shared_ptr<const Subset>> result;
   auto from = order.begin();
   for (const std::int64_t count : counts) {
     result.push_back(
-        std::make_shared<const Subset>(dataset, std::vector<std::int64_t>(from, from + count)));
+        std::make_shared<const Subset>(whole, std::vector<std::int64_t>(from, from + count)));
     from += count;
   }
   return result;
