@@ -23,6 +23,8 @@ struct JpegFile {
   bool progressive = false, arithmetic = false, adobe = false;
   unsigned restart_interval = 0;  // in MCUs
   std::string exif = {};          // the data of an APP1 segment
+  // Given: the scans of a progressive file.
+  std::vector<jpeg_scan_info> scans = {};
 
   int components() const { return samples == JCS_GRAYSCALE ? 1 : samples == JCS_CMYK ? 4 : 3; }
 
@@ -47,6 +49,10 @@ struct JpegFile {
     info.restart_interval = restart_interval;
     info.arith_code = arithmetic ? TRUE : FALSE;
     if (progressive) jpeg_simple_progression(&info);
+    if (!scans.empty()) {
+      info.scan_info = scans.data();
+      info.num_scans = static_cast<int>(scans.size());
+    }
     jpeg_start_compress(&info, TRUE);
     if (!exif.empty()) {
       jpeg_write_marker(&info, JPEG_APP0 + 1, reinterpret_cast<const JOCTET*>(exif.data()),
