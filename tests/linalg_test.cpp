@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/backend.h"
 #include "extensor/extensor.h"
 #include "op_database/op_database.h"
 
@@ -309,6 +310,39 @@ TEST(LinalgDegenerate, NanAndInfinityGiveNanOrAnError) {
     EXPECT_TRUE(any(isnan(inv(x))).item<bool>());
     EXPECT_TRUE(isnan(det(x)).item<bool>());
   }
+}
+
+// ---- empty matrices
+
+// Kernels get a null address for a result without elements, as from an empty std::vector.
+TEST(LinalgEmpty, FullSingularVectorsOfNoRowsOrColumnsAreAnIdentity) {
+  const std::vector<double> identity = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  for (const bool no_rows : {true, false}) {
+    std::vector<double> vectors(9, 7);
+    backend::MatrixCall call{};
+    call.op = backend::MatrixOp::svd;
+    call.dtype = float64;
+    call.batch = 1;
+    call.rows = no_rows ? 0 : 3;
+    call.columns = no_rows ? 3 : 0;
+    call.full = true;
+    call.out[no_rows ? 2 : 0] = reinterpret_cast<std::byte*>(vectors.data());
+    backend::backend_for(cpu_device).matrices(call);
+    EXPECT_EQ(vectors, identity) << "no rows: " << no_rows;
+  }
+}
+TEST(LinalgEmpty, TheCompleteFactorOfNoColumnsIsAnIdentity) {
+  const std::vector<double> identity = {1, 0, 0, 1};
+  std::vector<double> q(4, 7);
+  backend::MatrixCall call{};
+  call.op = backend::MatrixOp::qr;
+  call.dtype = float64;
+  call.batch = 1;
+  call.rows = 2;
+  call.full = true;
+  call.out[0] = reinterpret_cast<std::byte*>(q.data());
+  backend::backend_for(cpu_device).matrices(call);
+  EXPECT_EQ(q, identity);
 }
 
 // ---- errors

@@ -13,7 +13,7 @@ enum class MatrixOp : std::uint8_t {
   cholesky,          // out[0]: the triangular factor of the symmetric part of x
   qr,                // out[0]: q, out[1]: r
   eigh,              // out[0]: eigenvalues, ascending; out[1]: eigenvectors, as columns, or null
-  svd,               // out[0]: u, out[1]: s, descending, out[2]: vh; u and vh both or neither
+  svd,               // out[0]: u, out[1]: s, descending, out[2]: vh; u and vh, or null for both
   inverse,           // out[0]
   determinant,       // out[0]: the determinant; out[1]: its sign, out[2]: log |det|; each or null
   cofactor,          // out[0]: the cofactors, det(x) x⁻ᵀ where x has an inverse
@@ -22,7 +22,8 @@ enum class MatrixOp : std::uint8_t {
 };
 
 // All operands are dense and row-major: x is [batch, rows, columns], b is [batch, rows, right]. The
-// batch has no more than one dimension here. Only qr and svd take matrices that are not square.
+// batch has no more than one dimension here. Only qr and svd take matrices that are not square. The
+// address of an operand or a result without elements may be null.
 struct MatrixCall {
   MatrixOp op;
   DType dtype;  // float32 or float64
@@ -36,5 +37,10 @@ struct MatrixCall {
   // 0 for ops that need none. The position in the report is that of the matrix in the batch.
   std::uint32_t check = 0;
 };
+
+// Of an empty matrix, one of u and vh may have no elements while the other is an identity.
+inline bool wants_singular_vectors(const MatrixCall& call) {
+  return call.out[0] != nullptr || call.out[2] != nullptr;
+}
 
 }  // namespace extensor::backend

@@ -125,7 +125,7 @@ class Group {
   void svd() {
     const std::int64_t m = call_.rows, n = call_.columns, k = std::min(m, n),
                        length = std::max(m, n);
-    const bool wants_vectors = call_.out[0] != nullptr, tall = m > n;
+    const bool wants_vectors = wants_singular_vectors(call_), tall = m > n;
     // The rows of w are the columns of a tall matrix, or the rows of any other.
     if (tall) {
       gather_transposed();
