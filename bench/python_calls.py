@@ -62,14 +62,17 @@ def main():
     print(f"{'call':28}{'extensor':>12}{'numpy':>12}{'torch':>12}   ratios")
     for label, timers in (("a + b, 1 element", add_cases()), ("from_dlpack(numpy array)", dlpack_cases())):
         times = nanoseconds(timers)
-        cells = "".join(f"{times[name]:9.0f} ns" if name in times else f"{'-':>12}" for name in ("extensor", "numpy", "torch"))
+        cells = "".join(
+            f"{times[name]:9.0f} ns" if name in times else f"{'-':>12}" for name in ("extensor", "numpy", "torch")
+        )
         ratios = ", ".join(f"{times[name] / times['extensor']:.2f}x {name}" for name in times if name != "extensor")
         print(f"{label:28}{cells}   {ratios}")
     runs = [
-        [float(value) for value in subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True).stdout.split()]
+        [float(value) for value in subprocess.check_output([sys.executable, "-c", IMPORT], text=True).split()]
         for _ in range(ROUNDS)
     ]
-    print(f"{'import extensor':28}{statistics.median(time for time, _ in runs):9.1f} ms{statistics.median(memory for _, memory in runs):9.1f} MB")
+    time, memory = (statistics.median(column) for column in zip(*runs))
+    print(f"{'import extensor':28}{time:9.1f} ms{memory:9.1f} MB")
 
 
 if __name__ == "__main__":
