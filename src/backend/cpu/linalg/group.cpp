@@ -279,6 +279,7 @@ class Group {
                        std::int64_t columns, std::int64_t more, const Element& element) {
     const std::int64_t elements = rows * columns;
     to.resize(as_size((elements + more) * lanes_));
+    if (elements == 0) return;  // `to` and `data` may be null then
     for (std::int64_t l = 0; l < lanes_; ++l) {
       const T* from =
           reinterpret_cast<const T*>(data) + (first_ + std::min(l, count_ - 1)) * elements;
