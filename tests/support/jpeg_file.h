@@ -23,8 +23,7 @@ struct JpegFile {
   bool progressive = false, arithmetic = false, adobe = false;
   unsigned restart_interval = 0;  // in MCUs
   std::string exif = {};          // the data of an APP1 segment
-  // Given: the scans of a progressive file.
-  std::vector<jpeg_scan_info> scans = {};
+  std::vector<jpeg_scan_info> scans = {};  // if any, the file is progressive with these scans
 
   int components() const { return samples == JCS_GRAYSCALE ? 1 : samples == JCS_CMYK ? 4 : 3; }
 

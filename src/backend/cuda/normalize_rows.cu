@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(is_block ? most_threads<S> : 256) short_forwar
       values[p] = Read{};
       if (at < n) values[p] = *reinterpret_cast<const Read*>(a.x + offset + at);
     }
-    if (a.residual != nullptr) {
+    if (a.residual != nullptr) {  // rounded to S, as the sum that is written
 #pragma unroll
       for (int p = 0; p < packs; ++p) {
         const std::int64_t at = (p * group.size() + group.rank()) * width;
@@ -557,7 +557,7 @@ class RowNormalizer {
 
   template <int width>
   void forward() const {
-    constexpr int most = width == 1 ? 16 : is_half_type<S> ? 4 : 4;
+    constexpr int most = width == 1 ? 16 : 4;
     const std::int64_t packs = divide_up(a_.length, width);
     if (a_.run != 1 || packs > most_threads<S> * most) {
       long_forward<S, width><<<grid_for(a_.rows), long_row_threads, 0, stream()>>>(a_);
