@@ -21,8 +21,8 @@ struct JpegFile {
   int quality = 100;
   int sampling = 1;  // 2: halve the resolution of colors
   bool progressive = false, arithmetic = false, adobe = false;
-  unsigned restart_interval = 0;  // in MCUs
-  std::string exif = {};          // the data of an APP1 segment
+  unsigned restart_interval = 0;           // in MCUs
+  std::string exif = {};                   // the data of an APP1 segment
   std::vector<jpeg_scan_info> scans = {};  // if any, the file is progressive with these scans
 
   int components() const { return samples == JCS_GRAYSCALE ? 1 : samples == JCS_CMYK ? 4 : 3; }
