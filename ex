@@ -5,7 +5,7 @@ set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-commands='train build test bench figures check format docs package python gpu-test gpu-bench help'
+commands='train build test bench figures check format docs site package python gpu-test gpu-bench help'
 presets='release ci dev asan tsan fuzz bench'
 assume_yes=no
 
@@ -28,6 +28,7 @@ uses sudo; --yes answers in advance.
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers
                                     and the op database
+  ./ex site                         make a site of the documentation in build/site/html, from PyPI's MkDocs
   ./ex package                      write Debian packages to build/packages
   ./ex python                       write a wheel of the Python package to build/wheels
   ./ex gpu-test                     build and run the tests of CUDA devices

@@ -32,6 +32,10 @@ need_functions='
 cmd:clang++-LLVM          clang-LLVM        reads the public headers
 cmd:python3               python3           writes the list of public functions
 '
+need_site='
+cmd:python3               python3           makes the pages
+py:ensurepip              python3-venv      installs MkDocs below build/, from PyPI
+'
 need_lint='
 cmd:clang-tidy-LLVM       clang-tidy-LLVM   lint
 '
