@@ -2,13 +2,8 @@
 // PyTorch's numbers. pytorch/equivalents.def has the rows and explains them.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <sstream>
-
 #include "extensor/extensor.h"
+#include "support/equivalent_rows.h"
 
 namespace {
 
@@ -25,6 +20,9 @@ using ext::ScatterReduction;
 using ext::Shape;
 using ext::Slice;
 using ext::Tensor;
+using test_support::cell;
+using test_support::Description;
+using test_support::Row;
 namespace nn = ext::nn;
 namespace optim = ext::optim;
 
@@ -67,53 +65,17 @@ struct Inputs {
 
 // ---- results in the form of equivalents_numbers.inc
 
-struct Description {
-  std::string text;
-  std::vector<double> numbers;
-
-  void add(const Description& part) {
-    text += (text.empty() ? "" : " ") + part.text;
-    numbers.insert(numbers.end(), part.numbers.begin(), part.numbers.end());
-  }
-};
-
 template <class T>
-concept IsModule = requires(const T& module) {
-  module.named_parameters();
-};
-
-template <class T>
-Description describe(Inputs&, const T& value) requires std::is_arithmetic_v<T> {
-  return {"number", {static_cast<double>(value)}};
-}
-Description describe(Inputs&, const Shape& shape) {
-  return {"shape", std::vector<double>(shape.begin(), shape.end())};
-}
-Description describe(Inputs&, const Tensor& x) {
-  return {std::string(ext::name(x.dtype())) + ext::to_string(x.shape()),
-          x.detach().to(float64).to_vector<double>()};
-}
-Description describe(Inputs& inputs, const std::vector<Tensor>& tensors) {
-  Description all;
-  for (const Tensor& tensor : tensors) all.add(describe(inputs, tensor));
-  return all;
-}
-Description describe(Inputs& inputs, const std::pair<Tensor, Tensor>& pair) {
-  return describe(inputs, std::vector<Tensor>{pair.first, pair.second});
-}
-Description describe(Inputs& inputs, const ext::SortedTensor& sorted) {
-  return describe(inputs, std::vector<Tensor>{sorted.values, sorted.indices});
-}
-Description describe(Inputs& inputs, const ext::ValuesWithIndices& found) {
-  return describe(inputs, std::vector<Tensor>{found.values, found.indices});
-}
-template <IsModule T>
-Description describe(Inputs&, const T& module) {
-  Description names;
-  for (const auto& [name, parameter] : module.named_parameters()) {
-    names.add({name + ext::to_string(parameter.shape()), {}});
+Description describe(Inputs&, const T& value) {
+  if constexpr (requires { value.named_parameters(); }) {
+    Description names;
+    for (const auto& [name, parameter] : value.named_parameters()) {
+      names.add({name + ext::to_string(parameter.shape()), {}});
+    }
+    return names;
+  } else {
+    return test_support::describe_value(value, false);
   }
-  return names;
 }
 Description describe(Inputs& inputs, optim::Optimizer&& optimizer) {
   optimizer.step();
@@ -132,19 +94,13 @@ Description describe(Inputs& inputs, optim::LRScheduler&& schedule) {
 
 // ---- the rows
 
-struct Row {
-  std::string section, pytorch, note, code;
-  bool has_values;
-  std::function<Description()> run;
-};
-
 // A row's members are the inputs.
-#define EXTENSOR_ROW(pytorch, note, has_values, code, ...)                                   \
-  {                                                                                          \
-    struct Case : Inputs {                                                                   \
-      Description run() { __VA_ARGS__ }                                                      \
-    };                                                                                       \
-    rows.push_back({section, pytorch, note, code, has_values, [] { return Case().run(); }}); \
+#define EXTENSOR_ROW(pytorch, note, has_values, code, ...)                                       \
+  {                                                                                              \
+    struct Case : Inputs {                                                                       \
+      Description run() { __VA_ARGS__ }                                                          \
+    };                                                                                           \
+    rows.push_back({section, pytorch, "", note, code, has_values, [] { return Case().run(); }}); \
   }
 #define SECTION(heading) section = heading;
 #define VALUES(pytorch, note, ...) \
@@ -162,8 +118,8 @@ std::vector<Row> make_rows() {
   return rows;
 }
 
-const std::map<std::string, Description>& pytorch_numbers() {
-  static const std::map<std::string, Description> numbers = {
+const test_support::Numbers& pytorch_numbers() {
+  static const test_support::Numbers numbers = {
 #define NUMBERS(pytorch, text, ...) {pytorch, {text, __VA_ARGS__}},
 #include "pytorch/equivalents_numbers.inc"
   };
@@ -174,49 +130,12 @@ TEST(ComingFromPyTorch, EveryRowGivesPyTorchsNumbers) {
   const int threads = ext::get_num_threads();
   const std::vector<Row> rows = make_rows();
   EXPECT_GE(rows.size(), 150u);
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.pytorch + "\n  " + row.code);
-    const auto expected = pytorch_numbers().find(row.pytorch);
-    if (expected == pytorch_numbers().end()) {
-      ADD_FAILURE() << "no numbers: run tests/pytorch/equivalents.py --numbers";
-      continue;
-    }
-    Description got;
-    try {
-      got = row.run();
-    } catch (const ext::Error& error) {
-      ADD_FAILURE() << error.what();
-      continue;
-    }
-    EXPECT_EQ(got.text, expected->second.text);
-    if (!row.has_values) continue;
-    EXPECT_EQ(got.numbers.size(), expected->second.numbers.size());
-    if (got.numbers.size() != expected->second.numbers.size()) continue;
-    for (std::size_t at = 0; at < got.numbers.size(); ++at) {
-      const double number = expected->second.numbers[at];
-      if (std::isnan(number)) {
-        EXPECT_TRUE(std::isnan(got.numbers[at])) << "number " << at;
-      } else {
-        // Both are float32, within a few roundings; bfloat16 is exact here.
-        EXPECT_NEAR(got.numbers[at], number, 4e-6 * std::max(1.0, std::fabs(number)))
-            << "number " << at;
-      }
-    }
-  }
+  test_support::expect_numbers(rows, pytorch_numbers());
   ext::set_num_threads(threads);
 }
 
 TEST(ComingFromPyTorch, NoNumbersWithoutARow) {
-  std::map<std::string, int> named;
-  for (const Row& row : make_rows()) ++named[row.pytorch];
-  for (const auto& [pytorch, count] : named) EXPECT_EQ(count, 1) << pytorch;
-  for (const auto& [pytorch, numbers] : pytorch_numbers()) EXPECT_TRUE(named.contains(pytorch));
-}
-
-std::string cell(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-  return escaped;
+  test_support::expect_no_other_numbers(make_rows(), pytorch_numbers());
 }
 
 // The page has exactly these rows, in this order.
@@ -228,17 +147,9 @@ TEST(ComingFromPyTorch, ThePageHasTheRows) {
       expected += "\n### " + section + "\n\n| PyTorch | ExTensor | notes |\n|---|---|---|\n";
     }
     expected +=
-        "| `" + cell(row.pytorch) + "` | `" + cell(row.code) + "` | " + cell(row.note) + " |\n";
+        "| `" + cell(row.original) + "` | `" + cell(row.code) + "` | " + cell(row.note) + " |\n";
   }
-  std::ifstream file(std::string(EXTENSOR_DOCS_DIR) + "/coming-from-pytorch.md");
-  std::stringstream page;
-  page << file.rdbuf();
-  const std::string text = page.str(), begin = "<!-- rows: equivalents.py writes them -->\n",
-                    end = "\n<!-- end of rows -->";
-  const std::size_t from = text.find(begin), to = text.find(end);
-  ASSERT_NE(from, std::string::npos);
-  ASSERT_NE(to, std::string::npos);
-  EXPECT_EQ(text.substr(from + begin.size(), to - from - begin.size()), expected)
+  EXPECT_EQ(test_support::table_of_page("coming-from-pytorch.md", "equivalents.py"), expected)
       << "run ./ex docs, which writes the page";
 }
 

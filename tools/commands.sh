@@ -92,7 +92,8 @@ command_docs() {
   build/release/cli/extensor ops --markdown >docs/ops.md
   python3 op_database/reference_pages.py --clang "clang++-$llvm" || fail "the headers cannot be read"
   python3 tests/pytorch/equivalents.py
-  say "wrote op_database/functions.inc, docs/ops.md, docs/reference and the table of docs/coming-from-pytorch.md"
+  python3 tests/numpy/rows.py
+  say "wrote op_database/functions.inc, docs/ops.md, docs/reference and the tables of docs/coming-from-*.md"
 }
 
 # The documentation as a site. MkDocs and the Python package, whose stubs become the Python reference, are

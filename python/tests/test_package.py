@@ -1,5 +1,5 @@
 """The package as a whole: every public function is bound, stubs are correct, imports are fast, and
-the programs of docs/python.md run."""
+the programs of the documentation run."""
 
 import pathlib
 import re
@@ -104,11 +104,21 @@ def test_import_needs_little_memory():
     assert 0 < float(run.stdout) < 30, run.stdout
 
 
-@pytest.mark.parametrize("number", range(len(re.findall(r"```python\n", (SOURCE / "docs/python.md").read_text()))))
-def test_programs_of_the_page(number, tmp_path):
-    text = (SOURCE / "docs/python.md").read_text()
-    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+# Every block of Python in the documentation.
+PROGRAMS = [
+    pytest.param(program, id=f"{page.name}-{k}")
+    for page in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+    for k, program in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M), 1)
+]
+
+
+def test_there_are_programs_in_the_documentation():
+    assert len(PROGRAMS) >= 8
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_of_the_documentation(program, tmp_path):
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", programs[number]], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd=tmp_path
     )
     assert result.returncode == 0, result.stderr

@@ -7,36 +7,20 @@
 """
 
 import argparse
-import json
 import pathlib
-import re
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import equivalent_rows  # noqa: E402
+
 PAGE = HERE.parent.parent / "docs/coming-from-pytorch.md"
 NUMBERS = HERE / "equivalents_numbers.inc"
-BEGIN, END = "<!-- rows: equivalents.py writes them -->", "<!-- end of rows -->"
-
-LITERAL = r'"((?:[^"\\]|\\.)*)"'
 
 
 def rows():
-    """(macro, PyTorch, note, C++) of every row; of a section (SECTION, heading, "", "")."""
-    text = re.sub(r"^//.*$", "", (HERE / "equivalents.def").read_text("utf-8"), flags=re.M)
-    for match in re.finditer(r"^(SECTION|VALUES|SHAPES|RUNS)\((.*?)\)\n(?=\n|\Z|[A-Z]+\()", text, re.M | re.S):
-        macro, body = match[1], match[2]
-        if macro == "SECTION":
-            yield macro, json.loads(body), "", ""
-            continue
-        parts = re.match(rf"{LITERAL},\s*{LITERAL},\s*(.*)$", body, re.S)
-        texts = [json.loads(f'"{part}"') for part in (parts[1], parts[2])]
-        yield macro, *texts, " ".join(parts[3].split())
-
-
-# ---- the page ------------------------------------------------------------------------------------
-
-
-def cell(text):
-    return text.replace("|", "\\|")
+    """(macro, PyTorch, note, C++) of every row."""
+    return equivalent_rows.read_rows(HERE / "equivalents.def", 2)
 
 
 def table():
@@ -45,14 +29,9 @@ def table():
         if macro == "SECTION":
             lines += ["", f"### {pytorch}", "", "| PyTorch | ExTensor | notes |", "|---|---|---|"]
         else:
-            lines.append(f"| `{cell(pytorch)}` | `{cell(code)}` | {cell(note)} |")
-    return "\n".join(lines[1:])
-
-
-def write_page():
-    text = PAGE.read_text("utf-8")
-    head, rest = text.split(BEGIN)
-    PAGE.write_text(head + BEGIN + "\n\n" + table() + "\n\n" + END + rest.split(END)[1], "utf-8")
+            cells = [equivalent_rows.code(text) for text in (pytorch, code)]
+            lines.append(f"| {' | '.join(cells)} | {equivalent_rows.escaped(note)} |")
+    return lines[1:]
 
 
 # ---- PyTorch's numbers ---------------------------------------------------------------------------
@@ -149,9 +128,7 @@ def numbers():
         else:
             value = eval(pytorch, names)
         text, found = description(torch, value, names)
-        listed = "" if macro == "SHAPES" else ", ".join(f"{number:.9g}" for number in found)
-        listed = listed.replace("inf", "INFINITY").replace("nan", "NAN")
-        lines.append(f"NUMBERS({json.dumps(pytorch)}, {json.dumps(text)}, {{{listed}}})")
+        lines.append(equivalent_rows.number_row(pytorch, text, [] if macro == "SHAPES" else found))
     NUMBERS.write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -160,7 +137,7 @@ def main():
     parser.add_argument("--numbers", action="store_true", help="evaluate the rows with PyTorch")
     if parser.parse_args().numbers:
         numbers()
-    write_page()
+    equivalent_rows.write_table(PAGE, "equivalents.py", table())
 
 
 if __name__ == "__main__":
