@@ -13,11 +13,19 @@ import ast
 import pathlib
 import re
 import sys
+from collections.abc import Collection
 
 INTRODUCTION = "Made from the type stubs of the package; `./ex site` writes this page."
 TITLES = {
     "nn": "Layers and modules", "optim": "Optimizers and schedules", "data": "Data", "autograd": "Gradients",
     "linalg": "Linear algebra", "models": "Models", "train": "Training",
+}  # fmt: skip
+
+SEE = {
+    "nn": "[Layers](../reference/layers.md) and [losses](../reference/losses.md) describe the same classes in C++.",
+    "optim": "[Optimizers](../optimizers.md) shows their use; [operations](../ops.md#optimizer-steps) has the formulas.",
+    "data": "[Data](../reference/data.md) describes the readers in C++.",
+    "linalg": "[Linear algebra](../linear-algebra.md) shows their use; [operations](../ops.md#linalg) has the gradients.",
 }  # fmt: skip
 
 Definition = ast.ClassDef | ast.FunctionDef
@@ -93,37 +101,38 @@ def prose(text: str) -> str:
         if paragraph.lstrip().startswith(">>>"):
             parts.append(f"```pycon\n{paragraph}\n```")
         else:
-            pieces = re.split(r"(`[^`]*`)", paragraph)
+            pieces = re.split(r"(`[^`]*`)", paragraph.replace("``", "`"))
             pieces[::2] = [re.sub(r"([\\*_<\[\]|])", r"\\\1", piece) for piece in pieces[::2]]
             parts.append("".join(pieces))
     return "\n\n".join(parts)
 
 
-def signature(node: ast.FunctionDef, name: str | None = None, method: bool = False) -> str:
-    arguments = ast.unparse(node.args)
-    if method:
-        arguments = re.sub(r"^(self|cls)(, |$)", "", arguments)
-    result = f" -> {ast.unparse(node.returns)}" if node.returns and name is None else ""
-    return wrapped(f"{name or node.name}({arguments}){result}")
-
-
-def wrapped(text: str, width: int = 100) -> str:
-    """Long signatures have one parameter in each line."""
-    if len(text) <= width:
-        return text
-    start, end, depth = text.index("(") + 1, 0, 0
-    parts = [""]
-    for i, character in enumerate(text[start:], start):
-        if character == ")" and depth == 0:
-            end = i
-            break
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
+def split_parameters(text: str) -> list[str]:
+    """The parameters of a list of them: text between commas outside of brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if character in "'\"":
+            quote = "" if quote == character else quote or character
+        depth += 0 if quote else (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0 and not quote:
             parts.append("")
         else:
             parts[-1] += character
-    lines = "".join(f"    {part.strip()},\n" for part in parts)
-    return f"{text[:start]}\n{lines}{text[end:]}"
+    return [part.strip() for part in parts if part.strip()]
+
+
+def signature(node: ast.FunctionDef, name: str | None = None, method: bool = False) -> str:
+    parameters = split_parameters(ast.unparse(node.args))
+    # Spaces around the default of an annotated parameter, which ast.unparse omits.
+    parameters = [re.sub(r"^(\w+: .*?[\w\])])=(?!=)", r"\1 = ", part) for part in parameters]
+    if method and parameters[:1] in (["self"], ["cls"]):
+        parameters = parameters[1:]
+    result = f" -> {ast.unparse(node.returns)}" if node.returns and name is None else ""
+    text = f"{name or node.name}({', '.join(parameters)}){result}"
+    if len(text) <= 100:
+        return text
+    lines = "".join(f"    {part},\n" for part in parameters)
+    return f"{name or node.name}(\n{lines}){result}"
 
 
 def code(lines: list[str]) -> str:
@@ -139,7 +148,8 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
 
 
-def class_entry(node: ast.ClassDef, level: str = "###") -> str:
+def class_entry(node: ast.ClassDef, level: str = "###", functions: Collection[str] = ()) -> str:
+    """`functions` are described elsewhere; members of that name are only listed."""
     bases = [ast.unparse(base) for base in node.bases]
     members = [member for member in node.body if isinstance(member, ast.FunctionDef)]
     made = [member for member in members if member.name in ("__init__", "__new__")]
@@ -152,7 +162,10 @@ def class_entry(node: ast.ClassDef, level: str = "###") -> str:
     fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
     fields = [part for part in fields if not ast.unparse(part.target).startswith("_")]
     lines = [f"{ast.unparse(part.target)}: {ast.unparse(part.annotation)}" for part in fields]
+    listed = dict.fromkeys(member.name for member in members if member.name in functions)
     for member in members:
+        if member.name in listed:
+            continue
         if member.name.startswith("_") and member.name not in ("__call__", "__len__", "__iter__", "__getitem__"):
             continue
         if any(isinstance(d, ast.Attribute) for d in member.decorator_list):  # a setter
@@ -163,7 +176,11 @@ def class_entry(node: ast.ClassDef, level: str = "###") -> str:
             lines.append(f"{member.name}{kind}")
         else:
             lines.append(signature(member, method=True))
-    return text + (code(lines) + "\n" if lines else "")
+    text += code(lines) + "\n" if lines else ""
+    if listed:
+        text += "[Functions of tensors](functions.md) that are members, with the tensor as their first argument: "
+        text += ", ".join(f"`{name}`" for name in listed) + ".\n\n"
+    return text
 
 
 def function_entry(nodes: list[Definition], level: str = "###") -> str:
@@ -173,17 +190,21 @@ def function_entry(nodes: list[Definition], level: str = "###") -> str:
     return text + (prose(documentation) + "\n\n" if documentation else "")
 
 
-def entry(nodes: list[Definition], level: str = "###") -> str:
-    first = nodes[0]
-    return class_entry(first, level) if isinstance(first, ast.ClassDef) else function_entry(nodes, level)
+def with_gradients(functions: dict[str, list[Definition]]) -> dict[str, list[Definition]]:
+    """The functions in alphabetical order, each with its gradients."""
+    result: dict[str, list[Definition]] = {}
+    for name in sorted(functions):
+        base = re.sub(r"(_double)?_backward$", "", name)
+        result.setdefault(base if base in functions else name, []).extend(functions[name])
+    return result
 
 
 # ---- pages
 
 
-def sections_of_ops(page: str) -> dict[str, dict[str, list[str]]]:
-    """section → the op that heads an entry → the functions that the entry declares."""
-    sections: dict[str, dict[str, list[str]]] = {}
+def sections_of_ops(page: str) -> dict[str, dict[str, tuple[list[str], str]]]:
+    """section → the op that heads an entry → the functions that the entry declares, and its formula."""
+    sections: dict[str, dict[str, tuple[list[str], str]]] = {}
     for section in re.split(r"^## ", page, flags=re.M)[1:]:
         entries = re.split(r"^### ", section, flags=re.M)
         for text in entries[1:]:
@@ -191,52 +212,53 @@ def sections_of_ops(page: str) -> dict[str, dict[str, list[str]]]:
             declared = [name]
             for block in re.findall(r"```cpp\n(.*?)```", text, re.S):
                 declared += re.findall(r"(\w+)\(", block)
-            names = list(dict.fromkeys(declared))
-            sections.setdefault(entries[0].split("\n", 1)[0].strip(), {})[name] = names
+            declared += [f"{name}_double_backward"]
+            formula = re.search(r"```\n\n([^-\n].*)", text)
+            place = sections.setdefault(entries[0].split("\n", 1)[0].strip(), {})
+            place[name] = list(dict.fromkeys(declared)), formula[1] if formula else ""
     return sections
 
 
-def operations(functions: dict[str, list[Definition]], ops_page: str) -> str:
+def functions_page(functions: dict[str, list[Definition]], ops_page: str) -> str:
     text = (
-        f"# Functions of tensors\n\n`import extensor as ex`, then `ex.softmax(x, 1)`; functions whose first argument is "
-        f"a tensor are members, too: `x.softmax(1)`. [Operations](../ops.md) has formulas, gradients, edge cases and "
-        f"dtypes of each. {INTRODUCTION}\n\n"
+        f"# Functions of tensors\n\n`import extensor as ex`, then `ex.softmax(x, 1)`. [Operations](../ops.md) has the "
+        f"gradient, edge cases and dtypes of each. {INTRODUCTION}\n\n"
     )
     rest = dict(functions)
+    data = [name for name in ("tensor", "asarray", "from_dlpack") if name in rest]
+    text += "## From data\n\n" + "".join(function_entry(rest.pop(name)) for name in data)
     for section, entries in sections_of_ops(ops_page).items():
         if section == "linalg":
             continue  # a module, with a page of its own
         here = ""
-        for op, names in entries.items():
+        for op, (names, formula) in entries.items():
             present = [name for name in names if name in rest]
             if not present:
                 continue
-            lines = [signature(node) for name in present for node in rest[name]]  # type: ignore[arg-type]
-            documentation = ast.get_docstring(rest[present[0]][0])
-            here += f"### {op}\n\n{code(lines)}\n"
+            nodes = [node for name in present for node in rest.pop(name)]
+            here += f"### {op}\n\n{code([signature(node) for node in nodes])}\n"  # type: ignore[arg-type]
+            here += f"{formula}\n\n" if formula else ""
+            documentation = ast.get_docstring(nodes[0])
             here += prose(documentation) + "\n\n" if documentation else ""
-            here += f"[Formula and gradient](../ops.md#{op})\n\n"
-            for name in present:
-                del rest[name]
+            here += f"[Gradient and details](../ops.md#{op})\n\n"
         if here:
-            text += f"## {section}\n\n{here}"
-    if rest:
-        text += "## Other functions\n\n" + "".join(function_entry(nodes) for nodes in rest.values())
-    return text
+            text += f"## {section[:1].upper()}{section[1:]}\n\n{here}"
+    text += "## Other functions\n\nOther names of functions above, and functions without a formula.\n\n"
+    return text + "".join(function_entry(nodes) for nodes in with_gradients(rest).values())
 
 
 def module_page(package: Package, name: str) -> str:
     module = package.file(name)
     assert module is not None
     public = package.public(name)
-    # Gradients of functions follow them; classes come first.
     classes = {key: nodes for key, nodes in public.items() if isinstance(nodes[0], ast.ClassDef)}
     functions = {key: nodes for key, nodes in public.items() if key not in classes}
-    text = f"# {TITLES.get(name, name)}\n\n`from extensor import {name}`. {INTRODUCTION}\n\n"
+    text = f"# {TITLES.get(name, name)}\n\n`from extensor import {name}`. {SEE.get(name, '')} {INTRODUCTION}\n\n"
     text += prose(module.documentation) + "\n\n"
-    for title, part in (("Classes", classes), ("Functions", functions)):
-        if part:
-            text += f"## {title}\n\n" + "".join(entry(nodes) for nodes in part.values())
+    if classes:
+        text += "## Classes\n\n" + "".join(class_entry(nodes[0]) for nodes in classes.values())  # type: ignore[arg-type]
+    if functions:
+        text += "## Functions\n\n" + "".join(function_entry(nodes) for nodes in with_gradients(functions).values())
     return text
 
 
@@ -248,9 +270,11 @@ def main() -> None:
     public = package.public("__init__")
     classes = {name: nodes for name, nodes in public.items() if isinstance(nodes[0], ast.ClassDef)}
     functions = {name: nodes for name, nodes in public.items() if name not in classes}
-    tensor = f"# Tensor and other classes\n\nClasses of the package `extensor`. {INTRODUCTION}\n\n"
-    tensor += "".join(class_entry(nodes[0], "##") for nodes in classes.values())  # type: ignore[arg-type]
-    pages = {"classes": tensor, "functions": operations(functions, ops_page)}
+    elsewhere = package.public("autograd")
+    order = ["Tensor", *(name for name in classes if name != "Tensor" and name not in elsewhere)]
+    text = f"# Tensor and other classes\n\nClasses of the package `extensor`. {INTRODUCTION}\n\n"
+    text += "".join(class_entry(classes[name][0], "##", functions) for name in order)  # type: ignore[arg-type]
+    pages = {"functions": functions_page(functions, ops_page), "classes": text}
     for path in sorted(package.directory.glob("*.py")):
         if not path.stem.startswith("_"):
             pages[path.stem] = module_page(package, path.stem)

@@ -112,7 +112,7 @@ command_site() {
   fi
   rm -rf build/site/pages
   python3 tools/site/pages.py build/site/pages
-  $package/bin/python python/reference_pages.py build/site/pages/python
+  python3 python/write_reference.py $package/lib/python3.*/site-packages/extensor docs/ops.md build/site/pages/python
   NO_MKDOCS_2_WARNING=1 $venv/bin/mkdocs build --quiet --strict -f tools/site/mkdocs.yml ||
     fail "the site was not built"
   say "wrote build/site/html; open build/site/html/index.html"

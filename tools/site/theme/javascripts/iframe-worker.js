@@ -8,25 +8,16 @@ if (location.protocol === "file:") {
       const frame = document.createElement("iframe");
       frame.hidden = true;
       document.body.append(frame);
-      const scope = frame.contentWindow;
-      const load = (path) => new Promise((done, failed) => {
-        const script = scope.document.createElement("script");
-        script.src = new URL(path, this.base || url).href;
-        script.onload = done;
-        script.onerror = failed;
-        scope.document.body.append(script);
-      });
-      // The page listens here, the script in the frame.
-      scope.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", {data}));
-      scope.importScripts = (...paths) =>
-        paths.reduce((previous, path) => previous.then(() => load(path)), Promise.resolve());
-      this.scope = scope;
-      this.base = url;
-      this.ready = load(url);
+      this.scope = frame.contentWindow;
+      // The page listens to this object, the script to the frame.
+      this.scope.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", {data}));
+      const script = this.scope.document.createElement("script");
+      script.src = new URL(url, document.baseURI).href;
+      this.ready = new Promise((done) => script.addEventListener("load", done));
+      this.scope.document.body.append(script);
     }
     postMessage(data) {
-      this.ready.then(() => this.scope.dispatchEvent(new this.scope.MessageEvent("message", {data})));
+      this.ready.then(() => this.scope.dispatchEvent(new MessageEvent("message", {data})));
     }
-    terminate() {}
   };
 }
