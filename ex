@@ -28,7 +28,7 @@ uses sudo; --yes answers in advance.
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers
                                     and the op database
-  ./ex site                         make a site of the documentation in build/site/html, from PyPI's MkDocs
+  ./ex site  [--preset P]           make a site of the documentation in build/site/html, with MkDocs from PyPI
   ./ex package                      write Debian packages to build/packages
   ./ex python                       write a wheel of the Python package to build/wheels
   ./ex gpu-test                     build and run the tests of CUDA devices

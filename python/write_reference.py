@@ -13,6 +13,7 @@ import ast
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Collection
 
 INTRODUCTION = "Made from the type stubs of the package; `./ex site` writes this page."
@@ -94,10 +95,15 @@ class Package:
 # ---- Markdown
 
 
+def without_cpp(text: str) -> str:
+    """A docstring without indented lines of C++, which comments of headers have."""
+    return re.sub(r"^  .*(;|\{|\}|//.*)$\n?", "", text, flags=re.M)
+
+
 def prose(text: str) -> str:
-    """A docstring as Markdown: examples become blocks of code."""
+    """A docstring as Markdown: examples become blocks of code, but those of C++ are left out."""
     parts: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", text.strip()):
+    for paragraph in re.split(r"\n\s*\n", without_cpp(text).strip()):
         if paragraph.lstrip().startswith(">>>"):
             parts.append(f"```pycon\n{paragraph}\n```")
         else:
@@ -140,8 +146,8 @@ def code(lines: list[str]) -> str:
 
 
 def commented(node: ast.FunctionDef) -> list[str]:
-    text = ast.get_docstring(node) or ""
-    return [f"# {line}".rstrip() for line in text.splitlines()]
+    text = without_cpp(ast.get_docstring(node) or "")
+    return [f"# {part}".rstrip() for line in text.splitlines() for part in textwrap.wrap(line, 96) or [""]]
 
 
 def is_property(node: ast.FunctionDef) -> bool:
@@ -237,8 +243,9 @@ def functions_page(functions: dict[str, list[Definition]], ops_page: str) -> str
                 continue
             nodes = [node for name in present for node in rest.pop(name)]
             here += f"### {op}\n\n{code([signature(node) for node in nodes])}\n"  # type: ignore[arg-type]
-            here += f"{formula}\n\n" if formula else ""
             documentation = ast.get_docstring(nodes[0])
+            if formula and not (documentation or "").startswith(formula[:20]):
+                here += f"{formula}\n\n"
             here += prose(documentation) + "\n\n" if documentation else ""
             here += f"[Gradient and details](../ops.md#{op})\n\n"
         if here:

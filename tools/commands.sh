@@ -96,26 +96,26 @@ command_docs() {
   say "wrote op_database/functions.inc, docs/ops.md, docs/reference and the tables of docs/coming-from-*.md"
 }
 
-# The documentation as a site. MkDocs and the Python package, whose stubs become the Python reference, are
-# installed in virtual environments below build/.
+# The documentation as a site. MkDocs and the Python package, from whose stubs the Python reference is made,
+# are installed in virtual environments below build/.
 command_site() {
-  (($# == 0)) || fail "site takes no '$1'; see ./ex help"
+  read_preset "$@"
+  ((${#rest[@]} == 0)) || fail "site takes no '${rest[0]}'; see ./ex help"
   install "$need_site" || exit 1
-  local venv=build/site/venv pins=tools/site/requirements.txt package=build/release/python/package
-  target='extensor extensor_tool' build_preset release
-  python/install_package.sh . build/release $package || fail "the Python package was not built"
+  local venv=build/site/venv pins=tools/site/requirements.txt package=build/$preset/python/package
+  target='extensor extensor_tool' build_preset "$preset"
+  python/install_package.sh . "build/$preset" "$package" || fail "the Python package was not built"
   if ! cmp -s $pins $venv/installed.txt; then
     rm -rf $venv
-    python3 -m venv $venv && $venv/bin/pip --disable-pip-version-check -q install -r $pins ||
-      fail "pip cannot install $pins"
+    python3 -m venv $venv
+    $venv/bin/pip --disable-pip-version-check -q install -r $pins || fail "pip cannot install $pins"
     cp $pins $venv/installed.txt
   fi
   rm -rf build/site/pages
   python3 tools/site/pages.py build/site/pages
-  python3 python/write_reference.py $package/lib/python3.*/site-packages/extensor docs/ops.md build/site/pages/python
-  NO_MKDOCS_2_WARNING=1 $venv/bin/mkdocs build --quiet --strict -f tools/site/mkdocs.yml ||
-    fail "the site was not built"
-  say "wrote build/site/html; open build/site/html/index.html"
+  python3 python/write_reference.py "$package"/lib/python3.*/site-packages/extensor docs/ops.md build/site/pages/python
+  NO_MKDOCS_2_WARNING=1 $venv/bin/mkdocs build --quiet --strict -f tools/site/mkdocs.yml || fail "the site was not built"
+  say "wrote build/site/html; open build/site/html/index.html in a browser"
 }
 
 # A wheel of the Python package for the python3 of this machine.
