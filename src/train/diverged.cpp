@@ -56,10 +56,11 @@ void throw_diverged(std::int64_t step, const ModelReference& model, const data::
   std::string reason;
   // Check the inputs first: if the loss is read late, they have already spoilt the weights.
   if (!std::ranges::all_of(batch.all_inputs(), is_finite)) {
-    reason = message("not finite are the inputs of the batch with example ",
-                     batch.indices.empty() ? -1 : batch.indices.front());
+    reason =
+        message("the inputs of the batch with example ",
+                batch.indices.empty() ? -1 : batch.indices.front(), " contain NaN or infinity");
   } else if (const std::string weights = weights_not_finite(model); !weights.empty()) {
-    reason = message("not finite are the weights ", weights);
+    reason = message("weights contain NaN or infinity: ", weights);
   } else {
     reason = "weights and inputs are finite, so it overflows between them";
   }
@@ -71,10 +72,11 @@ void throw_diverged(std::int64_t step, const ModelReference& model, double gradi
   const NoGrad off;
   const std::string gradients =
       not_finite(model, [](const Tensor& parameter) { return parameter.grad(); });
-  throw DivergedError(
-      message("Trainer: the norm of the gradients of step ", step, " is ", gradient_norm,
-              ": not finite are those of ",
-              gradients.empty() ? "none, their sum of squares overflows" : gradients, advice));
+  const std::string reason = gradients.empty()
+                                 ? "every gradient is finite, but their sum of squares overflows"
+                                 : "gradients contain NaN or infinity: " + gradients;
+  throw DivergedError(message("Trainer: the norm of the gradients of step ", step, " is ",
+                              gradient_norm, ": ", reason, advice));
 }
 
 }  // namespace extensor::train
