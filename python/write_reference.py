@@ -18,8 +18,8 @@ from collections.abc import Collection
 
 INTRODUCTION = "Made from the type stubs of the package; `./ex site` writes this page."
 TITLES = {
-    "nn": "Layers and modules", "optim": "Optimizers and schedules", "data": "Data", "autograd": "Gradients",
-    "linalg": "Linear algebra", "models": "Models", "train": "Training",
+    "nn": "Layers in Python", "optim": "Optimizers in Python", "data": "Data in Python", "autograd": "Gradients in Python",
+    "linalg": "Linear algebra in Python", "models": "Models in Python", "train": "Training in Python",
 }  # fmt: skip
 
 SEE = {
@@ -184,7 +184,7 @@ def class_entry(node: ast.ClassDef, level: str = "###", functions: Collection[st
             lines.append(signature(member, method=True))
     text += code(lines) + "\n" if lines else ""
     if listed:
-        text += "[Functions of tensors](functions.md) that are members, with the tensor as their first argument: "
+        text += "[Functions](functions.md) that are members, with the tensor as their first argument: "
         text += ", ".join(f"`{name}`" for name in listed) + ".\n\n"
     return text
 
@@ -227,7 +227,7 @@ def sections_of_ops(page: str) -> dict[str, dict[str, tuple[list[str], str]]]:
 
 def functions_page(functions: dict[str, list[Definition]], ops_page: str) -> str:
     text = (
-        f"# Functions of tensors\n\n`import extensor as ex`, then `ex.softmax(x, 1)`. [Operations](../ops.md) has the "
+        f"# Functions in Python\n\n`import extensor as ex`, then `ex.softmax(x, 1)`. [Operations](../ops.md) has the "
         f"gradient, edge cases and dtypes of each. {INTRODUCTION}\n\n"
     )
     rest = dict(functions)
@@ -260,7 +260,8 @@ def module_page(package: Package, name: str) -> str:
     public = package.public(name)
     classes = {key: nodes for key, nodes in public.items() if isinstance(nodes[0], ast.ClassDef)}
     functions = {key: nodes for key, nodes in public.items() if key not in classes}
-    text = f"# {TITLES.get(name, name)}\n\n`from extensor import {name}`. {SEE.get(name, '')} {INTRODUCTION}\n\n"
+    title = TITLES.get(name, f"{name} in Python")
+    text = f"# {title}\n\n`from extensor import {name}`. {SEE.get(name, '')} {INTRODUCTION}\n\n"
     text += prose(module.documentation) + "\n\n"
     if classes:
         text += "## Classes\n\n" + "".join(class_entry(nodes[0]) for nodes in classes.values())  # type: ignore[arg-type]
@@ -279,7 +280,7 @@ def main() -> None:
     functions = {name: nodes for name, nodes in public.items() if name not in classes}
     elsewhere = package.public("autograd")
     order = ["Tensor", *(name for name in classes if name != "Tensor" and name not in elsewhere)]
-    text = f"# Tensor and other classes\n\nClasses of the package `extensor`. {INTRODUCTION}\n\n"
+    text = f"# Tensor and other classes in Python\n\nClasses of the package `extensor`. {INTRODUCTION}\n\n"
     text += "".join(class_entry(classes[name][0], "##", functions) for name in order)  # type: ignore[arg-type]
     pages = {"functions": functions_page(functions, ops_page), "classes": text}
     for path in sorted(package.directory.glob("*.py")):

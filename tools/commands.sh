@@ -114,7 +114,11 @@ command_site() {
   rm -rf build/site/pages
   python3 tools/site/pages.py build/site/pages
   python3 python/write_reference.py "$package"/lib/python3.*/site-packages/extensor docs/ops.md build/site/pages/python
-  NO_MKDOCS_2_WARNING=1 $venv/bin/mkdocs build --quiet --strict -f tools/site/mkdocs.yml || fail "the site was not built"
+  # Without --quiet, which would also let warnings pass.
+  NO_MKDOCS_2_WARNING=1 $venv/bin/mkdocs build --strict -f tools/site/mkdocs.yml >build/site/log 2>&1 || {
+    grep -v INFO build/site/log >&2
+    fail "the site was not built"
+  }
   say "wrote build/site/html; open build/site/html/index.html in a browser"
 }
 

@@ -19,6 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TOP = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
+# The front page has no siblings to list beside it.
+FRONT = "---\nhide: [navigation]\n---\n\n"
+
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)]*)?\)")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 PAIR = re.compile(r"^```cpp\n(.*?)^```\n+```python\n(.*?)^```$", re.M | re.S)
@@ -76,7 +79,8 @@ def main(output):
         others |= {linked_file(match[2], page.parent) for match in LINK.finditer(FENCED.sub("", text))}
         path = output / place(page)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(with_tabs(with_places_of_links(text, page)), "utf-8")
+        text = with_tabs(with_places_of_links(text, page))
+        path.write_text((FRONT if page.name == "README.md" and page.parent == ROOT else "") + text, "utf-8")
     for other in others - set(pages) - {None}:
         path = output / place(other)
         path.parent.mkdir(parents=True, exist_ok=True)
