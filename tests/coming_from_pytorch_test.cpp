@@ -2,6 +2,8 @@
 // PyTorch's numbers. pytorch/equivalents.def has the rows and explains them.
 #include <gtest/gtest.h>
 
+#include <concepts>
+
 #include "extensor/extensor.h"
 #include "support/equivalent_rows.h"
 
@@ -66,7 +68,8 @@ struct Inputs {
 // ---- results in the form of equivalents_numbers.inc
 
 template <class T>
-Description describe(Inputs&, const T& value) {
+requires(!std::derived_from<T, optim::Optimizer> &&
+         !std::derived_from<T, optim::LRScheduler>) Description describe(Inputs&, const T& value) {
   if constexpr (requires { value.named_parameters(); }) {
     Description names;
     for (const auto& [name, parameter] : value.named_parameters()) {

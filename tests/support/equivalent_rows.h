@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,13 +43,19 @@ Description describe_value(const T& value, bool kind_only) {
     return {"number", {static_cast<double>(value)}};
   } else if constexpr (std::is_same_v<T, ext::Shape>) {
     return {"shape", std::vector<double>(value.begin(), value.end())};
-  } else if constexpr (std::is_base_of_v<Tensor, T>) {
-    const Tensor& x = value;
+  } else if constexpr (std::is_convertible_v<const T&, Tensor>) {
+    const Tensor x = value;
     return {dtype_text(x.dtype(), kind_only) + ext::to_string(x.shape()),
             x.detach().to(ext::float64).template to_vector<double>()};
-  } else if constexpr (requires { value.values, value.indices; }) {
+  } else if constexpr (requires {
+                         value.values;
+                         value.indices;
+                       }) {
     return describe_value(std::vector<Tensor>{value.values, value.indices}, kind_only);
-  } else if constexpr (requires { value.first, value.second; }) {
+  } else if constexpr (requires {
+                         value.first;
+                         value.second;
+                       }) {
     return describe_value(std::vector<Tensor>{value.first, value.second}, kind_only);
   } else {
     Description all;
