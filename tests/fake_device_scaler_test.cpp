@@ -190,6 +190,69 @@ TEST_F(FakeDevice, ParametersOnTwoDevicesAreSkippedTogether) {
   EXPECT_EQ(scaler.scale(), 32);
 }
 
+// One launch scales the gradients of all parameters of a dtype, also those that are not dense,
+// while the scale is known to the host and while only the device knows it.
+TEST_F(FakeDevice, UnscalesInOneLaunch) {
+  const auto run = [](int count) {
+    std::vector<Tensor> parameters;
+    Tensor loss = zeros({}, device);
+    for (int k = 0; k < count; ++k) {
+      parameters.push_back(full({3}, k, {float32, device}).requires_grad_());
+      loss = loss + sum(parameters.back()) * (k + 1);
+    }
+    optim::SGD optimizer(parameters, {.lr = 1});
+    optim::GradScaler scaler({.init_scale = 64, .growth_interval = 1});
+    std::vector<std::int64_t> launches;
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      scaler.scale(loss).backward({.retain_graph = true});
+      const std::int64_t before = fake_device::launches();
+      scaler.unscale(optimizer);
+      launches.push_back(fake_device::launches() - before);
+      for (int k = 0; k < count; ++k) {
+        EXPECT_TRUE(same_bits(parameters[static_cast<std::size_t>(k)].grad(), full({3}, k + 1.0)))
+            << step;
+      }
+      scaler.step(optimizer);
+      scaler.update();
+    }
+    EXPECT_EQ(scaler.scale(), 512);
+    return launches;
+  };
+  EXPECT_EQ(run(20), run(2));
+}
+
+TEST_F(FakeDevice, UnscalesGradientsOfEveryLayoutAndDtype) {
+  for (const DType dtype : {float16, bfloat16, float32, float64}) {
+    manual_seed(3);
+    const Tensor values = randn({4, 5}, {.dtype = dtype});
+    const auto run = [&](Device place) {
+      Tensor skewed = values.clone().to(place).transpose().detach().requires_grad_();
+      Tensor none = zeros({0, 3}, {dtype, place}).requires_grad_();
+      Tensor single = values[0][0].clone().to(place).requires_grad_();
+      optim::SGD optimizer({none, skewed, single}, {.lr = 0.25});
+      optim::GradScaler scaler({.init_scale = 48, .growth_factor = 3, .growth_interval = 1});
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        const Tensor loss = sum(square(skewed.to(float32))) + sum(none.to(float32)) +
+                            square(single.to(float32)) * 3;
+        scaler.scale(loss).backward();
+        scaler.unscale(optimizer);
+        if (step != 2) {
+          scaler.step(optimizer);
+          scaler.update();
+        }
+      }
+      return std::vector<Tensor>{none.grad(), skewed.grad(), single.grad()};
+    };
+    const std::vector<Tensor> expected = run(cpu_device), got = run(device);
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      EXPECT_TRUE(same_bits(got[k], expected[k])) << name(dtype) << " " << k;
+    }
+    EXPECT_FALSE(same_bits(expected[1], values.transpose() * 2)) << "no step was made";
+  }
+}
+
 // A state that was saved on one device is loaded on another, also while a decision is unread.
 TEST_F(FakeDevice, StatesOfScalersAndOptimizersMove) {
   Tensor w = ones({2}, device).requires_grad_(), near = ones({2}).requires_grad_();

@@ -1,5 +1,5 @@
-// The optimizer family: one step of a list of parameters in place, moving averages, and the norm of
-// a gradient.
+// The optimizer family: one step of a list of parameters in place, moving averages, the scaling of
+// gradients, and their norm.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +43,8 @@ struct OptimizerCall {
   OptimizerCoefficients coefficients;
   // If not null, a number on the device: nothing is changed unless it is finite.
   const double* condition = nullptr;
+  // If not null, a number on the device that replaces coefficient 0 of OptimizerOp::scale.
+  const double* factor = nullptr;
 };
 
 // One dense tensor, and the destination of its sum.

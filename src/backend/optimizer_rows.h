@@ -12,6 +12,8 @@ enum class OptimizerOp : std::uint8_t {
 #include "extensor/tables/optimizers.def"
   // Not a row: states[0] += coefficient 0 · (grad − states[0]), without a param.
   average,
+  // Not a row: param = grad · coefficient 0, without states.
+  scale,
 };
 
 // The number of bools, states and coefficients that a row declares, and the states that some

@@ -36,6 +36,18 @@ namespace extensor::detail {
 
 inline constexpr std::uint64_t stream_count = std::uint64_t{1} << 56;
 
+// nvcc adds a zero to the high half of a product of 64-bit numbers.
+EXTENSOR_HOST_DEVICE constexpr std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  if (!std::is_constant_evaluated()) {
+    std::uint64_t product = 0;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+  }
+#endif
+  return std::uint64_t{a} * b;
+}
+
 struct PhiloxBlock {
   std::uint32_t word[4];
 };
@@ -43,8 +55,8 @@ struct PhiloxBlock {
 EXTENSOR_HOST_DEVICE constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint32_t key0,
                                                          std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
-    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
+    const std::uint64_t product0 = wide_product(0xD2511F53u, counter.word[0]);
+    const std::uint64_t product1 = wide_product(0xCD9E8D57u, counter.word[2]);
     counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
                 static_cast<std::uint32_t>(product1),
                 static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
@@ -92,8 +104,8 @@ EXTENSOR_HOST_DEVICE inline void draw_blocks(std::uint64_t seed, std::uint64_t s
   auto key1 = static_cast<std::uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < Count; ++i) {
-      const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * blocks.word[0][i];
-      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * blocks.word[2][i];
+      const std::uint64_t product0 = wide_product(0xD2511F53u, blocks.word[0][i]);
+      const std::uint64_t product1 = wide_product(0xCD9E8D57u, blocks.word[2][i]);
       blocks.word[0][i] = static_cast<std::uint32_t>(product1 >> 32) ^ blocks.word[1][i] ^ key0;
       blocks.word[1][i] = static_cast<std::uint32_t>(product1);
       blocks.word[2][i] = static_cast<std::uint32_t>(product0 >> 32) ^ blocks.word[3][i] ^ key1;
@@ -144,10 +156,27 @@ struct PlainArithmetic {
   EXTENSOR_HOST_DEVICE static Real root(Real x) {
     return std::sqrt(x);
   }
+  // a · b + c where the product is exact.
+  template <class Real>
+  EXTENSOR_HOST_DEVICE static constexpr Real add_exact_product(Real a, Real b, Real c) {
+    return a * b + c;
+  }
+  // Where −0 and 0 are the same to the caller.
+  template <class Real>
+  EXTENSOR_HOST_DEVICE static constexpr Real multiply(Real a, Real b) {
+    return a * b;
+  }
+  // The number in the exponent field of a positive float.
+  template <class Real, class Bits>
+  EXTENSOR_HOST_DEVICE static constexpr Real exponent(Bits bits) {
+    constexpr bool wide = sizeof(Real) == 8;
+    return static_cast<Real>(static_cast<int>(bits >> (wide ? 52 : 23)) - (wide ? 1023 : 127));
+  }
 };
 
-// ln(value) for normal value > 0: 2 atanh((m − 1) / (m + 1)) + e ln 2 with m in [√½, √2).
-template <class Real, class Arithmetic = PlainArithmetic>
+// times · ln(value) for normal value > 0: 2 atanh((m − 1) / (m + 1)) + e ln 2 with m in [√½, √2).
+// `times` is a power of two, so that it changes no rounding.
+template <class Real, class Arithmetic = PlainArithmetic, int times = 1>
 EXTENSOR_HOST_DEVICE constexpr Real plain_log(Real value) {
   constexpr bool wide = sizeof(Real) == 8;
   using Bits = std::conditional_t<wide, std::uint64_t, std::uint32_t>;
@@ -156,25 +185,26 @@ EXTENSOR_HOST_DEVICE constexpr Real plain_log(Real value) {
   constexpr Bits one = wide ? Bits(0x3ff0000000000000u) : Bits(0x3f800000u);
   constexpr Bits root = wide ? Bits(0x3fe6a09e667f3bcdu) : Bits(0x3f3504f3u);
   const Bits shifted = std::bit_cast<Bits>(value) + (one - root);
-  const int exponent = static_cast<int>(shifted >> fraction_bits) - (wide ? 1023 : 127);
   const Bits fraction = shifted & ((Bits(1) << fraction_bits) - 1);
   const Real m = std::bit_cast<Real>(static_cast<Bits>(fraction + root));
   const Real s = Arithmetic::divide(m - Real(1), m + Real(1));
   const Real square = s * s;
   Real series;
   if constexpr (wide) {
-    constexpr double terms[] = {2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,
-                                2.0 / 11, 2.0 / 9,  2.0 / 7,  2.0 / 5,  2.0 / 3,  2.0};
+    constexpr double two = 2.0 * times;
+    constexpr double terms[] = {two / 23, two / 21, two / 19, two / 17, two / 15, two / 13,
+                                two / 11, two / 9,  two / 7,  two / 5,  two / 3,  two};
     series = horner(square, terms);
   } else {
-    constexpr float terms[] = {2.0f / 11, 2.0f / 9, 2.0f / 7, 2.0f / 5, 2.0f / 3, 2.0f};
+    constexpr float two = 2.0f * times;
+    constexpr float terms[] = {two / 11, two / 9, two / 7, two / 5, two / 3, two};
     series = horner(square, terms);
   }
   // ln 2 in two parts, the first short enough for its product to be exact.
-  constexpr Real log2_high = wide ? Real(0x1.62e42fefa38p-1) : Real(0x1.62e4p-1f);
-  constexpr Real log2_low = wide ? Real(0x1.ef35793c7673p-45) : Real(0x1.7f7d1cp-20f);
-  const Real scale = static_cast<Real>(exponent);
-  return scale * log2_high + (s * series + scale * log2_low);
+  constexpr Real log2_high = times * (wide ? Real(0x1.62e42fefa38p-1) : Real(0x1.62e4p-1f));
+  constexpr Real log2_low = times * (wide ? Real(0x1.ef35793c7673p-45) : Real(0x1.7f7d1cp-20f));
+  const Real scale = Arithmetic::template exponent<Real>(shifted);
+  return Arithmetic::add_exact_product(scale, log2_high, s * series + scale * log2_low);
 }
 
 template <class Real>
@@ -184,13 +214,14 @@ struct CosineSine {
 };
 
 // Cosine and sine of turn / 2³² whole turns. The quarter is subtracted in integers, so nothing
-// cancels.
-template <class Real, class Bits>
+// cancels; its number is in the two leading bits of `rounded`.
+template <class Real, class Arithmetic = PlainArithmetic, class Bits>
 EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
   constexpr int bits = static_cast<int>(sizeof(Bits)) * 8;
+  constexpr Bits half = Bits(1) << (bits - 1), quarter = half >> 1;
   using Signed = std::make_signed_t<Bits>;
-  const Bits quarter = static_cast<Bits>(turn + (Bits(1) << (bits - 3))) >> (bits - 2);
-  const auto rest = static_cast<Signed>(static_cast<Bits>(turn - (quarter << (bits - 2))));
+  const Bits rounded = turn + (quarter >> 1);
+  const auto rest = static_cast<Signed>(static_cast<Bits>(turn - (rounded & (half | quarter))));
   constexpr Real unit = sizeof(Real) == 8 ? Real(0x1.921fb54442d18p-62) : Real(0x1.921fb6p-30f);
   const Real x = static_cast<Real>(rest) * unit;  // within ±π/4
   const Real square = x * x;
@@ -204,17 +235,22 @@ EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
         -1.0 / 6402373705728000, 1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
         -1.0 / 3628800,          1.0 / 40320,          -1.0 / 720,         1.0 / 24};
     sine = x + x * (square * horner(square, odd));
-    cosine = 1.0 - (0.5 * square - square * square * horner(square, even));
+    const double tail = square * square * horner(square, even);
+    cosine = 1.0 - Arithmetic::add_exact_product(0.5, square, -tail);
   } else {
     constexpr float odd[] = {1.0f / 362880, -1.0f / 5040, 1.0f / 120, -1.0f / 6};
     constexpr float even[] = {-1.0f / 3628800, 1.0f / 40320, -1.0f / 720, 1.0f / 24};
     sine = x + x * (square * horner(square, odd));
-    cosine = 1.0f - (0.5f * square - square * square * horner(square, even));
+    const float tail = square * square * horner(square, even);
+    cosine = 1.0f - Arithmetic::add_exact_product(0.5f, square, -tail);
   }
-  const bool swapped = (quarter & 1) != 0;
+  const bool swapped = (rounded & quarter) != 0;
   const Real first = swapped ? sine : cosine;
   const Real second = swapped ? cosine : sine;
-  return {quarter == 1 || quarter == 2 ? -first : first, quarter >= 2 ? -second : second};
+  const auto flipped = [](Real value, Bits sign) {
+    return std::bit_cast<Real>(static_cast<Bits>(std::bit_cast<Bits>(value) ^ (sign & half)));
+  };
+  return {flipped(first, rounded + quarter), flipped(second, rounded)};
 }
 
 // Two independent standard normals. The radius comes from a uniform in (0, 1] with half a step
@@ -222,10 +258,12 @@ EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
 template <class Real, class Arithmetic = PlainArithmetic, class Bits>
 EXTENSOR_HOST_DEVICE inline CosineSine<Real> normal_pair(Bits radius_bits, Bits angle_bits) {
   constexpr Real unit = sizeof(Bits) == 8 ? Real(0x1p-64) : Real(0x1p-32);
-  const Real uniform = static_cast<Real>(radius_bits) * unit + unit * Real(0.5);
-  const Real radius = Arithmetic::root(Real(-2) * plain_log<Real, Arithmetic>(uniform));
-  const CosineSine<Real> direction = plain_turn<Real>(angle_bits);
-  return {radius * direction.cosine, radius * direction.sine};
+  const Real uniform =
+      Arithmetic::add_exact_product(static_cast<Real>(radius_bits), unit, unit * Real(0.5));
+  const Real radius = Arithmetic::root(plain_log<Real, Arithmetic, -2>(uniform));
+  const CosineSine<Real> direction = plain_turn<Real, Arithmetic>(angle_bits);
+  return {Arithmetic::multiply(radius, direction.cosine),
+          Arithmetic::multiply(radius, direction.sine)};
 }
 
 // ---- integers

@@ -140,7 +140,11 @@ void step_one(const char* operation, Tensor& param, const Tensor& grad, Tensor* 
 // One step on dense parameters of one device and dtype. The arguments are already checked.
 void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
                 std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients,
-                const double* condition = nullptr);
+                const double* condition = nullptr, const double* factor = nullptr);
+
+// tensor *= factor for all tensors, with one call for each run of tensors with one device and
+// dtype. The factor is a 0-d float64 tensor of any device; the host does not wait for it.
+void scale_in_place(const char* operation, std::span<Tensor> tensors, const Tensor& factor);
 
 // Throws ShapeError, DTypeError, DeviceError or ValueError unless a step may update param from
 // grad.

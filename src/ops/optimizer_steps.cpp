@@ -100,9 +100,9 @@ void check_param_and_grad(const char* operation, const Tensor& param, const Tens
 
 void step_items(OptimizerOp op, const Device& device, DType dtype, DType state_dtype,
                 std::span<const OptimizerItem> items, const OptimizerCoefficients& coefficients,
-                const double* condition) {
-  OptimizerCall call{op,           dtype,    state_dtype, 0, items.data(), std::ssize(items),
-                     coefficients, condition};
+                const double* condition, const double* factor) {
+  OptimizerCall call{op,           dtype,     state_dtype, 0, items.data(), std::ssize(items),
+                     coefficients, condition, factor};
   for (const OptimizerItem& item : items) call.numel += item.numel;
   backend::backend_for(device).optimizer_step(call);
 }
@@ -162,6 +162,31 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
                std::span(items).subspan(begin, end - begin), coefficients);
   }
   for (const Tensor& average : averages) detail::wrote(average);
+}
+
+void scale_in_place(const char* operation, std::span<Tensor> tensors, const Tensor& factor) {
+  const detail::RecordingScope off(false);
+  for (const Tensor& x : tensors) check_writable(operation, x);
+  OptimizerCoefficients coefficients;
+  const bool is_number = factor.device() == cpu_device;
+  if (is_number) coefficients.values[0] = factor.item<double>();
+  // Processes each run of tensors with one device and dtype in one call.
+  for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    const DType dtype = tensors[begin].dtype();
+    const Device device = tensors[begin].device();
+    std::vector<InPlace> written;
+    std::vector<OptimizerItem> items;
+    for (; end < tensors.size() && tensors[end].dtype() == dtype && tensors[end].device() == device;
+         ++end) {
+      Tensor& x = tensors[end];
+      std::byte* data = written.emplace_back(x).data();
+      items.push_back({x.numel(), data, data, {}});
+    }
+    const Tensor here = is_number ? Tensor() : factor.to(device);
+    step_items(OptimizerOp::scale, device, dtype, dtype, items, coefficients, nullptr,
+               is_number ? nullptr : detail::kernel_pointer<double>(here));
+    for (InPlace& tensor : written) tensor.finish();
+  }
 }
 
 Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, double norm_type) {
@@ -268,13 +293,19 @@ GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, Stri
   // The host does not know the factor, so the device limits it to 1.
   const Tensor scale = divide(max_norm, add(norm, 1e-6));
   const Tensor factor = where(greater_equal(scale, 1), ones({}, {float64, cpu_device}), scale);
+  std::vector<Tensor> plain;
   for (Tensor& grad : grads) {
+    if (!grad.requires_grad()) {
+      plain.push_back(grad);
+      continue;
+    }
     const Tensor here = factor.to(grad.device());
     const ops::Source inputs[] = {grad, here};
     ops::write_in_place({ops::ElementwiseOp::multiply, "clip_grad_norm",
                          ops::compute_dtype(grad.dtype()), grad.dtype(), inputs},
                         grad);
   }
+  ops::scale_in_place("clip_grad_norm", plain, factor);
   return GradientNorm(norm);
 }
 

@@ -10,7 +10,6 @@
 #include "extensor/elementwise.h"
 #include "ops/launch.h"
 #include "ops/optimizer_rule.h"
-#include "ops/record_elementwise.h"
 #include "optim/largest_gradient.h"
 #include "optim/state_reader.h"
 
@@ -98,26 +97,15 @@ void GradScaler::unscale(Optimizer& optimizer) {
     throw ValueError("GradScaler: unscale was called twice for an optimizer since the last update");
   }
   const NoGrad off;
-  const Tensor inverse =
-      unread_.empty() ? Tensor() : choose(1 / updated(false).scale, 1 / updated(true).scale);
-  Tensor factor;  // the inverse on the device of the gradient, in the dtype in which it is scaled
+  const Tensor inverse = unread_.empty()
+                             ? full({}, 1 / state_.scale, {DType::float64, cpu_device})
+                             : choose(1 / updated(false).scale, 1 / updated(true).scale);
   std::vector<Tensor> grads;
   for (const Tensor& parameter : optimizer.parameters()) {
     Tensor grad = parameter.grad();
-    if (!grad.defined()) continue;
-    if (!inverse.defined()) {
-      grad *= 1 / state_.scale;
-    } else {
-      const DType compute = ops::compute_dtype(grad.dtype());
-      if (!factor.defined() || factor.dtype() != compute || !(factor.device() == grad.device())) {
-        factor = inverse.to(grad.device(), compute);
-      }
-      const ops::Source inputs[] = {grad, factor};
-      ops::write_in_place(
-          {ops::ElementwiseOp::multiply, "GradScaler", compute, grad.dtype(), inputs}, grad);
-    }
-    grads.push_back(std::move(grad));
+    if (grad.defined()) grads.push_back(std::move(grad));
   }
+  ops::scale_in_place("GradScaler", grads, inverse);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   unscaled_.push_back({&optimizer, std::make_shared<LargestGradient>(
                                        ops::gradient_norm("GradScaler", grads, infinity))});

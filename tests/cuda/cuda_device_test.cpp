@@ -64,7 +64,7 @@ TEST_F(Cuda, CreatesTensors) {
 
 TEST_F(Cuda, RandomNumbersAreTheCpus) {
   const auto compare = [](const char* what, const auto& drawn) {
-    for (const std::int64_t count : {1, 33, 100003}) {
+    for (const std::int64_t count : {1, 33, 100003, 3000001}) {
       Generator here(5), there(5);
       // An odd number of draws before, so that blocks are begun in the middle.
       const Tensor odd_here = drawn(Shape{3}, TensorOptions{}, here);

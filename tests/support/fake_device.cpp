@@ -334,7 +334,7 @@ void optimizer_step(const backend::OptimizerCall& given) {
   }
   backend::OptimizerCall call = given;
   call.items = items.data();
-  translate(call.condition);
+  translate(call.condition, call.factor);
   backend::cpu_interface.kernels.optimizer_step(call);
 }
 

@@ -38,6 +38,7 @@ EXTENSOR_FUNCTION float rough_exp2(float x) {
 
 EXTENSOR_FUNCTION float exp(float x) { return ::expf(x); }
 EXTENSOR_FUNCTION float exp2(float x) { return ::exp2f(x); }
+EXTENSOR_FUNCTION float erfinv(float x) { return ::erfinvf(x); }
 EXTENSOR_FUNCTION float expm1_of_negative(float x) {
   const float small =
       fmaf(x * x,
@@ -158,6 +159,7 @@ namespace extensor::backend::cuda::bfloat16_rows {
   ROW(sqrt)                              \
   ROW(exp)                               \
   ROW(exp2)                              \
+  ROW(erfinv)                            \
   ROW(sinh)                              \
   ROW(cosh)                              \
   ROW(tanh)                              \
@@ -184,6 +186,7 @@ EXTENSOR_FUNCTION_ROW(rsqrt)
 EXTENSOR_FUNCTION_ROW(sqrt)
 EXTENSOR_FUNCTION_ROW(exp)
 EXTENSOR_FUNCTION_ROW(exp2)
+EXTENSOR_FUNCTION_ROW(erfinv)
 EXTENSOR_FUNCTION_ROW(sinh)
 EXTENSOR_FUNCTION_ROW(cosh)
 EXTENSOR_FUNCTION_ROW(tanh)

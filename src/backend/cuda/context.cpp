@@ -182,6 +182,10 @@ void check(cudaError_t result, const char* action) {
 
 void launched(const char* family) {
   check(cudaPeekAtLastError(), family);
+  wait_if_asked(family);
+}
+
+void wait_if_asked(const char* family) {
   if (waits_after_launch()) check(cudaStreamSynchronize(stream()), family);
 }
 

@@ -22,6 +22,8 @@ namespace extensor::backend::cuda {
 void check(cudaError_t result, const char* action);
 // Call after every <<<>>>, with the name of the family. Reports an error of the launch.
 void launched(const char* family);
+// With EXTENSOR_CUDA_BLOCKING, waits for the kernels, and reports their errors.
+void wait_if_asked(const char* family);
 
 // Of the device of the current call. All kernels and copies run on this stream, in order.
 cudaStream_t stream();

@@ -105,7 +105,7 @@ struct alignas(16) GeluColumn {
       0.00800379366f, -0.00292035984f}},
 };
 
-// max(x, 0) - t Phi(-t) with t = |x|. At most 1.6 ULP.
+// max(x, 0) - t Phi(-t) with t = |x|. At most 1.7 ULP.
 HWY_API Vec1<float> Gelu(Tag<float> d, Vec1<float> x) {
   float t;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(t) : "f"(::fabsf(x.raw)), "f"(14.99f));
@@ -142,17 +142,19 @@ HWY_API Vec1<double> LogAddExp(Tag<double> d, Vec1<double> a, Vec1<double> b) {
 }
 
 HWY_NOINLINE inline float slow_log_add_exp(float a, float b) {
+  // Infinities, NaN and numbers near the ends of the range; terms that nearly cancel.
+  const bool ordinary = ::fabsf(a + b) < float_math::infinity;
+  const auto sum = static_cast<float>(float_math::log_add_exp(a, b));
+  if (ordinary && (::fmaxf(a, b) >= 0 || ::fabsf(sum) >= 0.25f)) return sum;
   const Tag<double> d;
   return static_cast<float>(
       extensor::cpu::N_CUDA::LogAddExpTerms(d, Vec1<double>{a}, Vec1<double>{b}).raw);
 }
 HWY_API Vec1<float> LogAddExp(Tag<float>, Vec1<float> a, Vec1<float> b) {
-  const auto sum = static_cast<float>(float_math::log_add_exp(a.raw, b.raw));
-  // Infinities, NaN and numbers near the ends of the range; terms that nearly cancel.
+  const float sum = float_math::quick_log_add_exp(a.raw, b.raw);
   const bool ordinary = ::fabsf(a.raw + b.raw) < float_math::infinity;
-  const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabsf(sum) < 0.25f;
-  if (!ordinary || cancelled) return {slow_log_add_exp(a.raw, b.raw)};
-  return {sum};
+  const bool cancelled = ::fmaxf(a.raw, b.raw) < 0 && ::fabsf(sum) < 0.5f;
+  return {!ordinary || cancelled ? slow_log_add_exp(a.raw, b.raw) : sum};
 }
 
 HWY_API Vec1<double> FloorDivide(Tag<double>, Vec1<double> a, Vec1<double> b) {

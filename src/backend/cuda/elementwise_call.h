@@ -53,6 +53,7 @@ struct DenseCall {
   void* out;
   Number number[max_inputs];
   Parameter parameters[2];
+  bool streams;  // the operands exceed the cache: none of them should stay in it
 };
 
 using StridedKernel = void (*)(StridedCall);

@@ -1,6 +1,7 @@
 // Elementwise kernels for floats that are dense along the innermost dimension: 16 bytes a load.
 #pragma once
 
+#include <cstring>
 #include <utility>
 
 #include "backend/cuda/bfloat16_rows.cuh"
@@ -12,6 +13,27 @@ template <class S, int count>
 struct alignas(sizeof(S) * count) Pack {
   S at[count];
 };
+
+// A pack that is read or written once.
+template <class P>
+__device__ __forceinline__ P load_once(const P* from, bool streams) {
+  static_assert(sizeof(P) == sizeof(uint4));
+  const auto* words = reinterpret_cast<const uint4*>(from);
+  const uint4 read = streams ? __ldcs(words) : *words;
+  P pack;
+  memcpy(&pack, &read, sizeof pack);
+  return pack;
+}
+template <class P>
+__device__ __forceinline__ void store_once(P* to, const P& pack, bool streams) {
+  uint4 written;
+  memcpy(&written, &pack, sizeof pack);
+  if (streams) {
+    __stcs(reinterpret_cast<uint4*>(to), written);
+  } else {
+    *reinterpret_cast<uint4*>(to) = written;
+  }
+}
 
 template <template <class> class Row, class S, std::size_t... k>
 __device__ __forceinline__ S row_of(const Parameter* parameters,
@@ -58,7 +80,8 @@ __global__ void __launch_bounds__(threads) dense_row(const __grid_constant__ Den
     for (int k = 0; k < inputs; ++k) {
       if (!is_dense(k)) continue;
       const S* from = static_cast<const S*>(call.inputs[k]) + first;
-      read[k][p] = reinterpret_cast<const Pack<S, width>*>(from)[p * threads + threadIdx.x];
+      const auto* packs_of = reinterpret_cast<const Pack<S, width>*>(from);
+      read[k][p] = load_once(packs_of + p * threads + threadIdx.x, call.streams);
     }
   }
 #pragma unroll
@@ -73,7 +96,8 @@ __global__ void __launch_bounds__(threads) dense_row(const __grid_constant__ Den
       }
       written.at[e] = row_of<Row, S>(call.parameters, x, every);
     }
-    reinterpret_cast<Pack<S, width>*>(out + first)[p * threads + threadIdx.x] = written;
+    auto* packs_of = reinterpret_cast<Pack<S, width>*>(out + first);
+    store_once(packs_of + p * threads + threadIdx.x, written, call.streams);
   }
 }
 
@@ -168,8 +192,10 @@ __global__ void __launch_bounds__(elementwise_threads)
 struct DenseShape {
   int threads = 128, packs = 1;
 };
-constexpr DenseShape dense_shape(ElementwiseOp op) {
+constexpr DenseShape dense_shape(ElementwiseOp op, bool is_half) {
   switch (op) {
+    case ElementwiseOp::erfinv:
+      return {.packs = is_half ? 2 : 1};
     case ElementwiseOp::tan:
     case ElementwiseOp::sinh:
     case ElementwiseOp::cosh:
@@ -216,7 +242,7 @@ constexpr bool takes_numbers(ElementwiseOp op) {
 
 template <template <class> class Row, class S, int inputs, ElementwiseOp op>
 ContiguousKernel kernel_of() {
-  constexpr DenseShape shape = dense_shape(op), usual;
+  constexpr DenseShape shape = dense_shape(op, is_half_type<S>), usual;
   ContiguousKernel kernel;
   kernel.dense = {&dense_row<Row, S, inputs, shape.threads, shape.packs, false>, shape.threads,
                   shape.packs};

@@ -105,51 +105,54 @@ EXTENSOR_FUNCTION float exp2_minus_one(float x) {
 // e^−|x| as (1 + minus_one) · scale · take_back.
 struct Logistic {
   float minus_one, scale;
-  float bounded;  // |x|, at most 120
 };
 EXTENSOR_FUNCTION Logistic reduce_logistic(float x) {
-  const float bounded = at_most(fabsf(x), 120.0f);
-  const ReducedExp e = reduce_exp(-bounded);
-  return {e.minus_one, power_of_two(e.n, extra_scale), bounded};
+  const ReducedExp e = reduce_exp(-at_most(fabsf(x), 120.0f));
+  return {e.minus_one, power_of_two(e.n, extra_scale)};
 }
-// 1 / (1 + e^−|x|) as a sum.
-struct LogisticSum {
-  float sum, lost;
-};
-EXTENSOR_FUNCTION LogisticSum over_one_plus(const Logistic& e) {
+// 1 / (1 + e^−|x|)
+EXTENSOR_FUNCTION float over_one_plus(const Logistic& e) {
   const float power = e.scale * take_back;
   const float whole = 1 + power, whole_lost = power - (whole - 1);
   const float bottom = fmaf(power, e.minus_one, whole);
   const float bottom_lost = fmaf(power, e.minus_one, whole - bottom) + whole_lost;
   const float rough = rough_reciprocal(bottom);
   const float defect = fmaf(-bottom_lost, rough, fmaf(-bottom, rough, 1.0f));
-  const float sum = fmaf(rough, defect, rough);
-  return {sum, fmaf(rough, defect, rough - sum)};
+  return fmaf(rough, defect, rough);
 }
 
 EXTENSOR_FUNCTION float sigmoid(float x) {
   const Logistic e = reduce_logistic(x);
-  const float right = over_one_plus(e).sum;
+  const float right = over_one_plus(e);
   return x < 0 ? fmaf(right, e.minus_one, right) * e.scale * take_back : right;
 }
 
+// x / (1 + e^−x), with the divisor as a sum. It is scaled by 2⁻³², so that it is finite wherever
+// the result is not 0. At most 1.6 ULP.
 EXTENSOR_FUNCTION float silu(float x) {
-  const Logistic e = reduce_logistic(x);
-  const LogisticSum right = over_one_plus(e);
-  // Scaled last, since e^x may be subnormal where the product is not; −∞ · 0 is avoided.
-  const float left = -e.bounded * right.sum;
-  const float left_lost = fmaf(-e.bounded, right.lost, fmaf(-e.bounded, right.sum, -left));
-  const float mantissa = left + fmaf(left, e.minus_one, left_lost);
-  return x < 0 ? mantissa * e.scale * take_back : x * right.sum;
+  constexpr float one = 0x1p-32f;
+  const float bounded = at_least(x, -109.0f);
+  const ReducedExp e = reduce_exp(-bounded);
+  const float power = power_of_two(e.n, -32), whole = power + one;
+  const float bottom = fmaf(power, e.minus_one, whole);
+  const float lost = fmaf(power, e.minus_one, whole - bottom);
+  const float rough = rough_reciprocal(bottom), first = bounded * rough;
+  const float rest = fmaf(-first, lost, fmaf(-first, bottom, bounded));
+  return x > 20 ? x : fmaf(rest, rough, first) * one;
+}
+
+// log(1 + e) − e + more, 0 ≤ e ≤ 1
+EXTENSOR_FUNCTION float add_log1p_tail(float e, float more) {
+  const float q = polynomial(e - 0.5f, -0.37813955941f, 0.17922488613f, -0.093231856184f,
+                             0.051089059807f, -0.028904999224f, 0.016656979703f, -0.010177700016f,
+                             0.0069307142465f, -0.0033184991538f);
+  return fmaf(e * e, q, more);
 }
 
 EXTENSOR_FUNCTION float softplus(float x) {
   const Logistic reduced = reduce_logistic(x);
   const float e = (1 + reduced.minus_one) * reduced.scale * take_back;
-  const float q = polynomial(e - 0.5f, -0.37813955941f, 0.17922488613f, -0.093231856184f,
-                             0.051089059807f, -0.028904999224f, 0.016656979703f, -0.010177700016f,
-                             0.0069307142465f, -0.0033184991538f);
-  return fmaxf(x, 0.0f) + fmaf(e * e, q, e);  // NaN is in e
+  return fmaxf(x, 0.0f) + add_log1p_tail(e, e);  // NaN is in e
 }
 
 // x e (e + 2) / (e (e + 2) + 2) for e = e^x, the quotient in double.
@@ -417,6 +420,20 @@ EXTENSOR_FUNCTION double log_add_exp(float a, float b) {
   const double q = polynomial(e, -0.49999999556869349, 0.33333302133393359, -0.24999227554342292,
                               static_cast<double>(tail));
   return static_cast<double>(larger) + multiply_add(e * e, q, e);
+}
+
+// The same in float, at most 1.9 ULP where the terms do not cancel: where max ≥ 0 or |sum| ≥ 1/2.
+EXTENSOR_FUNCTION float quick_log_add_exp(float a, float b) {
+  const float larger = fmaxf(a, b), smaller = fminf(a, b);
+  const float difference = smaller - larger, part = difference - smaller;
+  const float lost = (smaller - (difference - part)) - (larger + part);
+  const ReducedExp power = reduce_exp(fmaxf(difference, -110.0f));
+  const float factor = 1 + fmaf(1 + power.minus_one, lost, power.minus_one);
+  const float bounded = difference < -110.0f ? 0.0f : factor;  // `lost` may be NaN
+  const float e = bounded * power_of_two(power.n, extra_scale) * take_back;
+  const float sum = larger + e, from_e = sum - larger;
+  const float sum_lost = (larger - (sum - from_e)) + (e - from_e);
+  return sum + add_log1p_tail(e, sum_lost);
 }
 
 // The remainder of floor division where the quotient is below 2²⁰; false if it is not.

@@ -54,6 +54,15 @@ struct Row<OptimizerOp::average> {
   }
 };
 
+template <>
+struct Row<OptimizerOp::scale> {
+  static constexpr int states = 0, coefficients = 1;
+  template <class V>
+  static HWY_INLINE void update(std::uint32_t, V& p, V g, V*, const V* coefficients) {
+    p = g * coefficients[0];
+  }
+};
+
 }  // namespace extensor::cpu::HWY_NAMESPACE
 
 namespace extensor::backend::cuda {
@@ -81,6 +90,7 @@ struct StepList {
   std::uint32_t variants;
   double coefficients[max_optimizer_coefficients];
   const double* condition;  // as in OptimizerCall
+  const double* factor;     // likewise
   StepItem items[capacity];
 };
 // Few tensors, for short launches; and as many as the 32,764 bytes of parameters hold.
@@ -114,9 +124,14 @@ __device__ __forceinline__ void step_pack(const StepList<capacity>& list, const 
   V coefficients[Row::coefficients];
 #pragma unroll
   for (int k = 0; k < Row::coefficients; ++k) coefficients[k] = V(list.coefficients[k]);
+  if constexpr (op == OptimizerOp::scale) {
+    if (list.factor != nullptr) coefficients[0] = V(*list.factor);
+  }
   const V sign(list.maximize ? -1 : 1);
-  C param[width] = {}, grad[width], states[Row::states][width] = {};
-  if (op != OptimizerOp::average) load_elements<width, C, S>(item.param, at, param);
+  C param[width] = {}, grad[width], states[Row::states + 1][width] = {};
+  if constexpr (op != OptimizerOp::average && op != OptimizerOp::scale) {
+    load_elements<width, C, S>(item.param, at, param);
+  }
   load_elements<width, C, S>(item.grad, at, grad);
 #pragma unroll
   for (int k = 0; k < Row::states; ++k) {
@@ -124,7 +139,7 @@ __device__ __forceinline__ void step_pack(const StepList<capacity>& list, const 
   }
 #pragma unroll
   for (int e = 0; e < width; ++e) {
-    V p(param[e]), own[Row::states];
+    V p(param[e]), own[Row::states + 1];
 #pragma unroll
     for (int k = 0; k < Row::states; ++k) own[k] = V(states[k][e]);
     Row::template update<V>(list.variants, p, V(grad[e]) * sign, own, coefficients);
@@ -187,6 +202,7 @@ void run_lists(const OptimizerCall& call) {
   list.maximize = call.coefficients.maximize;
   list.variants = call.coefficients.variants;
   list.condition = call.condition;
+  list.factor = call.factor;
   for (int k = 0; k < max_optimizer_coefficients; ++k) {
     list.coefficients[k] = call.coefficients.values[k];
   }
@@ -227,7 +243,7 @@ void run(const OptimizerCall& call) {
 template <OptimizerOp op>
 void run_op(const OptimizerCall& call) {
   with_float_type(call.dtype, [&]<class S>() {
-    if constexpr (is_half_type<S>) {
+    if constexpr (is_half_type<S> && op != OptimizerOp::scale) {
       if (call.state_dtype == DType::float32) return run<op, S, float>(call);
     }
     run<op, S, S>(call);
@@ -245,6 +261,8 @@ void optimizer_step(const OptimizerCall& call) {
 #include "extensor/tables/optimizers.def"
     case OptimizerOp::average:
       return run_op<OptimizerOp::average>(call);
+    case OptimizerOp::scale:
+      return run_op<OptimizerOp::scale>(call);
   }
 }
 

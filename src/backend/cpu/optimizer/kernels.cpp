@@ -95,6 +95,17 @@ void average(T*, const T* x, T* const* states, std::size_t n, const OptimizerCoe
   }
 }
 
+// ---- multiplication by a number
+
+template <class T>
+void scale(T* param, const T* x, T* const*, std::size_t n, const OptimizerCoefficients& c) {
+  const hn::ScalableTag<T> d;
+  const Lanes<T> factor(c.values[0]);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    hn::StoreU((Lanes<T>(hn::LoadU(d, x + i)) * factor).v, d, param + i);
+  }
+}
+
 // ---- the size of a gradient
 
 // Sums in double, in which no square of a float overflows, with eight chains combined in pairs.
@@ -150,6 +161,7 @@ void fill_optimizer_kernels(OptimizerKernels<T>* kernels) {
                                  1u << backend::optimizer_row<OptimizerOp::name>(0).variants>());
 #include "extensor/tables/optimizers.def"
   kernels->steps[static_cast<int>(OptimizerOp::average)][0] = &average<T>;
+  kernels->steps[static_cast<int>(OptimizerOp::scale)][0] = &scale<T>;
 }
 template void fill_optimizer_kernels(OptimizerKernels<float>*);
 template void fill_optimizer_kernels(OptimizerKernels<double>*);

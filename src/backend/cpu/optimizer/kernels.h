@@ -18,7 +18,7 @@ template <class T>
 struct OptimizerKernels {
   std::size_t lanes;  // a power of two, at most 64 bytes
   // Indexed by op and by the bits of its variants.
-  StepKernel<T> steps[static_cast<int>(backend::OptimizerOp::average) + 1][max_optimizer_variants];
+  StepKernel<T> steps[static_cast<int>(backend::OptimizerOp::scale) + 1][max_optimizer_variants];
   // Over the elements of one block.
   double (*sum_of_magnitudes)(const T* x, std::size_t n);
   double (*sum_of_squares)(const T* x, std::size_t n);

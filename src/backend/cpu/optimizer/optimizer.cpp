@@ -32,7 +32,9 @@ class Stepper {
       : coefficients_(call.coefficients),
         lanes_(optimizer_kernels<T>().lanes),
         kernel_(
-            optimizer_kernels<T>().steps[static_cast<int>(call.op)][call.coefficients.variants]) {}
+            optimizer_kernels<T>().steps[static_cast<int>(call.op)][call.coefficients.variants]) {
+    if (call.factor != nullptr) coefficients_.values[0] = *call.factor;
+  }
 
   void operator()(T* param, const T* grad, T* const* states, std::size_t n) const {
     const std::size_t rest = n & (lanes_ - 1), whole = n - rest;
@@ -56,7 +58,7 @@ class Stepper {
   }
   static_assert(max_optimizer_states == 3);
 
-  const OptimizerCoefficients& coefficients_;
+  OptimizerCoefficients coefficients_;
   std::size_t lanes_;
   StepKernel<T> kernel_;
 };
