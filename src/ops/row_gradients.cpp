@@ -23,6 +23,9 @@ inline Dual logaddexp_share(const Dual& a, const Dual& b) {
   const Dual difference = a - b;
   return logistic(select(isnan(difference) && a == b, 0, difference));
 }
+inline Dual polygamma(const Dual& x, const Dual& n) {
+  return expression::polygamma(x, n.value().number());
+}
 inline Dual exp_of_negative(const Dual& x) { return exp(select(x > 0, 0, x)); }
 // a / hypot(a, b), computed as sign(a) / hypot(1, b / a) if |a| is the larger; 0 at the origin.
 inline Dual over_hypot(const Dual& a, const Dual& b) {
