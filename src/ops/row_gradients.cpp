@@ -168,7 +168,8 @@ constexpr Op row_op(const char* name, std::initializer_list<const char*> inputs,
 
 constexpr Reads if_read(bool reads, Reads what) { return reads ? what : nothing; }
 
-constexpr Roles make_roles() {
+// Not constexpr: as constants, the roles and their relocations would take 95 kB of the library.
+Roles make_roles() {
   Roles roles;
   const auto at = [&](ElementwiseOp op) -> RowRole& { return roles[static_cast<std::size_t>(op)]; };
   const auto name = [](ElementwiseOp op) { return names[static_cast<std::size_t>(op)]; };
@@ -218,11 +219,12 @@ constexpr Roles make_roles() {
   return roles;
 }
 
-constexpr Roles roles = make_roles();
-
 }  // namespace
 
-const RowRole& row_role(ElementwiseOp op) { return roles[static_cast<std::size_t>(op)]; }
+const RowRole& row_role(ElementwiseOp op) {
+  static const Roles roles = make_roles();
+  return roles[static_cast<std::size_t>(op)];
+}
 
 }  // namespace ops
 }  // namespace extensor
