@@ -238,8 +238,10 @@ TEST(CallsOptions, AttentionAndItsLayer) {
   {
     const ext::NoGrad off;
     nn::KeyValueCache cache(5);
-    const Tensor first = layer(x.slice(1, 0, 2), {}, cache), rest = layer(x.slice(1, 2), {}, cache);
-    EXPECT_TRUE(allclose(concatenate({first, rest}, 1), expected, 1e-12, 1e-13));
+    const nn::AttentionMasks none;
+    const Tensor first = layer(x.slice(1, 0, 2), none, cache),
+                 rest = layer(x.slice(1, 2), none, cache);
+    EXPECT_TRUE(allclose(ext::cat({first, rest}, 1), expected, 1e-12, 1e-13));
   }
   nn::MultiheadAttention packed(8, 4, {.causal = true, .scale = 0.7, .dtype = ext::float64});
   nn::MultiheadAttention plain(8, 4, {.dtype = ext::float64});
@@ -250,7 +252,7 @@ TEST(CallsOptions, AttentionAndItsLayer) {
     Tensor queries = plain.in_proj_weight.tensor().slice(0, 0, 8);
     queries *= 0.7 * root;
   }
-  EXPECT_TRUE(allclose(packed(x), plain(x, {.causal = true}), 1e-12, 1e-13));
+  EXPECT_TRUE(allclose(packed(x), plain(x, nn::AttentionMasks{.causal = true}), 1e-12, 1e-13));
   // What contradicts the tensors of the function, and what a layer does not take.
   EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.key_width = 8}), ext::ValueError);
   EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.value_width = 8}), ext::ValueError);
