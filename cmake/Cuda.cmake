@@ -60,8 +60,9 @@ set(_headers
     backend/cpu/simd/lanes-inl.h backend/cpu/simd/math-inl.h
     backend/cpu/simd/math_activation-inl.h backend/cpu/simd/math_core-inl.h
     backend/cpu/simd/math_erf-inl.h backend/cpu/simd/math_exp_log-inl.h
-    backend/cpu/simd/math_hyperbolic-inl.h backend/cpu/simd/math_power-inl.h
-    backend/cpu/simd/math_round-inl.h backend/cpu/simd/math_trig-inl.h
+    backend/cpu/simd/math_gamma-inl.h backend/cpu/simd/math_hyperbolic-inl.h
+    backend/cpu/simd/math_power-inl.h backend/cpu/simd/math_round-inl.h
+    backend/cpu/simd/math_trig-inl.h
     backend/cuda/device_words.cuh backend/cuda/float_math.cuh backend/cuda/formula_arguments.h
     backend/cuda/formula_kernel.cuh backend/cuda/iteration.h backend/cuda/row_functions.cuh
     backend/elementwise_op.h backend/row_expressions.h backend/row_words.h

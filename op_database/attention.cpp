@@ -147,7 +147,7 @@ Sample grouped_sample(std::string label, Tensors inputs) {
   result.inputs = std::move(inputs);
   result.cancelling_terms = 1;
   const auto options_of = [](const Tensors& in) {
-    return AttentionCallOptions{.mask = mask_of(in), .enable_gqa = true};
+    return AttentionOptions{.mask = mask_of(in), .enable_gqa = true};
   };
   result.forward = [=](const Tensors& in) {
     return Tensors{scaled_dot_product_attention(in[0], in[1], in[2], options_of(in))};

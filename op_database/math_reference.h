@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 namespace math_reference {
 
@@ -60,6 +62,125 @@ W normal_pdf(W x) {
   const W power = std::exp(W(-0.5) * square);
   if (power == 0) return 0;
   return W(0.398942280401432677939946059934381868L) * power * (1 - W(0.5) * rest);
+}
+
+// Without the global variable that std::lgamma writes.
+template <class W>
+W log_gamma(W x) {
+  int sign = 0;
+  return static_cast<W>(::lgammal_r(x, &sign));
+}
+
+// The functions up to polygamma are for F = long double or __float128, which <cmath> lacks.
+
+// atanh(t) for |t| <= 1/3.
+template <class F>
+F atanh_of_small(F t) {
+  F power = t, sum = 0;
+  for (int k = 0; k < 40; ++k) {
+    sum += power / (2 * k + 1);
+    power *= t * t;
+  }
+  return sum;
+}
+
+template <class F>
+F wide_log(F x) {
+  static const F ln2 = 2 * atanh_of_small(F(1) / 3);
+  int exponent = 0;
+  std::frexp(static_cast<long double>(x), &exponent);
+  const F mantissa = x * F(std::ldexp(1.0L, -exponent));
+  return exponent * ln2 + 2 * atanh_of_small((mantissa - 1) / (mantissa + 1));
+}
+
+// cot(pi f) for |f| <= 1/2.
+template <class F>
+F cot_of_pi(F f) {
+  const F pi = F(3.14159265358979323851280895940618620443L) - F(5.0165576126683320236e-20L);
+  const F distance = f < 0 ? -f : f;
+  const F angle = pi * (distance > F(0.25) ? F(0.5) - distance : distance);
+  F sine = 0, cosine = 0, term = 1;
+  for (int k = 0; k < 28; k += 2) {
+    cosine += term;
+    term *= angle / (k + 1);
+    sine += term;
+    term *= -angle / (k + 2);
+  }
+  const F cot = distance > F(0.25) ? sine / cosine : cosine / sine;
+  return f < 0 ? -cot : cot;
+}
+
+// The derivative of order n of pi cot(pi x), a polynomial in c = cot(pi x), from c' = -pi (1 +
+// c^2).
+template <class F>
+F cot_derivative(int n, F c) {
+  const F pi = F(3.14159265358979323851280895940618620443L) - F(5.0165576126683320236e-20L);
+  std::vector<F> coefficients = {0, pi};
+  for (int order = 0; order < n; ++order) {
+    std::vector<F> next(coefficients.size() + 1, F(0));
+    for (std::size_t k = 1; k < coefficients.size(); ++k) {
+      const F slope = -pi * F(static_cast<int>(k)) * coefficients[k];
+      next[k - 1] += slope;
+      next[k + 1] += slope;
+    }
+    coefficients = next;
+  }
+  F value = 0;
+  for (std::size_t k = coefficients.size(); k-- > 0;) value = value * c + coefficients[k];
+  return value;
+}
+
+// The derivative of order n of digamma for y > 0: the recurrence up to 40 + n, then the asymptotic
+// series with Bernoulli's numbers.
+template <class F>
+F polygamma_above_0(int n, F y) {
+  const double bernoulli[15][2] = {{1, 6},
+                                   {-1, 30},
+                                   {1, 42},
+                                   {-1, 30},
+                                   {5, 66},
+                                   {-691, 2730},
+                                   {7, 6},
+                                   {-3617, 510},
+                                   {43867, 798},
+                                   {-174611, 330},
+                                   {854513, 138},
+                                   {-236364091, 2730},
+                                   {8553103, 6},
+                                   {-23749461029, 870},
+                                   {8615841276005, 14322}};
+  const auto factorial_over_power = [n](F x) {
+    F value = 1 / x;
+    for (int k = 1; k <= n; ++k) value *= k / x;
+    return value;
+  };
+  F sum = 0;
+  for (; y < 40 + n; y += 1) sum += factorial_over_power(y);
+  // The integral of n! / x^(n + 1) from y on; for n = 0 without its infinite part.
+  sum += n == 0 ? -wide_log(y) : factorial_over_power(y) * y / n;
+  sum += factorial_over_power(y) / 2;
+  F rising = factorial_over_power(y) / y * (n + 1) / 2;  // (n + 2k - 1)! / (2k)! / y^(n + 2k)
+  for (int k = 1; k <= 15; ++k) {
+    sum += F(bernoulli[k - 1][0]) / F(bernoulli[k - 1][1]) * rising;
+    rising *= F(n + 2 * k) * F(n + 2 * k + 1) / (F(2 * k + 1) * F(2 * k + 2)) / (y * y);
+  }
+  return n % 2 == 0 ? -sum : sum;
+}
+
+template <class W>
+W polygamma(int n, W x) {
+  using F = std::conditional_t<std::is_same_v<W, double>, long double, __float128>;
+  constexpr W infinity = std::numeric_limits<W>::infinity();
+  if (x != x) return x;
+  if (x == infinity) return n == 0 ? x : n % 2 == 0 ? W(-0.0) : W(0);
+  if (x == 0) return n % 2 == 0 ? -1 / x : infinity;
+  if (x > 0) return static_cast<W>(polygamma_above_0(n, F(x)));
+  const W fraction = x - std::nearbyint(x);
+  if (x == -infinity || (fraction == 0 && n % 2 == 0)) return std::numeric_limits<W>::quiet_NaN();
+  if (fraction == 0) return infinity;
+  const F mirrored = polygamma_above_0(n, 1 - F(x));
+  const F cot = cot_derivative(n, cot_of_pi(F(fraction)));
+  return static_cast<W>((n % 2 == 0 ? mirrored : -mirrored) - cot);
 }
 
 template <class W>
@@ -162,6 +283,8 @@ W floor_divide(T a, T b) {
   X(Erfinv, math_reference::erfinv(x))         \
   X(NormalCdf, math_reference::normal_cdf(x))  \
   X(NormalPdf, math_reference::normal_pdf(x))  \
+  X(LogGamma, math_reference::log_gamma(x))    \
+  X(Digamma, math_reference::polygamma(0, x))  \
   X(Gelu, math_reference::gelu(x))             \
   X(GeluTanh, math_reference::gelu_tanh(x))    \
   X(Sigmoid, math_reference::sigmoid(x))       \

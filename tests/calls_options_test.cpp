@@ -213,6 +213,57 @@ TEST(CallsOptions, GroupedQueries) {
   near(leaf_k.grad(), leaf_r.grad().reshape(2, 2, 3, 7, 3).sum(2));
 }
 
+TEST(CallsOptions, AttentionAndItsLayer) {
+  // One struct for both: causal, with a scale and two heads of keys and values for four of queries.
+  const ext::AttentionOptions options{
+      .causal = true, .scale = 0.7, .bias = false, .dtype = ext::float64, .key_value_heads = 2};
+  const nn::MultiheadAttention layer(8, 4, options);
+  EXPECT_FALSE(layer.in_proj_bias.defined());
+  const Tensor x = drawn({3, 5, 8}, 1);
+  const Tensor& weight = layer.in_proj_weight.tensor();
+  ASSERT_EQ(weight.shape(), (Shape{16, 8}));
+  const auto heads = [&](std::int64_t first, std::int64_t last, std::int64_t count) {
+    const Tensor part = matmul(x, weight.slice(0, first, last).transpose(0, 1));
+    return part.reshape({3, 5, count, 2}).transpose(1, 2);
+  };
+  const Tensor q = heads(0, 8, 4), k = heads(8, 12, 2), v = heads(12, 16, 2);
+  const Tensor seen = scaled_dot_product_attention(q, k, v, options);
+  const Tensor expected =
+      matmul(seen.transpose(1, 2).reshape({3, 5, 8}), layer.out_proj.weight.transpose(0, 1));
+  EXPECT_TRUE(allclose(layer(x), expected, 1e-12, 1e-13));
+  EXPECT_TRUE(allclose(
+      seen, scaled_dot_product_attention(q, repeat(k, 2, 1), repeat(v, 2, 1), {}, true, 0.7), 1e-12,
+      1e-13));
+  // The same token by token, and without groups, where the layer reads q, k and v in place.
+  {
+    const ext::NoGrad off;
+    nn::KeyValueCache cache(5);
+    const nn::AttentionMasks none;
+    const Tensor first = layer(x.slice(1, 0, 2), none, cache),
+                 rest = layer(x.slice(1, 2), none, cache);
+    EXPECT_TRUE(allclose(ext::cat({first, rest}, 1), expected, 1e-12, 1e-13));
+  }
+  nn::MultiheadAttention packed(8, 4, {.causal = true, .scale = 0.7, .dtype = ext::float64});
+  nn::MultiheadAttention plain(8, 4, {.dtype = ext::float64});
+  plain.load_state_dict(packed.state_dict());
+  const double root = std::sqrt(2.0);  // of the width of a head
+  {
+    const ext::NoGrad off;
+    Tensor queries = plain.in_proj_weight.tensor().slice(0, 0, 8);
+    queries *= 0.7 * root;
+  }
+  EXPECT_TRUE(allclose(packed(x), plain(x, nn::AttentionMasks{.causal = true}), 1e-12, 1e-13));
+  // What contradicts the tensors of the function, and what a layer does not take.
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.key_width = 8}), ext::ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.value_width = 8}), ext::ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.dtype = ext::float32}), ext::DTypeError);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.key_value_heads = 4}), ext::ValueError);
+  EXPECT_THROW(scaled_dot_product_attention_backward(seen, q, k, v, {.key_value_heads = 4}),
+               ext::ValueError);
+  EXPECT_THROW(nn::MultiheadAttention(8, 2, {.mask = ext::ones({5, 5})}), ext::ValueError);
+  EXPECT_THROW(nn::MultiheadAttention(8, 2, {.scale = std::nan("")}), ext::ValueError);
+}
+
 TEST(CallsOptions, DropoutInAttention) {
   const Tensor q = drawn({3, 40, 8}, 1), k = drawn({3, 50, 8}, 2), v = drawn({3, 50, 4}, 3);
   ext::Generator generator(5), again(5);

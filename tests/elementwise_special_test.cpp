@@ -135,6 +135,25 @@ TEST_P(BinarySpecial, BackwardRefusesAGradientOfAnotherShape) {
   EXPECT_THROW(row.backward(ones({2, 4}), ones({2, 4}), ones({3})), ShapeError);
 }
 
+TEST(Polygamma, RefusesAnOrderThatIsNotAnIntegerFrom0To100) {
+  Tensor x = ones({2});
+  for (double n : {0.5, -1.0, 101.0, nan, infinity}) {
+    EXPECT_THROW(polygamma(x, n), ValueError) << n;
+    EXPECT_THROW(polygamma_(x, n), ValueError) << n;
+    EXPECT_THROW(polygamma_backward(x, x, n), ValueError) << n;
+  }
+  try {
+    polygamma(x, 2.5);
+    FAIL();
+  } catch (const ValueError& error) {
+    EXPECT_STREQ(error.what(), "polygamma: n is 2.5, must be an integer from 0 to 100");
+  }
+  // The gradient of the largest order has order 101.
+  const Tensor at = scalar(40, float64).requires_grad_();
+  EXPECT_DOUBLE_EQ(number(grad(polygamma(at, 100), {at})[0]), 0.00039893126089834762);
+  EXPECT_EQ(number(polygamma(ones({}), 0)), number(digamma(ones({}))));
+}
+
 // With the default eps no gradient is NaN or infinite at a singular point; with 0 it follows IEEE.
 TEST_P(UnaryEps, KeepsGradientsFinite) {
   const UnaryRow& row = GetParam();

@@ -20,21 +20,30 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const Tensor& mask = {}, StrictBool causal = false,
                                     std::optional<StrictDouble> scale = {});
 
-struct AttentionCallOptions {
-  Tensor mask = {};
-  bool causal = false;
-  std::optional<double> scale = {};
+// The options of attention and of its layer, nn::MultiheadAttention. The last five describe the
+// layer's projections; the function has none, and throws if they contradict its tensors.
+struct AttentionOptions {
+  Tensor mask = {};                  // the layer takes it with each call, in nn::AttentionMasks
+  bool causal = false;               // of the layer: in every call
+  std::optional<double> scale = {};  // default 1/√d
   // The probability with which each weight is dropped and the others scaled by 1 / (1 − dropout).
-  // The weights then need memory for all Lq × Lk scores.
+  // The weights then need memory for all Lq × Lk scores. The layer drops in training only.
   double dropout = 0;
   // Grouped-query attention: axis −3 of k and v divides that of q, and heads 0 … n − 1 of q share
   // head 0 of k and v, and so on; k and v are not copied. The mask is that of q's heads.
   bool enable_gqa = false;
+  bool bias = true;
+  std::int64_t key_width = 0;       // 0: same as the width
+  std::int64_t value_width = 0;     // 0: same as the width
+  std::optional<DType> dtype = {};  // of the parameters; default float32
+  // Grouped queries: the number of heads of keys and values, each shared by heads / key_value_heads
+  // heads of queries; 0: one for each, or as many as k has if enable_gqa is set.
+  std::int64_t key_value_heads = 0;
 };
 // The same with options: {.causal = true, .enable_gqa = true}. ShapeError if enable_gqa is set and
 // the heads do not divide; ValueError for a dropout outside [0, 1].
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionCallOptions& options,
+                                    const AttentionOptions& options,
                                     Generator& generator = default_generator());
 
 // The result and the statistics that spare the backward a second forward. Autograd records only the
@@ -65,7 +74,7 @@ AttentionGradients scaled_dot_product_attention_backward(
 // ValueError for a dropout other than 0, whose draws only autograd keeps.
 AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
                                                          const Tensor& k, const Tensor& v,
-                                                         const AttentionCallOptions& options,
+                                                         const AttentionOptions& options,
                                                          StrictBool mask_gradient = false);
 
 // Self-attention on the result of one projection. qkv [batch, time, 3 · heads · d] holds q, k and v

@@ -22,10 +22,13 @@ using extensor::detail::message;
 
 MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
                                        const AttentionOptions& options)
-    : out_proj(width, width, {.bias = options.bias, .dtype = options.dtype}),
+    : out_proj(width, width,
+               {.bias = options.bias, .dtype = options.dtype.value_or(default_float)}),
       width_(width),
       heads_(heads),
       key_value_heads_(options.key_value_heads == 0 ? heads : options.key_value_heads),
+      causal_(options.causal),
+      scale_(options.scale),
       dropout_(options.dropout) {
   detail::check_positive("MultiheadAttention", "width", width);
   detail::check_positive("MultiheadAttention", "heads", heads);
@@ -40,19 +43,27 @@ MultiheadAttention::MultiheadAttention(std::int64_t width, std::int64_t heads,
     throw ValueError(
         message("MultiheadAttention: dropout is ", dropout_, ", must be between 0 and 1"));
   }
+  if (scale_ && !std::isfinite(*scale_)) {
+    throw ValueError(message("MultiheadAttention: scale is ", *scale_, ", must be finite"));
+  }
+  if (options.mask.defined()) {
+    throw ValueError(message("MultiheadAttention: options.mask is ", options.mask.shape(),
+                             " (allowed: none; forward takes the mask of a call)"));
+  }
+  const DType dtype = options.dtype.value_or(default_float);
   const std::int64_t keys = options.key_width == 0 ? width : options.key_width;
   const std::int64_t values = options.value_width == 0 ? width : options.value_width;
   const std::int64_t rows = key_value_width();
   if (keys == width && values == width) {
-    in_proj_weight = Parameter(xavier_uniform({width + 2 * rows, width}, 1, options.dtype));
+    in_proj_weight = Parameter(xavier_uniform({width + 2 * rows, width}, 1, dtype));
   } else {
-    q_proj_weight = Parameter(xavier_uniform({width, width}, 1, options.dtype));
-    k_proj_weight = Parameter(xavier_uniform({rows, keys}, 1, options.dtype));
-    v_proj_weight = Parameter(xavier_uniform({rows, values}, 1, options.dtype));
+    q_proj_weight = Parameter(xavier_uniform({width, width}, 1, dtype));
+    k_proj_weight = Parameter(xavier_uniform({rows, keys}, 1, dtype));
+    v_proj_weight = Parameter(xavier_uniform({rows, values}, 1, dtype));
   }
   if (options.bias) {
-    in_proj_bias = Parameter(zeros({width + 2 * rows}, options.dtype));
-    out_proj.bias = Parameter(zeros({width}, options.dtype));
+    in_proj_bias = Parameter(zeros({width + 2 * rows}, dtype));
+    out_proj.bias = Parameter(zeros({width}, dtype));
   }
 }
 
@@ -110,6 +121,7 @@ Tensor MultiheadAttention::attend(const Tensor& q, const Tensor& k, const Tensor
   const Tensor seen = scaled_dot_product_attention(q, k, v,
                                                    {.mask = mask,
                                                     .causal = causal,
+                                                    .scale = scale_,
                                                     .dropout = drops() ? dropout_ : 0,
                                                     .enable_gqa = is_grouped()});
   return out_proj(seen.transpose({0, 2, 1, 3}).reshape({q.size(0), q.size(2), width_}));
@@ -118,7 +130,8 @@ Tensor MultiheadAttention::attend(const Tensor& q, const Tensor& k, const Tensor
 Tensor MultiheadAttention::attend_to_itself(const Tensor& all, const Tensor& mask,
                                             bool causal) const {
   if (!drops() && !is_grouped()) {
-    return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal));
+    const auto scale = scale_ ? std::optional<StrictDouble>(*scale_) : std::nullopt;
+    return out_proj(scaled_dot_product_attention_packed(all, heads_, mask, causal, scale));
   }
   const std::vector<Tensor> parts = split(all);
   return attend(parts[0], parts[1], parts[2], mask, causal);
@@ -136,9 +149,10 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   const bool itself =
       query.impl_or_null() == key.impl_or_null() && key.impl_or_null() == value.impl_or_null();
   const Tensor mask = joint_mask(masks, key.size(0), key.size(1));
+  const bool causal = causal_ || masks.causal;
   if (in_proj_weight.defined() && itself) {
     // One product computes all three projections.
-    return attend_to_itself(linear(query, in_proj_weight, in_proj_bias), mask, masks.causal);
+    return attend_to_itself(linear(query, in_proj_weight, in_proj_bias), mask, causal);
   }
   // Rows first … last − 1 of the joint parameters.
   const auto projected = [&](const Tensor& x, const Parameter& own, std::int64_t heads,
@@ -154,7 +168,7 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   const Tensor k = projected(key, k_proj_weight, key_value_heads_, width_, width_ + rows);
   const Tensor v =
       projected(value, v_proj_weight, key_value_heads_, width_ + rows, width_ + 2 * rows);
-  return attend(q, k, v, mask, masks.causal);
+  return attend(q, k, v, mask, causal);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
@@ -170,11 +184,12 @@ Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMasks& masks,
   const Tensor all = linear(x, in_proj_weight, in_proj_bias);
   const std::vector<Tensor> parts = split(all);
   const Tensor &q = parts[0], &k = parts[1], &v = parts[2];
+  const bool causal = causal_ || masks.causal;
   cache.append(k, v);
   try {
     Tensor mask = joint_mask(masks, x.size(0), cache.length());
-    if (before == 0) return attend_to_itself(all, mask, masks.causal);
-    if (masks.causal && x.size(1) > 1) {
+    if (before == 0) return attend_to_itself(all, mask, causal);
+    if (causal && x.size(1) > 1) {
       mask = hide_more(mask, seen_from(before, cache.length(), x.device()));
     }
     return attend(q, cache.keys(), cache.values(), mask, false);

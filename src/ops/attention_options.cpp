@@ -24,7 +24,7 @@ std::optional<StrictDouble> strict(const std::optional<double>& scale) {
 
 // Attention that stores all scores. A query that sees no key yields 0, as without dropout.
 Tensor thinned_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                         const AttentionCallOptions& options, Generator& generator) {
+                         const AttentionOptions& options, Generator& generator) {
   constexpr double hidden = -std::numeric_limits<double>::infinity();
   const double width = static_cast<double>(std::max<std::int64_t>(1, q.size(-1)));
   Tensor scores = matmul(q, matrix_transpose(k)) * options.scale.value_or(1 / std::sqrt(width));
@@ -53,8 +53,8 @@ Groups grouped(const char* operation, const Tensor& q, const Tensor& k, const Te
                const Tensor& mask) {
   const bool has_heads = q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3;
   if (!has_heads || k.size(-3) != v.size(-3) || k.size(-3) == 0 || q.size(-3) % k.size(-3) != 0) {
-    throw ShapeError(message(operation, ": with enable_gqa, q is ", q.shape(), ", k is ", k.shape(),
-                             " and v is ", v.shape(),
+    throw ShapeError(message(operation, ": with grouped queries, q is ", q.shape(), ", k is ",
+                             k.shape(), " and v is ", v.shape(),
                              " (allowed: [..., heads, length, width], where the heads of k and v "
                              "agree and divide those of q)"));
   }
@@ -85,16 +85,43 @@ void check_dropout(const char* operation, double dropout) {
   throw ValueError(message(operation, ": dropout is ", dropout, ", must be between 0 and 1"));
 }
 
+// Throws unless the options that describe a layer agree with the tensors of the call.
+void check_layer_options(const char* operation, const AttentionOptions& options, const Tensor& q,
+                         const Tensor& k) {
+  if (options.key_width != 0 || options.value_width != 0) {
+    const bool keys = options.key_width != 0;
+    throw ValueError(message(operation, ": options.", keys ? "key_width" : "value_width", " is ",
+                             keys ? options.key_width : options.value_width,
+                             " (allowed: 0; only a layer projects keys and values)"));
+  }
+  if (options.dtype && q.defined() && q.dtype() != *options.dtype) {
+    throw DTypeError(message(operation, ": options.dtype is ", *options.dtype, " and q is ",
+                             q.dtype(), " (allowed: the dtype of q, or none)"));
+  }
+  if (options.key_value_heads != 0 && k.defined() &&
+      (k.ndim() < 3 || k.size(-3) != options.key_value_heads)) {
+    throw ValueError(message(operation, ": options.key_value_heads is ", options.key_value_heads,
+                             " and k is ", k.shape(),
+                             " (allowed: the size of axis -3 of k, or 0)"));
+  }
+}
+
+bool is_grouped(const AttentionOptions& options) {
+  return options.enable_gqa || options.key_value_heads != 0;
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionCallOptions& options, Generator& generator) {
+                                    const AttentionOptions& options, Generator& generator) {
   constexpr const char* operation = "scaled_dot_product_attention";
   check_dropout(operation, options.dropout);
-  if (options.enable_gqa) {
+  check_layer_options(operation, options, q, k);
+  if (is_grouped(options)) {
     const Groups groups = grouped(operation, q, k, v, options.mask);
-    AttentionCallOptions rest = options;
+    AttentionOptions rest = options;
     rest.enable_gqa = false;
+    rest.key_value_heads = 0;
     rest.mask = groups.mask;
     return merged(scaled_dot_product_attention(groups.q, groups.k, groups.v, rest, generator));
   }
@@ -110,15 +137,16 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 
 AttentionGradients scaled_dot_product_attention_backward(const Tensor& grad_output, const Tensor& q,
                                                          const Tensor& k, const Tensor& v,
-                                                         const AttentionCallOptions& options,
+                                                         const AttentionOptions& options,
                                                          StrictBool mask_gradient) {
   constexpr const char* operation = "scaled_dot_product_attention_backward";
   if (options.dropout != 0) {
     throw ValueError(message(operation, ": dropout is ", options.dropout,
                              " (allowed: 0; autograd differentiates a call with dropout)"));
   }
+  check_layer_options(operation, options, q, k);
   const auto scale = strict(options.scale);
-  if (!options.enable_gqa) {
+  if (!is_grouped(options)) {
     return scaled_dot_product_attention_backward(grad_output, q, k, v, options.mask, options.causal,
                                                  scale, {}, mask_gradient);
   }

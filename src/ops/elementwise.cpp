@@ -300,6 +300,14 @@ void check_bounds(const char* operation, const Scalar& lo, const Scalar& hi) {
   throw ValueError(message(operation, ": lo is ", lo, " and hi is ", hi, ", lo ≤ hi is required"));
 }
 
+// The order of a derivative is the only parameter of a row that is not any number.
+void check_order(ElementwiseOp op, const char* operation, const char* argument, double order) {
+  if (op != ElementwiseOp::polygamma) return;
+  if (order >= 0 && order <= 100 && order == std::floor(order)) return;
+  throw ValueError(
+      message(operation, ": ", argument, " is ", order, ", must be an integer from 0 to 100"));
+}
+
 DType clipped_dtype(const char* operation, const Tensor& x, const Scalar& lo, const Scalar& hi) {
   check_bounds(operation, lo, hi);
   const DType dtype = promote_with_scalar(promote_with_scalar(x.dtype(), lo), hi);
@@ -348,9 +356,16 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {eps, 0}); \
   }
 #define UNARY_1(name, p, ...)                                                                             \
-  Tensor name(const Tensor& x, StrictDouble p) { return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0}); } \
-  Tensor& name##_(Tensor& x, StrictDouble p) { return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0}); } \
-  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, StrictDouble p) {                      \
+  Tensor name(const Tensor& x, StrictDouble p) {                                                          \
+    check_order(ElementwiseOp::name, #name, #p, p);                                                       \
+    return unary(ElementwiseOp::name, #name, Domain::floats, x, {p, 0});                                  \
+  }                                                                                                       \
+  Tensor& name##_(Tensor& x, StrictDouble p) {                                                            \
+    check_order(ElementwiseOp::name, #name "_", #p, p);                                                   \
+    return unary_in_place(ElementwiseOp::name, #name "_", Domain::floats, x, {p, 0});                     \
+  }                                                                                                       \
+  Tensor name##_backward(const Tensor& grad_output, const Tensor& saved, StrictDouble p) {                \
+    check_order(ElementwiseOp::name, #name "_backward", #p, p);                                           \
     return unary_backward(ElementwiseOp::name##_backward, #name "_backward", grad_output, saved, {p, 0}); \
   }
 #define UNARY_2(name, p, p_default, q, ...)                                                               \

@@ -23,6 +23,9 @@ inline Dual logaddexp_share(const Dual& a, const Dual& b) {
   const Dual difference = a - b;
   return logistic(select(isnan(difference) && a == b, 0, difference));
 }
+inline Dual polygamma(const Dual& x, const Dual& n) {
+  return expression::polygamma(x, n.value().number());
+}
 inline Dual exp_of_negative(const Dual& x) { return exp(select(x > 0, 0, x)); }
 // a / hypot(a, b), computed as sign(a) / hypot(1, b / a) if |a| is the larger; 0 at the origin.
 inline Dual over_hypot(const Dual& a, const Dual& b) {
@@ -165,7 +168,8 @@ constexpr Op row_op(const char* name, std::initializer_list<const char*> inputs,
 
 constexpr Reads if_read(bool reads, Reads what) { return reads ? what : nothing; }
 
-constexpr Roles make_roles() {
+// Not constexpr: as constants, the roles and their relocations would take 95 kB of the library.
+Roles make_roles() {
   Roles roles;
   const auto at = [&](ElementwiseOp op) -> RowRole& { return roles[static_cast<std::size_t>(op)]; };
   const auto name = [](ElementwiseOp op) { return names[static_cast<std::size_t>(op)]; };
@@ -215,11 +219,12 @@ constexpr Roles make_roles() {
   return roles;
 }
 
-constexpr Roles roles = make_roles();
-
 }  // namespace
 
-const RowRole& row_role(ElementwiseOp op) { return roles[static_cast<std::size_t>(op)]; }
+const RowRole& row_role(ElementwiseOp op) {
+  static const Roles roles = make_roles();
+  return roles[static_cast<std::size_t>(op)];
+}
 
 }  // namespace ops
 }  // namespace extensor

@@ -90,9 +90,9 @@ def sizes(shape):
 # ---- elementwise
 
 
-UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh erf erfinv exp exp2 expm1 floor isfinite
-isinf isnan log log10 log1p log2 logical_not neg positive reciprocal rsqrt sigmoid sign sin sinh sqrt
-square tan tanh trunc ravel""".split()
+UNARY = """abs acos acosh asin asinh atan atanh ceil cos cosh digamma erf erfinv exp exp2 expm1 floor
+isfinite isinf isnan lgamma log log10 log1p log2 logical_not neg positive reciprocal rsqrt sigmoid sign
+sin sinh sqrt square tan tanh trunc ravel""".split()
 RENAMED = {
     "bitwise_not": "bitwise_invert", "nn.functional.relu": "relu", "nn.functional.relu6": "relu6",
     "nn.functional.selu": "selu", "nn.functional.silu": "silu", "nn.functional.mish": "mish",
@@ -168,6 +168,10 @@ def power(a, b):
 def round_(x, decimals=0):
     leave_out(decimals != 0)
     return C.round(x)
+
+
+def polygamma(x, n):
+    return C.polygamma(x, n)
 
 
 def softplus(x, beta=1, threshold=20):
@@ -319,7 +323,7 @@ CALLS = {
     "nn.functional.gelu": gelu, "nn.functional.hardsigmoid": hardsigmoid,
     "nn.functional.relu6": float_only("relu6"), "nn.functional.hardtanh": float_only("hard_tanh"),
     "pow": power, "__rpow__": lambda a, b: power(b, a),
-    "nn.functional.softplus": softplus, "nn.functional.prelu": prelu,
+    "polygamma": polygamma, "nn.functional.softplus": softplus, "nn.functional.prelu": prelu,
     "isclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: C.isclose(a, b, rtol, atol, equal_nan),
     "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: C.allclose(a, b, rtol, atol, equal_nan),
     "clone": lambda x, memory_format=None: C.clone(x),

@@ -64,10 +64,25 @@ inline Jet one_minus_square(const Jet& u) {
   return std::fabs(u.value()) < 0.5 ? 1 - u * u : (1 - u) * (1 + u);
 }
 
+// The derivative of order n of digamma; n = -1 is lgamma.
+inline Jet polygamma(int n, const Jet& u) {
+  const Real x = u.value();
+  Jet::Series series{};
+  Real factorial = 1;
+  for (int k = 0; k <= Jet::order; ++k) {
+    if (k > 0) factorial *= k;
+    const Real value =
+        n + k < 0 ? math_reference::log_gamma(x) : math_reference::polygamma(n + k, x);
+    series[static_cast<std::size_t>(k)] = value / factorial;
+  }
+  return Jet::compose(series, u);
+}
+
 inline const std::map<std::string, Unary>& unary() {
   using P = const Parameters&;
   const auto positive = [](double x) { return x > 0; };
   const auto has_exp = [](double x) { return std::fabs(x) <= 1e4; };  // in long double
+  const auto no_pole = [](double x) { return x > 0 || x != std::round(x); };
   const auto own = [](Real x) { return x; };
   const auto constant = [](const Jet&, P) { return Jet(0); };
   constexpr Real ln2 = 0.693147180559945309417232L, ln10 = 2.302585092994045684017991L;
@@ -223,6 +238,18 @@ inline const std::map<std::string, Unary>& unary() {
         .scale = 1}},
       {"normal_cdf", {.formula = [](const Jet& x, P) { return normal_cdf(x); }, .scale = 1}},
       {"normal_pdf", {.formula = [](const Jet& x, P) { return normal_pdf(x); }, .scale = 1}},
+      {"lgamma",
+       {.formula = [](const Jet& x, P) { return polygamma(-1, x); },
+        .points = {1.4616321449683623, -0.5, -2.25, -9.75},
+        .is_inside = no_pole}},
+      {"digamma",
+       {.formula = [](const Jet& x, P) { return polygamma(0, x); },
+        .points = {1.4616321449683623, -0.5, -2.25, -9.75},
+        .is_inside = no_pole}},
+      {"polygamma",
+       {.formula = [](const Jet& x, P p) { return polygamma(static_cast<int>(p[0]), x); },
+        .points = {-0.5, -2.25, -9.75},
+        .is_inside = no_pole}},
       {"relu",
        {.formula = [](const Jet& x, P) { return x.value() > 0 ? x : Jet(0); },
         .points = around({0})}},

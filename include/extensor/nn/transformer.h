@@ -1,6 +1,7 @@
 // Attention and transformers, with PyTorch's parameter names.
 #pragma once
 
+#include "extensor/attention.h"
 #include "extensor/export.h"
 #include "extensor/nn/containers.h"
 #include "extensor/nn/key_value_cache.h"
@@ -10,16 +11,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::nn {
 
-struct AttentionOptions {
-  double dropout = 0;  // of the attention weights
-  bool bias = true;
-  std::int64_t key_width = 0;    // 0: same as the width
-  std::int64_t value_width = 0;  // 0: same as the width
-  DType dtype = default_float;
-  // Grouped queries: the number of heads of keys and values, each shared by heads / key_value_heads
-  // heads of queries; 0: one for each.
-  std::int64_t key_value_heads = 0;
-};
+using extensor::AttentionOptions;
 
 // Restricts the keys that a query can see.
 struct AttentionMasks {
@@ -34,7 +26,8 @@ struct AttentionMasks {
 // rows each.
 class MultiheadAttention final : public Module<MultiheadAttention> {
  public:
-  // Throws ValueError unless heads divides the width and key_value_heads divides heads.
+  // Throws ValueError unless heads divides the width, key_value_heads divides heads, dropout is in
+  // [0, 1] and scale finite, and for a mask, which belongs to a call.
   MultiheadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionMasks& masks = {}) const;
@@ -67,6 +60,8 @@ class MultiheadAttention final : public Module<MultiheadAttention> {
   std::int64_t key_value_width() const { return width_ / heads_ * key_value_heads_; }
 
   std::int64_t width_, heads_, key_value_heads_;
+  bool causal_;
+  std::optional<double> scale_;
   double dropout_;
 };
 

@@ -99,9 +99,26 @@ std::size_t narrow_and_check(const float* from, void* to, std::size_t n, std::ui
   return count;
 }
 
+template <class T>
+inline constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+// Integers wrap, so the sign of the target does not matter, and that of the source only if the
+// target is wider. Only the unsigned loop is compiled then.
+template <class From, class To>
+ConvertLoop loop_of() {
+  if constexpr (is_number<To> && std::is_signed_v<To> && std::is_integral_v<From>) {
+    return loop_of<From, std::make_unsigned_t<To>>();
+  } else if constexpr (is_number<From> && std::is_signed_v<From> && std::is_integral_v<To> &&
+                       (sizeof(To) <= sizeof(From))) {
+    return loop_of<std::make_unsigned_t<From>, To>();
+  } else {
+    return &convert_elements<From, To>;
+  }
+}
+
 template <class From>
 void fill_from(ConvertLoop* row) {
-#define EXTENSOR_SET(name, type) row[static_cast<int>(DType::name)] = &convert_elements<From, type>;
+#define EXTENSOR_SET(name, type) row[static_cast<int>(DType::name)] = loop_of<From, type>();
   EXTENSOR_DTYPES(EXTENSOR_SET)
 #undef EXTENSOR_SET
 }

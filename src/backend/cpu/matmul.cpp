@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "backend/cpu/gemm/gemm.h"
+#include "backend/cpu/width.h"
 #include "core/parallel.h"
-#include "core/visit.h"
 
 namespace extensor::cpu {
 
@@ -46,7 +46,7 @@ void multiply_integers(const MatmulCall& call) {
 void matmul(const MatmulCall& call) {
   if (call.batch == 0 || call.m == 0 || call.n == 0) return;
   if (!is_floating_point(call.dtype)) {
-    return detail::visit_dtype(call.dtype, [&]<class T>() {
+    return visit_unsigned(call.dtype, [&]<class T>() {
       if constexpr (std::is_integral_v<T>) multiply_integers<T>(call);
     });
   }

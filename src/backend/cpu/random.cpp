@@ -2,12 +2,11 @@
 // matter.
 #include "backend/cpu/random.h"
 
-#include "backend/cpu/convert.h"
+#include "backend/cpu/width.h"
 #include "core/convert.h"
 #include "core/parallel.h"
 #include "core/philox.h"
 #include "core/truncated_normal.h"
-#include "core/visit.h"
 
 namespace extensor::cpu {
 
@@ -16,15 +15,13 @@ namespace {
 using backend::RandomCall;
 using backend::RandomOp;
 
-template <class Draw, class Make>
+template <class T, class Draw, class Make>
 void fill(const RandomCall& call, Make&& make) {
-  detail::visit_dtype(call.dtype, [&]<class T>() {
-    T* out = reinterpret_cast<T*>(call.out);
-    detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
-      detail::for_each_draw<Draw>(
-          call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
-          [&](std::int64_t i, auto value) { out[begin + i] = detail::convert<T>(make(value)); });
-    });
+  T* out = reinterpret_cast<T*>(call.out);
+  detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
+    detail::for_each_draw<Draw>(
+        call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
+        [&](std::int64_t i, auto value) { out[begin + i] = detail::convert<T>(make(value)); });
   });
 }
 
@@ -56,42 +53,51 @@ void fill_uniform_half(const RandomCall& call) {
 void fill_uniform(const RandomCall& call) {
   const double low = call.first, range = call.second - call.first;
   if (call.dtype == DType::float64) {
-    return fill<detail::Uniform64>(
+    return fill<double, detail::Uniform64>(
         call, [=](std::uint64_t bits) { return low + range * detail::uniform_double(bits); });
   }
   if (call.dtype == DType::float16) return fill_uniform_half<Float16>(call);
   if (call.dtype == DType::bfloat16) return fill_uniform_half<BFloat16>(call);
   const auto low32 = static_cast<float>(low), range32 = static_cast<float>(range);
-  fill<detail::Uniform32>(
+  fill<float, detail::Uniform32>(
       call, [=](std::uint32_t word) { return low32 + range32 * detail::uniform_float(word); });
 }
 
 void fill_normal(const RandomCall& call) {
   const double mean = call.first, deviation = call.second;
   if (call.dtype == DType::float64) {
-    return fill<detail::Normal64>(call, [=](double z) { return mean + deviation * z; });
+    return fill<double, detail::Normal64>(call, [=](double z) { return mean + deviation * z; });
   }
   const auto mean32 = static_cast<float>(mean), deviation32 = static_cast<float>(deviation);
-  fill<detail::Normal32>(call, [=](float z) { return mean32 + deviation32 * z; });
+  const auto make = [=](float z) { return mean32 + deviation32 * z; };
+  if (call.dtype == DType::float16) return fill<Float16, detail::Normal32>(call, make);
+  if (call.dtype == DType::bfloat16) return fill<BFloat16, detail::Normal32>(call, make);
+  fill<float, detail::Normal32>(call, make);
 }
 
 void fill_truncated_normal(const RandomCall& call) {
   const detail::TruncatedNormal draw(call.first, call.second, call.lower, call.upper);
-  fill<detail::Uniform64>(call, [=](std::uint64_t bits) { return draw(bits); });
+  visit_float(call.dtype, [&]<class T>() {
+    fill<T, detail::Uniform64>(call, [=](std::uint64_t bits) { return draw(bits); });
+  });
 }
 
 void fill_integers(const RandomCall& call) {
   const auto low = static_cast<std::uint64_t>(call.integer_first);
   const std::uint64_t range = static_cast<std::uint64_t>(call.integer_second) - low;
-  fill<detail::Integer64>(call, [=](std::uint64_t bits) {
-    return static_cast<std::int64_t>(low + detail::bounded_integer(bits, range));
+  with_width(itemsize(call.dtype), [&](auto width) {
+    fill<decltype(width), detail::Integer64>(call, [=](std::uint64_t bits) {
+      return low + detail::bounded_integer(bits, range);
+    });
   });
 }
 
 void fill_bernoulli(const RandomCall& call) {
   const double probability = call.first;
-  fill<detail::Uniform32>(call, [=](std::uint32_t word) {
-    return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
+  visit_unsigned(call.dtype, [&]<class T>() {
+    fill<T, detail::Uniform32>(call, [=](std::uint32_t word) {
+      return static_cast<std::int64_t>(static_cast<double>(word) * 0x1p-32 < probability);
+    });
   });
 }
 

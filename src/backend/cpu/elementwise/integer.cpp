@@ -87,7 +87,9 @@ void fma_loop(const void* const* inputs, const std::size_t*, void* out, std::siz
 template <class T>
 ElementwiseTable make_table() {
   ElementwiseTable table{1, {}};
-#define SET(name, ...) table.loops[static_cast<int>(ElementwiseOp::name)] = &name##_loop<T>;
+#define SET(name, ...)                                 \
+  table.loops[static_cast<int>(ElementwiseOp::name)] = \
+      &name##_loop<LoopType<ElementwiseOp::name, T>>;
 #define UNARY(...)
 #define UNARY_NUMERIC SET
 #define UNARY_2_NUMERIC SET

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/elementwise/kernels.h"
 #include "hwy/highway.h"
@@ -18,6 +19,52 @@ namespace extensor::cpu::HWY_NAMESPACE {
 
 using backend::ElementwiseOp;
 using backend::Parameter;
+
+// Whether a loop gives the same bits for signed and unsigned integers.
+constexpr bool ignores_sign(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::negative:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::square:
+    case ElementwiseOp::ceil:
+    case ElementwiseOp::floor:
+    case ElementwiseOp::round:
+    case ElementwiseOp::trunc:
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+    case ElementwiseOp::multiply:
+    case ElementwiseOp::fma:
+    case ElementwiseOp::equal:
+    case ElementwiseOp::not_equal:
+    case ElementwiseOp::logical_and:
+    case ElementwiseOp::logical_or:
+    case ElementwiseOp::logical_xor:
+    case ElementwiseOp::logical_not:
+    case ElementwiseOp::isnan:
+    case ElementwiseOp::isinf:
+    case ElementwiseOp::isfinite:
+    case ElementwiseOp::bitwise_and:
+    case ElementwiseOp::bitwise_or:
+    case ElementwiseOp::bitwise_xor:
+    case ElementwiseOp::bitwise_invert:
+    case ElementwiseOp::where:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The type for which the loop of `op` on T is compiled.
+template <ElementwiseOp op, class T>
+auto loop_type() {
+  if constexpr (std::is_integral_v<T> && ignores_sign(op)) {
+    return std::make_unsigned_t<T>();
+  } else {
+    return T();
+  }
+}
+template <ElementwiseOp op, class T>
+using LoopType = decltype(loop_type<op, T>());
 
 template <class T>
 HWY_INLINE bool is_infinite(T x) {
@@ -72,10 +119,14 @@ void where_loop(const void* const* inputs, const std::size_t*, void* out, std::s
 
 template <class T>
 void add_logical_loops(ElementwiseTable& table) {
-#define COMPARE(name, ...) table.loops[static_cast<int>(ElementwiseOp::name)] = &name##_loop<T>;
-#define PREDICATE COMPARE
+#define SET(name, ...)                                 \
+  table.loops[static_cast<int>(ElementwiseOp::name)] = \
+      &name##_loop<LoopType<ElementwiseOp::name, T>>;
+#define COMPARE SET
+#define PREDICATE SET
 #include "extensor/tables/logical.def"
-  table.loops[static_cast<int>(ElementwiseOp::where)] = &where_loop<T>;
+  SET(where)
+#undef SET
 }
 
 }  // namespace extensor::cpu::HWY_NAMESPACE

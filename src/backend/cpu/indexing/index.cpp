@@ -9,7 +9,6 @@
 #include "core/convert.h"
 #include "core/parallel.h"
 #include "core/scratch.h"
-#include "core/visit.h"
 
 namespace extensor::cpu {
 
@@ -236,7 +235,7 @@ void index(const IndexCall& call) {
       if (call.inner != 1) return take_rows(call);
       return with_width(size, [&](auto width) { take_single<decltype(width)>(call); });
     case IndexOp::add_rows:
-      return detail::visit_dtype(call.dtype, [&]<class T>() { add_rows<T>(call); });
+      return visit_unsigned(call.dtype, [&]<class T>() { add_rows<T>(call); });
     case IndexOp::take_elements:
       return with_width(size, [&](auto width) { take_elements<decltype(width)>(call); });
     case IndexOp::put_elements:

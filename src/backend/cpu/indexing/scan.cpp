@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "backend/cpu/indexing/indexing.h"
+#include "backend/cpu/width.h"
 #include "core/convert.h"
 #include "core/parallel.h"
 #include "core/scratch.h"
-#include "core/visit.h"
 
 namespace extensor::cpu {
 
@@ -185,7 +185,7 @@ void run_prod_double_backward(const ScanCall& call) {
 
 void scan(const ScanCall& call) {
   if (call.outer == 0 || call.length == 0 || call.inner == 0) return;
-  detail::visit_dtype(call.dtype, [&]<class T>() {
+  visit_unsigned(call.dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T>) {
       if constexpr (sizeof(T) == 8) {
         if (call.op == ScanOp::sum) return run<T, IntegerSum>(call);

@@ -12,7 +12,6 @@
 #include "core/convert.h"
 #include "core/parallel.h"
 #include "core/scratch.h"
-#include "core/visit.h"
 
 namespace extensor::cpu {
 
@@ -53,20 +52,38 @@ bool is_nan(T value) {
 bool is_nan(Float16 value) { return std::isnan(static_cast<float>(value)); }
 bool is_nan(BFloat16 value) { return std::isnan(static_cast<float>(value)); }
 
+template <class Key>
+inline constexpr Key top_bit = static_cast<Key>(Key{1} << (std::numeric_limits<Key>::digits - 1));
+
+// The bits that key_of() flips: the sign of signed integers, and all if descending.
+template <class T>
+KeyOf<T> flips_of(DType dtype, bool descending) {
+  using Key = KeyOf<T>;
+  const Key sign = is_signed_integer(dtype) ? top_bit<Key> : Key{0};
+  return descending ? static_cast<Key>(~sign) : sign;
+}
+
 // Keys compare like the elements, or in reverse if descending.
 template <class T>
-KeyOf<T> key_of(T value, bool descending) {
+KeyOf<T> key_of(T value, KeyOf<T> flips) {
   using Key = KeyOf<T>;
-  constexpr Key top = static_cast<Key>(Key{1} << (std::numeric_limits<Key>::digits - 1));
   if (is_nan(value)) return std::numeric_limits<Key>::max();
   Key key = std::bit_cast<Key>(value);
   if constexpr (!std::is_integral_v<T>) {
+    constexpr Key top = top_bit<Key>;
     if (key == top) key = 0;  // −0 equals +0
     key = static_cast<Key>((key & top) != 0 ? ~key : key | top);
-  } else if constexpr (std::is_signed_v<T>) {
-    key = static_cast<Key>(key ^ top);
   }
-  return descending ? static_cast<Key>(~key) : key;
+  return static_cast<Key>(key ^ flips);
+}
+
+// Calls f with the type of the elements, where signed integers and bool are unsigned.
+template <class Function>
+void visit_sorted(DType dtype, Function&& f) {
+  visit_unsigned(dtype, [&]<class T>() {
+    using Element = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
+    f.template operator()<Element>();
+  });
 }
 
 template <class Key, class Position>
@@ -119,6 +136,7 @@ template <class T, class Position>
 void sort_rows(const SortCall& call) {
   using Element = Entry<KeyOf<T>, Position>;
   const std::int64_t n = call.length;
+  const auto flips = flips_of<T>(call.dtype, call.descending);
   const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
   const int threads = detail::threads_for(call.rows, grain);
   // Allocated here, so that the result stays unwritten if memory runs out.
@@ -129,7 +147,7 @@ void sort_rows(const SortCall& call) {
                          for (std::int64_t row = begin; row < end; ++row) {
                            const T* x = reinterpret_cast<const T*>(call.x) + row * n;
                            for (std::int64_t i = 0; i < n; ++i) {
-                             entries[i] = {key_of(x[i], call.descending), static_cast<Position>(i)};
+                             entries[i] = {key_of(x[i], flips), static_cast<Position>(i)};
                            }
                            sort_entries(entries, entries + n, n, call.count);
                            if (call.values != nullptr) {
@@ -151,7 +169,7 @@ void sort_rows(const SortCall& call) {
 
 void sort(const SortCall& call) {
   if (call.rows == 0 || call.length == 0 || call.count == 0) return;
-  detail::visit_dtype(call.dtype, [&]<class T>() {
+  visit_sorted(call.dtype, [&]<class T>() {
     if (call.length <= std::numeric_limits<std::uint32_t>::max()) {
       sort_rows<T, std::uint32_t>(call);
     } else {
@@ -162,10 +180,11 @@ void sort(const SortCall& call) {
 
 void search(const SearchCall& call) {
   if (call.rows == 0 || call.count == 0) return;
-  detail::visit_dtype(call.dtype, [&]<class T>() {
+  visit_sorted(call.dtype, [&]<class T>() {
+    const auto flips = flips_of<T>(call.dtype, false);
     const T* sorted = reinterpret_cast<const T*>(call.sorted);
     const T* values = reinterpret_cast<const T*>(call.values);
-    const auto before = [](T a, T b) { return key_of(a, false) < key_of(b, false); };
+    const auto before = [flips](T a, T b) { return key_of(a, flips) < key_of(b, flips); };
     detail::parallel_for(call.rows * call.count, 1024, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* row = sorted + (call.one_row ? 0 : i / call.count * call.length);

@@ -13,6 +13,7 @@
 #include "backend/cpu/simd/math_core-inl.h"
 #include "backend/cpu/simd/math_erf-inl.h"
 #include "backend/cpu/simd/math_exp_log-inl.h"
+#include "backend/cpu/simd/math_gamma-inl.h"
 #include "backend/cpu/simd/math_hyperbolic-inl.h"
 #include "backend/cpu/simd/math_power-inl.h"
 #include "backend/cpu/simd/math_round-inl.h"

@@ -1,0 +1,374 @@
+// The logarithm of the gamma function and its derivatives.
+//
+// The recurrence moves a positive argument up to where Stirling's series converges. Below 0 the
+// reflection formula is written with the values at 1 + f and 1 - f, f = x - round(x), so that it
+// needs no trigonometric function. Sums cancel near the zeros: double lanes are computed in pairs
+// of doubles, float lanes in double, below 0 also in pairs. A function is not inlined, because the
+// rows would repeat its code for every layout.
+
+#if defined(EXTENSOR_SIMD_MATH_GAMMA_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EXTENSOR_SIMD_MATH_GAMMA_INL_H_
+#undef EXTENSOR_SIMD_MATH_GAMMA_INL_H_
+#else
+#define EXTENSOR_SIMD_MATH_GAMMA_INL_H_
+#endif
+
+#include "backend/cpu/simd/math_core-inl.h"
+#include "backend/cpu/simd/math_exp_log-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace extensor::cpu::HWY_NAMESPACE {
+
+// A number as one double per lane.
+template <class D>
+struct Plain {
+  using V = hn::Vec<D>;
+  V high;
+
+  HWY_INLINE explicit Plain(V v) : high(v) {}
+  HWY_INLINE Plain(V v, V) : high(v) {}
+  HWY_INLINE Plain(double v, double) : high(hn::Set(D(), v)) {}
+  HWY_INLINE V value() const { return high; }
+
+  friend HWY_INLINE Plain operator+(Plain a, Plain b) { return Plain(hn::Add(a.high, b.high)); }
+  friend HWY_INLINE Plain operator-(Plain a, Plain b) { return Plain(hn::Sub(a.high, b.high)); }
+  friend HWY_INLINE Plain operator*(Plain a, Plain b) { return Plain(hn::Mul(a.high, b.high)); }
+  friend HWY_INLINE Plain operator/(Plain a, Plain b) { return Plain(hn::Div(a.high, b.high)); }
+  template <class M>
+  friend HWY_INLINE Plain Choose(M mask, Plain yes, Plain no) {
+    return Plain(hn::IfThenElse(mask, yes.high, no.high));
+  }
+};
+
+// A number as the sum of two doubles per lane, about 104 bits.
+template <class D>
+struct Pair {
+  using V = hn::Vec<D>;
+  V high, low;
+
+  HWY_INLINE explicit Pair(V v) : high(v), low(hn::Zero(D())) {}
+  HWY_INLINE explicit Pair(Sum<V> sum) : high(sum.sum), low(sum.error) {}
+  HWY_INLINE Pair(V v, V rest) : high(v), low(rest) {}
+  HWY_INLINE Pair(double v, double rest) : high(hn::Set(D(), v)), low(hn::Set(D(), rest)) {}
+  HWY_INLINE V value() const { return hn::Add(high, low); }
+
+  friend HWY_INLINE Pair operator+(Pair a, Pair b) {
+    const Sum<V> s = TwoSum(a.high, b.high);
+    return Pair(FastTwoSum(s.sum, hn::Add(s.error, hn::Add(a.low, b.low))));
+  }
+  friend HWY_INLINE Pair operator-(Pair a, Pair b) {
+    return a + Pair(hn::Neg(b.high), hn::Neg(b.low));
+  }
+  friend HWY_INLINE Pair operator*(Pair a, Pair b) {
+    const V product = hn::Mul(a.high, b.high);
+    const V cross = hn::MulAdd(a.high, b.low, hn::Mul(a.low, b.high));
+    return Pair(FastTwoSum(product, hn::Add(ProductError(D(), a.high, b.high, product), cross)));
+  }
+  friend HWY_INLINE Pair operator/(Pair a, Pair b) {
+    const V quotient = hn::Div(a.high, b.high);
+    const V remainder = FusedNegMulAdd(D(), quotient, b.high, a.high);
+    const V rest = hn::Add(remainder, hn::NegMulAdd(quotient, b.low, a.low));
+    return Pair(FastTwoSum(quotient, hn::Div(rest, b.high)));
+  }
+  template <class M>
+  friend HWY_INLINE Pair Choose(M mask, Pair yes, Pair no) {
+    return Pair(hn::IfThenElse(mask, yes.high, no.high), hn::IfThenElse(mask, yes.low, no.low));
+  }
+};
+
+template <class D>
+HWY_INLINE Plain<D> LogOf(Plain<D> x) {
+  return Plain<D>(Log(D(), x.high));
+}
+
+// n ln2 + 2 atanh(t), t = f / (2 + f), for x = 2^n (1 + f) > 0.
+template <class D>
+HWY_NOINLINE Pair<D> LogOf(Pair<D> x) {
+  using V = hn::Vec<D>;
+  const D d;
+  // 2 / (2k + 1). From the sixth on, terms are so small that doubles suffice.
+  const double coefficients[5][2] = {
+      {2.0, 0.0},
+      {0.6666666666666666, 3.700743415417188e-17},
+      {0.4, -2.2204460492503132e-17},
+      {0.2857142857142857, 1.586032892321652e-17},
+      {0.2222222222222222, 1.2335811384723961e-17},
+  };
+  const SplitFloat<V> split = SplitExponent(d, x.high);
+  const V scale = PowerOfTwo(d, hn::Neg(hn::Min(split.n, hn::Set(d, 1022.0))));
+  const Pair<D> f(TwoSum(split.f, hn::Mul(x.low, scale)));
+  const Pair<D> t = f / (f + Pair<D>(2, 0));
+  const Pair<D> square = t * t;
+  Pair<D> sum(Polynomial(d, square.high, 0.18181818181818182, 0.15384615384615385,
+                         0.13333333333333333, 0.11764705882352941, 0.10526315789473684,
+                         0.09523809523809523, 0.08695652173913043, 0.08, 0.07407407407407407,
+                         0.06896551724137931, 0.06451612903225806, 0.06060606060606061,
+                         0.05714285714285714));
+  for (int k = 4; k >= 0; --k) {
+    sum = sum * square + Pair<D>(coefficients[k][0], coefficients[k][1]);
+  }
+  return Pair<D>(split.n) * Pair<D>(0.6931471805599453, 2.3190468138462996e-17) + t * sum;
+}
+
+// From this argument on, the series below has the precision of the number.
+template <class D>
+constexpr double StirlingStart(Plain<D>*) {
+  return 10;
+}
+template <class D>
+constexpr double StirlingStart(Pair<D>*) {
+  return 12;
+}
+template <class D>
+constexpr int StirlingTerms(Plain<D>*) {
+  return 8;
+}
+template <class D>
+constexpr int StirlingTerms(Pair<D>*) {
+  return 16;
+}
+
+// The sum over k >= 1 of B_2k / (2k)! (n + 2k - 1)! / n! r^(2k - 1); for n = -1 with (2k - 2)!.
+template <class D, class Number>
+HWY_INLINE Number StirlingSeries(D d, double n, Number r) {
+  // B_2k / (2k)!
+  const double leading[3][2] = {
+      {0.08333333333333333, 4.625929269271485e-18},
+      {-0.001388888888888889, 5.300543954373577e-20},
+      {3.306878306878307e-05, -2.2300719288557665e-21},
+  };
+  const double others[13] = {
+      -8.267195767195768e-07, 2.08767569878681e-08,    -5.284190138687493e-10,
+      1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
+      -2.174868698558062e-16, 5.5090028283602295e-18,  -1.3954464685812522e-19,
+      3.534707039629467e-21,  -8.953517427037546e-23,  2.267952452337683e-24,
+      -5.744790668872202e-26};
+  const Number square = r * r;
+  Number factor = n < 0 ? r : r * Number(n + 1, 0);
+  Number sum = factor * Number(leading[0][0], leading[0][1]);
+  for (int k = 1; k < 3; ++k) {
+    factor = factor * (square * Number((n + 2 * k) * (n + 2 * k + 1), 0));
+    sum = sum + factor * Number(leading[k][0], leading[k][1]);
+  }
+  // The others are so small that doubles suffice.
+  const auto step = square.value();
+  auto power = factor.value(), rest = hn::Zero(d);
+  for (int k = 3; k < StirlingTerms(static_cast<Number*>(nullptr)); ++k) {
+    power = hn::Mul(power, hn::Mul(step, hn::Set(d, (n + 2 * k) * (n + 2 * k + 1))));
+    rest = hn::MulAdd(power, hn::Set(d, others[k - 3]), rest);
+  }
+  return sum + Number(rest);
+}
+
+// For y > 0.
+template <class D, class Number>
+HWY_NOINLINE Number LogGammaAbove0(D d, Number y) {
+  const Number one(1, 0), half(0.5, 0);
+  const double start = StirlingStart(static_cast<Number*>(nullptr));
+  Number product = one;
+  for (double k = 0; k < start; ++k) {
+    const auto low = hn::Lt(y.high, hn::Set(d, start));
+    if (hn::AllTrue(d, hn::Not(low))) break;
+    product = Choose(low, product * y, product);
+    y = Choose(low, y + one, y);
+  }
+  const Number series = StirlingSeries(d, -1, one / y);
+  // The constant is log(2 pi) / 2 - 1/2.
+  const Number head = (y - half) * (LogOf(y) - one);
+  return head + (Number(0.4189385332046727, 1.6728209650585413e-17) + series) - LogOf(product);
+}
+
+template <class D, class Number>
+HWY_NOINLINE Number DigammaAbove0(D d, Number y) {
+  const Number one(1, 0), half(0.5, 0);
+  const double start = StirlingStart(static_cast<Number*>(nullptr));
+  // top / bottom is the sum of the reciprocals.
+  Number top(0, 0), bottom = one;
+  for (double k = 0; k < start; ++k) {
+    const auto low = hn::Lt(y.high, hn::Set(d, start));
+    if (hn::AllTrue(d, hn::Not(low))) break;
+    top = Choose(low, top * y + bottom, top);
+    bottom = Choose(low, bottom * y, bottom);
+    y = Choose(low, y + one, y);
+  }
+  const Number r = one / y;
+  return LogOf(y) - r * (half + StirlingSeries(d, 0, r)) - top / bottom;
+}
+
+// (n - 1)! / y^n, n >= 1.
+template <class Number>
+HWY_INLINE Number FactorialOverPower(int n, Number reciprocal) {
+  Number value = reciprocal;
+  for (int j = 1; j < n; ++j) value = value * (reciprocal * Number(j, 0));
+  return value;
+}
+
+// n! times the sum over k >= 0 of 1 / (y + k)^(n + 1), for y > 0 and n >= 1: polygamma without its
+// sign.
+template <class D, class Number>
+HWY_NOINLINE Number PolygammaAbove0(D d, int n, Number y) {
+  const Number one(1, 0), half(0.5, 0);
+  const double start = StirlingStart(static_cast<Number*>(nullptr)) + n;
+  Number sum(0, 0);
+  for (double k = 0; k < start; ++k) {
+    const auto low = hn::Lt(y.high, hn::Set(d, start));
+    if (hn::AllTrue(d, hn::Not(low))) break;
+    sum = Choose(low, sum + FactorialOverPower(n + 1, one / y), sum);
+    y = Choose(low, y + one, y);
+  }
+  const Number r = one / y;
+  const Number power = FactorialOverPower(n, r);
+  return sum + (power + power * (r * Number(n, 0)) * (half + StirlingSeries(d, n, r)));
+}
+
+// above(x) where x > 0, below(x) elsewhere; each is computed only if a lane needs it.
+template <class D, class V, class Above, class Below>
+HWY_INLINE V BySign(D d, V x, Above above, Below below) {
+  const auto positive = hn::Gt(x, hn::Zero(d));
+  if (HWY_LIKELY(hn::AllTrue(d, positive))) return above();
+  return hn::IfThenElse(positive, above(), below());
+}
+
+// x below 0 is a pole of all functions here.
+template <class D, class V>
+HWY_INLINE auto IsNegativeInteger(D d, V x) {
+  return hn::And(hn::Lt(x, hn::Zero(d)), hn::Eq(x, hn::Round(x)));
+}
+
+// Below this magnitude only the pole at 0 counts.
+template <class D, class V>
+HWY_INLINE auto IsNextToZero(D d, V x) {
+  return hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-60));
+}
+
+template <bool kForFloat, class D, class V>
+HWY_NOINLINE V LogGammaInDouble(D d, V x) {
+  using Number = std::conditional_t<kForFloat, Plain<D>, Pair<D>>;
+  const V one = hn::Set(d, 1.0);
+  const auto above = [&]() HWY_ATTR { return LogGammaAbove0(d, Number(x)).value(); };
+  const auto below = [&]() HWY_ATTR {
+    // log |pi / sin(pi x)| = lgamma(1 + f) + lgamma(1 - f) - log |f|
+    const V f = hn::Sub(x, hn::Round(x));
+    const Pair<D> sum = LogGammaAbove0(d, Pair<D>(TwoSum(one, f))) +
+                        LogGammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(f))));
+    const Pair<D> rest = LogGammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(x))));
+    return (sum - LogOf(Pair<D>(hn::Abs(f))) - rest).value();
+  };
+  V result = BySign(d, x, above, below);
+  // Taylor series next to the zeros.
+  const V u = hn::Sub(x, one), v = hn::Sub(u, one);
+  const V at_1 = Polynomial(d, u, -0.5772156649015329, 0.8224670334241132, -0.40068563438653143,
+                            0.27058080842778454);
+  const V at_2 = Polynomial(d, v, 0.42278433509846713, 0.3224670334241132, -0.0673523010531981,
+                            0.020580808427784546);
+  const V near = hn::Set(d, 0x1p-18);
+  // Adding 0 makes the value at 1 +0, as in C.
+  result = hn::IfThenElse(hn::Lt(hn::Abs(u), near), hn::Add(hn::Mul(u, at_1), hn::Zero(d)), result);
+  result = hn::IfThenElse(hn::Lt(hn::Abs(v), near), hn::Mul(v, at_2), result);
+  const auto tiny = IsNextToZero(d, x);
+  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Not(tiny)))) {
+    result = hn::IfThenElse(tiny, hn::Neg(Log(d, hn::Abs(x))), result);
+  }
+  // Overflows.
+  const auto pole = hn::Or(IsNegativeInteger(d, x), hn::Ge(x, hn::Set(d, 2.5563481638716907e305)));
+  return hn::IfThenElse(pole, Infinity(d), hn::IfThenElse(hn::IsNaN(x), x, result));
+}
+
+template <bool kForFloat, class D, class V>
+HWY_NOINLINE V DigammaInDouble(D d, V x) {
+  using Number = std::conditional_t<kForFloat, Plain<D>, Pair<D>>;
+  const V one = hn::Set(d, 1.0);
+  const auto above = [&]() HWY_ATTR { return DigammaAbove0(d, Number(x)).value(); };
+  const auto below = [&]() HWY_ATTR {
+    // pi cot(pi x) = 1 / f + digamma(1 - f) - digamma(1 + f)
+    const V f = hn::Sub(x, hn::Round(x));
+    const Pair<D> difference = DigammaAbove0(d, Pair<D>(TwoSum(one, f))) -
+                               DigammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(f))));
+    const Pair<D> rest = DigammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(x))));
+    return (rest + difference - Pair<D>(one) / Pair<D>(f)).value();
+  };
+  V result = BySign(d, x, above, below);
+  // The Taylor series next to the zero above 0.
+  const V u =
+      hn::Sub(hn::Sub(x, hn::Set(d, 1.4616321449683622)), hn::Set(d, 9.549995429965697e-17));
+  const V slope = Polynomial(d, u, 0.9676722454476212, -0.4427631689835921, 0.258499760955651,
+                             -0.16394270544240652);
+  result = hn::IfThenElse(hn::Lt(hn::Abs(u), hn::Set(d, 0x1p-18)), hn::Mul(u, slope), result);
+  result = hn::IfThenElse(IsNextToZero(d, x), hn::Neg(hn::Div(one, x)), result);
+  result = hn::IfThenElse(IsNegativeInteger(d, x), NotANumber(d), result);
+  return hn::IfThenElse(hn::Lt(x, Infinity(d)), result, x);
+}
+
+// The largest order of Polygamma: the rows accept 100, and their derivatives need more.
+inline constexpr double kMaxPolygamma = 110;
+
+template <bool kForFloat, class D, class V>
+HWY_NOINLINE V PolygammaInDouble(D d, V x, double order) {
+  using Number = std::conditional_t<kForFloat, Plain<D>, Pair<D>>;
+  if (order == 0) return DigammaInDouble<kForFloat>(d, x);
+  if (!(order > 0 && order <= kMaxPolygamma)) return NotANumber(d);
+  const int n = static_cast<int>(order);
+  if (n != order) return NotANumber(d);
+  const V one = hn::Set(d, 1.0);
+  const V sign = hn::Set(d, n % 2 != 0 ? 1.0 : -1.0);
+  const auto above = [&]() HWY_ATTR { return PolygammaAbove0(d, n, Number(x)).value(); };
+  const auto below = [&]() HWY_ATTR {
+    // The sum over all integers k of n! / (f + k)^(n + 1), without the terms left of x.
+    const V f = hn::Sub(x, hn::Round(x));
+    const Pair<D> reflected = PolygammaAbove0(d, n, Pair<D>(TwoSum(one, hn::Neg(x))));
+    const Pair<D> left = PolygammaAbove0(d, n, Pair<D>(TwoSum(one, hn::Neg(f)))) - reflected;
+    const Pair<D> right = FactorialOverPower(n + 1, Pair<D>(one) / Pair<D>(f)) +
+                          PolygammaAbove0(d, n, Pair<D>(TwoSum(one, f)));
+    const V sum = (right + Pair<D>(sign) * left).value();
+    // Between two integers the terms of even order cancel, and their rounding must not remain.
+    const auto cancels = hn::Eq(hn::Abs(f), hn::Set(d, n % 2 != 0 ? 2.0 : 0.5));
+    return hn::IfThenElse(cancels, reflected.value(), sum);
+  };
+  V result = BySign(d, x, above, below);
+  // The low parts of a pair that overflows are not numbers.
+  const V pole = FactorialOverPower(n + 1, Plain<D>(one) / Plain<D>(x)).high;
+  const auto finite = hn::Lt(hn::Abs(result), Infinity(d));
+  result = hn::Mul(sign, hn::IfThenElse(finite, result, pole));
+  const V at_integers = n % 2 != 0 ? Infinity(d) : NotANumber(d);
+  result = hn::IfThenElse(IsNegativeInteger(d, x), at_integers, result);
+  result = hn::IfThenElse(hn::Eq(hn::Abs(x), Infinity(d)),
+                          hn::IfThenElse(hn::Gt(x, one), hn::Mul(sign, hn::Zero(d)), NotANumber(d)),
+                          result);
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LogGamma(D d, V x) {
+  if constexpr (kIsFloat<D>) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return LogGammaInDouble<true>(dd, v); });
+  } else {
+    return LogGammaInDouble<false>(d, x);
+  }
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Digamma(D d, V x) {
+  if constexpr (kIsFloat<D>) {
+    return InDouble(d, x, [](auto dd, auto v) HWY_ATTR { return DigammaInDouble<true>(dd, v); });
+  } else {
+    return DigammaInDouble<false>(d, x);
+  }
+}
+
+// The derivative of order n of Digamma; every lane of n is the same. NaN if n is not an integer
+// from 0 to kMaxPolygamma.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Polygamma(D d, V x, V n) {
+  const double order = hn::GetLane(n);
+  if constexpr (kIsFloat<D>) {
+    return InDouble(
+        d, x, [order](auto dd, auto v) HWY_ATTR { return PolygammaInDouble<true>(dd, v, order); });
+  } else {
+    return PolygammaInDouble<false>(d, x, order);
+  }
+}
+
+}  // namespace extensor::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EXTENSOR_SIMD_MATH_GAMMA_INL_H_
