@@ -61,7 +61,7 @@ int main(int count, char** words) {
   distributed::Communicator& world = distributed::init({.collective_timeout = collective_timeout});
   try {
     for (int step = 0; step < 1000; ++step) {
-      Tensor x = full({1000}, step);
+      Tensor x = full({1000}, 1.0 * step);
       world.all_reduce(x);
       if (step == 20 && way == "parameters" && world.rank() != rank) {
         models::Mlp model({4, 5, 2});

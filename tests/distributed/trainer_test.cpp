@@ -68,7 +68,9 @@ struct Net final : nn::Module<Net> {
 Result fit(const Options& options) {
   Result run;
   Communicator* world = options.communicator;
-  manual_seed(4 + static_cast<std::uint64_t>(world == nullptr ? 0 : world->rank()));
+  // The stream as well: an earlier run gave this rank its own.
+  const auto rank = static_cast<std::uint64_t>(world == nullptr ? 0 : world->rank());
+  default_generator().set_state({4 + rank, 0, 0});
   Net model(options.dropout);
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
   const auto loader = [&](std::int64_t count, std::uint64_t seed, bool shuffle) {
@@ -90,7 +92,9 @@ Result fit(const Options& options) {
   settings.stop = [&] { return ++steps == options.stop_after; };
   Trainer trainer(model, optimizer, settings);
   trainer.add<Records>(run);
-  if (options.resume) EXPECT_TRUE(trainer.resume());
+  if (options.resume) {
+    EXPECT_TRUE(trainer.resume().has_value());
+  }
   run.evaluation = trainer.fit(training, &held_out).last;
   for (const Tensor& each : model.parameters()) run.weights.push_back(each.detach().clone());
   return run;
