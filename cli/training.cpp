@@ -334,11 +334,9 @@ void Training::finish(const train::Outcome& outcome) {
   world_.barrier();  // rank 0 has written the best weights
   const std::string of_step = load_best(outcome);
   constexpr std::int64_t shown = 24;
-  const train::Evaluation evaluation =
-      train::evaluate(reference_, held_out_,
-                      {.loss = loss_of(data_.language),
-                       .worst = data_.language.pictures ? shown : 0,
-                       .communicator = &world_});
+  const train::Evaluation evaluation = train::evaluate(
+      reference_, held_out_,
+      {.loss = loss_of(data_.language), .worst = data_.language.pictures ? shown : 0});
   if (!is_first()) return;
   train::Report page = report(outcome, evaluation);
   reference_.train(false);  // evaluate() ends in training mode

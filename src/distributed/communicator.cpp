@@ -111,6 +111,7 @@ bool Work::is_done() const {
 
 void Work::wait() {
   if (state_ == nullptr) return;
+  state_->is_awaited.store(true, std::memory_order_relaxed);
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
   if (!state_->error.empty()) throw DistributedError(state_->error);

@@ -124,6 +124,10 @@ void Communicator::Engine::connect() {
                                    ranks_[0].host, ") ", ranks_[0].version, ", rank ", k, " (",
                                    ranks_[k].host, ") ", ranks_[k].version));
   }
+  const auto here = std::ranges::count_if(ranks_, [&](const Introduction& one) {
+    return std::strcmp(one.machine, own.machine) == 0;
+  });
+  may_spin_ = here <= static_cast<std::ptrdiff_t>(std::thread::hardware_concurrency());
   watch_ = std::make_unique<Watch>(rank_, ranks_, options_, all);
 }
 
@@ -136,7 +140,8 @@ void Communicator::Engine::exchange(const void* own, void* all, std::size_t byte
                             .input = own,
                             .output = all,
                             .count = static_cast<std::int64_t>(bytes)};
-  const std::string error = run_parts(call);
+  const std::atomic<bool> is_awaited{true};
+  const std::string error = run_parts(call, is_awaited);
   if (!error.empty()) throw DistributedError(message("distributed::init: ", error));
 }
 
@@ -210,7 +215,7 @@ void Communicator::Engine::run(const Job& job) {
     watch_->announce(sequence, job.signature, compare);
     if (!compare || watch_->wait_confirmed(sequence)) {
       if (compare && agreed_.size() < most) agreed_.insert(key);
-      error = run_parts(job.call);
+      error = run_parts(job.call, job.state->is_awaited);
     }
   }
   if (watch_->failed()) {
@@ -230,7 +235,8 @@ void Communicator::Engine::run(const Job& job) {
   end(*job.state, error.empty() ? error : described(error));
 }
 
-std::string Communicator::Engine::run_parts(const CollectiveCall& call) {
+std::string Communicator::Engine::run_parts(const CollectiveCall& call,
+                                            const std::atomic<bool>& is_awaited) {
   const bool is_divisible =
       call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
   std::int64_t at = 0;
@@ -243,31 +249,33 @@ std::string Communicator::Engine::run_parts(const CollectiveCall& call) {
     }
     void* request = nullptr;
     if (const char* error = library_->start(part, &request)) return error;
-    std::string error = finish_request(request);
+    std::string error = finish_request(request, is_awaited);
     if (!error.empty()) return error;
     at += part.count;
   } while (is_divisible && at < call.count);
   return "";
 }
 
-// Polls until the request has ended. The thread yields, so that it does not take a core from those
-// that compute; after a while it also sleeps.
-std::string Communicator::Engine::finish_request(void* request) {
-  constexpr int most_yields = 2000;
+// Polls until the request has ended. While a thread of this rank waits for it, polling takes no core
+// from a computation; it does otherwise, and pauses between short bursts.
+std::string Communicator::Engine::finish_request(void* request,
+                                                 const std::atomic<bool>& is_awaited) {
+  constexpr int burst = 50;
   const Clock::time_point begin = Clock::now();
-  for (std::int64_t polls = 0;; ++polls) {
+  for (std::int64_t polls = 1;; ++polls) {
     bool done = false;
     const char* error = library_->test(request, &done);
     if (error != nullptr) return error;
     if (done) return "";
+    if (polls % burst != 0) continue;
     if (watch_ != nullptr && watch_->failed()) return watch_->reason();
     if (watch_ == nullptr && Clock::now() - begin > std::chrono::seconds(60)) {
       return "not all ranks have called distributed::init within 60 s";
     }
-    if (polls < most_yields) {
-      sched_yield();
-    } else {
+    if (!is_awaited.load(std::memory_order_relaxed)) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
+    } else if (!may_spin_) {
+      sched_yield();
     }
   }
 }

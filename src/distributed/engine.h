@@ -2,6 +2,7 @@
 // transport. The thread polls: no collective waits for MPI without noticing that a rank has failed.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -25,6 +26,7 @@ struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
+  std::atomic<bool> is_awaited{false};  // a thread does nothing but wait for it
   std::string error;  // empty: none
   // The memory of the collective.
   Tensor input, output;
@@ -69,8 +71,8 @@ class Communicator::Engine {
   void exchange(const void* own, void* all, std::size_t bytes);
   void run(const Job& job);
   // Returns the error, or an empty text.
-  std::string run_parts(const CollectiveCall& call);
-  std::string finish_request(void* request);
+  std::string run_parts(const CollectiveCall& call, const std::atomic<bool>& is_awaited);
+  std::string finish_request(void* request, const std::atomic<bool>& is_awaited);
   static void end(Work::State& state, const std::string& error);
   // The memory of a collective that failed: the transport may still write to it.
   static void keep_forever(Work::State& state);
@@ -84,6 +86,7 @@ class Communicator::Engine {
   std::uint64_t sequence_ = 0;
   // Collectives that all ranks have once called together. Others are compared before they start.
   std::set<std::pair<std::uint64_t, std::int64_t>> agreed_;
+  bool may_spin_ = false;     // every rank of this machine has a core
   bool is_reported_ = false;  // a collective has thrown the failure
 
   std::mutex mutex_;  // guards the rest

@@ -149,7 +149,11 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   const NoGrad off;
   const Evaluating evaluating(model);
   Evaluation result;
-  if (options.communicator != nullptr) check_ranks(*options.communicator, loader);
+  distributed::Communicator* communicator = nullptr;
+  if (loader.options().ranks > 1) {
+    communicator = &distributed::init();
+    check_ranks(*communicator, loader);
+  }
   Totals totals;
   const std::int64_t count =
       options.batches == 0 ? std::numeric_limits<std::int64_t>::max() : options.batches;
@@ -158,7 +162,7 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
     const std::optional<data::Batch> loaded = batches.next();
     if (!loaded) break;
     const data::Batch& batch = *loaded;
-    if (batch.size() == 0 && options.communicator != nullptr) continue;
+    if (batch.size() == 0 && communicator != nullptr) continue;
     const std::vector<Tensor> all_outputs = model(batch.all_inputs());
     const auto size = static_cast<double>(batch.size());
     totals.loss += options.loss(all_outputs, batch.all_targets()).item<double>() * size;
@@ -173,9 +177,7 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
     if (result.confusion) result.confusion->add(outputs, batch.targets);
     if (options.worst > 0) keep_worst(outputs, batch, options.worst, result.worst);
   }
-  if (options.communicator != nullptr && options.communicator->size() > 1) {
-    combine(*options.communicator, options.worst, totals, result);
-  }
+  if (communicator != nullptr) combine(*communicator, options.worst, totals, result);
   result.examples = totals.examples;
   if (totals.examples > 0) result.loss = totals.loss / static_cast<double>(totals.examples);
   if (totals.targets > 0) {

@@ -259,9 +259,7 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   if (parallel_ != nullptr) parallel_->broadcast_buffers();
   if (held_out != nullptr) {
     record.evaluation = evaluate(model_, *held_out,
-                                 {.loss = options_.loss,
-                                  .batches = options_.evaluation_batches,
-                                  .communicator = parallel_ ? options_.communicator : nullptr});
+                                 {.loss = options_.loss, .batches = options_.evaluation_batches});
   }
   record.seconds = seconds_now();
   if (is_first()) {

@@ -286,9 +286,7 @@ struct Normalized final : nn::Module<Normalized<Norm>> {
   nn::Flatten flat;
   nn::Linear out{12, 4};
   Tensor forward(const Tensor& x) const { return out(flat(relu(norm(conv(x))))); }
-  void visit(nn::Walker& walk) {
-    walk("conv", conv)("norm", norm)("flat", flat)("out", out);
-  }
+  void visit(nn::Walker& walk) { walk("conv", conv)("norm", norm)("flat", flat)("out", out); }
 };
 
 TEST(SyncBatchNorm, IsTheBatchNormOfTheWholeBatch) {

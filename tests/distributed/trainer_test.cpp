@@ -203,7 +203,10 @@ TEST(TrainerOnRanks, RefusesTheLoaderOfAnotherRank) {
   Trainer trainer(model, optimizer, {.communicator = &world});
   const data::DataLoader all(points(8, 1), {.batch_size = 4});
   EXPECT_THROW(trainer.fit(all), ValueError);
-  EXPECT_THROW(evaluate(model, all, {.communicator = &world}), ValueError);
+  const data::DataLoader other(
+      points(8, 1),
+      {.batch_size = 4, .rank = (world.rank() + 1) % world.size(), .ranks = world.size()});
+  EXPECT_THROW(evaluate(model, other), ValueError);
 }
 
 }  // namespace

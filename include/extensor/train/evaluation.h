@@ -20,10 +20,6 @@
 
 EXTENSOR_BEGIN_API
 
-namespace extensor::distributed {
-class Communicator;
-}  // namespace extensor::distributed
-
 namespace extensor::train {
 
 // The mean loss of a batch: a function of the output and the target, or for models with several of
@@ -89,14 +85,11 @@ struct EvaluationOptions {
   Loss loss = classification_loss;
   std::int64_t worst = 0;    // number of worst examples to keep
   std::int64_t batches = 0;  // only the first batches; 0: all
-  // Every rank evaluates its part of the batches (DataLoaderOptions::rank), and all return the
-  // result of the whole. Null: this process alone.
-  distributed::Communicator* communicator = nullptr;
 };
 
 // Evaluates epoch 0 of the loader in evaluation mode and without gradients. Leaves the model in
-// training mode. Throws ValueError if the loader's rank and ranks are not those of the
-// communicator.
+// training mode. With the loader of one of several ranks (DataLoaderOptions::ranks), all ranks call
+// it, and all get the result of the whole; throws ValueError if distributed::init() has other ranks.
 Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
                     const EvaluationOptions& options = {});
 

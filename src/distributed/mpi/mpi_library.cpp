@@ -108,7 +108,8 @@ const char* open(int* rank, int* size) {
   int code = MPI_SUCCESS;
   if (is_initialized == 0) {
     int provided = 0;
-    code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    // One thread makes all calls of this library; the program may call MPI, too.
+    code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     if (code != MPI_SUCCESS) return failed("MPI_Init_thread", code);
     started_mpi = true;
   } else {
