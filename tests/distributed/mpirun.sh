@@ -4,9 +4,8 @@ if ! command -v mpirun >/dev/null; then
   echo "SKIPPED distributed: mpirun is not installed (Debian, Ubuntu: openmpi-bin)"
   exit 77
 fi
-# Several ranks share a core here, and tests run as root in containers, where one process may not
-# read the memory of another.
-export EXTENSOR_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+# Several ranks share a core here.
+export EXTENSOR_NUM_THREADS=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 mpirun=(mpirun)
 if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
