@@ -1,5 +1,6 @@
 #include "autograd/leaf_sink.h"
 
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -73,11 +74,17 @@ std::shared_ptr<const LeafSink> find_leaf_sink(const detail::Node& leaf) {
 void at_end_of_walk(std::function<void(bool)> function) { ends.push_back(std::move(function)); }
 
 void run_end_of_walk(bool completed) {
+  std::exception_ptr error;
   while (!ends.empty()) {
     const auto function = std::move(ends.back());
     ends.pop_back();
-    function(completed);
+    try {
+      function(completed && error == nullptr);
+    } catch (...) {
+      if (error == nullptr) error = std::current_exception();
+    }
   }
+  if (completed && error != nullptr) std::rethrow_exception(error);
 }
 
 }  // namespace extensor::autograd

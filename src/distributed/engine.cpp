@@ -124,9 +124,8 @@ void Communicator::Engine::connect() {
                                    ranks_[0].host, ") ", ranks_[0].version, ", rank ", k, " (",
                                    ranks_[k].host, ") ", ranks_[k].version));
   }
-  const auto here = std::ranges::count_if(ranks_, [&](const Introduction& one) {
-    return std::strcmp(one.machine, own.machine) == 0;
-  });
+  const auto here = std::ranges::count_if(
+      ranks_, [&](const Introduction& one) { return std::strcmp(one.machine, own.machine) == 0; });
   may_spin_ = here <= static_cast<std::ptrdiff_t>(std::thread::hardware_concurrency());
   watch_ = std::make_unique<Watch>(rank_, ranks_, options_, all);
 }
@@ -256,8 +255,8 @@ std::string Communicator::Engine::run_parts(const CollectiveCall& call,
   return "";
 }
 
-// Polls until the request has ended. While a thread of this rank waits for it, polling takes no core
-// from a computation; it does otherwise, and pauses between short bursts.
+// Polls until the request has ended. While a thread of this rank waits for it, polling takes no
+// core from a computation; it does otherwise, and pauses between short bursts.
 std::string Communicator::Engine::finish_request(void* request,
                                                  const std::atomic<bool>& is_awaited) {
   constexpr int burst = 50;

@@ -27,7 +27,7 @@ struct Work::State {
   std::condition_variable changed;
   bool done = false;
   std::atomic<bool> is_awaited{false};  // a thread does nothing but wait for it
-  std::string error;  // empty: none
+  std::string error;                    // empty: none
   // The memory of the collective.
   Tensor input, output;
   // Called by the first wait(), for what is left to compute.

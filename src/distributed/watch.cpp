@@ -230,11 +230,16 @@ void Watch::run() {
       const int wanted = peer.socket < 0 ? 0 : peer.out.empty() ? POLLIN : POLLIN | POLLOUT;
       fds.push_back({peer.socket, static_cast<short>(wanted), 0});
     }
+    const Clock::time_point slept = Clock::now();
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(next_beat - Clock::now()).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(next_beat - slept).count();
     lock.unlock();
     poll(fds.data(), fds.size(), static_cast<int>(std::clamp<std::int64_t>(left, 1, 500)));
     lock.lock();
+    // A process that was itself suspended, as all ranks of a job may be, has heard of nobody.
+    if (Clock::now() - slept > std::chrono::seconds(1)) {
+      for (Peer& peer : peers_) peer.heard = Clock::now();
+    }
     if ((fds[0].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto got = ::read(wake_, &count, sizeof count);

@@ -108,8 +108,8 @@ const char* open(int* rank, int* size) {
   int code = MPI_SUCCESS;
   if (is_initialized == 0) {
     int provided = 0;
-    // Of Open MPI's nonblocking all_reduces, Rabenseifner's (3) is about as fast for gradients as the
-    // blocking one; the one it would choose takes twice as long. Other libraries ignore this.
+    // Of Open MPI's nonblocking all_reduces, Rabenseifner's (3) is about as fast for gradients as
+    // the blocking one; the one it would choose takes twice as long. Other libraries ignore this.
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
     // One thread makes all calls of this library; the program may call MPI, too.
     code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
