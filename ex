@@ -24,6 +24,7 @@ uses sudo; --yes answers in advance.
                                     by name only: quick (asan on a few programs),
                                     pytorch (ops, optimizers, models against PyTorch's),
                                     kill (a run killed 200 times and resumed),
+                                    ranks (50 runs in which a rank is killed or hangs),
                                     cuda (the library for CUDA devices; needs nvcc, no GPU)
   ./ex format                       put the sources into the format that check asks for
   ./ex docs                         write docs/ops.md, docs/reference and tables, from the public headers

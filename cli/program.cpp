@@ -1,7 +1,6 @@
 #include "cli/program.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "io/text.h"
 
@@ -55,6 +54,7 @@ void set_program(int count, const char* const* words) {
 }
 
 const std::string& program() { return typed_program(); }
+const std::vector<std::string>& program_arguments() { return typed_arguments(); }
 
 std::string shell_word(std::string_view text) {
   if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);

@@ -4,12 +4,14 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace extensor::cli {
 
 // The words that started the tool. The first is its name: "extensor", or the path that was typed.
 void set_program(int count, const char* const* words);
 const std::string& program();
+const std::vector<std::string>& program_arguments();  // without the first
 // All of them, as a shell reads them.
 std::string typed_command();
 

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/device_option.h"
+#include "cli/processes.h"
 #include "cli/run_parts.h"
 #include "cli/training.h"
 #include "cli/validators.h"
@@ -18,6 +19,7 @@ struct Request {
   GivenFields fields;  // from the command line
   std::string config, out, resume;
   bool overwrite = false, allow_changed_data = false;
+  std::int64_t processes = 1;
 };
 
 // Options that are allowed with --resume: threads and workers do not affect results, and a
@@ -26,7 +28,7 @@ bool may_change(const std::string& field) {
   return field == "device" || field == "threads" || field == "workers";
 }
 
-void resume(const Request& request) {
+void resume(const Request& request, distributed::Communicator& world) {
   const bool others = std::ranges::any_of(
       request.fields, [](const auto& field) { return !may_change(field.first); });
   if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
@@ -39,14 +41,15 @@ void resume(const Request& request) {
   if (const auto device = request.fields.find("device"); device != request.fields.end()) {
     available_device(device->second);
   }
-  std::unique_ptr<ClaimedRun> claim = claim_resumed_run({request.resume});
+  std::unique_ptr<ClaimedRun> claim =
+      claim_together(world, [&] { return claim_resumed_run({request.resume}); });
   const Recipe recipe = make_recipe(read_fields(claim->directory().config()), request.fields);
   available_device(recipe.device);
   if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
-  Training(recipe, std::move(claim), request.allow_changed_data).run();
+  Training(world, recipe, std::move(claim), request.allow_changed_data).run();
 }
 
-void begin(const Request& request) {
+void begin(const Request& request, distributed::Communicator& world) {
   if (request.allow_changed_data) {
     throw ValueError("--allow-changed-data is given without --resume (allowed: beside --resume)");
   }
@@ -55,9 +58,10 @@ void begin(const Request& request) {
   available_device(recipe.device);
   // Report this before the data is read; the claim checks again.
   const RunDirectory out{request.out};
-  if (!request.out.empty() && !request.overwrite && out.has_run()) refuse_existing_run(out);
+  if (world.rank() == 0 && !request.out.empty() && !request.overwrite && out.has_run())
+    refuse_existing_run(out);
   if (recipe.threads > 0) set_num_threads(static_cast<int>(recipe.threads));
-  Training(recipe, [&] {
+  Training(world, recipe, [&] {
     return request.out.empty() ? claim_free_run(recipe.dataset + "-" + recipe.model)
                                : claim_new_run(out.path, request.overwrite);
   }).run();
@@ -105,6 +109,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--resume", request.resume, "go on with the run in this directory")
       ->type_name("DIR")
       ->check(not_empty());
+  command
+      ->add_option("--processes", request.processes,
+                   "train on so many processes of this machine, started with mpirun; each has its "
+                   "part of every batch")
+      ->type_name("N");
   command->add_flag("--overwrite", request.overwrite,
                     "begin anew where there is a run already; it is kept until the first step");
   command->add_flag("--allow-changed-data", request.allow_changed_data,
@@ -127,12 +136,17 @@ void add_train_command(CLI::App& app) {
       "  extensor train table --data houses.csv --target price\n"
       "  extensor train text --data story.txt --steps 500\n"
       "  extensor train --resume runs/big\n"
+      "  extensor train digits --processes 2\n"
       "  extensor train cifar10 --data ~/cifar --device cuda --precision bfloat16");
   command->callback([] {
     for (const auto& [name, option] : options) {
       if (option->count() > 0) request.fields[name] = words[name];
     }
-    request.resume.empty() ? begin(request) : resume(request);
+    const bool threads_given = options["threads"]->count() > 0;
+    start_processes(request.processes, threads_given);
+    distributed::Communicator& world = distributed::init();
+    run_together(world,
+                 [&] { request.resume.empty() ? begin(request, world) : resume(request, world); });
   });
 }
 

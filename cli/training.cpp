@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <ctime>
 #include <iostream>
 
@@ -11,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_file.h"
 #include "cli/output.h"
+#include "cli/processes.h"
 #include "cli/program.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
@@ -34,16 +36,20 @@ void warn(const std::string& text) { std::cerr << "extensor: warning: " << text 
 
 }  // namespace
 
-Training::Training(Recipe recipe, const std::function<std::unique_ptr<ClaimedRun>()>& claim)
-    : Training(std::move(recipe), nullptr, claim, false) {}
+Training::Training(distributed::Communicator& world, Recipe recipe,
+                   const std::function<std::unique_ptr<ClaimedRun>()>& claim)
+    : Training(world, std::move(recipe), nullptr, claim, false) {}
 
-Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed, bool allow_changed_data)
-    : Training(std::move(recipe), std::move(resumed), {}, allow_changed_data) {}
+Training::Training(distributed::Communicator& world, Recipe recipe,
+                   std::unique_ptr<ClaimedRun> resumed, bool allow_changed_data)
+    : Training(world, std::move(recipe), std::move(resumed), {}, allow_changed_data) {}
 
-Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
+Training::Training(distributed::Communicator& world, Recipe recipe,
+                   std::unique_ptr<ClaimedRun> resumed,
                    const std::function<std::unique_ptr<ClaimedRun>()>& claim,
                    bool allow_changed_data)
-    : recipe_(std::move(recipe)),
+    : world_(world),
+      recipe_(std::move(recipe)),
       resumes_(resumed != nullptr),
       claim_(std::move(resumed)),
       data_(read_data(allow_changed_data)),
@@ -53,14 +59,16 @@ Training::Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
       reference_(model_),
       optimizer_(make_optimizer(recipe_, reference_.parameters())),
       schedule_(make_schedule(recipe_, *optimizer_, step_count())) {
-  if (!resumes_) claim_ = claim();
+  if (!resumes_) claim_ = claim_together(world_, claim);
   trainer_.emplace(reference_, *optimizer_, trainer_options(allow_changed_data));
-  add_callbacks();
+  if (is_first()) add_callbacks();
   if (resumes_) {
     resume();
-    if (allow_changed_data) write_fingerprint(directory().fingerprint(), data_.fingerprint);
+    if (allow_changed_data && is_first())
+      write_fingerprint(directory().fingerprint(), data_.fingerprint);
     return;
   }
+  if (!is_first()) return;
   save_language(data_.language, directory());
   write_fingerprint(directory().fingerprint(), data_.fingerprint);
   // Written last, because a directory with this file is a run.
@@ -95,7 +103,9 @@ data::DataLoaderOptions Training::loader_options(bool training) const {
           .shuffle = training,
           .drop_last = training && data_.training->size() >= recipe_.batch_size,
           .workers = static_cast<int>(recipe_.workers),
-          .seed = recipe_.seed};
+          .seed = recipe_.seed,
+          .rank = world_.rank(),
+          .ranks = world_.size()};
 }
 
 nn::AnyLayer Training::seeded_model() const {
@@ -132,6 +142,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
   options.configuration = json_of(recipe_).dump(2);
   options.stop = InterruptWatch::requested;
   options.allow_changed_data = allow_changed_data;
+  options.communicator = &world_;
   return options;
 }
 
@@ -150,6 +161,7 @@ void Training::add_callbacks() {
 
 void Training::resume() {
   const auto found = trainer_->resume();
+  if (!is_first()) return;
   if (!found) {
     std::cerr << "extensor: no checkpoint yet, the run begins anew\n";
     return;
@@ -168,17 +180,22 @@ void Training::resume() {
 train::Outcome Training::fit() {
   const InterruptWatch watch;
   train::Outcome outcome = trainer_->fit(loader_, &held_out_);
-  save_safetensors(directory().weights(), reference_.state_dict(), {}, {.checksums = true});
+  if (is_first()) {
+    save_safetensors(directory().weights(), reference_.state_dict(), {}, {.checksums = true});
+  }
   if (outcome.end == train::End::interrupted) {
+    // The signal may have reached another rank only.
+    const int code = 128 + (InterruptWatch::signal() != 0 ? InterruptWatch::signal() : SIGTERM);
+    if (!is_first()) throw CLI::RuntimeError(code);
     std::cerr << "extensor: ended at step " << outcome.step << ", all of it kept. To go on:\n  "
               << command_line({"train", "--resume", directory().path.string()}) << '\n';
-    throw CLI::RuntimeError(128 + InterruptWatch::signal());
+    throw CLI::RuntimeError(code);
   }
   return outcome;
 }
 
 void Training::run() {
-  std::cerr << described(data_) << "\n\n" << reference_.summary() << '\n';
+  if (is_first()) std::cerr << described(data_) << "\n\n" << reference_.summary() << '\n';
   finish(fit());
 }
 
@@ -279,6 +296,7 @@ train::Report Training::report(const train::Outcome& outcome,
        decimals(1e3 * outcome.seconds / static_cast<double>(outcome.step), 3) + " ms"},
       {"examples per second, likewise", with_commas(std::llround(examples / outcome.seconds))},
       {"threads", std::to_string(get_num_threads())}};
+  if (world_.size() > 1) report.timings.emplace_back("processes", std::to_string(world_.size()));
   return report;
 }
 
@@ -313,11 +331,13 @@ std::string Training::result_text(const train::Evaluation& evaluation) const {
 }
 
 void Training::finish(const train::Outcome& outcome) {
+  world_.barrier();  // rank 0 has written the best weights
   const std::string of_step = load_best(outcome);
   constexpr std::int64_t shown = 24;
   const train::Evaluation evaluation = train::evaluate(
       reference_, held_out_,
       {.loss = loss_of(data_.language), .worst = data_.language.pictures ? shown : 0});
+  if (!is_first()) return;
   train::Report page = report(outcome, evaluation);
   reference_.train(false);  // evaluate() ends in training mode
   if (reads_text()) {

@@ -1,4 +1,5 @@
-// A run of `extensor train`, from a recipe to the files in the run's directory.
+// A run of `extensor train`, from a recipe to the files in the run's directory. With several ranks,
+// each makes a Training; rank 0 writes the files.
 #pragma once
 
 #include <extensor/extensor.h>
@@ -16,16 +17,18 @@ class Training {
  public:
   // A new run. `claim` is called after the data is read and the model is made, so that an earlier
   // failure touches no file.
-  Training(Recipe recipe, const std::function<std::unique_ptr<ClaimedRun>()>& claim);
+  Training(distributed::Communicator& world, Recipe recipe,
+           const std::function<std::unique_ptr<ClaimedRun>()>& claim);
   // An existing run. Throws ValueError if the data has changed, unless that is allowed.
-  Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed, bool allow_changed_data);
+  Training(distributed::Communicator& world, Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
+           bool allow_changed_data);
 
   // Trains, writes the weights and the report, and prints the result. If a signal ended the run,
   // throws CLI::RuntimeError with 128 plus the signal's number.
   void run();
 
  private:
-  Training(Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
+  Training(distributed::Communicator& world, Recipe recipe, std::unique_ptr<ClaimedRun> resumed,
            const std::function<std::unique_ptr<ClaimedRun>()>& claim, bool allow_changed_data);
 
   Data read_data(bool allow_changed_data) const;
@@ -44,7 +47,10 @@ class Training {
   std::string load_best(const train::Outcome& outcome);
   train::Report report(const train::Outcome& outcome, const train::Evaluation& evaluation) const;
   const RunDirectory& directory() const { return claim_->directory(); }
+  // The one rank that writes files and prints.
+  bool is_first() const { return world_.rank() == 0; }
 
+  distributed::Communicator& world_;
   Recipe recipe_;
   bool resumes_;
   std::unique_ptr<ClaimedRun> claim_;  // for a new run, made last

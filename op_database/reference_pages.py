@@ -60,6 +60,12 @@ PAGES = {
         "The training loop, evaluation, metrics, checkpoints and reports, in namespace `extensor::train`.",
         ["train/trainer.h", "train/"],
     ),
+    "distributed": (
+        "Distributed training",
+        "Collectives between processes and data-parallel training, in namespace `extensor::distributed`. "
+        "[Distributed training](../distributed.md) shows their use.",
+        ["distributed/communicator.h", "distributed/data_parallel.h", "distributed/"],
+    ),
     "callbacks": (
         "Callbacks",
         "Callbacks observe a run of the trainer. They are in namespace `extensor::train`.",

@@ -105,6 +105,13 @@ check_kill() {
   tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
 }
 
+# Ranks that are killed, hang or disagree: the others must end within 5 s and name them.
+check_ranks() {
+  target="extensor_mpi distributed_failing_rank" build_preset release
+  tests/distributed/failure_test.sh build/release/tests/distributed/distributed_failing_rank \
+    "${EXTENSOR_FAILURES:-25}"
+}
+
 # Builds the library for CUDA with warnings as errors, and runs its tests: those of the math and of the
 # formulas need no GPU, the others are skipped without one.
 check_cuda() {
@@ -116,7 +123,7 @@ check_cuda() {
 
 command_check() {
   local all='format lint asan tsan fuzz' step failed=''
-  for step in "$@"; do one_of step "$step" "$all quick pytorch kill cuda"; done
+  for step in "$@"; do one_of step "$step" "$all quick pytorch kill ranks cuda"; done
   # shellcheck disable=SC2048
   for step in ${*:-$all}; do
     say "check $step"

@@ -19,6 +19,8 @@ hdr:jpeglib.h             libjpeg62-turbo-dev  JPEG images
 need_test='
 hdr:gtest/gtest.h         libgtest-dev      test framework
 cmd:python3               python3           files for the tests of the tool
+file:/usr/lib/*/openmpi/include/mpi.h  libopenmpi-dev  training on several processes
+cmd:mpirun                openmpi-bin       starts them
 '
 need_format='
 cmd:clang-format-14       clang-format-14   source format (one version for everybody)

@@ -12,6 +12,7 @@
 #include "extensor/cumulative.h"       // IWYU pragma: export
 #include "extensor/data.h"             // IWYU pragma: export
 #include "extensor/device.h"           // IWYU pragma: export
+#include "extensor/distributed.h"      // IWYU pragma: export
 #include "extensor/dropout.h"          // IWYU pragma: export
 #include "extensor/dual.h"             // IWYU pragma: export
 #include "extensor/einsum.h"           // IWYU pragma: export

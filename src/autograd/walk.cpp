@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "autograd/leaf_sink.h"
 #include "autograd/node_index.h"
 #include "core/check.h"
 #include "extensor/creation.h"
@@ -113,6 +114,7 @@ class Walk {
 
   // The walk of this thread whose node is running.
   static Walk& running() { return *running_; }
+  static bool is_outermost() { return running_ == nullptr; }
 
   const WalkOptions& options() const { return options_; }
   // The tensors at which the walk ends, and the requested ones (null if leaves accumulate grad()).
@@ -168,8 +170,12 @@ class Walk {
       if (stop.node->is_leaf()) {
         if (asked_ != nullptr) continue;
         const Lock lock(operation_, *stop.node);
-        add_to_leaf(static_cast<LeafNode&>(*stop.node), std::move(stop.gradients[0]),
-                    options_.create_graph);
+        if (const auto sink = find_leaf_sink(*stop.node)) {
+          (*sink)(stop.gradients[0], options_.create_graph);
+        } else {
+          add_to_leaf(static_cast<LeafNode&>(*stop.node), std::move(stop.gradients[0]),
+                      options_.create_graph);
+        }
       } else {
         pass(stop);
       }
@@ -362,7 +368,15 @@ std::vector<Tensor> walk_back(const char* operation, std::span<const Tensor> out
   walk.plan(outputs);
   if (inputs != nullptr) walk.ask_for(*inputs);
   for (std::size_t k = 0; k < outputs.size(); ++k) walk.give(outputs[k], grad_outputs[k]);
-  return walk.run();
+  std::vector<Tensor> results;
+  try {
+    results = walk.run();
+  } catch (...) {
+    if (Walk::is_outermost()) run_end_of_walk(false);
+    throw;
+  }
+  if (Walk::is_outermost()) run_end_of_walk(true);
+  return results;
 }
 
 std::vector<Tensor> walk_nested(const char* operation, std::span<const Tensor> outputs,

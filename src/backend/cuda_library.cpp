@@ -2,11 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <mutex>
-
 #include "core/check.h"
 #include "core/context.h"
+#include "core/open_part.h"
 #include "extensor/cuda.h"
 #include "extensor/tensor.h"
 
@@ -23,41 +21,10 @@ struct Loaded {
   std::string reason;
 };
 
-// The directory of the file that contains this function: libextensor.so, or the program.
-std::string own_directory() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0) return "";
-  const std::string path = info.dli_fname == nullptr ? "" : info.dli_fname;
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
-}
-
-void* open_library(std::string& reason) {
-  if (const char* path = std::getenv("EXTENSOR_CUDA_LIBRARY")) {
-    void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) reason = dlerror();
-    return handle;
-  }
-  const std::string directory = own_directory();
-  for (const std::string& path : {directory + file_name, directory + "../" + file_name,
-                                  directory + "../lib/" + file_name, std::string(file_name)}) {
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) return handle;
-    const char* error = dlerror();
-    const std::string text = error == nullptr ? "" : error;
-    // A file that exists but cannot be loaded is the reason that helps.
-    if (reason.empty() && text.find("No such file") == std::string::npos) reason = text;
-  }
-  if (reason.empty()) {
-    reason = detail::message(file_name, " was not found beside the library (build with ",
-                             "EXTENSOR_CUDA=ON, or set EXTENSOR_CUDA_LIBRARY to its path)");
-  }
-  return nullptr;
-}
-
 Loaded load() {
   Loaded loaded;
-  void* handle = open_library(loaded.reason);
+  void* handle =
+      detail::open_part(file_name, "EXTENSOR_CUDA_LIBRARY", "EXTENSOR_CUDA=ON", loaded.reason);
   if (handle == nullptr) return loaded;
   const auto function =
       reinterpret_cast<cuda::LibraryFunction>(dlsym(handle, cuda::library_function));

@@ -57,6 +57,27 @@ void check_options(const DataLoaderOptions& options) {
   check_option("batch_size", options.batch_size, 1);
   check_option("workers", options.workers, 0);
   check_option("prefetch", options.prefetch, 1);
+  check_option("ranks", options.ranks, 1);
+  if (options.rank < 0 || options.rank >= options.ranks) {
+    throw ValueError(message("DataLoader: rank is ", options.rank, " of ", options.ranks,
+                             " ranks (allowed: 0 ≤ rank < ranks)"));
+  }
+  if (options.batch_size < options.ranks) {
+    throw ValueError(message("DataLoader: batch_size is ", options.batch_size, " for ",
+                             options.ranks, " ranks, which share every batch (allowed: at least ",
+                             options.ranks, ")"));
+  }
+}
+
+// The examples of a whole batch that this rank loads.
+struct Part {
+  std::size_t first, size;
+};
+Part part_of(std::size_t examples, const DataLoaderOptions& options) {
+  const auto rank = static_cast<std::size_t>(options.rank);
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  const std::size_t each = examples / ranks, more = examples % ranks;
+  return {rank * each + std::min(rank, more), each + (rank < more ? 1 : 0)};
 }
 
 void check_sized(const char* operation, const DataLoader& loader) {
@@ -89,6 +110,11 @@ DataLoader::DataLoader(StreamDataset stream, const DataLoaderOptions& options)
         "DataLoader: a stream is read in its own order, a sampler is given (allowed: "
         "StreamOptions::shuffle_buffer)");
   }
+  if (options.ranks != 1) {
+    throw ValueError(message("DataLoader: a stream cannot be split between ", options.ranks,
+                             " ranks (allowed: ranks = 1, with another part of the data in the "
+                             "stream of each process)"));
+  }
 }
 
 const Dataset& DataLoader::dataset() const {
@@ -99,6 +125,17 @@ const Dataset& DataLoader::dataset() const {
 std::int64_t DataLoader::batches() const {
   check_sized("batches", *this);
   return batches_of(options_.sampler->size(dataset_->size()), options_);
+}
+
+std::int64_t DataLoader::examples_of_batch(std::int64_t batch) const {
+  check_sized("examples_of_batch", *this);
+  const std::int64_t count = batches();
+  if (batch < 0 || batch >= count) {
+    throw IndexError(message("DataLoader::examples_of_batch: batch is ", batch, " of ", count,
+                             " (they count from 0)"));
+  }
+  const std::int64_t examples = options_.sampler->size(dataset_->size());
+  return std::min(options_.batch_size, examples - batch * options_.batch_size);
 }
 
 std::vector<std::int64_t> DataLoader::order(std::int64_t epoch) const {
@@ -181,7 +218,10 @@ struct DataLoader::Epoch::Work {
     if (stream != nullptr) return stream->batch(number);
     const auto from = static_cast<std::size_t>(number * options.batch_size);
     const auto size = std::min(static_cast<std::size_t>(options.batch_size), order.size() - from);
-    return dataset->batch({std::span(order).subspan(from, size), options.seed, epoch});
+    const Part part = part_of(size, options);
+    if (part.size == 0 && options.ranks > 1) return Batch{};
+    return dataset->batch(
+        {std::span(order).subspan(from + part.first, part.size), options.seed, epoch});
   }
 
   void work() {

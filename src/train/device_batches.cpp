@@ -9,6 +9,7 @@ std::optional<DeviceBatches::Ahead> DeviceBatches::load() {
   --left_;
   std::optional<data::Batch> batch = epoch_.next();
   if (!batch) return std::nullopt;
+  if (batch->size() == 0) return Ahead{};  // this rank's part of a small last batch
   Ahead ahead{ops::PendingCopy(batch->inputs, device_),
               ops::PendingCopy(batch->targets, device_),
               std::move(batch->indices),
@@ -37,8 +38,12 @@ std::optional<data::Batch> DeviceBatches::next() {
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   if (!current) current = load();
   if (!current) return std::nullopt;
-  data::Batch batch{current->inputs.tensor(), current->targets.tensor(),
-                    std::move(current->indices)};
+  data::Batch batch;
+  if (!current->indices.empty()) {
+    batch.inputs = current->inputs.tensor();
+    batch.targets = current->targets.tensor();
+  }
+  batch.indices = std::move(current->indices);
   for (ops::PendingCopy& x : current->more_inputs) batch.more_inputs.push_back(x.tensor());
   for (ops::PendingCopy& x : current->more_targets) batch.more_targets.push_back(x.tensor());
   if (!(device_ == cpu_device)) load_ahead();

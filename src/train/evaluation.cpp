@@ -4,6 +4,8 @@
 
 #include "core/check.h"
 #include "extensor/autograd.h"
+#include "extensor/creation.h"
+#include "extensor/distributed/communicator.h"
 #include "extensor/losses.h"
 #include "extensor/reduction.h"
 #include "extensor/softmax.h"
@@ -45,6 +47,16 @@ Tensor right_outputs(const Tensor& outputs, const Tensor& targets) {
 
 namespace {
 
+void sort_worst(std::int64_t most, std::vector<Judged>& worst) {
+  // Mistakes first, then NaN, then the highest loss; ties go to the first example.
+  const auto order = [](const Judged& one) {
+    const bool is_number = one.loss == one.loss;
+    return std::tuple(one.is_right(), is_number, is_number ? -one.loss : 0, one.index);
+  };
+  std::ranges::sort(worst, {}, order);
+  if (std::ssize(worst) > most) worst.resize(static_cast<std::size_t>(most));
+}
+
 void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t most,
                 std::vector<Judged>& worst) {
   const Tensor losses =
@@ -59,13 +71,62 @@ void keep_worst(const Tensor& outputs, const data::Batch& batch, std::int64_t mo
   for (std::size_t k = 0; k < loss.size(); ++k) {
     worst.push_back({batch.indices[k], target[k], prediction[k], loss[k], chance[k]});
   }
-  // Mistakes first, then NaN, then the highest loss; ties go to the first example.
-  const auto order = [](const Judged& one) {
-    const bool is_number = one.loss == one.loss;
-    return std::tuple(one.is_right(), is_number, is_number ? -one.loss : 0, one.index);
-  };
-  std::ranges::sort(worst, {}, order);
-  if (std::ssize(worst) > most) worst.resize(static_cast<std::size_t>(most));
+  sort_worst(most, worst);
+}
+
+// Of all ranks, which must have called it.
+struct Totals {
+  double loss = 0;
+  std::int64_t examples = 0, right = 0, targets = 0;
+};
+
+void combine(distributed::Communicator& communicator, std::int64_t most_worst, Totals& totals,
+             Evaluation& result) {
+  Tensor loss = scalar(totals.loss, DType::float64);
+  communicator.all_reduce(loss);
+  Tensor counts = tensor({totals.examples, totals.right, totals.targets});
+  communicator.all_reduce(counts);
+  const auto count = counts.to_vector<std::int64_t>();
+  totals = {loss.item<double>(), count[0], count[1], count[2]};
+
+  // A rank without examples does not know the classes.
+  Tensor classes = scalar(result.confusion ? result.confusion->classes() : 0);
+  communicator.all_reduce(classes, distributed::ReduceOp::maximum);
+  if (const auto all = classes.item<std::int64_t>(); all > 0) {
+    Tensor matrix = result.confusion ? result.confusion->matrix() : zeros({all, all}, DType::int64);
+    communicator.all_reduce(matrix);
+    result.confusion.emplace(all);
+    result.confusion->add_counts(matrix);
+  }
+
+  if (most_worst == 0) return;
+  constexpr std::int64_t fields = 5;  // doubles hold indices up to 2⁵³
+  Tensor own = full({most_worst, fields}, -1, DType::float64);
+  auto* to = own.data<double>();
+  for (const Judged& one : result.worst) {
+    *to++ = static_cast<double>(one.index);
+    *to++ = static_cast<double>(one.target);
+    *to++ = static_cast<double>(one.prediction);
+    *to++ = one.loss;
+    *to++ = one.probability;
+  }
+  const Tensor gathered = communicator.all_gather(own);
+  const auto* from = gathered.data<double>();
+  result.worst.clear();
+  for (std::int64_t k = 0; k < gathered.size(0); ++k, from += fields) {
+    if (from[0] < 0) continue;
+    result.worst.push_back({static_cast<std::int64_t>(from[0]), static_cast<std::int64_t>(from[1]),
+                            static_cast<std::int64_t>(from[2]), from[3], from[4]});
+  }
+  sort_worst(most_worst, result.worst);
+}
+
+void check_ranks(const distributed::Communicator& communicator, const data::DataLoader& loader) {
+  const data::DataLoaderOptions& options = loader.options();
+  if (options.ranks == communicator.size() && options.rank == communicator.rank()) return;
+  throw ValueError(detail::message("evaluate: the loader is for rank ", options.rank, " of ",
+                                   options.ranks, ", the communicator has rank ",
+                                   communicator.rank(), " of ", communicator.size()));
 }
 
 // Sets evaluation mode during its lifetime.
@@ -88,8 +149,12 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   const NoGrad off;
   const Evaluating evaluating(model);
   Evaluation result;
-  double loss = 0;
-  std::int64_t right = 0, targets = 0;
+  distributed::Communicator* communicator = nullptr;
+  if (loader.options().ranks > 1) {
+    communicator = &distributed::init();
+    check_ranks(*communicator, loader);
+  }
+  Totals totals;
   const std::int64_t count =
       options.batches == 0 ? std::numeric_limits<std::int64_t>::max() : options.batches;
   DeviceBatches batches(loader.epoch(0), model.device(), count);
@@ -97,22 +162,27 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
     const std::optional<data::Batch> loaded = batches.next();
     if (!loaded) break;
     const data::Batch& batch = *loaded;
+    if (batch.size() == 0 && communicator != nullptr) continue;
     const std::vector<Tensor> all_outputs = model(batch.all_inputs());
     const auto size = static_cast<double>(batch.size());
-    loss += options.loss(all_outputs, batch.all_targets()).item<double>() * size;
-    result.examples += batch.size();
+    totals.loss += options.loss(all_outputs, batch.all_targets()).item<double>() * size;
+    totals.examples += batch.size();
     const Tensor& outputs = all_outputs[0];
     if (!are_classes(outputs, batch.targets)) continue;
-    right += right_outputs(outputs, batch.targets).item<std::int64_t>();
-    targets += batch.targets.numel();
+    totals.right += right_outputs(outputs, batch.targets).item<std::int64_t>();
+    totals.targets += batch.targets.numel();
     if (outputs.ndim() != 2) continue;
     const std::int64_t classes = outputs.shape()[1];
     if (!result.confusion && classes <= most_classes) result.confusion.emplace(classes);
     if (result.confusion) result.confusion->add(outputs, batch.targets);
     if (options.worst > 0) keep_worst(outputs, batch, options.worst, result.worst);
   }
-  if (result.examples > 0) result.loss = loss / static_cast<double>(result.examples);
-  if (targets > 0) result.accuracy = static_cast<double>(right) / static_cast<double>(targets);
+  if (communicator != nullptr) combine(*communicator, options.worst, totals, result);
+  result.examples = totals.examples;
+  if (totals.examples > 0) result.loss = totals.loss / static_cast<double>(totals.examples);
+  if (totals.targets > 0) {
+    result.accuracy = static_cast<double>(totals.right) / static_cast<double>(totals.targets);
+  }
   return result;
 }
 

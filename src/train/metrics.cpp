@@ -96,6 +96,16 @@ void ConfusionMatrix::add(const Tensor& predictions, const Tensor& targets) {
   }
 }
 
+void ConfusionMatrix::add_counts(const Tensor& matrix) {
+  const Shape shape{classes_, classes_};
+  if (!(matrix.shape() == shape)) {
+    throw ShapeError(message("ConfusionMatrix::add_counts: the counts are ", matrix.shape(),
+                             ", must be ", shape));
+  }
+  const auto more = matrix.to_vector<std::int64_t>();
+  for (std::size_t k = 0; k < more.size(); ++k) counts_[k] += more[k];
+}
+
 std::int64_t ConfusionMatrix::count() const {
   std::int64_t total = 0;
   for (const std::int64_t count : counts_) total += count;

@@ -45,6 +45,17 @@ void check_options(const TrainerOptions& options) {
   if (!options.loss) throw ValueError("Trainer: there is no loss");
 }
 
+NamedTensors buffers_of(const ModelReference& model) {
+  NamedTensors buffers = model.state_dict();
+  const NamedTensors parameters = model.named_parameters();
+  std::erase_if(buffers, [&](const auto& entry) {
+    return std::ranges::any_of(parameters, [&](const auto& parameter) {
+      return parameter.second.impl_or_null() == entry.second.impl_or_null();
+    });
+  });
+  return buffers;
+}
+
 // The batches of an epoch; for a stream, more than it has.
 std::int64_t batches_in(const data::DataLoader& loader) {
   return loader.is_stream() ? std::numeric_limits<std::int64_t>::max() : loader.batches();
@@ -81,6 +92,7 @@ Callback::~Callback() = default;
 struct Trainer::Pending {
   struct Part {
     data::Batch batch;
+    double weight = 1;        // this rank's share of the batch; 0 without examples
     PendingItem loss, right;  // right: undefined unless targets are classes
   };
 
@@ -94,6 +106,10 @@ Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
     : model_(model), optimizer_(optimizer), options_(options), parameters_(model.parameters()) {
   check_options(options);
   if (options.autocast == DType::float16) scaler_ = std::make_unique<optim::GradScaler>();
+  if (options.communicator != nullptr && options.communicator->size() > 1) {
+    parallel_ = std::make_unique<distributed::DistributedDataParallel>(
+        model_.named_parameters(), buffers_of(model_), *options.communicator);
+  }
 }
 
 Trainer::~Trainer() = default;
@@ -149,8 +165,16 @@ std::vector<data::Batch> Trainer::batches_of_step(DeviceBatches& batches) const 
 // Whether the results of a step are read after the next one was launched.
 bool Trainer::reads_late() const { return device() != cpu_device; }
 
-void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) {
-  Pending::Part part{batch, {}, {}};
+void Trainer::take(const data::Batch& batch, double weight, std::int64_t parts, Pending& step) {
+  Pending::Part part{batch, weight, {}, {}};
+  const bool is_last = std::ssize(step.parts) + 1 == parts;
+  std::optional<distributed::DistributedDataParallel::NoSync> local;
+  if (parallel_ != nullptr && !is_last) local.emplace(*parallel_);
+  if (weight == 0) {
+    if (is_last) parallel_->backward_empty();
+    step.parts.push_back(std::move(part));
+    return;
+  }
   std::vector<Tensor> outputs;
   Tensor loss;
   {
@@ -160,6 +184,8 @@ void Trainer::take(const data::Batch& batch, std::int64_t parts, Pending& step) 
   }
   part.loss = PendingItem(loss);
   if (!reads_late()) check_loss(at_.step + 1, model_, part.batch, part.loss);
+  // The mean over ranks, so weighted, is the mean over the examples of all.
+  if (parallel_ != nullptr) loss = loss * (weight * options_.communicator->size());
   if (parts != 1) loss = loss / static_cast<double>(parts);
   (scaler_ != nullptr ? scaler_->scale(loss) : loss).backward();
   if (are_classes(outputs[0], part.batch.targets)) {
@@ -198,13 +224,15 @@ void Trainer::report(Pending& step) {
   StepRecord& record = step.record;
   std::int64_t right = 0, targets = 0;
   for (Pending::Part& part : step.parts) {
-    record.loss += check_loss(record.step, model_, part.batch, part.loss) /
+    if (part.weight == 0) continue;
+    record.loss += part.weight * check_loss(record.step, model_, part.batch, part.loss) /
                    static_cast<double>(step.parts.size());
     record.examples += part.batch.size();
     if (!part.right.defined()) continue;
     right += part.right.item<std::int64_t>();
     targets += part.batch.targets.numel();
   }
+  combine(record, right, targets);
   record.gradient_norm = step.gradient_norm.item<double>();
   // The scale is halved after every step that overflows: a run that skips this many has diverged.
   constexpr std::int64_t most_skipped = 40;
@@ -215,6 +243,7 @@ void Trainer::report(Pending& step) {
   if (targets > 0) record.accuracy = static_cast<double>(right) / static_cast<double>(targets);
   at_.loss_sum += record.loss;
   at_.loss_steps += 1;
+  if (!is_first()) return;
   for (const auto& callback : callbacks_) callback->step(record);
 }
 
@@ -227,12 +256,15 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   record.train_loss = at_.loss_sum / static_cast<double>(std::max<std::int64_t>(1, at_.loss_steps));
   at_.loss_sum = 0;
   at_.loss_steps = 0;
+  if (parallel_ != nullptr) parallel_->broadcast_buffers();
   if (held_out != nullptr) {
     record.evaluation = evaluate(model_, *held_out,
                                  {.loss = options_.loss, .batches = options_.evaluation_batches});
   }
   record.seconds = seconds_now();
-  for (const auto& callback : callbacks_) callback->evaluation(record);
+  if (is_first()) {
+    for (const auto& callback : callbacks_) callback->evaluation(record);
+  }
   outcome.last = std::move(record.evaluation);
 }
 
@@ -253,6 +285,20 @@ void Trainer::check_place(const data::DataLoader& training) {
 }
 
 Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
+  if (parallel_ == nullptr) return run(training, held_out);
+  check_loader(training);
+  if (held_out != nullptr) check_loader(*held_out);
+  try {
+    return run(training, held_out);
+  } catch (const distributed::DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    options_.communicator->abort(error.what());
+    throw;
+  }
+}
+
+Outcome Trainer::run(const data::DataLoader& training, const data::DataLoader* held_out) {
   const std::int64_t last = last_step(training);
   const std::int64_t epoch_batches = batches_in(training);
   const auto no_batches = [] { throw ValueError("Trainer: there are no batches to learn from"); };
@@ -261,12 +307,17 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
   started_ = steady_seconds() - at_.seconds;
   model_.train();
   optimizer_.zero_grad();
-  const RunRecord run{model_, options_.epochs, known_batches(training), at_.step, last};
-  for (const auto& callback : callbacks_) callback->begin(run);
+  split_generator();
+  const RunRecord about{model_, options_.epochs, known_batches(training), at_.step, last};
+  if (is_first()) {
+    for (const auto& callback : callbacks_) callback->begin(about);
+  }
 
   Outcome outcome;
   const auto wants_to_stop = [&] {
-    return std::ranges::any_of(callbacks_, [](const auto& one) { return one->wants_to_stop(); });
+    return on_any_rank(is_first() && std::ranges::any_of(callbacks_, [](const auto& one) {
+                         return one->wants_to_stop();
+                       }));
   };
   bool early = wants_to_stop(), interrupted = false;
   Pending previous;  // launched, not yet read; without parts if there is none
@@ -287,12 +338,14 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
       Pending step;
       if (training.is_stream()) {
         const std::vector<data::Batch> parts = batches_of_step(batches);
-        for (const data::Batch& part : parts) take(part, std::ssize(parts), step);
+        for (const data::Batch& part : parts) take(part, 1, std::ssize(parts), step);
         at_.batch += std::ssize(parts);
       } else {
         const std::int64_t parts = std::min(options_.accumulate, epoch_batches - at_.batch);
         for (std::int64_t part = 0; part < parts; ++part) {
-          take(*batches.next(), parts, step);
+          const data::Batch batch = *batches.next();
+          const auto all = static_cast<double>(training.examples_of_batch(at_.batch));
+          take(batch, parallel_ ? static_cast<double>(batch.size()) / all : 1, parts, step);
           at_.batch += 1;
         }
       }
@@ -313,7 +366,7 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
         evaluate_now(held_out, outcome);
         early = wants_to_stop();
       }
-      interrupted = options_.stop && options_.stop();
+      interrupted = parallel_ ? is_interrupted_ : options_.stop && options_.stop();
       if (due(options_.checkpoint_every) || interrupted || early || at_.step == last) {
         report_previous();
         save_now(outcome);
@@ -326,7 +379,9 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
   outcome.epoch = at_.epoch;
   outcome.seconds = seconds_now();
   at_.seconds = outcome.seconds;
-  for (const auto& callback : callbacks_) callback->end(outcome);
+  if (is_first()) {
+    for (const auto& callback : callbacks_) callback->end(outcome);
+  }
   return outcome;
 }
 
@@ -340,7 +395,7 @@ Checkpoint Trainer::state() const {
   put(state, "optimizer.", optimizer_.state_dict());
   if (options_.schedule != nullptr) put(state, "schedule.", options_.schedule->state_dict());
   if (scaler_ != nullptr) put(state, "scaler.", scaler_->state_dict());
-  put(state, "random.", default_generator().state());
+  put_generator(state);
   state.numbers["run.step"] = static_cast<double>(at_.step);
   state.numbers["run.epoch"] = static_cast<double>(at_.epoch);
   state.numbers["run.batch"] = static_cast<double>(at_.batch);
@@ -349,14 +404,20 @@ Checkpoint Trainer::state() const {
   state.numbers["run.loss_sum"] = at_.loss_sum;
   state.numbers["run.loss_steps"] = static_cast<double>(at_.loss_steps);
   state.texts["configuration"] = options_.configuration;
-  for (const auto& callback : callbacks_) callback->save(state);
+  if (is_first()) {
+    for (const auto& callback : callbacks_) callback->save(state);
+  }
   return state;
 }
 
 void Trainer::save_now(Outcome& outcome) {
   if (options_.checkpoints.empty() || saved_step_ == at_.step) return;
-  const Checkpoints all(options_.checkpoints, options_.keep_checkpoints);
-  outcome.checkpoint = all.save(at_.step, state());
+  if (parallel_ != nullptr) parallel_->broadcast_buffers();
+  const Checkpoint now = state();
+  if (is_first()) {
+    const Checkpoints all(options_.checkpoints, options_.keep_checkpoints);
+    outcome.checkpoint = all.save(at_.step, now);
+  }
   saved_step_ = at_.step;
 }
 
@@ -364,6 +425,7 @@ std::optional<Checkpoints::Found> Trainer::resume() {
   if (options_.checkpoints.empty()) return {};
   std::optional<Checkpoints::Found> found =
       Checkpoints(options_.checkpoints, options_.keep_checkpoints).newest();
+  if (parallel_ != nullptr) check_same_checkpoint(found ? found->step : -1);
   if (!found) return {};
   const std::string label = message("Trainer: ", found->path.string());
   const Checkpoint& state = found->state;
@@ -374,7 +436,7 @@ std::optional<Checkpoints::Found> Trainer::resume() {
   place.seconds = number(label, state, "run.seconds");
   place.loss_sum = number(label, state, "run.loss_sum");
   place.loss_steps = static_cast<std::int64_t>(number(label, state, "run.loss_steps"));
-  const RandomState random = random_state(label, state, "random.");
+  random_state(label, state, "random.");  // checked before any change
   model_.load_state_dict(tensors_of(state, "model."));
   optimizer_.load_state_dict(state_dict_of(state, "optimizer."));
   if (options_.schedule != nullptr) {
@@ -385,8 +447,10 @@ std::optional<Checkpoints::Found> Trainer::resume() {
       scaler_ != nullptr && !scale.numbers.empty()) {
     scaler_->load_state_dict(scale);
   }
-  default_generator().set_state(random);
-  for (const auto& callback : callbacks_) callback->load(state);
+  restore_generator(label, state);
+  if (is_first()) {
+    for (const auto& callback : callbacks_) callback->load(state);
+  }
   at_ = place;
   // Older checkpoints do not contain this.
   const auto batches = state.numbers.find("run.batches");

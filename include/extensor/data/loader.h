@@ -40,6 +40,12 @@ struct DataLoaderOptions {
   std::uint64_t seed = 0;
   // Chooses the examples of an epoch and their order, instead of `shuffle`.
   SamplerPointer sampler = {};
+  // For training on several processes: each loads its part of every batch. The parts are contiguous
+  // and differ by at most one example; that of the last batch is empty (Batch::size() is 0, its
+  // tensors are undefined) if there are fewer examples than ranks. The batches are the same for any
+  // number of ranks, so a run can be resumed at any batch with another number.
+  std::int64_t rank = 0;
+  std::int64_t ranks = 1;
 };
 
 class DataLoader {
@@ -59,6 +65,9 @@ class DataLoader {
   const DataLoaderOptions& options() const { return options_; }
   bool is_stream() const { return stream_ != nullptr; }
   std::int64_t batches() const;  // batches per epoch; ValueError for a stream
+  // The examples of batch `batch` on all ranks together, for the mean over them. Throws ValueError
+  // for a stream and IndexError for a batch outside the epoch.
+  std::int64_t examples_of_batch(std::int64_t batch) const;
   // The examples of an epoch in order, including those at the end that drop_last omits. Throws
   // ValueError for a negative epoch, a stream, or a sampler whose order has another number of
   // examples than its size, and IndexError for one outside the dataset.

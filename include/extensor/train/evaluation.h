@@ -88,7 +88,9 @@ struct EvaluationOptions {
 };
 
 // Evaluates epoch 0 of the loader in evaluation mode and without gradients. Leaves the model in
-// training mode.
+// training mode. With the loader of one of several ranks (DataLoaderOptions::ranks), all ranks call
+// it, and all get the result of the whole; throws ValueError if distributed::init() has other
+// ranks.
 Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
                     const EvaluationOptions& options = {});
 

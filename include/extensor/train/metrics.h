@@ -27,6 +27,9 @@ class ConfusionMatrix {
   // IndexError for a class outside the range; nothing is counted then.
   void add(const Tensor& predictions, const Tensor& targets);
 
+  // Adds the counts of another matrix(), int64 [classes, classes]. Throws ShapeError or DTypeError.
+  void add_counts(const Tensor& matrix);
+
   std::int64_t classes() const { return classes_; }
   std::int64_t count() const;                                           // number of examples
   std::int64_t at(std::int64_t target, std::int64_t prediction) const;  // IndexError

@@ -27,10 +27,12 @@
 #include <vector>
 
 #include "extensor/data/loader.h"
+#include "extensor/distributed/data_parallel.h"
 #include "extensor/export.h"
 #include "extensor/optim/grad_scaler.h"
 #include "extensor/optim/optimizer.h"
 #include "extensor/optim/schedulers.h"
+#include "extensor/random.h"
 #include "extensor/train/callbacks.h"
 #include "extensor/train/evaluation.h"
 #include "extensor/train/model_reference.h"
@@ -60,6 +62,13 @@ struct TrainerOptions {
   std::function<bool()> stop = {};  // called after every step; true interrupts the run
   // Resume from a checkpoint although the data has another number of batches.
   bool allow_changed_data = false;
+
+  // Trains on all ranks, each with its part of every batch (DataLoaderOptions::rank and ranks,
+  // which the loaders of fit() must have). Callbacks are called, and checkpoints written, by rank 0
+  // alone; losses and metrics are those of all ranks. A checkpoint, in a directory that all ranks
+  // can read, is resumed with any number of them. Each rank draws from a stream of random numbers
+  // of its own. Null: this process alone.
+  distributed::Communicator* communicator = nullptr;
 };
 
 // The number of optimizer steps per epoch; the last one may accumulate fewer batches.
@@ -99,7 +108,8 @@ class Trainer {
   // DivergedError, and ValueError if the checkpoint was written with another number of batches, if
   // the batches have another number of inputs than the model takes, or several targets for a loss
   // of one; exceptions from the data, the loss and the callbacks propagate.
-  // A run that options.stop interrupts has written a checkpoint.
+  // A run that options.stop interrupts, on any rank, has written a checkpoint. An exception on one
+  // rank ends fit() on all others with a DistributedError that contains its message.
   Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
 
   std::int64_t step() const { return at_.step; }
@@ -114,17 +124,29 @@ class Trainer {
   };
   struct Pending;
 
+  bool is_first() const;  // whether this rank calls callbacks and writes checkpoints
+  bool on_any_rank(bool here) const;
+  void check_loader(const data::DataLoader& loader) const;
+  std::vector<RandomState> generators() const;
+  void split_generator();
+  Outcome run(const data::DataLoader& training, const data::DataLoader* held_out);
   Device device() const;
   DeviceBatches remaining(const data::DataLoader& training, std::int64_t last) const;
   std::vector<data::Batch> batches_of_step(DeviceBatches& batches) const;
   bool reads_late() const;
   std::int64_t last_step(const data::DataLoader& training) const;
   void check_place(const data::DataLoader& training);
-  void take(const data::Batch& batch, std::int64_t parts, Pending& step);
+  // One of `parts` batches of a step, of which this rank has the share `weight`.
+  void take(const data::Batch& batch, double weight, std::int64_t parts, Pending& step);
   void finish_step(Pending& step, const data::DataLoader& training);
   void report(Pending& step);
+  // Replaces the loss and the counts of this rank's part by those of all.
+  void combine(StepRecord& record, std::int64_t& right, std::int64_t& targets);
   void evaluate_now(const data::DataLoader* held_out, Outcome& outcome);
   Checkpoint state() const;
+  void put_generator(Checkpoint& state) const;
+  void check_same_checkpoint(std::int64_t step) const;
+  void restore_generator(const std::string& label, const Checkpoint& state);
   void save_now(Outcome& outcome);
   double seconds_now() const;
 
@@ -135,9 +157,13 @@ class Trainer {
   std::vector<Tensor> parameters_;
   Place at_;
   std::unique_ptr<optim::GradScaler> scaler_;  // null unless products are float16
-  std::int64_t skipped_ = 0;                   // steps in a row that overflowed
-  std::int64_t batches_ = 0;                   // per epoch of fit()
-  std::int64_t resumed_batches_ = 0;           // per epoch of the resumed run; 0: unknown
+  // Null on one rank.
+  std::unique_ptr<distributed::DistributedDataParallel> parallel_;
+  bool is_generator_split_ = false;
+  bool is_interrupted_ = false;       // options.stop returned true on a rank
+  std::int64_t skipped_ = 0;          // steps in a row that overflowed
+  std::int64_t batches_ = 0;          // per epoch of fit()
+  std::int64_t resumed_batches_ = 0;  // per epoch of the resumed run; 0: unknown
   std::int64_t saved_step_ = -1, evaluated_step_ = -1;
   double started_ = 0;  // on a steady clock, minus the time spent before resuming
 };

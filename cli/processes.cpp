@@ -1,0 +1,88 @@
+#include "cli/processes.h"
+
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+#include "core/check.h"
+#include "io/system_error.h"
+
+namespace extensor::cli {
+
+namespace {
+
+// Set for the ranks, so that they do not start further ones.
+constexpr const char* started = "EXTENSOR_STARTED_RANKS";
+
+// The run of rank 0, seen from the other ranks.
+class JoinedRun final : public ClaimedRun {
+ public:
+  explicit JoinedRun(const std::string& path) : directory_{path} {}
+  const RunDirectory& directory() const override { return directory_; }
+
+ private:
+  RunDirectory directory_;
+};
+
+// Only where the user has set nothing else.
+void set_default(const char* variable, const std::string& value) {
+  setenv(variable, value.c_str(), 0);
+}
+
+}  // namespace
+
+void start_processes(std::int64_t processes, bool threads_given) {
+  if (processes < 1) {
+    throw ValueError(detail::message("--processes is ", processes, " (allowed: 1 or more)"));
+  }
+  if (processes == 1 || std::getenv(started) != nullptr) return;
+  setenv(started, "1", 1);
+  const std::int64_t threads = std::max<std::int64_t>(1, get_num_threads() / processes);
+  if (!threads_given) set_default("EXTENSOR_NUM_THREADS", std::to_string(threads));
+  // Open MPI refuses root and more ranks than cores, and binds each rank to one core, unless it is
+  // told otherwise. Other launchers ignore these.
+  set_default("OMPI_ALLOW_RUN_AS_ROOT", "1");
+  set_default("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
+  set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
+  std::vector<std::string> words{"mpirun", "-n", std::to_string(processes), "/proc/self/exe"};
+  words.back() = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::vector<std::string>& own = program_arguments();
+  words.insert(words.end(), own.begin(), own.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp("mpirun", pointers.data());
+  io::throw_system_error("--processes", "cannot start mpirun (Debian, Ubuntu: openmpi-bin)", errno);
+}
+
+std::unique_ptr<ClaimedRun> claim_together(
+    distributed::Communicator& world, const std::function<std::unique_ptr<ClaimedRun>()>& claim) {
+  std::unique_ptr<ClaimedRun> own;
+  if (world.rank() == 0) own = claim();
+  const std::string path = own == nullptr ? "" : own->directory().path.string();
+  if (world.size() == 1) return own;
+  const std::string shared = world.all_gather_text(path)[0];
+  return own != nullptr ? std::move(own) : std::make_unique<JoinedRun>(shared);
+}
+
+void run_together(distributed::Communicator& world, const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const distributed::DistributedError&) {
+    throw;
+  } catch (const CLI::RuntimeError&) {  // all ranks end by the same signal
+    throw;
+  } catch (const std::exception& error) {
+    world.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace extensor::cli

@@ -1,0 +1,78 @@
+// A run in which one rank fails; tests/distributed/failure_test.sh starts it and reads what the
+// others say. `failing_rank WAY`: rank 1 (or the rank that WAY@RANK names) ends, hangs or disagrees
+// in the middle of a run of all_reduce. Every other rank prints the error and the seconds since.
+#include <extensor/distributed.h>
+#include <extensor/extensor.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+using namespace extensor;
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void fail(distributed::Communicator& world, const std::string& way) {
+  Tensor x = zeros({10});
+  std::fprintf(stderr, "FAILS rank %d at %.3f\n", world.rank(), now());
+  if (way == "killed") kill(getpid(), SIGKILL);
+  if (way == "hung") kill(getpid(), SIGSTOP);
+  if (way == "exit") std::exit(3);
+  if (way == "quick_exit") _exit(0);
+  if (way == "exception") throw std::runtime_error("a mistake of the program");
+  if (way == "abort") {
+    world.abort("its disk is full");
+    throw std::runtime_error("its disk is full");
+  }
+  if (way == "shape") {
+    Tensor other = zeros({11});
+    world.all_reduce(other);
+  }
+  if (way == "dtype") {
+    Tensor other = zeros({1000}, float64);
+    world.all_reduce(other);
+  }
+  if (way == "order") world.broadcast(x);
+  if (way == "late") sleep(30);
+  if (way == "parameters") {
+    models::Mlp model({4, 6, 2});
+    const distributed::DistributedDataParallel parallel(model, world);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::string way = count > 1 ? words[1] : "none";
+  int rank = 1;
+  if (const std::size_t at = way.find('@'); at != std::string::npos) {
+    rank = std::stoi(way.substr(at + 1));
+    way.resize(at);
+  }
+  const double collective_timeout = way == "late" ? 1 : 60;
+  distributed::Communicator& world = distributed::init({.collective_timeout = collective_timeout});
+  try {
+    for (int step = 0; step < 1000; ++step) {
+      Tensor x = full({1000}, 1.0 * step);
+      world.all_reduce(x);
+      if (step == 20 && way == "parameters" && world.rank() != rank) {
+        models::Mlp model({4, 5, 2});
+        const distributed::DistributedDataParallel parallel(model, world);
+      }
+      if (step == 20 && world.rank() == rank) fail(world, way);
+    }
+  } catch (const distributed::DistributedError& error) {
+    std::fprintf(stderr, "ENDS rank %d at %.3f: %s\n", world.rank(), now(), error.what());
+    return 5;
+  }
+  std::printf("rank %d is done\n", world.rank());
+  return 0;
+}
