@@ -1,0 +1,505 @@
+// Reads ONNX files. Field numbers are those of onnx.proto.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/make_tensor.h"
+#include "io/text.h"
+#include "onnx/model.h"
+#include "onnx/wire.h"
+
+namespace extensor::onnx {
+
+using detail::message;
+using io::in_quotes;
+
+namespace {
+
+constexpr std::uint64_t largest_file = std::numeric_limits<std::int32_t>::max();
+
+struct Element {
+  DType dtype;
+  std::int64_t number;
+};
+constexpr Element elements[] = {{DType::float32, 1},  {DType::uint8, 2},   {DType::int8, 3},
+                                {DType::uint16, 4},   {DType::int16, 5},   {DType::int32, 6},
+                                {DType::int64, 7},    {DType::bool_, 9},   {DType::float16, 10},
+                                {DType::float64, 11}, {DType::uint32, 12}, {DType::uint64, 13},
+                                {DType::bfloat16, 16}};
+
+}  // namespace
+
+std::int64_t type_number(DType dtype) {
+  return std::ranges::find(elements, dtype, &Element::dtype)->number;
+}
+std::optional<DType> dtype_of_number(std::int64_t number) {
+  const auto* found = std::ranges::find(elements, number, &Element::number);
+  if (found == std::end(elements)) return std::nullopt;
+  return found->dtype;
+}
+std::string type_text(std::int64_t number) {
+  const std::optional<DType> dtype = dtype_of_number(number);
+  return dtype ? std::string(extensor::name(*dtype)) : message("type ", number);
+}
+
+namespace {
+
+// The file that is read, and where its external data may be.
+struct Origin {
+  const std::string& label;
+  const std::filesystem::path* folder;
+};
+
+// ---- tensors
+
+// The values of a tensor in one of the fields that onnx.proto has for them.
+struct Values {
+  std::vector<std::int64_t> integers, naturals;
+  std::vector<std::int64_t> wide;
+  std::vector<float> reals;
+  std::vector<double> doubles;
+  std::optional<std::span<const std::byte>> raw;
+};
+
+struct External {
+  bool used = false;
+  std::string location;
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length;
+};
+
+template <class T>
+std::uint64_t number_of(const WireReader& reader, const char* what, const T& text) {
+  const std::string_view digits = text;
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9' || value > std::numeric_limits<std::int64_t>::max() / 10 - 1) {
+      reader.fail("the ", what, " of external data is ", in_quotes(text), ", must be a number");
+    }
+    value = 10 * value + static_cast<std::uint64_t>(c - '0');
+  }
+  if (digits.empty()) reader.fail("the ", what, " of external data is empty");
+  return value;
+}
+
+void read_external_entry(WireReader entry, External& external) {
+  std::string key, value;
+  while (entry.next()) {
+    if (entry.field() == 1) {
+      key = entry.text("key");
+    } else if (entry.field() == 2) {
+      value = entry.text("value");
+    } else {
+      entry.skip();
+    }
+  }
+  if (key == "location") external.location = value;
+  if (key == "offset") external.offset = number_of(entry, "offset", value);
+  if (key == "length") external.length = number_of(entry, "length", value);
+}
+
+void read_external(const Origin& origin, const WireReader& reader, const std::string& name,
+                   const External& external, Tensor& tensor) {
+  const std::string place =
+      message("tensor ", in_quotes(name), " is in the file ", in_quotes(external.location));
+  if (origin.folder == nullptr) reader.fail(place, ", which was not asked for");
+  const std::filesystem::path location = external.location;
+  const bool climbs = std::ranges::any_of(location, [](const auto& part) { return part == ".."; });
+  if (location.empty() || location.is_absolute() || climbs ||
+      external.location.find('\0') != std::string::npos) {
+    reader.fail(place, " (allowed: a path inside the folder of the model)");
+  }
+  const std::filesystem::path path = *origin.folder / location;
+  std::error_code failed;
+  const std::filesystem::path inside = std::filesystem::canonical(*origin.folder, failed),
+                              real = std::filesystem::weakly_canonical(path, failed);
+  if (failed ||
+      std::mismatch(inside.begin(), inside.end(), real.begin(), real.end()).first != inside.end()) {
+    reader.fail(place, ", which leads out of the folder of the model");
+  }
+  const io::FileSource source("load_onnx", path);
+  const std::uint64_t bytes = tensor.nbytes();
+  if (external.length && *external.length != bytes) {
+    reader.fail(place, " with ", *external.length, " bytes, but its shape needs ", bytes);
+  }
+  if (external.offset > source.size() || bytes > source.size() - external.offset) {
+    reader.fail(place, " at byte ", external.offset, ", which has ", source.size(),
+                " bytes, but its shape needs ", bytes);
+  }
+  source.read(external.offset, io::bytes_of(tensor));
+}
+
+// Stores integers in narrower elements. The bits of a half are an integer.
+template <class T>
+bool store(const std::vector<std::int64_t>& values, std::byte* into) {
+  for (const std::int64_t value : values) {
+    const T element = static_cast<T>(value);
+    if (static_cast<std::int64_t>(element) != value) return false;
+    std::memcpy(into, &element, sizeof element);
+    into += sizeof element;
+  }
+  return true;
+}
+
+bool store_integers(DType dtype, const std::vector<std::int64_t>& values, std::byte* into) {
+  switch (dtype) {
+    case DType::int8:
+      return store<std::int8_t>(values, into);
+    case DType::int16:
+      return store<std::int16_t>(values, into);
+    case DType::int32:
+      return store<std::int32_t>(values, into);
+    case DType::uint8:
+    case DType::bool_:
+      return store<std::uint8_t>(values, into);
+    case DType::uint16:
+    case DType::float16:
+    case DType::bfloat16:
+      return store<std::uint16_t>(values, into);
+    case DType::uint32:
+      return store<std::uint32_t>(values, into);
+    default:  // int64, uint64
+      return store<std::int64_t>(values, into);
+  }
+}
+
+// The field that holds values of the dtype, besides the raw bytes.
+const std::vector<std::int64_t>& integers_for(DType dtype, const Values& values) {
+  if (dtype == DType::int64) return values.wide;
+  if (dtype == DType::uint64 || dtype == DType::uint32) return values.naturals;
+  return values.integers;
+}
+
+void fill(const WireReader& reader, const std::string& name, const Values& values, Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  const std::span<std::byte> into = io::bytes_of(tensor);
+  const auto check_count = [&](std::size_t count) {
+    if (count == static_cast<std::size_t>(tensor.numel())) return;
+    reader.fail("tensor ", in_quotes(name), " has ", count, " values, but shape ", tensor.shape());
+  };
+  if (dtype == DType::float32) {
+    check_count(values.reals.size());
+    std::memcpy(into.data(), values.reals.data(), into.size());
+  } else if (dtype == DType::float64) {
+    check_count(values.doubles.size());
+    std::memcpy(into.data(), values.doubles.data(), into.size());
+  } else {
+    const auto& integers = integers_for(dtype, values);
+    check_count(integers.size());
+    if (!store_integers(dtype, integers, into.data())) {
+      reader.fail("tensor ", in_quotes(name), " has a value that ", dtype, " cannot hold");
+    }
+  }
+}
+
+// Whether the message has as many bytes of values as the tensor: no shape makes it allocate more.
+bool has_bytes(DType dtype, const Values& values, std::size_t bytes) {
+  if (values.raw) return values.raw->size() == bytes;
+  const std::size_t count = dtype == DType::float32   ? values.reals.size()
+                            : dtype == DType::float64 ? values.doubles.size()
+                                                      : integers_for(dtype, values).size();
+  return count == bytes / itemsize(dtype);
+}
+
+std::pair<std::string, Tensor> read_tensor(const Origin& origin, WireReader reader) {
+  std::string name;
+  Shape shape;
+  std::vector<std::int64_t> dims;
+  std::int64_t type = 0;
+  Values values;
+  External external;
+  while (reader.next()) {
+    switch (reader.field()) {
+      case 1:
+        reader.integers("dims", dims);
+        break;
+      case 2:
+        type = reader.integer("data_type");
+        break;
+      case 4:
+        reader.reals("float_data", values.reals);
+        break;
+      case 5:
+        reader.integers("int32_data", values.integers);
+        break;
+      case 7:
+        reader.integers("int64_data", values.wide);
+        break;
+      case 8:
+        name = reader.text("name");
+        break;
+      case 9:
+        values.raw = reader.bytes("raw_data");
+        break;
+      case 10:
+        reader.doubles("double_data", values.doubles);
+        break;
+      case 11:
+        reader.integers("uint64_data", values.naturals);
+        break;
+      case 13:
+        read_external_entry(reader.message("external_data"), external);
+        break;
+      case 14:
+        external.used = reader.integer("data_location") == 1;
+        break;
+      default:  // segment, string_data, doc_string, metadata_props
+        if (reader.field() == 3) reader.fail("tensor ", in_quotes(name), " is in segments");
+        reader.skip();
+    }
+  }
+  const std::optional<DType> dtype = dtype_of_number(type);
+  if (!dtype) {
+    reader.fail("tensor ", in_quotes(name), " has data type ", type,
+                ", which ExTensor does not have");
+  }
+  if (dims.size() > 64) reader.fail("tensor ", in_quotes(name), " has ", dims.size(), " axes");
+  for (const std::int64_t size : dims) shape.push_back(size);
+  const std::string place = message(origin.label, ": tensor ", in_quotes(name));
+  const std::size_t bytes = io::byte_count(place, shape, *dtype);
+  if (!external.used && !has_bytes(*dtype, values, bytes)) {
+    reader.fail("tensor ", in_quotes(name), " of ", *dtype, " has shape ", shape, ", which needs ",
+                bytes, " bytes, but its data has another size",
+                values.raw ? message(" (", values.raw->size(), ")") : std::string());
+  }
+  if (external.used && origin.folder != nullptr && bytes > largest_file * 64) {
+    reader.fail("tensor ", in_quotes(name), " has ", bytes, " bytes");
+  }
+  Tensor tensor = detail::make_empty(place.c_str(), shape, *dtype, cpu_device);
+  if (external.used) {
+    read_external(origin, reader, name, external, tensor);
+  } else if (values.raw) {
+    if (bytes != 0) std::memcpy(io::bytes_of(tensor).data(), values.raw->data(), bytes);
+  } else {
+    fill(reader, name, values, tensor);
+  }
+  if (*dtype == DType::bool_) io::check_bools(place, io::bytes_of(tensor));
+  return {std::move(name), std::move(tensor)};
+}
+
+// ---- nodes
+
+Attribute read_attribute(const Origin& origin, WireReader reader) {
+  using Kind = Attribute::Kind;
+  Attribute attribute;
+  std::int64_t type = 0;
+  std::uint32_t value = 0;  // the field of the value, if the type is not said
+  while (reader.next()) {
+    const std::uint32_t field = reader.field();
+    switch (field) {
+      case 1:
+        attribute.name = reader.text("attribute name");
+        continue;
+      case 2:
+        attribute.real = reader.real("attribute f");
+        break;
+      case 3:
+        attribute.integer = reader.integer("attribute i");
+        break;
+      case 4:
+        attribute.text = reader.text("attribute s");
+        break;
+      case 5:
+        attribute.tensor = read_tensor(origin, reader.message("attribute t")).second;
+        break;
+      case 7:
+        reader.reals("attribute floats", attribute.reals);
+        break;
+      case 8:
+        reader.integers("attribute ints", attribute.integers);
+        break;
+      case 9:
+        attribute.texts.push_back(reader.text("attribute strings"));
+        break;
+      case 20:
+        type = reader.integer("attribute type");
+        continue;
+      default:
+        reader.skip();
+        continue;
+    }
+    value = field;
+  }
+  constexpr struct {
+    std::int64_t type;
+    std::uint32_t field;
+    Kind kind;
+  } kinds[] = {{1, 2, Kind::real},   {2, 3, Kind::integer}, {3, 4, Kind::text},
+               {4, 5, Kind::tensor}, {6, 7, Kind::reals},   {7, 8, Kind::integers},
+               {8, 9, Kind::texts}};
+  for (const auto& each : kinds) {
+    if (type == each.type || (type == 0 && value == each.field)) attribute.kind = each.kind;
+  }
+  if (attribute.kind == Kind::tensor && !attribute.tensor.defined()) {
+    reader.fail("attribute ", in_quotes(attribute.name), " has no tensor");
+  }
+  return attribute;
+}
+
+Node read_node(const Origin& origin, WireReader reader) {
+  Node node;
+  while (reader.next()) {
+    switch (reader.field()) {
+      case 1:
+        node.inputs.push_back(reader.text("node input"));
+        break;
+      case 2:
+        node.outputs.push_back(reader.text("node output"));
+        break;
+      case 3:
+        node.name = reader.text("node name");
+        break;
+      case 4:
+        node.type = reader.text("op_type");
+        break;
+      case 5:
+        node.attributes.push_back(read_attribute(origin, reader.message("attribute")));
+        break;
+      case 7:
+        node.domain = reader.text("domain");
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  if (node.domain == "ai.onnx") node.domain.clear();
+  return node;
+}
+
+// ---- inputs and outputs
+
+Dimension read_dimension(WireReader reader) {
+  Dimension dimension;
+  while (reader.next()) {
+    if (reader.field() == 1) {
+      dimension.size = reader.integer("dim_value");
+    } else if (reader.field() == 2) {
+      dimension.name = reader.text("dim_param");
+    } else {
+      reader.skip();
+    }
+  }
+  return dimension;
+}
+
+void read_tensor_type(WireReader reader, ValueInfo& info) {
+  while (reader.next()) {
+    if (reader.field() == 1) {
+      info.dtype = dtype_of_number(reader.integer("elem_type"));
+    } else if (reader.field() == 2) {
+      WireReader shape = reader.message("shape");
+      info.shape.emplace();
+      while (shape.next()) {
+        if (shape.field() == 1) {
+          info.shape->push_back(read_dimension(shape.message("dim")));
+        } else {
+          shape.skip();
+        }
+      }
+    } else {
+      reader.skip();
+    }
+  }
+}
+
+ValueInfo read_value_info(WireReader reader) {
+  ValueInfo info;
+  while (reader.next()) {
+    if (reader.field() == 1) {
+      info.name = reader.text("value name");
+    } else if (reader.field() == 2) {
+      WireReader type = reader.message("type");
+      while (type.next()) {
+        if (type.field() == 1) {
+          read_tensor_type(type.message("tensor_type"), info);
+        } else {
+          type.skip();
+        }
+      }
+    } else {
+      reader.skip();
+    }
+  }
+  return info;
+}
+
+// ---- the model
+
+Graph read_graph(const Origin& origin, WireReader reader) {
+  Graph graph;
+  while (reader.next()) {
+    switch (reader.field()) {
+      case 1:
+        graph.nodes.push_back(read_node(origin, reader.message("node")));
+        break;
+      case 2:
+        graph.name = reader.text("graph name");
+        break;
+      case 5:
+        graph.initializers.push_back(read_tensor(origin, reader.message("initializer")));
+        break;
+      case 11:
+        graph.inputs.push_back(read_value_info(reader.message("graph input")));
+        break;
+      case 12:
+        graph.outputs.push_back(read_value_info(reader.message("graph output")));
+        break;
+      case 15:
+        reader.fail("the graph has sparse initializers, which ExTensor does not have");
+      default:
+        reader.skip();
+    }
+  }
+  return graph;
+}
+
+// Adds the version of the standard operators to the model.
+void read_opset(WireReader reader, Model& model) {
+  std::string domain;
+  std::int64_t version = 0;
+  while (reader.next()) {
+    if (reader.field() == 1) {
+      domain = reader.text("opset domain");
+    } else if (reader.field() == 2) {
+      version = reader.integer("opset version");
+    } else {
+      reader.skip();
+    }
+  }
+  if (domain.empty() || domain == "ai.onnx") model.opset = version;
+}
+
+}  // namespace
+
+Model read_model(const io::ByteSource& source, const std::filesystem::path* folder) {
+  if (source.size() > largest_file) {
+    io::damaged(source.label(), "the file has ", source.size(), " bytes (allowed: up to ",
+                largest_file, ", the limit of the format)");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(source.size()));
+  source.read(0, bytes);
+  const Origin origin{source.label(), folder};
+  WireReader reader(source.label(), bytes);
+  Model model;
+  bool has_graph = false;
+  while (reader.next()) {
+    switch (reader.field()) {
+      case 1:
+        model.ir_version = reader.integer("ir_version");
+        break;
+      case 7:
+        if (std::exchange(has_graph, true)) reader.fail("the model has two graphs");
+        model.graph = read_graph(origin, reader.message("graph"));
+        break;
+      case 8:
+        read_opset(reader.message("opset_import"), model);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  if (!has_graph) reader.fail("the file has no graph: it is not an ONNX model");
+  return model;
+}
+
+}  // namespace extensor::onnx

@@ -1,0 +1,101 @@
+"""Checks exported ONNX files with onnx.checker and runs them with onnxruntime.
+
+The test program onnx_test writes models, inputs and the results of ExTensor into a folder. Without
+onnx and onnxruntime the test is skipped: `pip install onnx onnxruntime` provides them, and
+EXTENSOR_PYTHON names the interpreter that has them.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+# Of the largest magnitude of a result: float32 rounding, summed in another order.
+ALLOWED = 2e-5
+
+
+def arrays(folder, prefix):
+    import numpy
+
+    count = len(list(folder.glob(f"{prefix}[0-9]*.npy")))
+    return [numpy.load(folder / f"{prefix}{k}.npy") for k in range(count)]
+
+
+def compare(name, found, expected):
+    import numpy
+
+    errors = []
+    for k, (x, y) in enumerate(zip(found, expected, strict=True)):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            errors.append(f"{name}: output {k} is {x.dtype} {x.shape}, must be {y.dtype} {y.shape}")
+            continue
+        x, y = x.astype(numpy.float64), y.astype(numpy.float64)
+        if x.size == 0:
+            continue
+        distance = numpy.abs(x - y).max() / max(1.0, numpy.abs(y).max())
+        if not distance <= ALLOWED:
+            errors.append(f"{name}: output {k} differs by {distance:.3g}")
+    return errors
+
+
+def run(folder):
+    import onnx
+    import onnxruntime
+
+    errors = []
+    path = folder / "model.onnx"
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    cases = 0
+    for prefix in ("", "other_"):
+        inputs = arrays(folder, prefix + "input_")
+        if not inputs:
+            continue
+        cases += 1
+        found = session.run(None, dict(zip(names, inputs, strict=True)))
+        errors += compare(prefix + folder.name, found, arrays(folder, prefix + "output_"))
+    return cases, errors
+
+
+def main(program):
+    python = os.environ.get("EXTENSOR_PYTHON")
+    if python and os.path.realpath(python) != os.path.realpath(sys.executable) and not os.environ.get("EXTENSOR_ONNX_CHILD"):
+        environment = dict(os.environ, EXTENSOR_ONNX_CHILD="1")
+        return subprocess.run([python, __file__, program], env=environment).returncode
+    try:
+        import numpy  # noqa: F401
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        print(f"SKIPPED onnx_runtime: {error} (pip install onnx onnxruntime)")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run(
+            [program, "--gtest_filter=Onnx.WritesExamplesForOtherRuntimes"],
+            env=dict(os.environ, EXTENSOR_ONNX_FOLDER=name),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        cases, errors = 0, []
+        folders = sorted(pathlib.Path(name).iterdir())
+        for folder in folders:
+            try:
+                count, found = run(folder)
+            except Exception as error:  # the checker and the runtime have types of their own
+                count, found = 0, [f"{folder.name}: {error}"]
+            cases += count
+            errors += found
+    print("\n".join(errors))
+    print(f"{len(folders)} models, {cases} runs, {len(errors)} errors")
+    return 1 if errors or not folders else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
