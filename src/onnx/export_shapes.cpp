@@ -22,20 +22,20 @@ void write_reshape(CallWriter& call) {
   call.result(call.reshape(call.input(0), call.result_shape()));
 }
 
+// The attributes of a view are a list, or one item without a name.
+const AttributeTree& only_item(const CallWriter& call) {
+  if (call.tree().items.size() != 1) call.refuse("its attributes have an unknown form");
+  return call.tree().items[0];
+}
+
 void write_transpose(CallWriter& call) {
-  Integers axes = call.integers(call.tree());
+  Integers axes = call.integers(only_item(call));
   const std::int64_t rank = call.rank(0);
   if (axes.empty()) {
     for (std::int64_t d = rank; d-- > 0;) axes.push_back(d);
   }
   for (std::int64_t& axis : axes) axis = call.axis(axis, rank);
   call.result(call.transpose(call.input(0), axes));
-}
-
-// The attributes of a view are a list, or one item without a name.
-const AttributeTree& only_item(const CallWriter& call) {
-  if (call.tree().items.size() != 1) call.refuse("its attributes have an unknown form");
-  return call.tree().items[0];
 }
 
 void write_squeeze(CallWriter& call) {

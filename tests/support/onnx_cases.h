@@ -97,7 +97,7 @@ inline std::vector<OnnxCase> onnx_models() {
                             {values({6, 3, 5})}, {}, true));
   cases.push_back(onnx_case("lstm_batch_first", nn::LSTM(5, 7, {.batch_first = true}),
                             {values({3, 6, 5})}, {values({4, 6, 5})}, true));
-  cases.push_back(onnx_case("gru", nn::GRU(5, 7, {.bidirectional = true, .batch_first = true}),
+  cases.push_back(onnx_case("gru", nn::GRU(5, 7, {.batch_first = true, .bidirectional = true}),
                             {values({3, 6, 5})}, {values({5, 6, 5})}, true));
   cases.push_back(onnx_case("rnn", nn::RNN(5, 7, {.batch_first = true}), {values({3, 6, 5})},
                             {values({5, 6, 5})}, true));

@@ -1,22 +1,28 @@
 // One function for every op with a form in ONNX, for the tests of export and import.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "support/onnx_cases.h"
 
 namespace test_support {
 
+struct OnnxFunctionCase {
+  const char* name;
+  OneTensor function;
+};
+
+using OnnxFunctionCases = std::vector<OnnxFunctionCase>;
+
 // Functions of a tensor [2, 3, 4].
-inline const std::vector<std::pair<const char*, OneTensor>>& onnx_functions() {
+inline const OnnxFunctionCases& onnx_functions() {
   using namespace extensor;
   using T = const Tensor&;
 #define SAME(name) \
   { #name, [](T x) { return name(x); } }
 #define PLUS(name, offset) \
   { #name, [](T x) { return name(abs(x) + (offset)); } }
-  static const std::vector<std::pair<const char*, OneTensor>> list = {
+  static const OnnxFunctionCases list = {
       SAME(negative),
       SAME(abs),
       SAME(square),
@@ -98,7 +104,7 @@ inline const std::vector<std::pair<const char*, OneTensor>>& onnx_functions() {
       {"axes", [](T x) { return x.unsqueeze(-1).unsqueeze(0).squeeze().unsqueeze(1); }},
       {"broadcast_to", [](T x) { return x.slice(1, 0, 1).broadcast_to({2, 5, 4}); }},
       {"slices", [](T x) { return concatenate({x.slice(2, -3, -1), x.slice(2, 0, {}, 3)}, 2); }},
-      {"index_view", [](T x) { return Tensor(x[{1, Slice{1}, newaxis, Slice{{}, {}, 2}}]); }},
+      {"index_view", [](T x) { return Tensor(x[{1, Slice{1, {}}, newaxis, Slice{{}, {}, 2}}]); }},
       {"last", [](T x) { return Tensor(x[{ellipsis, -1}]); }},
       {"index", [](T x) { return Tensor(x[{Slice{}, tensor({2, 0, 0, -1})}]); }},
       {"stack", [](T x) { return stack({x, x * 2}, 1); }},
@@ -126,7 +132,7 @@ inline const std::vector<std::pair<const char*, OneTensor>>& onnx_functions() {
       {"all_any", [](T x) { return logical_or(all(greater(x, 0), 2), any(greater(x, 0.9), 2)); }},
       {"count_nonzero", [](T x) { return count_nonzero(greater(x, 0), 1); }},
       {"argmax", [](T x) { return argmax(x, 1) + argmin(x); }},
-      {"var", [](T x) { return var(x, {1, 2}, 1) + std(x, {1}, 0).sum(); }},
+      {"var", [](T x) { return var(x, {1, 2}, 1) + x.std({1}, 0).sum(); }},
       {"norm", [](T x) { return norm(x, 2, 1) + norm(x, 1, 1) + norm(x, 3, 1); }},
       {"softmax", [](T x) { return softmax(x, 1) + log_softmax(x, -1); }},
       {"cumulative_sum", [](T x) { return cumulative_sum(x, 1); }},
