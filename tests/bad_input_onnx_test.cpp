@@ -79,7 +79,7 @@ CHILD_TEST(BadInputOnnx, EveryByteMayBeWrong) {
 
 CHILD_TEST(BadInputOnnx, Item81Lengths) {
   // A field of 2⁶⁴ − 1 bytes.
-  expect_refused(std::string("\x3a") + std::string(9, '\xff') + "\x01", {"at byte", "do not fit"});
+  expect_refused(std::string("\x3a") + std::string(9, '\xff') + "\x01", {"at byte", "does not fit"});
   expect_refused(std::string("\x08") + std::string(11, '\xff'), {"64 bits"});
   expect_refused(std::string("\x08") + std::string(9, '\x80') + "\x02", {"64 bits"});
   expect_refused("\x0b", {"wire type 3"});

@@ -266,7 +266,7 @@ void write_embedding(CallWriter& call) { write_gather(call, call.input(0), indic
 
 // One tensor among whole axes selects along its axis.
 void write_index(CallWriter& call) {
-  const AttributeTree& list = only_item(call);
+  const AttributeTree& list = call.item("index");
   std::int64_t axis = 0, at = -1, used = 0;
   for (const AttributeTree& each : list.items) {
     if (each.text != "newaxis" && each.text != "...") ++used;

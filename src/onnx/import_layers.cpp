@@ -67,7 +67,7 @@ struct Windows {
         strides(node.integers("strides")),
         pads(node.integers("pads")),
         dilations(node.integers("dilations")) {
-    constexpr const char* modes[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
+    static constexpr const char* modes[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"};
     if (std::ranges::find(modes, auto_pad) == std::end(modes)) {
       node.refuse("attribute auto_pad is '", auto_pad, "'");
     }

@@ -215,7 +215,7 @@ Kernel translate_tile(NodeReader&) {
 
 Kernel translate_pad(NodeReader& node) {
   const std::string mode = node.text("mode", "constant");
-  constexpr const char* modes[] = {"constant", "reflect", "edge", "wrap"};
+  static constexpr const char* modes[] = {"constant", "reflect", "edge", "wrap"};
   const auto* const found = std::ranges::find(modes, mode);
   if (found == std::end(modes)) node.refuse("attribute mode is '", mode, "'");
   const auto attribute = node.integers("pads");
@@ -265,7 +265,7 @@ Kernel translate_gather_elements(NodeReader& node) {
 Kernel translate_scatter_elements(NodeReader& node) {
   const std::int64_t axis = node.integer("axis", 0);
   const std::string reduction = node.text("reduction", "none");
-  constexpr const char* kinds[] = {"add", "mul", "mean", "max", "min"};
+  static constexpr const char* kinds[] = {"add", "mul", "mean", "max", "min"};
   const auto* const found = std::ranges::find(kinds, reduction);
   if (found == std::end(kinds) && reduction != "none") {
     node.refuse("attribute reduction is '", reduction, "'");
