@@ -79,7 +79,8 @@ CHILD_TEST(BadInputOnnx, EveryByteMayBeWrong) {
 
 CHILD_TEST(BadInputOnnx, Item81Lengths) {
   // A field of 2⁶⁴ − 1 bytes.
-  expect_refused(std::string("\x3a") + std::string(9, '\xff') + "\x01", {"at byte", "does not fit"});
+  expect_refused(std::string("\x3a") + std::string(9, '\xff') + "\x01",
+                 {"at byte", "does not fit"});
   expect_refused(std::string("\x08") + std::string(11, '\xff'), {"64 bits"});
   expect_refused(std::string("\x08") + std::string(9, '\x80') + "\x02", {"64 bits"});
   expect_refused("\x0b", {"wire type 3"});
@@ -222,8 +223,11 @@ CHILD_TEST(BadInputOnnx, ShapesWhenItRuns) {
   test_support::write_file(folder / "x.onnx", written(model));
   const OnnxModel loaded = load_onnx(folder / "x.onnx");
   EXPECT_EQ(loaded(ones({5, 3})).shape(), (Shape{5, 4}));
-  expect_error<ShapeError>([&] { loaded(ones({2, 2})); },
-                           {"matmul", "node 'product' (MatMul)", "x.onnx"});
+  expect_error<ShapeError>(
+      [&] {
+        loaded(ones({2, 2}));
+      },
+      {"matmul", "node 'product' (MatMul)", "x.onnx"});
 }
 
 CHILD_TEST(BadInputOnnx, Item91OtherFiles) {

@@ -226,8 +226,11 @@ TEST(Onnx, RefusesCallsThatDependOnValues) {
   };
   expect_refused<ValueError>([&] { export_onnx(path, through_a_view, x); }, {"in place"});
   const auto pairs = [](const Tensor& y) { return matmul(y, y.transpose()).reshape({-1}); };
-  expect_refused<ValueError>([&] { export_onnx(path, pairs, {.dynamic_batch = true}, ones({2, 3})); },
-                             {"batch"});
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(path, pairs, {.dynamic_batch = true}, ones({2, 3}));
+      },
+      {"batch"});
   EXPECT_TRUE(folder.names().empty());
 }
 
@@ -237,8 +240,11 @@ TEST(Onnx, RefusesOptionsAndInputs) {
   models::Mlp net({4, 2});
   const Tensor x = ones({3, 4});
   expect_refused<ValueError>([&] { export_onnx(path, net, {.opset = 17}, x); }, {"17", "18 to 23"});
-  expect_refused<ValueError>([&] { export_onnx(path, net, {.input_names = {"a", "b"}}, x); },
-                             {"2 input names"});
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(path, net, {.input_names = {"a", "b"}}, x);
+      },
+      {"2 input names"});
   expect_refused<ValueError>(
       [&] { export_onnx(path, net, {.input_names = {"layers.0.weight"}}, x); },
       {"layers.0.weight"});

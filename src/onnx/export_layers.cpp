@@ -396,11 +396,9 @@ void write_interpolate(CallWriter& call) {
     const std::string sizes = call.graph.integers(call.integers("size"));
     return call.result(call.node("Resize", {call.input(0), "", "", sizes}, attributes));
   }
-  const std::vector<float> scales{std::stof(factor.items[0].text),
-                                   std::stof(factor.items[1].text)};
-  call.result(call.node("Resize",
-                        {call.input(0), "", call.graph.constant(from_data(scales))},
-                        attributes));
+  const std::vector<float> scales{std::stof(factor.items[0].text), std::stof(factor.items[1].text)};
+  call.result(
+      call.node("Resize", {call.input(0), "", call.graph.constant(from_data(scales))}, attributes));
 }
 
 constexpr ExportRule rules[] = {

@@ -72,8 +72,8 @@ inline std::vector<OnnxCase> onnx_models() {
   namespace models = ext::models;
   ext::manual_seed(3);
   std::vector<OnnxCase> cases;
-  cases.push_back(onnx_case("mlp", models::Mlp({6, 16, 8, 3}), {values({4, 6})},
-                            {values({9, 6})}, true));
+  cases.push_back(
+      onnx_case("mlp", models::Mlp({6, 16, 8, 3}), {values({4, 6})}, {values({9, 6})}, true));
   cases.push_back(onnx_case("lenet", models::LeNet(), {values({2, 1, 28, 28})},
                             {values({3, 1, 28, 28})}, true));
   cases.push_back(onnx_case("resnet18", with_statistics(models::ResNet18()),
@@ -85,14 +85,13 @@ inline std::vector<OnnxCase> onnx_models() {
       {ext::tensor({{3, 1, 4, 1, 5}, {9, 2, 6, 5, 3}})},
       {ext::tensor({{2, 7, 1, 8, 2}, {8, 1, 8, 2, 8}, {4, 5, 9, 0, 16}})}));
   cases.push_back(onnx_case(
-      "encoder",
-      nn::TransformerEncoderLayer(12, 3, {.feedforward = 20, .norm_first = true}),
+      "encoder", nn::TransformerEncoderLayer(12, 3, {.feedforward = 20, .norm_first = true}),
       {values({2, 5, 12})}, {values({3, 5, 12})}));
-  cases.push_back(onnx_case(
-      "encoder_gelu",
-      nn::TransformerEncoderLayer(
-          12, 3, {.feedforward = 20, .activation = nn::TransformerActivation::gelu}),
-      {values({2, 5, 12})}));
+  cases.push_back(
+      onnx_case("encoder_gelu",
+                nn::TransformerEncoderLayer(
+                    12, 3, {.feedforward = 20, .activation = nn::TransformerActivation::gelu}),
+                {values({2, 5, 12})}));
   cases.push_back(onnx_case("lstm", nn::LSTM(5, 7, {.layers = 2, .bidirectional = true}),
                             {values({6, 3, 5})}, {}, true));
   cases.push_back(onnx_case("lstm_batch_first", nn::LSTM(5, 7, {.batch_first = true}),
