@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "extensor/extensor.h"
-#include "extensor/onnx.h"
 
 namespace test_support {
 
