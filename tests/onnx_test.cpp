@@ -136,6 +136,10 @@ TEST(Onnx, ParametersKeepTheirNamesAndTrain) {
     optimizer.step();
   }
   EXPECT_LT(square(model(x)).sum().item<float>(), before);
+  // A layer of any type has the names of its module.
+  const nn::AnyLayer any = net;
+  export_onnx(folder / "any.onnx", any, x);
+  EXPECT_EQ(load_onnx(folder / "any.onnx").named_parameters()[0].first, "layers.0.weight");
   // A copy has parameters of its own, and the state goes back into the first model.
   const OnnxModel copy = model;
   EXPECT_EQ(distance(copy(x), model(x)), 0);

@@ -42,7 +42,8 @@ using OnnxFunction = std::function<std::vector<Tensor>(std::span<const Tensor> i
 
 namespace detail {
 
-// `walk` is null for a function without a module.
+// `walk` is null for a function without a module. `state` are parameters and buffers besides those
+// of the module.
 void export_onnx(const std::filesystem::path& path, const OnnxFunction& function,
                  const nn::detail::Walk* walk, const nn::ModuleDescription& description,
                  const NamedTensors& state, std::span<const Tensor> inputs,
@@ -87,13 +88,16 @@ requires(sizeof...(Inputs) > 0 &&
     (std::make_index_sequence<sizeof...(Inputs)>());
   };
   const Tensor list[] = {inputs...};
-  if constexpr (nn::detail::IsModule<Model>) {
-    NamedTensors state = model.named_parameters();
-    for (auto& buffer : model.named_buffers()) state.push_back(std::move(buffer));
-    const nn::detail::Walk walk =
-        nn::detail::walk_of(const_cast<std::remove_const_t<Model>&>(model));
-    detail::export_onnx(path, function, &walk, nn::detail::reference_to(model, false), state, list,
+  using Plain = std::remove_const_t<Model>;
+  if constexpr (nn::detail::IsModule<Plain>) {
+    const nn::detail::Walk walk = nn::detail::walk_of(const_cast<Plain&>(model));
+    detail::export_onnx(path, function, &walk, nn::detail::reference_to(model, false), {}, list,
                         options);
+  } else if constexpr (nn::detail::HoldsLayer<Plain>) {
+    const nn::detail::Walk walk{&const_cast<Plain&>(model), [](void* layer, nn::Walker& walker) {
+                                  static_cast<Plain*>(layer)->walk(walker);
+                                }};
+    detail::export_onnx(path, function, &walk, model.reference(false), {}, list, options);
   } else {
     detail::export_onnx(path, function, nullptr, {}, {}, list, options);
   }
