@@ -91,7 +91,7 @@ TEST(Onnx, NewerOperatorsGiveTheSameResults) {
   });
 }
 
-// tests/onnx_runtime.py names a folder, and runs the files in it with onnxruntime.
+// tests/onnx/runtime.py names a folder, and runs the files in it with onnxruntime.
 TEST(Onnx, WritesExamplesForOtherRuntimes) {
   const char* given = std::getenv("EXTENSOR_ONNX_FOLDER");
   const TemporaryDirectory temporary;

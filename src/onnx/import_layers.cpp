@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "extensor/attention.h"
 #include "extensor/convolution.h"
 #include "extensor/creation.h"
 #include "extensor/einsum.h"
@@ -359,6 +360,44 @@ Kernel translate_dropout(NodeReader& node) {
   };
 }
 
+// ---- attention
+
+// [batch, length, heads · width] as [batch, heads, length, width].
+Tensor by_heads(const Tensor& x, std::int64_t heads) {
+  if (heads < 1 || x.size(2) % heads != 0) {
+    throw ShapeError(message("Attention: ", x.shape(), " for ", heads, " heads"));
+  }
+  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose({0, 2, 1, 3});
+}
+
+Kernel translate_attention(NodeReader& node) {
+  const bool causal = node.flag("is_causal", false);
+  std::optional<double> scale;
+  if (node.has("scale")) scale = node.real("scale", 1);
+  const std::int64_t heads = node.integer("q_num_heads", 0),
+                     key_heads = node.integer("kv_num_heads", heads);
+  node.ignore("softmax_precision");
+  node.ignore("qk_matmul_output_mode");  // of an output that is not supported
+  if (node.real("softcap", 0) != 0) node.refuse("softcap is not supported");
+  if (node.has_input(4) || node.has_input(5)) node.refuse("past keys are not supported");
+  for (std::size_t k = 1; k < node.outputs(); ++k) {
+    if (!node.node().outputs[k].empty()) node.refuse("only its first output is supported");
+  }
+  return [=](Arguments x) {
+    const bool joined = x[0].ndim() == 3;
+    const Tensor q = joined ? by_heads(x[0], heads) : x[0],
+                 k = joined ? by_heads(x[1], key_heads) : x[1],
+                 v = joined ? by_heads(x[2], key_heads) : x[2];
+    const Tensor y = scaled_dot_product_attention(q, k, v,
+                                                  {.mask = optional_input(x, 3),
+                                                   .causal = causal,
+                                                   .scale = scale,
+                                                   .enable_gqa = q.size(1) != k.size(1)});
+    if (!joined) return Results{y};
+    return Results{y.transpose({0, 2, 1, 3}).reshape({y.size(0), y.size(2), -1})};
+  };
+}
+
 // ---- resampling
 
 Kernel translate_resize(NodeReader& node) {
@@ -446,6 +485,7 @@ constexpr ImportRule rules[] = {
     {"RMSNormalization", 2, 2, translate_row_norm<false>},
     {"InstanceNormalization", 3, 3, translate_instance_norm},
     {"GroupNormalization", 3, 3, translate_group_norm},
+    {"Attention", 3, 6, translate_attention},
     {"Dropout", 1, 3, translate_dropout},
     {"Resize", 1, 4, translate_resize},
 };

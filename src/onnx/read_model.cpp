@@ -98,8 +98,9 @@ void read_external_entry(WireReader entry, External& external) {
   if (key == "length") external.length = number_of(entry, "length", value);
 }
 
-void read_external(const Origin& origin, const WireReader& reader, const std::string& name,
-                   const External& external, Tensor& tensor) {
+Tensor read_external(const Origin& origin, const WireReader& reader, const std::string& name,
+                     const External& external, const Shape& shape, DType dtype,
+                     std::uint64_t bytes) {
   const std::string place =
       message("tensor ", in_quotes(name), " is in the file ", in_quotes(external.location));
   if (origin.folder == nullptr) reader.fail(place, ", which was not asked for");
@@ -118,7 +119,6 @@ void read_external(const Origin& origin, const WireReader& reader, const std::st
     reader.fail(place, ", which leads out of the folder of the model");
   }
   const io::FileSource source("load_onnx", path);
-  const std::uint64_t bytes = tensor.nbytes();
   if (external.length && *external.length != bytes) {
     reader.fail(place, " with ", *external.length, " bytes, but its shape needs ", bytes);
   }
@@ -126,7 +126,9 @@ void read_external(const Origin& origin, const WireReader& reader, const std::st
     reader.fail(place, " at byte ", external.offset, ", which has ", source.size(),
                 " bytes, but its shape needs ", bytes);
   }
+  Tensor tensor = detail::make_empty(place.c_str(), shape, dtype, cpu_device);
   source.read(external.offset, io::bytes_of(tensor));
+  return tensor;
 }
 
 // Stores integers in narrower elements. The bits of a half are an integer.
@@ -262,13 +264,13 @@ std::pair<std::string, Tensor> read_tensor(const Origin& origin, WireReader read
                 bytes, " bytes, but its data has another size",
                 values.raw ? message(" (", values.raw->size(), ")") : std::string());
   }
-  if (external.used && origin.folder != nullptr && bytes > largest_file * 64) {
-    reader.fail("tensor ", in_quotes(name), " has ", bytes, " bytes");
+  if (external.used) {
+    Tensor tensor = read_external(origin, reader, name, external, shape, *dtype, bytes);
+    if (*dtype == DType::bool_) io::check_bools(place, io::bytes_of(tensor));
+    return {std::move(name), std::move(tensor)};
   }
   Tensor tensor = detail::make_empty(place.c_str(), shape, *dtype, cpu_device);
-  if (external.used) {
-    read_external(origin, reader, name, external, tensor);
-  } else if (values.raw) {
+  if (values.raw) {
     if (bytes != 0) std::memcpy(io::bytes_of(tensor).data(), values.raw->data(), bytes);
   } else {
     fill(reader, name, values, tensor);

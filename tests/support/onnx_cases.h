@@ -1,5 +1,5 @@
 // Models and functions that are exported to ONNX: the tests of export and import use all of them,
-// and tests/onnx_runtime.py runs their files with onnxruntime.
+// and tests/onnx/runtime.py runs their files with onnxruntime.
 #pragma once
 
 #include <functional>

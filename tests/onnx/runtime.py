@@ -1,8 +1,10 @@
-"""Checks exported ONNX files with onnx.checker and runs them with onnxruntime.
+"""Compares ExTensor with onnxruntime: exported files, which onnx.checker checks, and models of one operator.
 
-The test program onnx_test writes models, inputs and the results of ExTensor into a folder. Without
-onnx and onnxruntime the test is skipped: `pip install onnx onnxruntime` provides them, and
-EXTENSOR_PYTHON names the interpreter that has them.
+    python runtime.py onnx_test onnx_run_models
+
+The program onnx_test writes models, inputs and the results of ExTensor into a folder, and onnx_run_models runs the
+models of operators.py. Without onnx and onnxruntime the test is skipped: `pip install onnx onnxruntime` provides them,
+and EXTENSOR_PYTHON names the interpreter that has them.
 """
 
 import os
@@ -64,11 +66,47 @@ def run(folder):
     return cases, errors
 
 
-def main(program):
+def write_operator(folder, model, inputs):
+    import numpy
+    import onnx
+    import onnxruntime
+
+    folder.mkdir()
+    onnx.save(model, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    for k, output in enumerate(session.run(None, dict(zip(names, inputs, strict=True)))):
+        numpy.save(folder / f"output_{k}.npy", output)
+    for k, value in enumerate(inputs):
+        numpy.save(folder / f"input_{k}.npy", value)
+
+
+def check_operators(program):
+    """The number of models, and the lines that the program prints about differences."""
+    import onnxruntime
+    import operators  # beside this file
+
+    onnxruntime.set_default_logger_severity(3)
+    with tempfile.TemporaryDirectory() as name:
+        folders, errors = [], []
+        for operator, (model, inputs) in operators.models():
+            try:
+                write_operator(pathlib.Path(name) / operator, model, inputs)
+                folders.append(pathlib.Path(name) / operator)
+            except Exception as error:  # the runtime has types of its own
+                errors.append(f"{operator}: onnxruntime: {error}")
+        result = subprocess.run([program, *folders], capture_output=True, text=True)
+    errors += result.stdout.splitlines()
+    if result.returncode not in (0, 1):
+        errors.append(f"{program} ended with {result.returncode}: {result.stderr}")
+    return len(folders), errors
+
+
+def main(program, run_models):
     python = os.environ.get("EXTENSOR_PYTHON")
     if python and os.path.realpath(python) != os.path.realpath(sys.executable) and not os.environ.get("EXTENSOR_ONNX_CHILD"):
         environment = dict(os.environ, EXTENSOR_ONNX_CHILD="1")
-        return subprocess.run([python, __file__, program], env=environment).returncode
+        return subprocess.run([python, __file__, program, run_models], env=environment).returncode
     try:
         import numpy  # noqa: F401
         import onnx  # noqa: F401
@@ -92,10 +130,12 @@ def main(program):
                 count, found = 0, [f"{folder.name}: {error}"]
             cases += count
             errors += found
+    operators, found = check_operators(run_models)
+    errors += found
     print("\n".join(errors))
-    print(f"{len(folders)} models, {cases} runs, {len(errors)} errors")
-    return 1 if errors or not folders else 0
+    print(f"{len(folders)} exported models in {cases} runs, {operators} operators, {len(errors)} errors")
+    return 1 if errors or not folders or not operators else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2]))
