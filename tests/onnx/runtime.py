@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True  # of operators.py, in the source folder
 SKIPPED = 77
 # Of the largest magnitude of a result: float32 rounding, summed in another order.
 ALLOWED = 2e-5
