@@ -18,6 +18,8 @@ if ! "${pip[@]}" install --timeout 20 --retries 1 scikit-build-core nanobind nin
   >"$work/pip.log" 2>&1; then
   echo "skipped: pip cannot install what the build needs: $(tail -1 "$work/pip.log")" && exit 77
 fi
+# Optional: tests that compare with onnxruntime are skipped without it.
+"${pip[@]}" install --timeout 20 --retries 1 onnx onnxruntime >>"$work/pip.log" 2>&1 || true
 # Build without isolation, so that objects of the last run are found again.
 "${pip[@]}" install --no-build-isolation --no-deps "$source_dir" \
   -C "build-dir=$work/build" -C "cmake.define.EXTENSOR_PREBUILT=$build_dir" \

@@ -4,7 +4,7 @@
 
 The program onnx_test writes models, inputs and the results of ExTensor into a folder, and onnx_run_models runs the
 models of operators.py. Without onnx and onnxruntime the test is skipped: `pip install onnx onnxruntime` provides them,
-and EXTENSOR_PYTHON names the interpreter that has them.
+and EXTENSOR_PYTHON names an interpreter that has them. The test python_package installs them where it can.
 """
 
 import os
@@ -103,16 +103,21 @@ def check_operators(program):
     return len(folders), errors
 
 
-def main(program, run_models):
-    python = os.environ.get("EXTENSOR_PYTHON")
-    if python and os.path.realpath(python) != os.path.realpath(sys.executable) and not os.environ.get("EXTENSOR_ONNX_CHILD"):
-        environment = dict(os.environ, EXTENSOR_ONNX_CHILD="1")
-        return subprocess.run([python, __file__, program, run_models], env=environment).returncode
+def has_runtime(python):
+    probe = "import numpy, onnx, onnxruntime"
+    return subprocess.run([python, "-c", probe], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def main(program, run_models, interpreter=None):
+    """`interpreter` is used if this one lacks onnxruntime."""
     try:
         import numpy  # noqa: F401
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
+        for python in (os.environ.get("EXTENSOR_PYTHON"), interpreter):
+            if python and os.path.exists(python) and has_runtime(python):
+                return subprocess.run([python, __file__, program, run_models]).returncode
         print(f"SKIPPED onnx_runtime: {error} (pip install onnx onnxruntime)")
         return SKIPPED
     with tempfile.TemporaryDirectory() as name:
@@ -139,4 +144,4 @@ def main(program, run_models):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:]))
