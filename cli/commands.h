@@ -13,6 +13,7 @@ void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_predict_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
+void add_export_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_pages_command(CLI::App& app);

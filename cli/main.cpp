@@ -80,6 +80,7 @@ int run(int count, char** words) {
   add_eval_command(app);
   add_predict_command(app);
   add_generate_command(app);
+  add_export_command(app);
   add_inspect_command(app);
   add_compare_command(app);
   add_ops_command(app);

@@ -173,7 +173,7 @@ def core_stub(core: Any) -> str:
     text += "".join(record_stub(record) for record in records)
     for name, function in functions.items():
         text += function_stub(function, name)
-    for name in ("_layers", "_optimizers", "_schedules"):
+    for name in ("_layers", "_optimizers", "_schedules", "_export_onnx", "_load_onnx"):
         text += f"{name}: Any\n"
     for name in NAMESPACES:
         if hasattr(core, name):

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["core", "backend", "ops", "autograd", "nn", "optim", "io", "data", "distributed", "train"]
+LAYERS = ["core", "backend", "ops", "autograd", "nn", "optim", "io", "onnx", "data", "distributed", "train"]
 # Headers of a higher layer that a lower layer may include, with the reason.
 ALLOWED = {
     # The gradient of the recurrent layers' backward differentiates the layer as composed ops.

@@ -213,6 +213,8 @@ const std::set<std::string> not_ops = {
     "load_npy",
     "save_npz",
     "load_npz",
+    "export_onnx",
+    "load_onnx",
     // variants that also return what their backward needs; the database has the op itself
     "cross_entropy_with_statistics",
 };

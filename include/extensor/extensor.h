@@ -33,10 +33,12 @@
 #include "extensor/models.h"           // IWYU pragma: export
 #include "extensor/nn.h"               // IWYU pragma: export
 #include "extensor/normalization.h"    // IWYU pragma: export
+#include "extensor/onnx.h"             // IWYU pragma: export
 #include "extensor/optim.h"            // IWYU pragma: export
 #include "extensor/optimizer_steps.h"  // IWYU pragma: export
 #include "extensor/pending_item.h"     // IWYU pragma: export
 #include "extensor/pooling.h"          // IWYU pragma: export
+#include "extensor/pretrained.h"       // IWYU pragma: export
 #include "extensor/profile.h"          // IWYU pragma: export
 #include "extensor/pytorch_names.h"    // IWYU pragma: export
 #include "extensor/random.h"           // IWYU pragma: export

@@ -56,7 +56,7 @@ nan = float("nan")
 pi = 3.141592653589793
 
 # Imported when first used, so that `import extensor` stays fast.
-_SUBMODULES = ("autograd", "data", "linalg", "models", "nn", "optim", "train")
+_SUBMODULES = ("autograd", "data", "linalg", "models", "nn", "onnx", "optim", "train")
 
 if TYPE_CHECKING:
     from . import autograd as autograd
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import models as models
     from . import nn as nn
+    from . import onnx as onnx
     from . import optim as optim
     from . import train as train
 

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "extensor/onnx.h"
 #include "reflected.h"
 
 namespace nb = nanobind;
@@ -52,6 +53,15 @@ class LayerOf final : public Layer {
 
   PyObject* call(const Inputs& in, const nn::AttentionMasks* masks) override {
     L& l = layer_;
+    if constexpr (requires { l.run(in); }) {  // a loaded model, with any number of inputs
+      if (masks == nullptr) {
+        std::vector<Tensor> results = [&] {
+          const WithoutGil released;
+          return l.run(in);
+        }();
+        return results.size() == 1 ? wrap(std::move(results[0])) : python::to_python(results);
+      }
+    }
     constexpr bool has_masks = requires { l.forward(in[0], *masks); };
     constexpr bool three_masks = requires { l.forward(in[0], in[0], in[0], *masks); };
     if (masks != nullptr && !has_masks) {
@@ -210,6 +220,13 @@ void add_layers(nb::module_& module) {
       .def("to_device", [](Layer& self, nb::handle device) { self.to(to_device(device.ptr())); })
       .def("describe", &Layer::describe)
       .def("copy", &Layer::copy, nb::rv_policy::take_ownership);
+
+  module.def(
+      "_load_onnx",
+      [](const nb::bytes& path) -> Layer* {
+        return new LayerOf<OnnxModel>(load_onnx(std::string(path.c_str(), path.size())));
+      },
+      nb::rv_policy::take_ownership);
 
   nb::module_ layers = module.def_submodule("_layers");
   PyObject* m = layers.ptr();

@@ -8,6 +8,7 @@ namespace extensor::python {
 
 void add_autograd(nanobind::module_& module);
 void add_layers(nanobind::module_& module);
+void add_onnx(nanobind::module_& module);
 void add_optimizers(nanobind::module_& module);
 
 namespace {
@@ -54,6 +55,7 @@ NB_MODULE(_core, module) {
     add_autograd(module);
     add_optimizers(module);
     add_layers(module);
+    add_onnx(module);
   } catch (const PythonError& error) {
     error.restore();
     throw nanobind::python_error();

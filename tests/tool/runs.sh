@@ -204,3 +204,12 @@ test_damaged_weights() {
     python3 -c 'import safetensors.numpy as s; s.load_file("run/model.safetensors")' || fail 'others cannot read it'
   fi
 }
+
+# A run as an ONNX file.
+test_export() {
+  small_run run
+  expect 0 'input: float32 [batch, 1, ' export run --out net.onnx
+  [[ -s net.onnx ]] || fail 'no file was written'
+  expect 1 'opset is 3' export run --out old.onnx --opset 3
+  [[ ! -e old.onnx ]] || fail 'a file was written'
+}

@@ -1,0 +1,240 @@
+// Malformed ONNX files: truncated, with false lengths, sizes and types, and with graphs that do not
+// fit together.
+#include "extensor/onnx.h"
+#include "io/byte_sink.h"
+#include "onnx/graph_builder.h"
+#include "onnx/model.h"
+#include "onnx/program.h"
+#include "onnx/wire.h"
+#include "support/child_process.h"
+#include "support/files.h"
+
+namespace {
+
+using namespace extensor;
+using onnx::Model;
+using onnx::Node;
+using onnx::WireWriter;
+using test_support::expect_error;
+using test_support::TemporaryDirectory;
+
+constexpr const char* label = "load_onnx: 'file'";
+
+void load(const std::string& bytes) {
+  const io::MemorySource source(label, std::as_bytes(std::span(bytes)));
+  onnx::load_program(label, onnx::read_model(source));
+}
+
+std::string written(const Model& model) {
+  io::MemorySink sink;
+  onnx::write_model(label, sink, model);
+  return {reinterpret_cast<const char*>(sink.bytes.data()), sink.bytes.size()};
+}
+
+// y = relu(x · weight)
+Model small_model() {
+  Model model;
+  model.opset = 18;
+  model.graph.name = "model";
+  model.graph.inputs = {{"x", DType::float32, {{{2, ""}, {3, ""}}}}};
+  model.graph.outputs = {{"y", DType::float32, {{{2, ""}, {4, ""}}}}};
+  model.graph.initializers = {{"weight", ones({3, 4})}};
+  model.graph.nodes = {{"product", "MatMul", "", {"x", "weight"}, {"z"}, {}},
+                       {"rectifier", "Relu", "", {"z"}, {"y"}, {}}};
+  return model;
+}
+
+void expect_refused(const std::string& bytes, const std::vector<std::string>& parts) {
+  std::vector<std::string> all = parts;
+  all.emplace_back(label);
+  expect_error<FormatError>([&] { load(bytes); }, all);
+}
+void expect_refused(const Model& model, const std::vector<std::string>& parts) {
+  expect_refused(written(model), parts);
+}
+
+CHILD_TEST(BadInputOnnx, Item80TruncationAtEveryByte) {
+  const std::string file = written(small_model());
+  EXPECT_NO_THROW(load(file));
+  for (std::size_t length = 0; length < file.size(); ++length) {
+    expect_refused(file.substr(0, length), {});
+  }
+  expect_refused("", {"no graph"});
+  expect_refused("\x08\x01", {"no graph"});
+}
+
+CHILD_TEST(BadInputOnnx, EveryByteMayBeWrong) {
+  const std::string file = written(small_model());
+  for (std::size_t k = 0; k < file.size(); ++k) {
+    for (const unsigned char value : {0, 1, 0x7F, 0x80, 0xFF}) {
+      std::string changed = file;
+      changed[k] = static_cast<char>(value);
+      try {
+        load(changed);
+      } catch (const FormatError&) {  // most of them
+      }
+    }
+  }
+}
+
+CHILD_TEST(BadInputOnnx, Item81Lengths) {
+  // A field of 2⁶⁴ − 1 bytes.
+  expect_refused(std::string("\x3a") + std::string(9, '\xff') + "\x01",
+                 {"at byte", "does not fit"});
+  expect_refused(std::string("\x08") + std::string(11, '\xff'), {"64 bits"});
+  expect_refused(std::string("\x08") + std::string(9, '\x80') + "\x02", {"64 bits"});
+  expect_refused("\x0b", {"wire type 3"});
+  expect_refused(std::string("\x00\x00", 2), {"field number 0"});
+  expect_refused("\x3d\x01\x01\x01\x01", {"graph", "wire type 5"});
+}
+
+// A tensor of any description among the initializers.
+std::string with_tensor(const WireWriter& tensor) {
+  WireWriter graph, file;
+  graph.message(5, tensor);
+  file.integer(1, 8);
+  file.message(7, graph);
+  return file.bytes();
+}
+
+CHILD_TEST(BadInputOnnx, Item85Shapes) {
+  const auto tensor = [](const std::vector<std::int64_t>& dims, std::int64_t type,
+                         std::string_view raw) {
+    WireWriter writer;
+    for (const std::int64_t size : dims) writer.integer(1, size);
+    writer.integer(2, type);
+    writer.text(8, "t");
+    writer.text(9, raw);
+    return with_tensor(writer);
+  };
+  expect_refused(tensor({3}, 1, "12345678"), {"'t'", "12 bytes", "8"});
+  expect_refused(tensor({std::int64_t{1} << 50}, 1, "1234"), {"'t'"});
+  expect_refused(tensor({std::int64_t{1} << 40, std::int64_t{1} << 40}, 1, ""), {"'t'"});
+  expect_refused(tensor({-1}, 1, ""), {"'t'", "-1"});
+  expect_refused(tensor(std::vector<std::int64_t>(65, 1), 1, "1234"), {"65 axes"});
+  expect_refused(tensor({1}, 8, ""), {"data type 8"});
+  expect_refused(tensor({1}, 99, "1234"), {"data type 99"});
+  expect_refused(tensor({2}, 9, std::string_view("\x01\x02", 2)), {"bool"});
+  // Values in their own field, too few and too large.
+  WireWriter few;
+  few.integer(1, 3);
+  few.integer(2, 6);
+  few.integer(5, 1);
+  expect_refused(with_tensor(few), {"another size"});
+  WireWriter large;
+  large.integer(1, 1);
+  large.integer(2, 3);
+  large.integer(5, 300);
+  expect_refused(with_tensor(large), {"int8 cannot hold"});
+}
+
+CHILD_TEST(BadInputOnnx, Item87ExternalData) {
+  const TemporaryDirectory folder;
+  std::filesystem::create_directory(folder / "inside");
+  test_support::write_file(folder / "secret", "0123456789abcdef");
+  test_support::write_file(folder / "inside" / "data", "0123456789abcdef");
+  std::filesystem::create_symlink(folder / "secret", folder / "inside" / "link");
+  const auto file = [](const std::string& location, const std::string& offset,
+                       const std::string& length) {
+    WireWriter tensor;
+    tensor.integer(1, 4);
+    tensor.integer(2, 1);
+    tensor.text(8, "t");
+    for (const auto& [key, value] :
+         {std::pair{"location", location}, {"offset", offset}, {"length", length}}) {
+      WireWriter entry;
+      entry.text(1, key);
+      entry.text(2, value);
+      tensor.message(13, entry);
+    }
+    tensor.integer(14, 1);
+    WireWriter graph, model, opset, output, node;
+    output.text(1, "t");
+    graph.message(5, tensor);
+    graph.message(12, output);
+    opset.integer(2, 18);
+    model.message(8, opset);
+    model.message(7, graph);
+    return model.bytes();
+  };
+  const auto path = folder / "inside" / "model.onnx";
+  const auto expect_location = [&](const std::string& bytes,
+                                   const std::vector<std::string>& parts) {
+    test_support::write_file(path, bytes);
+    expect_error<FormatError>([&] { load_onnx(path); }, parts);
+  };
+  test_support::write_file(path, file("data", "0", "16"));
+  EXPECT_EQ(load_onnx(path).run({})[0].shape(), Shape{4});
+  expect_location(file("../secret", "0", "16"), {"../secret", "inside the folder"});
+  expect_location(file((folder / "secret").string(), "0", "16"), {"inside the folder"});
+  expect_location(file("link", "0", "16"), {"link", "leads out"});
+  expect_location(file("", "0", "16"), {"inside the folder"});
+  expect_location(file("data", "4", "16"), {"16 bytes"});
+  expect_location(file("data", "18446744073709551615", "16"), {"offset"});
+  expect_location(file("data", "0", "12"), {"12 bytes"});
+  expect_location(file("data", "-1", "16"), {"must be a number"});
+  expect_refused(file("data", "0", "16"), {"not asked for"});  // without a folder
+  test_support::write_file(path, file("none", "0", "16"));
+  expect_error<IoError>([&] { load_onnx(path); }, {"none"});
+}
+
+CHILD_TEST(BadInputOnnx, Graphs) {
+  Model model = small_model();
+  model.opset = 3;
+  expect_refused(model, {"version 3", "7 to 23"});
+  model = small_model();
+  model.graph.nodes[0].type = "Loop";
+  model.graph.nodes[1].type = "Scan";
+  expect_refused(model, {"not supported: Loop, Scan"});
+  model = small_model();
+  model.graph.nodes[0].inputs = {"x"};
+  expect_refused(model, {"'product' (MatMul)", "1 inputs"});
+  model = small_model();
+  model.graph.nodes[0].inputs = {"x", ""};
+  expect_refused(model, {"'product' (MatMul)", "input 1 is missing"});
+  model = small_model();
+  std::swap(model.graph.nodes[0], model.graph.nodes[1]);
+  expect_refused(model, {"'rectifier' (Relu)", "'z'"});
+  model = small_model();
+  model.graph.nodes[0].outputs = {"x"};
+  expect_refused(model, {"'x'", "defined already"});
+  model = small_model();
+  model.graph.outputs[0].name = "none";
+  expect_refused(model, {"'none'"});
+  model = small_model();
+  model.graph.outputs.clear();
+  expect_refused(model, {"no outputs"});
+  model = small_model();
+  model.graph.initializers.push_back(model.graph.initializers[0]);
+  expect_refused(model, {"'weight'", "defined already"});
+  model = small_model();
+  model.graph.nodes[1].attributes = {onnx::attribute("slope", 1)};
+  expect_refused(model, {"'rectifier' (Relu)", "'slope'"});
+  model = small_model();
+  model.graph.nodes[1].type = "LeakyRelu";
+  model.graph.nodes[1].attributes = {onnx::attribute("alpha", "much")};
+  expect_refused(model, {"'rectifier' (LeakyRelu)", "alpha", "type"});
+}
+
+CHILD_TEST(BadInputOnnx, ShapesWhenItRuns) {
+  const TemporaryDirectory folder;
+  Model model = small_model();
+  model.graph.inputs[0].shape.reset();
+  test_support::write_file(folder / "x.onnx", written(model));
+  const OnnxModel loaded = load_onnx(folder / "x.onnx");
+  EXPECT_EQ(loaded(ones({5, 3})).shape(), (Shape{5, 4}));
+  expect_error<ShapeError>(
+      [&] {
+        loaded(ones({2, 2}));
+      },
+      {"matmul", "node 'product' (MatMul)", "x.onnx"});
+}
+
+CHILD_TEST(BadInputOnnx, Item91OtherFiles) {
+  const TemporaryDirectory folder;
+  expect_error<IoError>([&] { load_onnx(folder.path()); }, {"load_onnx"});
+  expect_error<IoError>([&] { load_onnx(folder / "none.onnx"); }, {"none.onnx"});
+  expect_error<IoError>([] { load_onnx("/dev/zero"); }, {"/dev/zero"});
+}
+
+}  // namespace

@@ -1,0 +1,280 @@
+// Export to ONNX and import: every model and function comes back with the same results.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "onnx/graph_builder.h"
+#include "onnx/model.h"
+#include "ops/registry.h"
+#include "support/files.h"
+#include "support/onnx_cases.h"
+#include "support/onnx_functions.h"
+
+namespace {
+
+using namespace extensor;
+using test_support::OnnxCase;
+using test_support::TemporaryDirectory;
+
+template <class Function>
+void run_case(const OnnxCase& each, const Function& function) {
+  SCOPED_TRACE(each.name);
+  try {
+    function(each);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+// Calls the function for every case; an error fails the test, but not the other cases.
+template <class Function>
+void for_each_case(const Function& function) {
+  for (const OnnxCase& each : test_support::onnx_models()) run_case(each, function);
+  for (const auto& [name, called] : test_support::onnx_functions()) {
+    run_case(test_support::onnx_case(name, called, {test_support::values({2, 3, 4})}), function);
+  }
+}
+
+// The largest difference, relative to the largest magnitude; 0 for equal bytes.
+double distance(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return INFINITY;
+  const Tensor x = a.to(float64), y = b.to(float64);
+  if (x.numel() == 0) return 0;
+  const double difference = abs(x - y).max().item<double>();
+  return difference / std::max(1.0, abs(y).max().item<double>());
+}
+
+void expect_same(const OnnxCase& each, const std::vector<Tensor>& found,
+                 const std::vector<Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size()) << each.name;
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    const double allowed = each.same_ops ? 0 : 2e-6;
+    EXPECT_LE(distance(found[k], expected[k]), allowed) << each.name << " output " << k;
+  }
+}
+
+template <class E, class Function>
+void expect_refused(const Function& function, const std::vector<std::string>& parts) {
+  try {
+    function();
+    FAIL() << "nothing was thrown";
+  } catch (const E& error) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
+          << "'" << part << "' is not in: " << error.what();
+    }
+  }
+}
+
+TEST(Onnx, EveryCaseComesBackWithTheSameResults) {
+  const TemporaryDirectory folder;
+  for_each_case([&](const OnnxCase& each) {
+    const std::filesystem::path path = folder / (each.name + ".onnx");
+    each.write(path, {.dynamic_batch = !each.other_batch.empty()});
+    const OnnxModel model = load_onnx(path);
+    EXPECT_EQ(model.inputs().size(), each.inputs.size());
+    expect_same(each, model.run(each.inputs), each.call(each.inputs));
+    if (!each.other_batch.empty()) {
+      expect_same(each, model.run(each.other_batch), each.call(each.other_batch));
+    }
+  });
+}
+
+TEST(Onnx, NewerOperatorsGiveTheSameResults) {
+  const TemporaryDirectory folder;
+  for_each_case([&](const OnnxCase& each) {
+    if (each.name != "gelu" && each.name != "encoder_gelu" && each.name != "bicubic") return;
+    for (const std::int64_t opset : {19, 20, 21, 22, 23}) {
+      each.write(folder / "x.onnx", {.opset = opset});
+      expect_same(each, load_onnx(folder / "x.onnx").run(each.inputs), each.call(each.inputs));
+    }
+  });
+}
+
+// tests/onnx/runtime.py names a folder, and runs the files in it with onnxruntime.
+TEST(Onnx, WritesExamplesForOtherRuntimes) {
+  const char* given = std::getenv("EXTENSOR_ONNX_FOLDER");
+  const TemporaryDirectory temporary;
+  const std::filesystem::path folder = given == nullptr ? temporary.path() : given;
+  for_each_case([&](const OnnxCase& each) {
+    const std::filesystem::path own = folder / each.name;
+    std::filesystem::create_directories(own);
+    each.write(own / "model.onnx", {.dynamic_batch = !each.other_batch.empty()});
+    const auto save = [&](const std::string& prefix, const std::vector<Tensor>& inputs) {
+      const std::vector<Tensor> outputs = each.call(inputs);
+      for (std::size_t k = 0; k < inputs.size(); ++k) {
+        save_npy(own / (prefix + "input_" + std::to_string(k) + ".npy"), inputs[k]);
+      }
+      for (std::size_t k = 0; k < outputs.size(); ++k) {
+        save_npy(own / (prefix + "output_" + std::to_string(k) + ".npy"), outputs[k]);
+      }
+    };
+    save("", each.inputs);
+    if (!each.other_batch.empty()) save("other_", each.other_batch);
+  });
+}
+
+TEST(Onnx, ParametersKeepTheirNamesAndTrain) {
+  const TemporaryDirectory folder;
+  const models::Mlp net({4, 8, 2});
+  export_onnx(folder / "net.onnx", net, {.input_names = {"x"}, .output_names = {"y"}},
+              ones({3, 4}));
+  OnnxModel model = load_onnx(folder / "net.onnx");
+  EXPECT_EQ(model.inputs()[0].name, "x");
+  EXPECT_EQ(model.outputs()[0].name, "y");
+  EXPECT_EQ(*model.inputs()[0].shape, (std::vector<std::int64_t>{3, 4}));
+  const NamedTensors own = model.named_parameters(), theirs = net.named_parameters();
+  ASSERT_EQ(own.size(), theirs.size());
+  for (std::size_t k = 0; k < own.size(); ++k) EXPECT_EQ(own[k].first, theirs[k].first);
+
+  const Tensor x = test_support::values({3, 4});
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const double before = square(model(x)).sum().item<float>();
+  for (int step = 0; step < 5; ++step) {
+    optimizer.zero_grad();
+    square(model(x)).sum().backward();
+    optimizer.step();
+  }
+  EXPECT_LT(square(model(x)).sum().item<float>(), before);
+  // A layer of any type has the names of its module.
+  const nn::AnyLayer any = net;
+  export_onnx(folder / "any.onnx", any, x);
+  EXPECT_EQ(load_onnx(folder / "any.onnx").named_parameters()[0].first, "layers.0.weight");
+  // A copy has parameters of its own, and the state goes back into the first model.
+  const OnnxModel copy = model;
+  EXPECT_EQ(distance(copy(x), model(x)), 0);
+  models::Mlp other({4, 8, 2});
+  other.load_state_dict(model.state_dict());
+  EXPECT_EQ(distance(other(x), model(x)), 0);
+}
+
+TEST(Onnx, StatisticsAreBuffersAndTheModelExportsAgain) {
+  const TemporaryDirectory folder;
+  auto net = test_support::with_statistics(
+      nn::Sequential{nn::Conv2d(1, 2, 3), nn::BatchNorm2d(2), nn::ReLU()});
+  const Tensor x = test_support::values({2, 1, 5, 5});
+  export_onnx(folder / "a.onnx", net, {.dynamic_batch = true}, x);
+  EXPECT_TRUE(net.named_buffers().size() == 3);
+  const OnnxModel first = load_onnx(folder / "a.onnx");
+  EXPECT_EQ(first.named_buffers().size(), 2);
+  EXPECT_EQ(first.named_parameters().size(), 4);
+  export_onnx(folder / "b.onnx", first, {.dynamic_batch = true}, x);
+  const OnnxModel second = load_onnx(folder / "b.onnx");
+  net.eval();
+  EXPECT_EQ(distance(first(x), net(x)), 0);
+  EXPECT_EQ(distance(second(x), net(x)), 0);
+  EXPECT_EQ(first.state_dict().size(), second.state_dict().size());
+}
+
+TEST(Onnx, SeveralInputsAndOutputs) {
+  const TemporaryDirectory folder;
+  const auto function = [](const Tensor& a, const Tensor& b) {
+    return std::vector<Tensor>{a + b, a, a + b, b.sum()};
+  };
+  const Tensor a = test_support::values({2, 3}), b = test_support::values({2, 1}, 3);
+  export_onnx(folder / "x.onnx", function, {.dynamic_batch = true}, a, b);
+  const OnnxModel model = load_onnx(folder / "x.onnx");
+  EXPECT_EQ(model.inputs()[1].name, "input_1");
+  EXPECT_EQ(*model.outputs()[0].shape, (std::vector<std::int64_t>{-1, 3}));
+  const std::vector<Tensor> found = model.run({a, b}), expected = function(a, b);
+  ASSERT_EQ(found.size(), 4);
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(distance(found[k], expected[k]), 0) << k;
+  expect_refused<ValueError>([&] { model(a); }, {"2 inputs", "4 outputs"});
+}
+
+TEST(Onnx, ExportKeepsTheTrainingMode) {
+  const TemporaryDirectory folder;
+  nn::Dropout dropout(0.5);
+  export_onnx(folder / "x.onnx", dropout, ones({3}));
+  EXPECT_TRUE(dropout.training);
+  EXPECT_EQ(distance(load_onnx(folder / "x.onnx")(ones({3})), ones({3})), 0);
+}
+
+// ---- what has no form in ONNX
+
+struct Inverse : nn::Module<Inverse> {
+  nn::Linear before{3, 3};
+  Tensor forward(const Tensor& x) { return linalg::inv(before(x)); }
+};
+struct Outer : nn::Module<Outer> {
+  nn::Linear first{3, 3};
+  Inverse inner;
+  Tensor forward(const Tensor& x) { return inner(first(x)); }
+};
+
+TEST(Onnx, NamesTheOpWithoutAFormAndItsModule) {
+  const TemporaryDirectory folder;
+  Outer net;
+  expect_refused<ValueError>([&] { export_onnx(folder / "x.onnx", net, eye(3)); },
+                             {"export_onnx", "inv in Outer.inner"});
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Onnx, RefusesCallsThatDependOnValues) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  const Tensor x = tensor({1.0, 2.0, 3.0, -4.0});
+  const auto branch = [](const Tensor& y) {
+    return y.slice(0, 0, 1).item<float>() > 0 ? relu(y) : y * 2;
+  };
+  expect_refused<ValueError>([&] { export_onnx(path, branch, x); }, {"relu", "same for all"});
+  const auto outside = [](const Tensor& y) { return y + from_data(y.to_vector<float>()); };
+  expect_refused<ValueError>([&] { export_onnx(path, outside, x); },
+                             {"not computed by ops", "values of the inputs"});
+  const auto number = [](const Tensor& y) { return y * double{y.slice(0, 0, 1).item<float>()}; };
+  expect_refused<ValueError>([&] { export_onnx(path, number, x); }, {"multiply"});
+  const auto through_a_view = [](const Tensor& y) {
+    const Tensor z = y * 2;
+    z.slice(0, 0, 2).fill(1);
+    return z + 1;
+  };
+  expect_refused<ValueError>([&] { export_onnx(path, through_a_view, x); }, {"in place"});
+  const auto pairs = [](const Tensor& y) { return matmul(y, y.transpose()).reshape({-1}); };
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(path, pairs, {.dynamic_batch = true}, ones({2, 3}));
+      },
+      {"batch"});
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Onnx, RefusesOptionsAndInputs) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  models::Mlp net({4, 2});
+  const Tensor x = ones({3, 4});
+  expect_refused<ValueError>([&] { export_onnx(path, net, {.opset = 17}, x); }, {"17", "18 to 23"});
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(path, net, {.input_names = {"a", "b"}}, x);
+      },
+      {"2 input names"});
+  expect_refused<ValueError>(
+      [&] { export_onnx(path, net, {.input_names = {"layers.0.weight"}}, x); },
+      {"layers.0.weight"});
+  expect_refused<IoError>([&] { export_onnx(folder / "none" / "x.onnx", net, x); }, {"none"});
+  EXPECT_TRUE(folder.names().empty());
+
+  export_onnx(path, net, x);
+  const OnnxModel model = load_onnx(path);
+  expect_refused<ShapeError>([&] { model(ones({5, 4})); }, {"'input'", "[5, 4]", "[3, 4]"});
+  expect_refused<DTypeError>([&] { model(ones({3, 4}, float64)); }, {"float64", "float32"});
+  expect_refused<ValueError>([&] { model.run({x, x}); }, {"2 inputs"});
+  export_onnx(path, net, {.dynamic_batch = true}, x);
+  EXPECT_EQ(load_onnx(path)(ones({5, 4})).shape(), (Shape{5, 2}));
+}
+
+// Every rule is for an op that exists.
+TEST(Onnx, RulesNameOps) {
+  std::set<std::string> seen;
+  for (const auto& rules :
+       {onnx::elementwise_export_rules, onnx::shape_export_rules, onnx::reduction_export_rules,
+        onnx::layer_export_rules, onnx::recurrent_export_rules}) {
+    for (const onnx::ExportRule& rule : rules) {
+      EXPECT_NE(ops::find_op(rule.op), nullptr) << rule.op;
+      EXPECT_TRUE(seen.insert(rule.op).second) << rule.op;
+    }
+  }
+}
+
+}  // namespace
