@@ -156,14 +156,14 @@ TEST(SignBit, SeesTheSignOfNan) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (DType dtype : {float16, bfloat16, float32, float64}) {
     const Tensor x = from_data(std::vector<double>{nan, std::copysign(nan, -1.0), -0.0}).to(dtype);
-    EXPECT_EQ(signbit(x).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 1, 1}));
+    EXPECT_EQ(signbit(x).to(uint8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 1, 1}));
   }
 }
 
 TEST(Sets, NanIsInNoSet) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = tensor({1.0, nan, 3.0});
-  EXPECT_EQ(isin(x, x).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 0, 1}));
+  EXPECT_EQ(isin(x, x).to(uint8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 0, 1}));
   EXPECT_THROW(isin(ones({2}, uint64), ones({2}, int8)), DTypeError);
 }
 
