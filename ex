@@ -5,7 +5,7 @@ set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-commands='train build test bench figures check format docs site package python gpu-test gpu-bench help'
+commands='train build test bench figures check format docs site package python array-api gpu-test gpu-bench help'
 presets='release ci dev asan tsan fuzz bench'
 assume_yes=no
 
@@ -32,6 +32,7 @@ uses sudo; --yes answers in advance.
   ./ex site  [--preset P]           make a site of the documentation in build/site/html, with MkDocs from PyPI
   ./ex package                      write Debian packages to build/packages
   ./ex python                       write a wheel of the Python package to build/wheels
+  ./ex array-api DIR [OPTIONS]      run the conformance suite of the Python Array API, from its checkout in DIR
   ./ex gpu-test                     build and run the tests of CUDA devices
   ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it
   ./ex help                         this text

@@ -1,6 +1,7 @@
 // Running sums and products, norms and counts.
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "op_database/op_database.h"
 #include "op_database/plain_array.h"
@@ -31,8 +32,34 @@ const std::vector<std::pair<Shape, std::int64_t>>& scan_cases() {
   return list;
 }
 
+// `result` of a scan with its initial value before the first element.
+Tensors from_initial(const Tensors& result, std::int64_t axis, double initial) {
+  const PlainArray sums(result[0]);
+  Shape shape = sums.shape;
+  ++shape[static_cast<std::size_t>(axis)];
+  return {PlainArray::from(shape, [&](const Dims& at) {
+            const std::int64_t k = at[static_cast<std::size_t>(axis)];
+            return k == 0 ? initial : sums.at(with_entry(at, axis, k - 1));
+          }).to_tensor()};
+}
+
 std::vector<Sample> cumulative_sum_samples() {
   std::vector<Sample> samples;
+  for (const auto& [shape, axis] :
+       {std::pair<Shape, std::int64_t>{{3, 9}, 1}, {{4, 2, 3}, 0}, {{2, 0}, 1}}) {
+    const std::int64_t along = axis;
+    samples.push_back({to_string(shape) + ", axis " + std::to_string(along) + ", include_initial",
+                       {sample_uniform(shape, -2, 2, 1)},
+                       [along](const Tensors& in) {
+                         return Tensors{cumulative_sum(in[0], along, {.include_initial = true})};
+                       },
+                       [along](const Tensors& in) {
+                         return from_initial(running(in[0], along, false), along, 0);
+                       },
+                       [along](const Tensors& g, const Tensors&) {
+                         return Tensors{cumulative_sum_backward(g[0].slice(along, 1), along)};
+                       }});
+  }
   for (const auto& [shape, axis] : scan_cases()) {
     const std::int64_t along = axis;
     samples.push_back({to_string(shape) + ", axis " + std::to_string(along),
@@ -65,12 +92,90 @@ std::vector<Sample> cumulative_prod_samples() {
     add(to_string(shape) + ", axis " + std::to_string(axis), sample_uniform(shape, 0.5, 1.5, 2),
         axis);
   }
+  samples.push_back({"[3, 7], axis 1, include_initial",
+                     {sample_uniform({3, 7}, 0.5, 1.5, 4)},
+                     [](const Tensors& in) {
+                       return Tensors{cumulative_prod(in[0], 1, {.include_initial = true})};
+                     },
+                     [](const Tensors& in) { return from_initial(running(in[0], 1, true), 1, 1); },
+                     [](const Tensors& g, const Tensors& in) {
+                       return Tensors{cumulative_prod_backward(g[0].slice(1, 1), in[0], 1)};
+                     }});
+  samples.back().integer_of = samples.front().integer_of;
   Tensor with_zeros = sample_uniform({3, 7}, 0.5, 1.5, 3);
   with_zeros[{0, 2}].fill(0);
   with_zeros[{1, 0}].fill(0);
   with_zeros[{1, 4}].fill(0);
   with_zeros[{2, 6}].fill(0);
   add("[3, 7] with zeros, axis 1", with_zeros, 1);
+  return samples;
+}
+
+// Squares along an axis, so that no first or second difference is below 0, which unsigned integers
+// cannot hold.
+Tensor squares(const Shape& shape, std::int64_t axis, std::int64_t first) {
+  return PlainArray::from(shape,
+                          [&](const Dims& at) {
+                            const std::int64_t i = first + at[static_cast<std::size_t>(axis)];
+                            return static_cast<double>(i * i + at[0]);
+                          })
+      .to_tensor();
+}
+
+std::vector<Sample> diff_samples() {
+  std::vector<Sample> samples;
+  const auto differences = [](PlainArray x, std::int64_t axis, std::int64_t n, bool is_bool) {
+    for (std::int64_t k = 0; k < n && x.shape[static_cast<std::size_t>(axis)] > 0; ++k) {
+      Shape shape = x.shape;
+      --shape[static_cast<std::size_t>(axis)];
+      x = PlainArray::from(shape, [&](const Dims& at) {
+        const std::int64_t i = at[static_cast<std::size_t>(axis)];
+        const double step = x.at(with_entry(at, axis, i + 1)) - x.at(at);
+        return is_bool ? std::abs(step) : step;
+      });
+    }
+    return x;
+  };
+  for (const auto& [shape, axis, n] : {std::tuple<Shape, std::int64_t, std::int64_t>{{9}, 0, 1},
+                                       {{3, 8}, 1, 2},
+                                       {{4, 3, 2}, 0, 1},
+                                       {{2, 3}, 1, 0},
+                                       {{2, 3}, 1, 5},
+                                       {{2, 0}, 1, 1}}) {
+    const std::int64_t along = axis, order = n;
+    samples.push_back(
+        {to_string(shape) + ", axis " + std::to_string(along) + ", n " + std::to_string(order),
+         {squares(shape, along, 0)},
+         [=](const Tensors& in) { return Tensors{diff(in[0], along, order)}; },
+         [=](const Tensors& in) {
+           const bool is_bool = in[0].dtype() == DType::bool_;
+           return Tensors{differences(PlainArray(in[0]), along, order, is_bool)
+                              .to_tensor(is_bool ? DType::bool_ : DType::float64)};
+         },
+         [=](const Tensors& g, const Tensors& in) {
+           return Tensors{diff_backward(g[0], in[0].shape(), along, order)};
+         }});
+    samples.back().integer_of = whole_number;
+  }
+  samples.push_back(
+      {"[2, 3] between [2, 2] and [2, 1], axis 1, n 2",
+       {squares({2, 3}, 1, 2), squares({2, 2}, 1, 0), squares({2, 1}, 1, 5)},
+       [](const Tensors& in) { return Tensors{diff(in[0], 1, 2, in[1], in[2])}; },
+       [=](const Tensors& in) {
+         const PlainArray x(in[0]), before(in[1]), after(in[2]);
+         const PlainArray joined = PlainArray::from({2, 6}, [&](const Dims& at) {
+           if (at[1] < 2) return before.at(at);
+           return at[1] < 5 ? x.at({at[0], at[1] - 2}) : after.at({at[0], 0});
+         });
+         const bool is_bool = in[0].dtype() == DType::bool_;
+         return Tensors{
+             differences(joined, 1, 2, is_bool).to_tensor(is_bool ? DType::bool_ : DType::float64)};
+       },
+       [](const Tensors& g, const Tensors&) {
+         const Tensor joined = diff_backward(g[0], {2, 6}, 1, 2);
+         return Tensors{joined.slice(1, 2, 5), joined.slice(1, 0, 2), joined.slice(1, 5)};
+       }});
+  samples.back().integer_of = whole_number;
   return samples;
 }
 
@@ -212,6 +317,13 @@ void add_cumulative(std::vector<Op>& ops) {
                  {"cumulative_prod_backward"},
                  DTypes::as_64_bits,
                  cumulative_prod_samples});
+  ops.push_back({"diff",
+                 "reduction",
+                 "y[k] = x[k + 1] − x[k], n times",
+                 "g[k − 1] − g[k], n times",
+                 {"diff_backward"},
+                 DTypes::all,
+                 diff_samples});
   ops.push_back({"norm",
                  "reduction",
                  "(Σ |x|^p)^(1/p); p = ±∞: the largest or smallest |x|",

@@ -79,6 +79,7 @@ const std::vector<Op>& ops() {
     add_creation(list);
     add_random(list);
     add_elementwise(list);
+    add_floating_point(list);
     add_reductions(list);
     add_cumulative(list);
     add_softmax(list);

@@ -106,6 +106,7 @@ double whole_number(std::size_t input, double x);
 // ---- the families, one file each
 
 void add_elementwise(std::vector<Op>& ops);
+void add_floating_point(std::vector<Op>& ops);
 void add_reductions(std::vector<Op>& ops);
 void add_cumulative(std::vector<Op>& ops);
 void add_softmax(std::vector<Op>& ops);

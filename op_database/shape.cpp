@@ -409,6 +409,19 @@ std::vector<Sample> concatenate_samples() {
           return concatenate_backward(g[0], shapes, asked);
         }));
   }
+  samples.push_back(linear_sample(
+      "[2, 3], [], [0], flattened", {drawn({2, 3}, 1), drawn({}, 2), drawn({0}, 3)},
+      [](const Tensors& in) { return Tensors{concatenate(in, std::nullopt)}; },
+      [](const Tensors& in) {
+        std::vector<double> all;
+        for (const Tensor& x : in) {
+          for (double value : PlainArray(x).values) all.push_back(value);
+        }
+        return Tensors{from_data(all)};
+      },
+      [](const Tensors& g, const Tensors&) {
+        return Tensors{g[0].slice(0, 0, 6).reshape({2, 3}), g[0][6], g[0].slice(0, 7)};
+      }));
   return samples;
 }
 
@@ -436,6 +449,30 @@ std::vector<Sample> stack_samples() {
         [asked](const Tensors& g, const Tensors&) { return stack_backward(g[0], asked); }));
   }
   return samples;
+}
+
+std::vector<Sample> broadcast_arrays_samples() {
+  return {linear_sample(
+      "[3, 1], [4], []", {drawn({3, 1}, 1), drawn({4}, 2), drawn({}, 3)},
+      [](const Tensors& in) { return broadcast_arrays(in); },
+      [](const Tensors& in) {
+        const PlainArray a(in[0]), b(in[1]), c(in[2]);
+        const auto repeated = [](auto&& element) {
+          return PlainArray::from({3, 4}, element).to_tensor();
+        };
+        return Tensors{repeated([&](const Dims& at) {
+                         return a.at({at[0], 0});
+                       }),
+                       repeated([&](const Dims& at) { return b.at({at[1]}); }),
+                       repeated([&](const Dims&) { return c.at({}); })};
+      },
+      [](const Tensors& g, const Tensors& in) {
+        Tensors gradients;
+        for (std::size_t k = 0; k < 3; ++k) {
+          gradients.push_back(broadcast_to_backward(g[k], in[k].shape()));
+        }
+        return gradients;
+      })};
 }
 
 std::vector<Sample> split_samples() {
@@ -536,6 +573,8 @@ void add_shape(std::vector<Op>& ops) {
   add("broadcast_to", "x repeated along dimensions of size 1 and new ones",
       "g summed over the repetitions", "broadcast_to_backward", broadcast_to_samples);
   ops.back().backward.emplace_back("reduce_broadcast_dims");
+  add("broadcast_arrays", "views of the shape to which all shapes broadcast",
+      "g summed over the repetitions", "broadcast_to_backward", broadcast_arrays_samples);
   add("concatenate", "tensors joined along an axis", "g taken apart", "concatenate_backward",
       concatenate_samples);
   add("stack", "tensors joined along a new axis", "g taken apart", "stack_backward", stack_samples);

@@ -1,5 +1,6 @@
 // Sorting. References use insertion sort.
 #include <cmath>
+#include <tuple>
 
 #include "op_database/op_database.h"
 #include "op_database/plain_array.h"
@@ -207,6 +208,25 @@ std::vector<Sample> searchsorted_samples() {
       samples.back().integer_of = [](std::size_t, double x) { return x + 4; };
     }
   }
+  // The order of a row that is not sorted, as the sorter.
+  const Tensor row = sample_distinct({17}, 9);
+  std::vector<std::int64_t> order = order_of(PlainArray(row).values, false);
+  samples.push_back(
+      {"[17], values [2, 5], sorter",
+       {row, sample_distinct({2, 5}, 10), from_data(order)},
+       [](const Tensors& in) { return Tensors{searchsorted(in[0], in[1], true, in[2])}; },
+       [](const Tensors& in) {
+         const PlainArray row_values(in[0]), wanted(in[1]);
+         return Tensors{PlainArray::from(wanted.shape, [&](const Dims& at) {
+                          std::int64_t count = 0;
+                          for (double element : row_values.values) {
+                            if (element <= wanted.at(at)) ++count;
+                          }
+                          return static_cast<double>(count);
+                        }).to_tensor(DType::int64)};
+       },
+       nullptr});
+  samples.back().floats_only = true;
   return samples;
 }
 
@@ -232,24 +252,78 @@ Runs runs_of(const Tensor& x) {
   return runs;
 }
 
+std::vector<Sample> unique_counts_samples() {
+  return {{"[5, 7]",
+           {sample_integers({5, 7}, -4, 5, 8).to(DType::float64)},
+           [](const Tensors& in) {
+             const UniqueCounts found = unique_counts(in[0]);
+             return Tensors{found.values, found.counts};
+           },
+           [](const Tensors& in) {
+             const Runs runs = runs_of(in[0]);
+             return Tensors{from_data(runs.values), from_data(runs.counts)};
+           },
+           nullptr}};
+}
+
+std::vector<Sample> unique_inverse_samples() {
+  return {{"[5, 7]",
+           {sample_integers({5, 7}, -4, 5, 8).to(DType::float64)},
+           [](const Tensors& in) {
+             const UniqueInverse found = unique_inverse(in[0]);
+             return Tensors{found.values, found.inverse_indices};
+           },
+           [](const Tensors& in) {
+             const Runs runs = runs_of(in[0]);
+             return Tensors{from_data(runs.values), from_data(runs.inverse, in[0].shape())};
+           },
+           nullptr}};
+}
+
+std::vector<Sample> isin_samples() {
+  std::vector<Sample> samples;
+  for (const auto& [shape, elements, invert] : {std::tuple<Shape, Shape, bool>{{5, 7}, {4}, false},
+                                                {{33}, {2, 3}, true},
+                                                {{3}, {0}, false},
+                                                {{0, 2}, {3}, true},
+                                                {{}, {}, false}}) {
+    const bool is_inverted = invert;
+    samples.push_back({to_string(shape) + " in " + to_string(elements) + (invert ? ", invert" : ""),
+                       {sample_integers(shape, -4, 5, 11).to(DType::float64),
+                        sample_integers(elements, -4, 5, 12).to(DType::float64)},
+                       [=](const Tensors& in) { return Tensors{isin(in[0], in[1], is_inverted)}; },
+                       [=](const Tensors& in) {
+                         const PlainArray x(in[0]), set(in[1]);
+                         return Tensors{PlainArray::from(x.shape, [&](const Dims& at) {
+                                          bool found = false;
+                                          for (double element : set.values)
+                                            found = found || element == x.at(at);
+                                          return found != is_inverted ? 1.0 : 0.0;
+                                        }).to_tensor(DType::bool_)};
+                       },
+                       nullptr});
+  }
+  return samples;
+}
+
 std::vector<Sample> unique_samples(bool all) {
   std::vector<Sample> samples;
   for (const Shape& shape : {Shape{33}, Shape{5, 7}, Shape{}, Shape{0}, Shape{2, 0}}) {
-    samples.push_back({to_string(shape),
-                       {sample_integers(shape, -4, 5, 8).to(DType::float64)},
-                       [all](const Tensors& in) {
-                         if (!all) return Tensors{unique(in[0])};
-                         const UniqueTensor found = unique_all(in[0]);
-                         return Tensors{found.values, found.indices, found.inverse, found.counts};
-                       },
-                       [all](const Tensors& in) {
-                         const Runs runs = runs_of(in[0]);
-                         if (!all) return Tensors{from_data(runs.values)};
-                         return Tensors{from_data(runs.values), from_data(runs.indices),
-                                        from_data(runs.inverse, in[0].shape()),
-                                        from_data(runs.counts)};
-                       },
-                       nullptr});
+    samples.push_back(
+        {to_string(shape),
+         {sample_integers(shape, -4, 5, 8).to(DType::float64)},
+         [all](const Tensors& in) {
+           if (!all) return Tensors{unique(in[0])};
+           const UniqueTensor found = unique_all(in[0]);
+           return Tensors{found.values, found.indices, found.inverse_indices, found.counts};
+         },
+         [all](const Tensors& in) {
+           const Runs runs = runs_of(in[0]);
+           if (!all) return Tensors{from_data(runs.values)};
+           return Tensors{from_data(runs.values), from_data(runs.indices),
+                          from_data(runs.inverse, in[0].shape()), from_data(runs.counts)};
+         },
+         nullptr});
   }
   return samples;
 }
@@ -275,6 +349,12 @@ void add_sorting(std::vector<Op>& ops) {
   add("unique", "each value once, ascending", "", {}, [] { return unique_samples(false); });
   add("unique_all", "each value once, its first position, who has it and how often it is there", "",
       {}, [] { return unique_samples(true); });
+  ops[ops.size() - 2].aliases = {"unique_values"};
+  add("unique_counts", "each value once, ascending, and how often it is there", "", {},
+      unique_counts_samples);
+  add("unique_inverse", "each value once, ascending, and who has it", "", {},
+      unique_inverse_samples);
+  add("isin", "whether x is one of the elements", "", {}, isin_samples);
 }
 
 }  // namespace extensor::op_database

@@ -48,7 +48,7 @@ OMITTED_NAMES = {
 TYPES = {
     ("tensor", "one"): ("tensor", "call.tensor({i})", "Tensor"),
     ("tensor", "optional"): ("tensor_or_none", "call.tensor({i})", "Tensor"),
-    ("tensor", "list"): ("tensors", "call.tensors({i})", "list[Tensor]"),
+    ("tensor", "list"): ("tensors", "call.tensors({i})", "tuple[Tensor, ...]"),
     ("tensor", "pair"): (None, None, "tuple[Tensor, Tensor]"),
     ("tensor", "map"): ("named_tensors", "call.named_tensors({i})", "dict[str, Tensor]"),
     ("scalar", "one"): ("scalar", "call.scalar({i})", "float"),
@@ -80,6 +80,23 @@ TYPES = {
     ("index", "list"): ("index", "call.index({i})", None),
     ("nothing", "one"): (None, None, "None"),
 }
+# The keywords of the Python Array API for parameters that have another name in C++, which is accepted,
+# too. The parameter `axes` of any reduction is `axis`.
+KEYWORDS = {
+    "eye": {"rows": "n_rows", "columns": "n_cols", "diagonal": "k"},
+    "full": {"value": "fill_value"},
+    "full_like": {"value": "fill_value"},
+    "linspace": {"count": "num"},
+    "roll": {"shifts": "shift"},
+    "tril": {"diagonal": "k"},
+    "triu": {"diagonal": "k"},
+}
+# Keywords that change nothing: every sort is stable.
+WITHOUT_EFFECT = {"sort": {"stable": "True"}, "argsort": {"stable": "True"}}
+# Functions of which extensor/_array_api.py has a version with the arguments of the Array API. They are
+# bound with a leading underscore.
+WRAPPED = {"arange", "bitwise_left_shift", "bitwise_right_shift", "broadcast_arrays", "clip", "concat", "concatenate", "isdtype", "meshgrid", "nonzero", "reshape",
+           "searchsorted", "tensordot", "trace"}  # fmt: skip
 UNSIGNED = {"std::size_t", "std::uint64_t"}
 
 
@@ -224,7 +241,7 @@ class Generator:
                 if not any(o is not function and covers(o, function) for o in group):
                     kept.append(function)
             for function in kept:
-                share_defaults(function, kept)
+                share_defaults(function, group)
             groups[key] = kept
         return groups
 
@@ -256,6 +273,8 @@ class Generator:
         kind, count, bare = variable.type.kind, variable.type.count, variable.type.bare
         if kind == "tensor" and variable.type.text == "Tensor&":
             return "types::written", "call.written({i})"
+        if variable.name == "diagonal":  # beyond int64 it is as far outside as at its ends
+            return "types::integer", "call.clamped_integer({i})"
         if kind == "enumeration":
             name = short(variable.type.named)
             return f"{name}_type", f"{name}_values[call.enumeration({{i}})]"
@@ -339,12 +358,17 @@ class Generator:
         for i, variable in enumerate(function.parameters):
             type_object, expression = self.argument(variable)
             default = self.default_text(variable)
-            keyword = ", true" if variable.keyword_only else ""
+            name = python_name(keyword_of(function, variable))
+            alias = python_name(variable.name)
             rows.append(
-                f"    {{{literal(python_name(variable.name))}, &{type_object}, "
-                f"{literal(default) if default is not None else 'nullptr'}{keyword}}},"
+                f"    {{{literal(name)}, &{type_object}, "
+                f"{literal(default) if default is not None else 'nullptr'}, "
+                f"{'true' if variable.keyword_only else 'false'}"
+                f"{', ' + literal(alias) if alias != name else ''}}},"
             )
             positions[variable.name, variable.field_of] = i
+        for name, default in WITHOUT_EFFECT.get(function.name, {}).items():
+            rows.append(f"    {{{literal(name)}, &types::boolean, {literal(default)}, true}},")
         for position, parameter in enumerate(original.parameters):
             if parameter.type.kind == "record" and parameter.name in ("options", "bounds"):
                 lines.append(f"  {parameter.type.bare} options{position}{{}};")
@@ -406,6 +430,13 @@ def python_name(name: str) -> str:
     return name + "_" if name in ("lambda", "from", "in", "is") else name
 
 
+def keyword_of(function: Function, variable: Variable) -> str:
+    """The name of a parameter in Python."""
+    if variable.type.kind == "axes" and variable.name == "axes":
+        return "axis"
+    return KEYWORDS.get(function.name, {}).get(variable.name, variable.name)
+
+
 def covers(wide: Function, narrow: Function) -> bool:
     """Whether every call of `narrow` is also one of `wide`."""
     by_name = {p.name: p for p in wide.parameters}
@@ -421,8 +452,8 @@ def covers(wide: Function, narrow: Function) -> bool:
 
 def share_defaults(function: Function, group: list[Function]) -> None:
     """sum(x, axes, keepdims, dtype) takes the defaults that sum(x, axes={}, keepdims=false) has:
-    C++ has none there only because the dtype follows."""
-    if not any(p.type.kind == "dtype" and not p.default for p in function.parameters):
+    C++ has none there only because the dtype or options follow."""
+    if not any(p.type.kind == "dtype" and not p.default or p.field_of >= 0 for p in function.parameters):
         return
     for other in group:
         for theirs in other.parameters:
@@ -477,7 +508,11 @@ def main() -> None:
             f"constexpr Overload overloads_{number}[] = {{{', '.join(rows)}}};\n"
         )
         tables[k % files].append(
-            (space, f"{{{literal(name)}, {literal(documentation)}, overloads_{number}}}")
+            (
+                space,
+                f"{{{literal(name)}, {literal(documentation)}, overloads_{number}"
+                f"{', true' if name in WRAPPED else ''}}}",
+            )
         )
     spaces = sorted({space for table in tables for space, _ in table})
 

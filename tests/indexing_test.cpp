@@ -149,7 +149,7 @@ TEST(Indexing, TheSameBitsForAnyNumberOfThreads) {
                                 masked_select(long_g, greater(long_g, 0)),
                                 nonzero(greater(matrix, 0))[1],
                                 searchsorted(sort(line), long_g),
-                                unique_all(long_g).inverse,
+                                unique_all(long_g).inverse_indices,
                                 norm(matrix, 3, 0)};
     };
     set_num_threads(1);
@@ -317,7 +317,7 @@ TEST(Sorting, UniqueKeepsEveryNan) {
   EXPECT_EQ(found.values.numel(), 4);
   EXPECT_EQ(integers(found.counts), (Integers{2, 2, 1, 1}));
   EXPECT_EQ(integers(found.indices), (Integers{2, 1, 0, 5}));
-  EXPECT_EQ(integers(found.inverse), (Integers{2, 1, 0, 0, 1, 3}));
+  EXPECT_EQ(integers(found.inverse_indices), (Integers{2, 1, 0, 0, 1, 3}));
   EXPECT_EQ(unique(tensor({true, false, true})).dtype(), bool_);
 }
 

@@ -132,6 +132,23 @@ command_python() {
   show_command python3 -m pip install build/wheels/*.whl
 }
 
+# array-api DIR [PYTEST_ARGUMENTS...]: the package, in a new virtual environment, against the suite.
+command_array-api() {
+  (($#)) || fail "array-api wants a checkout of github.com/data-apis/array-api-tests"
+  local suite
+  suite=$(cd "$caller" && realpath -- "$1")
+  shift
+  [[ -d $suite/array_api_tests ]] || fail "'$suite' is no checkout of github.com/data-apis/array-api-tests"
+  [[ -d $suite/array-api/src ]] || fail "'$suite/array-api' is empty: git submodule update --init"
+  target=extensor build_preset release
+  rm -rf build/array-api
+  mkdir -p build/array-api
+  python/install_package.sh "$PWD" build/release build/array-api/venv -r "$suite/requirements.txt" ||
+    fail "the package was not installed"
+  cd build/array-api # not in the sources, whose package has no compiled module
+  venv/bin/python ../../python/array_api.py "$suite" "$@"
+}
+
 # Debian packages of the library, its headers and the tool.
 command_package() {
   (($# == 0)) || fail "package takes no '$1'; see ./ex help"

@@ -1,6 +1,7 @@
 // All of ExTensor.
 #pragma once
 
+#include "extensor/arrays.h"           // IWYU pragma: export
 #include "extensor/attention.h"        // IWYU pragma: export
 #include "extensor/autocast.h"         // IWYU pragma: export
 #include "extensor/autograd.h"         // IWYU pragma: export
@@ -14,10 +15,12 @@
 #include "extensor/device.h"           // IWYU pragma: export
 #include "extensor/distributed.h"      // IWYU pragma: export
 #include "extensor/dropout.h"          // IWYU pragma: export
+#include "extensor/dtype_info.h"       // IWYU pragma: export
 #include "extensor/dual.h"             // IWYU pragma: export
 #include "extensor/einsum.h"           // IWYU pragma: export
 #include "extensor/elementwise.h"      // IWYU pragma: export
 #include "extensor/embedding.h"        // IWYU pragma: export
+#include "extensor/floating_point.h"   // IWYU pragma: export
 #include "extensor/generation.h"       // IWYU pragma: export
 #include "extensor/gradcheck.h"        // IWYU pragma: export
 #include "extensor/indexing.h"         // IWYU pragma: export
@@ -46,6 +49,7 @@
 #include "extensor/reduction.h"        // IWYU pragma: export
 #include "extensor/rotary.h"           // IWYU pragma: export
 #include "extensor/second_order.h"     // IWYU pragma: export
+#include "extensor/sets.h"             // IWYU pragma: export
 #include "extensor/softmax.h"          // IWYU pragma: export
 #include "extensor/sorting.h"          // IWYU pragma: export
 #include "extensor/statistics.h"       // IWYU pragma: export

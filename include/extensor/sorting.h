@@ -36,12 +36,15 @@ Tensor topk_backward(const Tensor& grad_output, const Shape& input_shape, const 
 // row to keep it ascending: before equal elements, or after them with `right`. `sorted` has one
 // dimension, or one row for each row of `values` with the same leading dimensions.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right = false);
+// The same in sorted[sorter], such as with the sorter argsort(sorted). Both have one shape.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right,
+                    const Tensor& sorter);
 
 struct UniqueTensor {
-  Tensor values;   // ascending, one dimension; each NaN counts separately
-  Tensor indices;  // int64: the first position of each in x flattened
-  Tensor inverse;  // int64, the shape of x: values[inverse] is x
-  Tensor counts;   // int64: the number of occurrences of each
+  Tensor values;           // ascending, one dimension; each NaN counts separately
+  Tensor indices;          // int64: the first position of each in x flattened
+  Tensor inverse_indices;  // int64, the shape of x: values[inverse_indices] is x
+  Tensor counts;           // int64: the number of occurrences of each
 };
 Tensor unique(const Tensor& x);
 UniqueTensor unique_all(const Tensor& x);

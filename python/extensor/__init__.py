@@ -15,6 +15,24 @@ import types as _python_types
 from typing import TYPE_CHECKING
 
 from . import _core, _tensor
+from ._array_api import VERSION as __array_api_version__
+from ._array_api import __array_namespace_info__ as __array_namespace_info__
+from ._array_api import (
+    arange as arange,
+    astype as astype,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_right_shift as bitwise_right_shift,
+    broadcast_arrays as broadcast_arrays,
+    clip as clip,
+    concat as concat,
+    isdtype as isdtype,
+    meshgrid as meshgrid,
+    nonzero as nonzero,
+    reshape as reshape,
+    result_type as result_type,
+    searchsorted as searchsorted,
+    tensordot as tensordot,
+)
 from ._autograd import detect_anomaly as detect_anomaly
 from ._autograd import enable_grad as enable_grad
 from ._autograd import gradient_eps as gradient_eps
@@ -49,6 +67,8 @@ from ._types import (
     uint64 as uint64,
 )
 
+bool = bool_
+concatenate = concat
 newaxis = None
 e = 2.718281828459045
 inf = float("inf")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, Sequence
 
 from . import _core
+from ._array_api import arange
 from ._core import Generator, Tensor
 from ._core._data import *
 from ._types import ShapeError, ValueError
@@ -93,7 +94,7 @@ class DataLoader:
         """The examples of an epoch in order."""
         count = len(self.dataset)
         if not self.shuffle:
-            return _core.arange(count)
+            return arange(count)
         return _core.randperm(count, generator=Generator(self.seed, epoch))
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 #include "arguments.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -300,6 +301,15 @@ std::int64_t Call::integer(int i) {
   return to_int64(values[i], std::string(function) + ": argument '" + parameters[i].name + "'");
 }
 
+std::int64_t Call::clamped_integer(int i) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  const Owned index(checked(PyNumber_Index(values[i])));
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  if (overflow != 0) return overflow * most;
+  return std::clamp(value, -most, most);
+}
+
 std::uint64_t Call::unsigned_integer(int i) {
   const Owned index(checked(PyNumber_Index(values[i])));
   const std::uint64_t result = PyLong_AsUnsignedLongLong(index.get());
@@ -444,8 +454,6 @@ Tensor result_of(PyObject* result) {
   return as_tensor(owned.get(), "the result of the function");
 }
 
-PyObject* list_of_tensors(const std::vector<Tensor>& list) { return to_python(list); }
-
 std::vector<Tensor> results_of(PyObject* result) {
   const Owned owned(checked(result));
   std::vector<Tensor> list;
@@ -484,8 +492,7 @@ std::function<std::vector<Tensor>(const std::vector<Tensor>&)> Call::tensors_fun
   set_large();
   return [f = share(values[i])](const std::vector<Tensor>& inputs) {
     const WithGil gil;
-    const Owned list(checked(list_of_tensors(inputs)));
-    const Owned arguments(checked(PySequence_Tuple(list.get())));
+    const Owned arguments(checked(to_python(inputs)));
     return results_of(PyObject_CallObject(f.get(), arguments.get()));
   };
 }
@@ -507,6 +514,14 @@ PyObject* to_python(const Dims& dims) {
   Owned result(checked(PyTuple_New(static_cast<Py_ssize_t>(dims.size()))));
   for (std::size_t k = 0; k < dims.size(); ++k) {
     PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(k), checked(to_python(dims[k])));
+  }
+  return result.release();
+}
+
+PyObject* to_python(const std::vector<Tensor>& tensors) {
+  Owned result(checked(PyTuple_New(static_cast<Py_ssize_t>(tensors.size()))));
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(k), checked(to_python(tensors[k])));
   }
   return result.release();
 }

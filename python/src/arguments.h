@@ -43,6 +43,7 @@ struct Parameter {
   const ArgumentType* type;
   const char* default_text;  // for signatures: "None"; null if the parameter is required
   bool keyword_only = false;
+  const char* alias = nullptr;  // another name that keyword arguments may use
 };
 
 // One call, with an entry for every parameter of the overload: null if it was not passed.
@@ -61,6 +62,7 @@ class Call {
   NamedTensors named_tensors(int i);
   Scalar scalar(int i);
   std::int64_t integer(int i);
+  std::int64_t clamped_integer(int i);  // to ± 2⁶²
   std::uint64_t unsigned_integer(int i);
   double number(int i);
   std::vector<double> numbers(int i);
@@ -114,6 +116,7 @@ void set_generator_class(PyObject* type);
 PyObject* to_python(DType dtype);
 PyObject* to_python(const Device& device);
 PyObject* to_python(const Dims& dims);
+PyObject* to_python(const std::vector<Tensor>& tensors);  // a tuple
 PyObject* to_python(const NamedTensors& tensors);
 PyObject* to_python(const std::map<std::string, std::string>& strings);
 PyObject* to_python(const std::string& text);

@@ -105,6 +105,7 @@ class Matcher {
           ++position;
         }
       }
+      if (position == count) position = find_alias(parameters, name);
       if (position == count || values[position] != nullptr) {
         if (explain) {
           result.problem =
@@ -136,6 +137,17 @@ class Matcher {
   }
 
  private:
+  // The position of the parameter with this alias, or the number of parameters.
+  static Py_ssize_t find_alias(std::span<const Parameter> parameters, PyObject* name) {
+    std::size_t position = 0;
+    while (position < parameters.size() &&
+           (parameters[position].alias == nullptr ||
+            PyUnicode_CompareWithASCIIString(name, parameters[position].alias) != 0)) {
+      ++position;
+    }
+    return static_cast<Py_ssize_t>(position);
+  }
+
   static void explain_value(const Parameter& parameter, PyObject* value, Match& result) {
     const ArgumentType& type = *parameter.type;
     std::string accepted = type.accepted;
@@ -342,7 +354,8 @@ PyObject* make_function(const FunctionRow& row, const char* module) {
 void add_functions(PyObject* target, std::span<const FunctionRow> rows, const char* module) {
   for (const FunctionRow& row : rows) {
     const Owned function(make_function(row, module));
-    if (PyObject_SetAttrString(target, row.name, function.get()) != 0) throw PythonError();
+    const std::string name = (row.wrapped ? "_" : "") + std::string(row.name);
+    if (PyObject_SetAttrString(target, name.c_str(), function.get()) != 0) throw PythonError();
   }
 }
 

@@ -20,6 +20,7 @@ struct FunctionRow {
   const char* name;
   const char* documentation;
   std::span<const Overload> overloads;
+  bool wrapped = false;  // bound as _name, for a function of that name written in Python
 };
 
 bool create_function_type();

@@ -41,6 +41,24 @@ Index position(PyObject* key) {
                       "list of ints or bools, or a tuple of these)");
 }
 
+// The Array API lets the axes of a mask have the length 0 whatever those of x are.
+bool is_empty_mask(const Tensor& x, PyObject* key) {
+  if (!is_tensor(key)) return false;
+  const Tensor& mask = tensor_of(key);
+  if (mask.dtype() != DType::bool_ || mask.ndim() == 0 || mask.ndim() > x.ndim()) return false;
+  bool fits = mask.numel() == 0;
+  for (std::int64_t d = 0; fits && d < mask.ndim(); ++d) {
+    fits = mask.size(d) == 0 || mask.size(d) == x.size(d);
+  }
+  return fits;
+}
+
+Tensor no_rows(const Tensor& x, std::int64_t axes) {
+  Shape shape{0};
+  for (std::int64_t d = axes; d < x.ndim(); ++d) shape.push_back(x.size(d));
+  return zeros(shape, {x.dtype(), x.device()});
+}
+
 }  // namespace
 
 std::vector<Index> to_index(PyObject* key) {
@@ -59,6 +77,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
   try {
     const Tensor& x = tensor_of(self);
     if (PyLong_Check(key) && !PyBool_Check(key)) return wrap(x[to_int64(key, "index")]);
+    if (is_empty_mask(x, key)) return wrap(no_rows(x, tensor_of(key).ndim()));
     const std::vector<Index> index = to_index(key);
     Tensor result;
     {
@@ -66,6 +85,14 @@ PyObject* subscript(PyObject* self, PyObject* key) {
       result = x.index(index);
     }
     return wrap(std::move(result));
+  } catch (const ShapeError& error) {
+    // A mask or index tensors whose shapes do not fit are an IndexError in Python.
+    try {
+      throw IndexError(error.what());
+    } catch (...) {
+      set_python_error();
+    }
+    return nullptr;
   } catch (...) {
     set_python_error();
     return nullptr;

@@ -80,24 +80,27 @@ constexpr Overload from_bytes_overloads[] = {
                               call.shape(2)));
      }}};
 
-constexpr Parameter result_type_parameters[] = {{"a", &types::object, nullptr},
-                                                {"b", &types::object, nullptr}};
+constexpr Parameter result_type_parameters[] = {{"arrays_and_dtypes", &types::object, nullptr}};
 constexpr Overload result_type_overloads[] = {
     {result_type_parameters, "DType", [](Call& call) -> PyObject* {
-       const auto dtype_of_argument = [&](int i) -> std::optional<DType> {
-         if (is_tensor(call.object(i))) return tensor_of(call.object(i)).dtype();
-         if (PyLong_Check(call.object(i)) || PyFloat_Check(call.object(i))) return {};
-         return to_dtype(call.object(i));
-       };
-       const auto a = dtype_of_argument(0), b = dtype_of_argument(1);
-       if (a && b) return to_python(promote_types(*a, *b, "result_type"));
-       Scalar number = 0;
-       if (!a && !b)
-         throw ArgumentError(
-             "result_type: both arguments are numbers (accepted: at "
-             "least one Tensor or dtype)");
-       read_scalar(call.object(a ? 1 : 0), number);
-       return to_python(promote_with_scalar(a ? *a : *b, number));
+       detail::ResultType result;
+       const Owned operands(checked(PySequence_Tuple(call.object(0))));
+       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(operands.get()); ++k) {
+         PyObject* operand = PyTuple_GET_ITEM(operands.get(), k);
+         Scalar number = 0;
+         if (is_tensor(operand)) {
+           result.add(tensor_of(operand));
+         } else if (PyBool_Check(operand) || PyLong_Check(operand) || PyFloat_Check(operand)) {
+           if (read_scalar(operand, number)) result.add(number);
+         } else if (types::dtype.matches(operand, types::dtype, true)) {
+           result.add(to_dtype(operand));
+         } else {
+           throw ArgumentError("result_type: argument " + std::to_string(k + 1) + " is " +
+                               Py_TYPE(operand)->tp_name +
+                               " (accepted: a Tensor, a dtype or a number)");
+         }
+       }
+       return to_python(result.get());
      }}};
 
 }  // namespace
@@ -113,8 +116,8 @@ const FunctionRow module_rows[] = {
      asarray_overloads},
     {"from_dlpack", "A tensor on the memory of an array that supports DLPack, without a copy.",
      from_dlpack_overloads},
-    {"result_type", "The dtype of a + b, for tensors, dtypes and at most one Python number.",
-     result_type_overloads},
+    {"result_type", "The dtype of an operation on tensors, dtypes and numbers.",
+     result_type_overloads, true},
     {"_from_bytes", "A tensor with the elements that Tensor._bytes() returned.",
      from_bytes_overloads},
 };

@@ -20,8 +20,9 @@ void check(bool success) {
 void add_members(PyObject* module) {
   auto* type = reinterpret_cast<PyObject*>(tensor_type);
   for (const char* const* name = member_names; *name != nullptr; ++name) {
-    const Owned function(PyObject_GetAttrString(module, *name));
-    if (!function) throw PythonError();
+    const bool wrapped = PyObject_HasAttrString(module, *name) == 0;
+    const std::string found = (wrapped ? "_" : "") + std::string(*name);
+    const Owned function(checked(PyObject_GetAttrString(module, found.c_str())));
     if (PyObject_SetAttrString(type, *name, function.get()) != 0) throw PythonError();
   }
   add_functions(type, {tensor_rows, tensor_row_count}, "extensor.Tensor");

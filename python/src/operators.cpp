@@ -134,6 +134,45 @@ EXTENSOR_OPERATOR(greater_slot, greater)
 EXTENSOR_OPERATOR(greater_equal_slot, greater_equal)
 #undef EXTENSOR_OPERATOR
 
+// Shifts by the width of the integers or more, which are a ValueError in C++, shift out all bits in
+// Python, as in NumPy.
+Tensor shift(bool left, const Tensor& a, const Tensor& b) {
+  if (!is_integer(a.dtype()) || !is_integer(b.dtype())) {
+    return left ? bitwise_left_shift(a, b) : bitwise_right_shift(a, b);  // throws DTypeError
+  }
+  const DType dtype =
+      promote_types(a.dtype(), b.dtype(), left ? "bitwise_left_shift" : "bitwise_right_shift");
+  const auto width = static_cast<std::int64_t>(8 * itemsize(dtype));
+  const Tensor most = minimum(b, width - 1);
+  if (!left) return bitwise_right_shift(a, most);
+  return where(greater_equal(b, width), 0, bitwise_left_shift(a, most));
+}
+Tensor shift(bool left, const Tensor& a, const Scalar& b) {
+  const std::int64_t width = static_cast<std::int64_t>(8 * itemsize(a.dtype()));
+  if (!is_integer(a.dtype()) || b.is_floating() || b.as_double() < static_cast<double>(width)) {
+    return left ? bitwise_left_shift(a, b) : bitwise_right_shift(a, b);
+  }
+  return left ? zeros_like(a) : bitwise_right_shift(a, width - 1);
+}
+Tensor shift(bool left, const Scalar& a, const Tensor& b) {
+  return shift(left, scalar(a, {promote_with_scalar(b.dtype(), a), b.device()}), b);
+}
+template <class Other>
+void shift_in_place(bool left, Tensor& x, const Other& other) {
+  const Tensor shifted = shift(left, x, other);
+  if (shifted.dtype() != x.dtype() || shifted.shape() != x.shape()) {
+    (void)(left ? bitwise_left_shift_(x, other) : bitwise_right_shift_(x, other));  // throws
+  }
+  x.copy_from(shifted);
+}
+
+PyObject* left_shift_slot(PyObject* a, PyObject* b) {
+  return binary(a, b, [](const auto& x, const auto& y) { return shift(true, x, y); });
+}
+PyObject* right_shift_slot(PyObject* a, PyObject* b) {
+  return binary(a, b, [](const auto& x, const auto& y) { return shift(false, x, y); });
+}
+
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
   return binary(a, b, [](const auto& x, const auto& y) { return power(x, y); });
@@ -171,6 +210,13 @@ EXTENSOR_IN_PLACE(and_in_place, bitwise_and_)
 EXTENSOR_IN_PLACE(or_in_place, bitwise_or_)
 EXTENSOR_IN_PLACE(xor_in_place, bitwise_xor_)
 #undef EXTENSOR_IN_PLACE
+
+PyObject* left_shift_in_place(PyObject* a, PyObject* b) {
+  return in_place(a, b, [](Tensor& x, const auto& y) { shift_in_place(true, x, y); });
+}
+PyObject* right_shift_in_place(PyObject* a, PyObject* b) {
+  return in_place(a, b, [](Tensor& x, const auto& y) { shift_in_place(false, x, y); });
+}
 
 PyObject* power_in_place(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
@@ -254,6 +300,8 @@ PyNumberMethods number_methods = [] {
   slots.nb_and = and_slot;
   slots.nb_or = or_slot;
   slots.nb_xor = xor_slot;
+  slots.nb_lshift = left_shift_slot;
+  slots.nb_rshift = right_shift_slot;
   slots.nb_inplace_add = add_in_place;
   slots.nb_inplace_subtract = subtract_in_place;
   slots.nb_inplace_multiply = multiply_in_place;
@@ -264,6 +312,8 @@ PyNumberMethods number_methods = [] {
   slots.nb_inplace_and = and_in_place;
   slots.nb_inplace_or = or_in_place;
   slots.nb_inplace_xor = xor_in_place;
+  slots.nb_inplace_lshift = left_shift_in_place;
+  slots.nb_inplace_rshift = right_shift_in_place;
   slots.nb_negative = negative_slot;
   slots.nb_positive = positive_slot;
   slots.nb_absolute = absolute_slot;

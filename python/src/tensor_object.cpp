@@ -111,6 +111,7 @@ EXTENSOR_GETTER(is_leaf, x.is_leaf())
 EXTENSOR_GETTER(grad, x.grad())
 EXTENSOR_GETTER(read_only, x.impl().storage->read_only)
 EXTENSOR_GETTER(priority, 1000)
+EXTENSOR_GETTER(address, reinterpret_cast<std::uint64_t>(x.impl().data))
 EXTENSOR_GETTER(identity, reinterpret_cast<std::uint64_t>(x.impl_or_null()))
 #undef EXTENSOR_GETTER
 
@@ -159,6 +160,7 @@ PyGetSetDef properties[] = {
     {"grad", get_grad, set_grad, "Tensor | None\nThe gradient that backward() added up.", nullptr},
     {"is_read_only", get_read_only, nullptr,
      "bool\nWhether the memory belongs to an object that must not be changed.", nullptr},
+    {"_address", get_address, nullptr, "int\nThe address of the first element.", nullptr},
     {"_identity", get_identity, nullptr,
      "int\nEqual for two objects that hold the same tensor, not only the same memory.", nullptr},
     {"__array_priority__", get_priority, nullptr,
@@ -195,16 +197,17 @@ bool create_tensor_type() {
       EXTENSOR_SLOT(nb_add) EXTENSOR_SLOT(nb_subtract) EXTENSOR_SLOT(nb_multiply) EXTENSOR_SLOT(
           nb_true_divide) EXTENSOR_SLOT(nb_floor_divide) EXTENSOR_SLOT(nb_remainder)
           EXTENSOR_SLOT(nb_power) EXTENSOR_SLOT(nb_matrix_multiply) EXTENSOR_SLOT(nb_and)
-              EXTENSOR_SLOT(nb_or) EXTENSOR_SLOT(nb_xor) EXTENSOR_SLOT(nb_inplace_add)
-                  EXTENSOR_SLOT(nb_inplace_subtract) EXTENSOR_SLOT(nb_inplace_multiply)
-                      EXTENSOR_SLOT(nb_inplace_true_divide) EXTENSOR_SLOT(nb_inplace_floor_divide)
-                          EXTENSOR_SLOT(nb_inplace_remainder) EXTENSOR_SLOT(nb_inplace_power)
-                              EXTENSOR_SLOT(nb_inplace_and) EXTENSOR_SLOT(nb_inplace_or)
-                                  EXTENSOR_SLOT(nb_inplace_xor) EXTENSOR_SLOT(nb_negative)
-                                      EXTENSOR_SLOT(nb_positive) EXTENSOR_SLOT(nb_absolute)
-                                          EXTENSOR_SLOT(nb_invert) EXTENSOR_SLOT(nb_bool)
-                                              EXTENSOR_SLOT(nb_int) EXTENSOR_SLOT(nb_float)
-                                                  EXTENSOR_SLOT(nb_index)
+              EXTENSOR_SLOT(nb_or) EXTENSOR_SLOT(nb_xor) EXTENSOR_SLOT(nb_lshift) EXTENSOR_SLOT(
+                  nb_rshift) EXTENSOR_SLOT(nb_inplace_add) EXTENSOR_SLOT(nb_inplace_subtract)
+                  EXTENSOR_SLOT(nb_inplace_multiply) EXTENSOR_SLOT(nb_inplace_true_divide)
+                      EXTENSOR_SLOT(nb_inplace_floor_divide) EXTENSOR_SLOT(nb_inplace_remainder)
+                          EXTENSOR_SLOT(nb_inplace_power) EXTENSOR_SLOT(nb_inplace_and)
+                              EXTENSOR_SLOT(nb_inplace_or) EXTENSOR_SLOT(nb_inplace_xor)
+                                  EXTENSOR_SLOT(nb_inplace_lshift) EXTENSOR_SLOT(nb_inplace_rshift)
+                                      EXTENSOR_SLOT(nb_negative) EXTENSOR_SLOT(nb_positive)
+                                          EXTENSOR_SLOT(nb_absolute) EXTENSOR_SLOT(nb_invert)
+                                              EXTENSOR_SLOT(nb_bool) EXTENSOR_SLOT(nb_int)
+                                                  EXTENSOR_SLOT(nb_float) EXTENSOR_SLOT(nb_index)
 #undef EXTENSOR_SLOT
                                                       {0, nullptr},
   };

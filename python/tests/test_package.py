@@ -26,7 +26,8 @@ def test_every_public_function_is_bound():
             continue
         space = function.space.removeprefix("extensor").removeprefix("::")
         module = getattr(ex._core, "_" + space) if space else ex
-        if not callable(getattr(module, function.name, None)):
+        # A function with a leading underscore is called by one of _array_api.py or linalg.py.
+        if not callable(getattr(module, function.name, getattr(module, "_" + function.name, None))):
             missing.append(f"{function.space}::{function.name}")
     assert not missing
     assert len(generator.database.functions) > 800

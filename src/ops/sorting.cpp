@@ -210,6 +210,15 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right
   return dispatch(searchsorted_op, {right}, sorted, values);
 }
 
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right,
+                    const Tensor& sorter) {
+  if (!(sorter.shape() == sorted.shape())) {
+    throw ShapeError(message("searchsorted: sorter is ", sorter.shape(), " and sorted is ",
+                             sorted.shape(), "; they must have one shape"));
+  }
+  return searchsorted(take_along_axis(sorted, sorter), values, right);
+}
+
 // ---- distinct elements
 
 namespace {
