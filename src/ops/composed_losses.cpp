@@ -40,24 +40,56 @@ Tensor zero_like(const Tensor& x) { return zeros({}, {x.dtype(), cpu_device}); }
 
 constexpr double least_square = 1e-12;
 
-// Σ a · b over the last axis, [..., 1]. On the CPU the products of a block of rows exist at a time,
-// few enough to stay in the cache.
+// Blocks of the rows of tensors [..., width] that stay in the cache with their products. There is
+// one of all rows on another device, and if the tensors are recorded.
+struct RowBlocks {
+  std::int64_t width, rows, step;
+
+  RowBlocks(const Tensor& x, bool recorded) : width(x.size(-1)), rows(1), step(1) {
+    constexpr std::int64_t elements = 1 << 14;
+    if (x.numel() <= elements || !(x.device() == cpu_device) || recorded) return;
+    rows = x.numel() / width;
+    step = std::max<std::int64_t>(1, elements / width);
+  }
+  bool is_one() const { return rows <= step; }
+  Tensor as_rows(const Tensor& x) const { return x.reshape({rows, x.size(-1)}); }
+
+  template <class Function>
+  void for_each(const Function& f) const {
+    for (std::int64_t first = 0; first < rows; first += step) {
+      const std::int64_t end = std::min(rows, first + step);
+      f([&](const Tensor& x) { return x.slice(0, first, end); });
+    }
+  }
+};
+
+// Σ a · b over the last axis, [..., 1].
 Tensor row_products(const Tensor& a, const Tensor& b) {
-  constexpr std::int64_t block = 1 << 14;  // elements
-  if (a.numel() <= block || !(a.device() == cpu_device) || detail::records(a, b)) {
-    return sum(a * b, -1, true);
-  }
-  const std::int64_t width = a.size(-1), rows = a.numel() / width;
-  const std::int64_t step = std::max<std::int64_t>(1, block / width);
-  const Tensor all_a = a.reshape({rows, width}), all_b = b.reshape({rows, width});
+  const RowBlocks blocks(a, detail::records(a, b));
+  if (blocks.is_one()) return sum(a * b, -1, true);
+  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
   std::vector<Tensor> sums;
-  for (std::int64_t first = 0; first < rows; first += step) {
-    const std::int64_t end = std::min(rows, first + step);
-    sums.push_back(sum(all_a.slice(0, first, end) * all_b.slice(0, first, end), 1));
-  }
+  blocks.for_each(
+      [&](const auto& part) { sums.push_back(sum(part(all_a) * part(all_b), 1, true)); });
   Shape shape = a.shape();
   shape.back() = 1;
   return concatenate(sums, 0).reshape(shape);
+}
+
+// across · b − along · a, for one number of `across` and `along` in each row.
+Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along, const Tensor& a,
+                      DType dtype) {
+  const RowBlocks blocks(a, detail::records(across, b, along, a));
+  if (blocks.is_one()) return (across * b - along * a).to(dtype);
+  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
+  const Tensor all_across = blocks.as_rows(across), all_along = blocks.as_rows(along);
+  Tensor result = empty({blocks.rows, blocks.width}, {dtype, a.device()});
+  blocks.for_each([&](const auto& part) {
+    const Source parts[] = {part(all_across) * part(all_b), part(all_along) * part(all_a)};
+    Tensor to = part(result);
+    launch(ElementwiseOp::subtract, a.dtype(), parts, to, {}, {}, result.numel());
+  });
+  return result.reshape(a.shape());
 }
 
 struct Cosine {
@@ -224,15 +256,8 @@ std::pair<Tensor, Tensor> cosine_embedding_loss_backward(const Tensor& grad_outp
   const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
   const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
   const Tensor across = of_value / c.lengths, along = of_value * c.value;
-  const Tensor inputs[] = {c.a, c.b, across, along / c.square_a, along / c.square_b};
-  const DType outputs[] = {a.dtype(), b.dtype()};
-  const std::vector<Tensor> gradients =
-      evaluate_in_chunks({operation, c.a.shape(), inputs, outputs, c.a.dtype()},
-                         [](std::span<const Value> in, std::span<Value> out) {
-                           out[0] = in[2] * in[1] - in[3] * in[0];
-                           out[1] = in[2] * in[0] - in[4] * in[1];
-                         });
-  return {gradients[0], gradients[1]};
+  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
+          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,

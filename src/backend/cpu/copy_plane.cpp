@@ -184,15 +184,31 @@ void transpose(const PlaneOf<T>& p) {
 #if HWY_TARGET == HWY_SCALAR
   copy(0, p.rows, 0, p.columns);
 #else
+  // Every line of the target is written at once, too, from a tile that the first-level cache keeps.
+  constexpr std::int64_t line = line_of<T>;
+  alignas(64) T tile[line * line];
+  const hn::ScalableTag<T> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
   const std::int64_t whole_rows = p.rows / block_of<T> * block_of<T>;
   const std::int64_t whole_columns = p.columns / block_of<T> * block_of<T>;
-  for (std::int64_t i = 0; i < whole_rows; i += line_of<T>) {
-    const std::int64_t rows = std::min(line_of<T>, whole_rows - i);
-    for (std::int64_t j = 0; j < whole_columns; j += block_of<T>) {
-      transpose_lines(p.from + i + j * p.from_column, p.from_column, p.to + i * p.to_row + j,
-                      p.to_row, rows);
+  for (std::int64_t i0 = 0; i0 < whole_rows; i0 += line) {
+    const std::int64_t rows = std::min(line, whole_rows - i0);
+    for (std::int64_t j0 = 0; j0 < whole_columns; j0 += line) {
+      const std::int64_t columns = std::min(line, whole_columns - j0);
+      const T* from = p.from + i0 + j0 * p.from_column;
+      T* to = p.to + i0 * p.to_row + j0;
+      const bool whole = columns == line;
+      for (std::int64_t j = 0; j < columns; j += block_of<T>) {
+        transpose_lines(from + j * p.from_column, p.from_column, whole ? tile + j : to + j,
+                        whole ? line : p.to_row, rows);
+      }
+      for (std::int64_t i = 0; whole && i < rows; ++i) {
+        for (std::int64_t j = 0; j < line; j += lanes) {
+          hn::StoreU(hn::Load(d, tile + i * line + j), d, to + i * p.to_row + j);
+        }
+      }
     }
-    copy(i, i + rows, whole_columns, p.columns);
+    copy(i0, i0 + rows, whole_columns, p.columns);
   }
   copy(whole_rows, p.rows, 0, p.columns);
 #endif

@@ -240,10 +240,13 @@ void run_copy(const Job& job, const ElementwiseCall& call, ElementwisePlan& plan
   whole.from_column = plan.strides[1][inner];
   // A tile of a transpose reads a few cache lines of each column and writes long runs of each row.
   const bool transposed = whole.is_transposed() && whole.columns > 4 && whole.rows > 4;
-  const std::int64_t column_step =
-      std::min<std::int64_t>(whole.columns, transposed ? tile_columns : 4 * grain);
+  const bool few_rows = whole.from_row == 1 && whole.rows <= 4;  // kept together
+  const std::int64_t column_step = std::min<std::int64_t>(whole.columns, transposed ? tile_columns
+                                                                         : few_rows ? grain
+                                                                                    : 4 * grain);
   const std::int64_t row_step =
       transposed ? std::min<std::int64_t>(whole.rows, 4 * tile_rows)
+      : few_rows ? whole.rows
                  : std::clamp<std::int64_t>(2 * grain / column_step, 1, whole.rows);
   const std::int64_t row_tiles = (whole.rows + row_step - 1) / row_step;
   const std::int64_t column_tiles = (whole.columns + column_step - 1) / column_step;

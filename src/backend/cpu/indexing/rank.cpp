@@ -107,11 +107,17 @@ Key select_key(Key* keys, Key* other, std::int64_t n, std::int64_t k) {
     const auto wanted = hn::Set(d, pivot);
     // Smaller keys stay here: they never overtake the ones that are read.
     Key *smaller = keys, *larger = other;
+    // Compressed in a register: instructions that compress into memory take a hundred cycles on
+    // some processors.
+    const auto keep = [&](hn::Vec<decltype(d)> values, auto mask, Key*& to) {
+      hn::StoreU(hn::Compress(values, mask), d, to);
+      to += hn::CountTrue(d, mask);
+    };
     for (std::int64_t i = 0; i < n; i += lanes) {
       hn::Vec<decltype(d)> values;
       const auto inside = lanes_below(d, i, n, keys, values);
-      smaller += hn::CompressStore(values, hn::And(inside, hn::Lt(values, wanted)), d, smaller);
-      larger += hn::CompressStore(values, hn::And(inside, hn::Gt(values, wanted)), d, larger);
+      keep(values, hn::And(inside, hn::Lt(values, wanted)), smaller);
+      keep(values, hn::And(inside, hn::Gt(values, wanted)), larger);
     }
     const std::int64_t below = smaller - keys, above = larger - other;
     if (k < below) {
