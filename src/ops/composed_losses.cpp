@@ -85,7 +85,8 @@ Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along
   const Tensor all_across = blocks.as_rows(across), all_along = blocks.as_rows(along);
   Tensor result = empty({blocks.rows, blocks.width}, {dtype, a.device()});
   blocks.for_each([&](const auto& part) {
-    const Source parts[] = {part(all_across) * part(all_b), part(all_along) * part(all_a)};
+    const Tensor first = part(all_across) * part(all_b), second = part(all_along) * part(all_a);
+    const Source parts[] = {first, second};
     Tensor to = part(result);
     launch(ElementwiseOp::subtract, a.dtype(), parts, to, {}, {}, result.numel());
   });

@@ -4,7 +4,6 @@
 // Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/copy_plane.h"
@@ -116,21 +115,6 @@ void deinterleave(const PlaneOf<T>& p) {
 #endif
   for (; j < p.columns; ++j) {
     for (int i = 0; i < count; ++i) p.to[i * p.to_row + j] = p.from[j * count + i];
-  }
-}
-
-// Calls f with an integral constant of the count, if it is 2, 3 or 4.
-template <class Function>
-bool with_few(std::int64_t count, const Function& f) {
-  switch (count) {
-    case 2:
-      return f(std::integral_constant<int, 2>()), true;
-    case 3:
-      return f(std::integral_constant<int, 3>()), true;
-    case 4:
-      return f(std::integral_constant<int, 4>()), true;
-    default:
-      return false;
   }
 }
 
@@ -250,26 +234,40 @@ void copy_elements(const PlaneOf<T>& p) {
 }
 
 template <class T>
-void copy_plane_of(const CopiedPlane& plane) {
-  const PlaneOf<T> p(plane);
-  if (p.to_column == 1 && p.from_column == 1) return copy_rows(p);
-  if (p.to_column == 1 && p.from_row == 1) {
-    if (p.to_row == p.columns &&
-        with_few(p.columns, [&](auto count) { interleave<decltype(count)::value>(p); })) {
-      return;
-    }
-    if (p.from_column == p.rows &&
-        with_few(p.rows, [&](auto count) { deinterleave<decltype(count)::value>(p); })) {
-      return;
-    }
-    if (p.rows >= 4 && p.columns >= 4) return transpose(p);
+using CopyLoop = void (*)(const PlaneOf<T>& plane);
+
+template <class T>
+CopyLoop<T> loop_for(const PlaneOf<T>& p) {
+  if (p.to_column != 1) return &copy_elements<T>;
+  if (p.from_column == 1) return &copy_rows<T>;
+  if (p.from_row != 1) return &copy_elements<T>;
+  if (p.to_row == p.columns) {
+    if (p.columns == 2) return &interleave<2, T>;
+    if (p.columns == 3) return &interleave<3, T>;
+    if (p.columns == 4) return &interleave<4, T>;
   }
-  copy_elements(p);
+  if (p.from_column == p.rows) {
+    if (p.rows == 2) return &deinterleave<2, T>;
+    if (p.rows == 3) return &deinterleave<3, T>;
+    if (p.rows == 4) return &deinterleave<4, T>;
+  }
+  return p.rows >= 4 && p.columns >= 4 ? &transpose<T> : &copy_elements<T>;
+}
+
+template <class T>
+void copy_planes_of(const CopiedPlane& planes) {
+  PlaneOf<T> p(planes);
+  const CopyLoop<T> loop = loop_for(p);
+  for (std::int64_t k = 0; k < planes.count; ++k) {
+    loop(p);
+    p.from += planes.from_plane;
+    p.to += planes.to_plane;
+  }
 }
 
 CopyPlaneLoops make_copy_plane_loops() {
-  return {{&copy_plane_of<std::uint8_t>, &copy_plane_of<std::uint16_t>,
-           &copy_plane_of<std::uint32_t>, &copy_plane_of<std::uint64_t>}};
+  return {{&copy_planes_of<std::uint8_t>, &copy_planes_of<std::uint16_t>,
+           &copy_planes_of<std::uint32_t>, &copy_planes_of<std::uint64_t>}};
 }
 
 }  // namespace extensor::cpu::HWY_NAMESPACE

@@ -13,6 +13,8 @@ struct CopiedPlane {
   std::byte* to;
   std::int64_t rows, columns;
   std::int64_t from_row, from_column, to_row, to_column;
+  // Planes of the same strides, and the distances between them.
+  std::int64_t count = 1, from_plane = 0, to_plane = 0;
 
   // Whether the source is dense along the rows and the target is along the columns.
   bool is_transposed() const { return from_row == 1 && from_column != 1 && to_column == 1; }

@@ -226,18 +226,25 @@ void bring_dense_dimension_inside(ElementwisePlan& plan) {
 }
 
 // Copies elements as they are, in tiles of the two innermost dimensions that need no staging.
+// Small planes are taken together, along a third dimension.
 void run_copy(const Job& job, const ElementwiseCall& call, ElementwisePlan& plan) {
   bring_dense_dimension_inside(plan);
-  const std::size_t inner = plan.sizes.size() - 1, outer = inner == 0 ? 0 : inner - 1;
+  const std::size_t inner = plan.sizes.size() - 1;
   CopiedPlane whole{};
-  whole.rows = inner == 0 ? 1 : plan.sizes[outer];
+  whole.rows = inner == 0 ? 1 : plan.sizes[inner - 1];
   whole.columns = plan.sizes[inner];
   if (inner != 0) {
-    whole.to_row = plan.strides[0][outer];
-    whole.from_row = plan.strides[1][outer];
+    whole.to_row = plan.strides[0][inner - 1];
+    whole.from_row = plan.strides[1][inner - 1];
   }
   whole.to_column = plan.strides[0][inner];
   whole.from_column = plan.strides[1][inner];
+  if (inner > 1) {
+    whole.count = plan.sizes[inner - 2];
+    whole.to_plane = plan.strides[0][inner - 2];
+    whole.from_plane = plan.strides[1][inner - 2];
+  }
+  const std::size_t outer = inner < 2 ? 0 : inner - 2;
   // A tile of a transpose reads a few cache lines of each column and writes long runs of each row.
   const bool transposed = whole.is_transposed() && whole.columns > 4 && whole.rows > 4;
   const bool few_rows = whole.from_row == 1 && whole.rows <= 4;  // kept together
@@ -250,24 +257,31 @@ void run_copy(const Job& job, const ElementwiseCall& call, ElementwisePlan& plan
                  : std::clamp<std::int64_t>(2 * grain / column_step, 1, whole.rows);
   const std::int64_t row_tiles = (whole.rows + row_step - 1) / row_step;
   const std::int64_t column_tiles = (whole.columns + column_step - 1) / column_step;
-  const std::int64_t tiles = row_tiles * column_tiles;
+  const std::int64_t plane_step =
+      std::clamp<std::int64_t>(2 * grain / (row_step * column_step), 1, whole.count);
+  const std::int64_t plane_tiles = (whole.count + plane_step - 1) / plane_step;
+  const std::int64_t tiles = plane_tiles * row_tiles * column_tiles;
   const std::size_t size = job.out_stored_size;
   const auto bytes = static_cast<std::int64_t>(size);
   detail::parallel_for(
       product(plan.sizes, outer) * tiles,
-      std::max<std::int64_t>(1, grain / (row_step * column_step)),
+      std::max<std::int64_t>(1, grain / (plane_step * row_step * column_step)),
       [&](std::int64_t begin, std::int64_t end) {
         Odometer odometer(plan, call, outer);
         odometer.jump_to(begin / tiles);
         std::int64_t tile = begin % tiles;
         for (std::int64_t unit = begin; unit < end; ++unit) {
-          const std::int64_t i = tile / column_tiles * row_step;
+          const std::int64_t k = tile / (row_tiles * column_tiles) * plane_step;
+          const std::int64_t i = tile / column_tiles % row_tiles * row_step;
           const std::int64_t j = tile % column_tiles * column_step;
           CopiedPlane part = whole;
+          part.count = std::min(plane_step, whole.count - k);
           part.rows = std::min(row_step, whole.rows - i);
           part.columns = std::min(column_step, whole.columns - j);
-          part.to = odometer.position(0) + (i * whole.to_row + j * whole.to_column) * bytes;
-          part.from = odometer.position(1) + (i * whole.from_row + j * whole.from_column) * bytes;
+          part.to = odometer.position(0) +
+                    (k * whole.to_plane + i * whole.to_row + j * whole.to_column) * bytes;
+          part.from = odometer.position(1) +
+                      (k * whole.from_plane + i * whole.from_row + j * whole.from_column) * bytes;
           copy_plane(part, size);
           if (++tile == tiles) {
             tile = 0;
