@@ -156,13 +156,14 @@ struct Backend {
   // Computes a formula in one kernel. Null if the device has no such kernels, and false, with
   // nothing written, if it cannot compile this one: the steps then run one by one.
   bool (*formula)(const FormulaCall&) = nullptr;
-  // Null if the device has no such kernels: ops then sort the rows, or add ones at the elements.
-  void (*rank)(const RankCall&) = nullptr;
-  void (*count)(const CountCall&) = nullptr;
 
   // Whether convolution, pooling and attention_backward take float16 and bfloat16 and accumulate
   // them in float32; if not, ops convert them.
   bool takes_halves = false;
+
+  // Null if the device has no such kernels: ops then sort the rows, or add ones at the elements.
+  void (*rank)(const RankCall&) = nullptr;
+  void (*count)(const CountCall&) = nullptr;
 
   DType product_dtype(DType dtype) const {
     return is_half(dtype) && !takes_halves ? DType::float32 : dtype;
