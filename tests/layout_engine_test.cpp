@@ -213,6 +213,42 @@ TEST(LayoutEngineTest, SizesAroundEveryBoundary) {
   }
 }
 
+// Copies between layouts take planes of two dimensions: of every proportion, and of every width.
+TEST(LayoutEngineTest, CopiesPlanesOfAnyProportions) {
+  Random random(6);
+  constexpr std::int64_t lengths[] = {1, 2, 3, 4, 5, 8, 15, 17, 33, 70};
+  for (DType dtype : {uint8, int16, float32, float64}) {
+    SCOPED_TRACE(name(dtype));
+    const auto fresh = [&](const Shape& shape) {
+      Tensor x = empty(shape, dtype);
+      randomize(random, x, Style::small);
+      return x;
+    };
+    const auto check = [&](const Tensor& from, Tensor to) {
+      to.copy_from(from);
+      expect_elements(to, from.shape(), dtype, {from}, [](const Value* in) { return in[0]; });
+    };
+    for (std::int64_t rows : lengths) {
+      for (std::int64_t columns : lengths) {
+        const Shape shape{2, rows, columns};
+        const Tensor whole = fresh({2, columns + 2, rows + 1});
+        const Tensor turned = whole.slice(1, 1, columns + 1).slice(2, 1).transpose({0, 2, 1});
+        const Tensor spread = fresh({2, 2 * rows, 3 * columns}).slice(1, {}, {}, 2);
+        check(turned, empty(shape, dtype));
+        check(turned.slice(1, {}, {}, -1), empty(shape, dtype));
+        check(spread.slice(2, {}, {}, 3), empty(shape, dtype));
+        check(spread.slice(2, 0, columns), empty({2, columns, rows}, dtype).transpose({0, 2, 1}));
+        check(fresh({2, rows, 1}).broadcast_to(shape), empty(shape, dtype));
+        // The middle axis is dense in the source, the last one in the result.
+        check(fresh({rows, 2, columns}).transpose({1, 2, 0}), empty({2, columns, rows}, dtype));
+        // The same memory as alternating and as separate elements.
+        check(fresh({2, columns, rows}).transpose({0, 2, 1}), empty(shape, dtype));
+        check(fresh(shape), empty({2, rows, columns, 2}, dtype).slice(3, 1).squeeze(3));
+      }
+    }
+  }
+}
+
 // Results of 32 MiB and more bypass the caches.
 TEST(LayoutEngineTest, ResultsLargerThanTheCache) {
   const std::int64_t n = (32 << 20) / 8 + 8192 + 77;

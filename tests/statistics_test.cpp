@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "extensor/extensor.h"
 #include "support/child_process.h"
@@ -39,6 +43,44 @@ TEST(Statistics, NanPropagates) {
   EXPECT_EQ(m.index({1}).item<double>(), 5);
   EXPECT_TRUE(std::isnan(q.index({0}).item<double>()));
   EXPECT_EQ(q.index({1}).item<double>(), 4.5);
+}
+
+// Rows in every order, with ties, both zeros and infinities, around the sizes of vectors: the value
+// and the place of every rank are those of a stable sort.
+TEST(Statistics, RanksAreThoseOfASortedRow) {
+  for (const std::int64_t n : {1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 200, 1000}) {
+    const Tensor ascending = arange(0, n, 1, float32) - static_cast<double>(n / 2);
+    const Tensor few = modulo(ascending * 7, 5) - 2;  // many ties and both zeros
+    const Tensor x =
+        stack({ascending, flip(ascending), zeros({n}), few, few * -0.0, -abs(ascending),
+               modulo(ascending * 37, 101), where(greater(few, 1), INFINITY, few),
+               where(less(few, 0), -INFINITY, ascending)});
+    for (const DType dtype : {float32, float64, float16, bfloat16}) {
+      const Tensor rows = x.to(dtype);
+      for (const double q : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+        const auto low = static_cast<std::int64_t>(std::floor(q * static_cast<double>(n - 1)));
+        SCOPED_TRACE(std::string(name(dtype)) + ", rank " + std::to_string(low) + " of " +
+                     std::to_string(n));
+        Tensor expected = zeros_like(rows), values = empty({x.size(0)}, dtype);
+        for (std::int64_t row = 0; row < x.size(0); ++row) {
+          const std::vector<double> elements = rows[row].to(float64).to_vector<double>();
+          std::vector<std::int64_t> order(elements.size());
+          std::iota(order.begin(), order.end(), std::int64_t{0});
+          std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
+            return elements[static_cast<std::size_t>(a)] < elements[static_cast<std::size_t>(b)];
+          });
+          const std::int64_t place = order[static_cast<std::size_t>(low)];
+          expected[row].slice(0, place, place + 1).fill(1);
+          values.slice(0, row, row + 1).copy_from(rows[row].slice(0, place, place + 1));
+        }
+        EXPECT_TRUE(identical(quantile(rows, q, 1, false, QuantileMode::lower), values));
+        EXPECT_TRUE(identical(quantile_backward(ones_like(values), rows, q, 1, QuantileMode::lower),
+                              expected));
+      }
+    }
+    EXPECT_TRUE(identical(median(few.to(int64)), sort(few.to(int64)).index({(n - 1) / 2})));
+    EXPECT_TRUE(identical(median(few.to(int8)), sort(few.to(int8)).index({(n - 1) / 2})));
+  }
 }
 
 // Elements on edges and next to them, in ranges whose edges are far apart, close or equal.
@@ -99,6 +141,25 @@ TEST(Statistics, BincountWithWeights) {
   EXPECT_EQ(bincount(zeros({0}, int32)).shape(), (Shape{0}));
 }
 
+// Enough elements for several threads, and lengths on both sides of those that have several tables.
+TEST(Statistics, BincountOfEveryInteger) {
+  constexpr std::int64_t n = 100'003;
+  for (const DType dtype : {int8, int16, int32, int64, uint8, uint16, uint32, uint64}) {
+    for (const std::int64_t limit : {1, 100, 5000}) {
+      if (limit > 127 && itemsize(dtype) == 1) continue;
+      const Tensor x =
+          modulo(arange(0, 2 * n, 1, int64) * 7919, limit).to(dtype).slice(0, {}, {}, 2);
+      std::vector<std::int64_t> expected(static_cast<std::size_t>(limit + 1), 0);
+      for (std::int64_t i = 0; i < n; ++i)
+        ++expected[static_cast<std::size_t>(2 * i * 7919 % limit)];
+      EXPECT_EQ(bincount(x, {}, limit + 1).to_vector<std::int64_t>(), expected) << name(dtype);
+    }
+    if (is_unsigned_integer(dtype)) continue;
+    const Tensor negative = full({9}, -3, dtype);
+    EXPECT_THROW(bincount(negative), ValueError) << name(dtype);
+  }
+}
+
 CHILD_TEST(BadInputStatistics, InvalidArguments) {
   const Tensor x = ones({3, 4}), none = ones({3, 0});
   for (double q : {-0.1, 1.1, std::nan("")}) {
@@ -120,6 +181,8 @@ CHILD_TEST(BadInputStatistics, InvalidArguments) {
       },
       {"histogram", "finite"}, {});
   expect_error<ValueError>([&] { bincount(tensor({2, -1})); }, {"bincount", "-1"}, {});
+  const Tensor largest = full({1}, INT64_MAX, int64);
+  expect_error<ValueError>([&] { bincount(largest); }, {"bincount", "9223372036854775807"}, {});
   expect_error<DTypeError>([&] { bincount(ones({3})); }, {"bincount", "float32"}, {});
   expect_error<ShapeError>([&] { bincount(zeros({2, 2}, int64)); }, {"bincount", "[2, 2]"}, {});
   expect_error<ShapeError>([&] { bincount(tensor({1, 2}), ones({3})); }, {"weights"}, {});

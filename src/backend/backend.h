@@ -161,6 +161,10 @@ struct Backend {
   // them in float32; if not, ops convert them.
   bool takes_halves = false;
 
+  // Null if the device has no such kernels: ops then sort the rows, or add ones at the elements.
+  void (*rank)(const RankCall&) = nullptr;
+  void (*count)(const CountCall&) = nullptr;
+
   DType product_dtype(DType dtype) const {
     return is_half(dtype) && !takes_halves ? DType::float32 : dtype;
   }

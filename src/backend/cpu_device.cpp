@@ -103,7 +103,9 @@ constinit const DeviceInterface cpu_interface{
                 .recurrent = &cpu::recurrent,
                 .recurrent_backward = &cpu::recurrent_backward,
                 .interpolate = &cpu::interpolate,
-                .matrices = &cpu::matrices},
+                .matrices = &cpu::matrices,
+                .rank = &cpu::rank,
+                .count = &cpu::count},
 };
 
 }  // namespace extensor::backend

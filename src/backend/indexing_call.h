@@ -86,6 +86,25 @@ struct SortCall {
   std::int64_t* indices;
 };
 
+// The elements of some ranks of every row of `length`, in the order of an ascending SortCall, and
+// their positions: [rows, rank_count]. Either result may be null.
+struct RankCall {
+  DType dtype;
+  std::int64_t rows, length, rank_count;
+  const std::int64_t* ranks;  // in host memory, each in 0 … length − 1
+  const std::byte* x;
+  std::byte* values;
+  std::int64_t* indices;
+};
+
+// out[v] = the number of elements that are v, for v in 0 … length − 1, where all elements are.
+struct CountCall {
+  DType dtype;  // an integer
+  std::int64_t count, length;
+  const std::byte* x;
+  std::int64_t* out;
+};
+
 // The position at which each of `count` values of a row would be inserted into a sorted row of
 // `length`, before or after equal elements; NaN is the largest.
 struct SearchCall {

@@ -1,14 +1,18 @@
 // Losses that are composed of other ops: cosine embedding and Gaussian negative log-likelihood.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "core/check.h"
+#include "core/graph.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/losses.h"
+#include "extensor/manipulation.h"
 #include "extensor/reduction.h"
+#include "ops/chunks.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
 #include "ops/registry.h"
@@ -18,6 +22,7 @@ namespace extensor {
 namespace {
 
 using detail::message;
+using expression::Value;
 using namespace ops;
 
 // The gradient of each unreduced value.
@@ -34,6 +39,59 @@ Tensor zero_like(const Tensor& x) { return zeros({}, {x.dtype(), cpu_device}); }
 // ---- cosine embedding
 
 constexpr double least_square = 1e-12;
+
+// Blocks of the rows of tensors [..., width] that stay in the cache with their products. There is
+// one of all rows on another device, and if the tensors are recorded.
+struct RowBlocks {
+  std::int64_t width, rows, step;
+
+  RowBlocks(const Tensor& x, bool recorded) : width(x.size(-1)), rows(1), step(1) {
+    constexpr std::int64_t elements = 1 << 14;
+    if (x.numel() <= elements || !(x.device() == cpu_device) || recorded) return;
+    rows = x.numel() / width;
+    step = std::max<std::int64_t>(1, elements / width);
+  }
+  bool is_one() const { return rows <= step; }
+  Tensor as_rows(const Tensor& x) const { return x.reshape({rows, x.size(-1)}); }
+
+  template <class Function>
+  void for_each(const Function& f) const {
+    for (std::int64_t first = 0; first < rows; first += step) {
+      const std::int64_t end = std::min(rows, first + step);
+      f([&](const Tensor& x) { return x.slice(0, first, end); });
+    }
+  }
+};
+
+// Σ a · b over the last axis, [..., 1].
+Tensor row_products(const Tensor& a, const Tensor& b) {
+  const RowBlocks blocks(a, detail::records(a, b));
+  if (blocks.is_one()) return sum(a * b, -1, true);
+  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
+  std::vector<Tensor> sums;
+  blocks.for_each(
+      [&](const auto& part) { sums.push_back(sum(part(all_a) * part(all_b), 1, true)); });
+  Shape shape = a.shape();
+  shape.back() = 1;
+  return concatenate(sums, 0).reshape(shape);
+}
+
+// across · b − along · a, for one number of `across` and `along` in each row.
+Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along, const Tensor& a,
+                      DType dtype) {
+  const RowBlocks blocks(a, detail::records(across, b, along, a));
+  if (blocks.is_one()) return (across * b - along * a).to(dtype);
+  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
+  const Tensor all_across = blocks.as_rows(across), all_along = blocks.as_rows(along);
+  Tensor result = empty({blocks.rows, blocks.width}, {dtype, a.device()});
+  blocks.for_each([&](const auto& part) {
+    const Tensor first = part(all_across) * part(all_b), second = part(all_along) * part(all_a);
+    const Source parts[] = {first, second};
+    Tensor to = part(result);
+    launch(ElementwiseOp::subtract, a.dtype(), parts, to, {}, {}, result.numel());
+  });
+  return result.reshape(a.shape());
+}
 
 struct Cosine {
   DType dtype;
@@ -64,10 +122,10 @@ struct Cosine {
     const DType wide = compute_dtype(dtype);
     a = given_a.to(wide);
     b = given_b.to(wide);
-    square_a = sum(square(a), -1, true) + least_square;
-    square_b = sum(square(b), -1, true) + least_square;
+    square_a = row_products(a, a) + least_square;
+    square_b = row_products(b, b) + least_square;
     lengths = sqrt(square_a) * sqrt(square_b);
-    value = sum(a * b, -1, true) / lengths;
+    value = row_products(a, b) / lengths;
     attracts = equal(y, 1).unsqueeze(-1);
     repels = logical_and(equal(y, -1).unsqueeze(-1), greater(value, options.margin));
   }
@@ -89,13 +147,23 @@ Gradients cosine_gradient(const GradientCall& call, const CosineEmbeddingOptions
 
 // ---- Gaussian negative log-likelihood
 
+// Whether the CPU finds a number below 0; other devices would have to wait for the answer.
+bool has_negative(const Tensor& x) {
+  if (!(x.device() == cpu_device) || x.numel() == 0) return false;
+  const double least = min_reduce(x).to(DType::float64).item<double>();
+  return least < 0 || (std::isnan(least) && any(less(x, 0)).item<bool>());
+}
+
 struct Gaussian {
-  DType dtype;
-  Tensor difference, variance;  // in the compute dtype; the variance is at least eps
+  DType dtype, wide;
   Shape shape;
+  Tensor variance;  // as it is given, or already replaced
+  bool replaced = false;
+  double eps;
 
   Gaussian(const char* operation, const Tensor& x, const Tensor& y, const Tensor& given,
-           const GaussianNllOptions& options) {
+           const GaussianNllOptions& options)
+      : variance(given), eps(options.eps) {
     check_float(operation, "x", x);
     check_float(operation, "y", y);
     check_float(operation, "variance", given);
@@ -114,30 +182,44 @@ struct Gaussian {
     check_parameter(operation, "eps", options.eps, options.eps > 0 && std::isfinite(options.eps),
                     "finite and above 0");
     dtype = promote_types(promote_types(x.dtype(), y.dtype(), operation), given.dtype(), operation);
-    const DType wide = compute_dtype(dtype);
-    // Without a gradient, as in PyTorch: the loss is differentiated at the replaced variance.
-    const Tensor wide_variance = given.to(wide);
-    const Tensor negative_variance = less(wide_variance.detach(), 0);
-    if (x.device() == cpu_device && any(negative_variance).item<bool>()) {
+    wide = compute_dtype(dtype);
+    if (has_negative(given.detach())) {
       throw ValueError(message(operation, ": variance has a negative element"));
     }
-    const Tensor plain = wide_variance.detach();
-    const Tensor floored = where(
-        negative_variance, full({}, std::numeric_limits<double>::quiet_NaN(), {wide, cpu_device}),
-        maximum(plain, options.eps));
-    // The value is replaced, the history stays.
-    variance = wide_variance + (floored - plain);
-    variance = where(equal(floored, plain), wide_variance, variance);
-    difference = x.to(wide) - y.to(wide);
+  }
+
+  // At least eps; NaN for a negative variance, which only the CPU refuses.
+  Value floored(const Value& given) const {
+    if (replaced) return given;
+    return select(given < 0, std::numeric_limits<double>::quiet_NaN(), max(given, eps));
+  }
+
+  // Replaces the variance without a gradient, as in PyTorch: the loss is differentiated at the
+  // replaced variance.
+  void replace_value() {
+    const Tensor history = variance.to(wide), plain = history.detach();
+    const Tensor instead = where(
+        less(plain, 0), full({}, std::numeric_limits<double>::quiet_NaN(), {wide, cpu_device}),
+        maximum(plain, eps));
+    variance = where(equal(instead, plain), history, history + (instead - plain));
+    replaced = true;
   }
 };
 
 Tensor gaussian_forward(const Run& run, const GaussianNllOptions& options, const Tensor& x,
                         const Tensor& y, const Tensor& variance) {
-  const Gaussian g(run.name(), x, y, variance, options);
-  Tensor values = 0.5 * (log(g.variance) + square(g.difference) / g.variance);
-  if (options.full) values = values + 0.5 * std::log(2 * std::numbers::pi);
-  return reduced_loss(values, options.reduction).to(g.dtype);
+  const Gaussian n(run.name(), x, y, variance, options);
+  const double offset = options.full ? 0.5 * std::log(2 * std::numbers::pi) : 0;
+  const Tensor inputs[] = {x, y, variance};
+  const DType outputs[] = {n.wide};
+  const std::vector<Tensor> values =
+      evaluate_in_chunks({run.name(), n.shape, inputs, outputs, n.wide},
+                         [&](std::span<const Value> in, std::span<Value> out) {
+                           const Value v = n.floored(in[2]), difference = in[0] - in[1];
+                           out[0] = 0.5 * (log(v) + difference * difference / v);
+                           if (offset != 0) out[0] = out[0] + offset;
+                         });
+  return reduced_loss(values[0], options.reduction).to(n.dtype);
 }
 
 Gradients gaussian_gradient(const GradientCall& call, const GaussianNllOptions& options) {
@@ -175,8 +257,8 @@ std::pair<Tensor, Tensor> cosine_embedding_loss_backward(const Tensor& grad_outp
   const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
   const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
   const Tensor across = of_value / c.lengths, along = of_value * c.value;
-  return {(across * c.b - (along / c.square_a) * c.a).to(a.dtype()),
-          (across * c.a - (along / c.square_b) * c.b).to(b.dtype())};
+  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
+          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
@@ -188,13 +270,24 @@ GaussianNllGradients gaussian_nll_loss_backward(const Tensor& grad_output, const
                                                 const Tensor& y, const Tensor& variance,
                                                 const GaussianNllOptions& options) {
   const char* operation = "gaussian_nll_loss_backward";
-  const Gaussian n(operation, x, y, variance, options);
+  Gaussian n(operation, x, y, variance, options);
   const Tensor g = value_gradient(operation, grad_output, n.shape, options.reduction, n.dtype);
-  const Tensor slope = n.difference / n.variance;
-  const Tensor of_x = g * slope;
-  const Tensor of_variance = 0.5 * g * (1 / n.variance - square(slope));
-  return {of_x.to(x.dtype()), negative(of_x).to(y.dtype()),
-          reduce_broadcast_dims(of_variance, variance.shape()).to(variance.dtype())};
+  const bool whole = variance.shape() == n.shape;
+  if (detail::records(g, x, y, variance)) n.replace_value();
+  const Tensor inputs[] = {g, x, y, n.variance};
+  const DType outputs[] = {x.dtype(), y.dtype(), whole ? variance.dtype() : n.wide};
+  std::vector<Tensor> gradients =
+      evaluate_in_chunks({operation, n.shape, inputs, outputs, n.wide},
+                         [&](std::span<const Value> in, std::span<Value> out) {
+                           const Value v = n.floored(in[3]), slope = (in[1] - in[2]) / v;
+                           out[0] = in[0] * slope;
+                           out[1] = -out[0];
+                           out[2] = 0.5 * in[0] * (1 / v - slope * slope);
+                         });
+  if (!whole) {
+    gradients[2] = reduce_broadcast_dims(gradients[2], variance.shape()).to(variance.dtype());
+  }
+  return {gradients[0], gradients[1], gradients[2]};
 }
 
 constinit const OpList ops::composed_loss_ops =

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "extensor/convolution.h"
+#include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
 #include "extensor/manipulation.h"
@@ -40,39 +41,76 @@ struct Windows {
   std::int64_t length, count, taps, stride, dilation;
   std::int64_t before, after;  // zeros around the volume
 
-  // The elements of tap t, a range with a step.
+  // The element of tap t in the first window, zeros counted.
   std::int64_t begin(std::int64_t t) const { return t * dilation; }
-  std::int64_t end(std::int64_t t) const { return begin(t) + (count - 1) * stride + 1; }
 };
+
+// The windows along an axis whose element at a tap lies inside the volume, and the elements of
+// those windows: a range with the step of the windows.
+struct Inside {
+  std::int64_t first, end;  // of the windows
+  std::int64_t begin, beyond;
+
+  Inside(const Windows& depth, std::int64_t tap) {
+    const std::int64_t shift = depth.begin(tap) - depth.before;  // of window 0
+    first = shift >= 0 ? 0 : std::min(depth.count, (-shift - 1) / depth.stride + 1);
+    end = shift >= depth.length
+              ? 0
+              : std::min(depth.count, (depth.length - 1 - shift) / depth.stride + 1);
+    end = std::max(first, end);
+    begin = first * depth.stride + shift;
+    beyond = first == end ? begin : (end - 1) * depth.stride + shift + 1;
+  }
+  bool empty() const { return first == end; }
+  // The elements of a volume [N, C, D, H, W], [N, windows, C, H, W].
+  Tensor of_volume(const Tensor& x, const Windows& depth) const {
+    return x.slice(2, begin, beyond, depth.stride).transpose({0, 2, 1, 3, 4});
+  }
+};
+
+// Images of windows by tap: [N · count, C · taps, H, W] as [N, count, C, H, W] of one tap.
+Tensor of_tap(const Tensor& images, const Windows& depth, std::int64_t batch, std::int64_t tap) {
+  return images
+      .reshape({batch, depth.count, images.size(1) / depth.taps, depth.taps, images.size(2),
+                images.size(3)})
+      .slice(3, tap, tap + 1)
+      .squeeze(3);
+}
 
 // The images of all windows: x [N, C, D, H, W] → [N · count, C · taps, H, W].
 Tensor unfold(const Tensor& x, const Windows& depth) {
-  Tensor padded = x;
-  if (depth.before > 0 || depth.after > 0) {
-    padded = pad(x, {{0, 0}, {0, 0}, {depth.before, depth.after}, {0, 0}, {0, 0}});
-  }
-  std::vector<Tensor> taps;
+  Tensor images = empty({x.size(0) * depth.count, x.size(1) * depth.taps, x.size(3), x.size(4)},
+                        {x.dtype(), x.device()});
   for (std::int64_t t = 0; t < depth.taps; ++t) {
-    taps.push_back(
-        padded.slice(2, depth.begin(t), depth.end(t), depth.stride).transpose({0, 2, 1, 3, 4}));
+    const Inside inside(depth, t);
+    Tensor tap = of_tap(images, depth, x.size(0), t);
+    if (!inside.empty()) {
+      tap.slice(1, inside.first, inside.end).copy_from(inside.of_volume(x, depth));
+    }
+    tap.slice(1, 0, inside.first).fill(0);
+    tap.slice(1, inside.end).fill(0);
   }
-  const Tensor images = depth.taps == 1 ? taps[0].unsqueeze(3) : stack(taps, 3);
-  return images.reshape({x.size(0) * depth.count, x.size(1) * depth.taps, x.size(3), x.size(4)});
+  return images;
 }
 
 // The adjoint of unfold: adds the images of all windows to a volume [N, C, D, H, W].
 Tensor fold(const Tensor& images, const Windows& depth, std::int64_t batch) {
-  const std::int64_t channels = images.size(1) / depth.taps, height = images.size(2),
-                     width = images.size(3);
-  const Tensor windows = images.reshape({batch, depth.count, channels, depth.taps, height, width});
-  const Shape padded{batch, channels, depth.before + depth.length + depth.after, height, width};
-  Tensor total;
+  Tensor total =
+      zeros({batch, images.size(1) / depth.taps, depth.length, images.size(2), images.size(3)},
+            {images.dtype(), images.device()});
+  const bool overlap = depth.begin(depth.taps - 1) >= depth.stride;
   for (std::int64_t t = 0; t < depth.taps; ++t) {
-    const Tensor tap = windows.slice(3, t, t + 1).squeeze(3).transpose({0, 2, 1, 3, 4});
-    const Tensor part = slice_backward(tap, padded, 2, depth.begin(t), depth.end(t), depth.stride);
-    total = total.defined() ? total + part : part;
+    const Inside inside(depth, t);
+    if (inside.empty()) continue;
+    Tensor to = inside.of_volume(total, depth);
+    const Tensor tap = of_tap(images, depth, batch, t).slice(1, inside.first, inside.end);
+    if (overlap) {
+      to += tap;
+    } else {
+      to.copy_from(tap);
+    }
   }
-  return total.slice(2, depth.before, depth.before + depth.length).contiguous();
+  return total;
 }
 
 // [N, C, D, H, W] as a batch of N · D images, and back.

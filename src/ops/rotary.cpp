@@ -45,25 +45,27 @@ Tensor angles(const Tensor& x, const RotaryOptions& options) {
   return outer(positions, rates);
 }
 
-// (a, b) turned by an angle; `direction` is 1 or −1.
+// (a, b) turned by an angle; `direction` is 1 or −1. The pairs lie along an axis of their own: of
+// each element, x and its partner, which is a view of x with that axis reversed, one pass over
+// memory makes the result.
 Tensor rotated(const char* operation, const char* argument, const RotaryOptions& options,
                const Tensor& x, double direction) {
   check_arguments(operation, argument, x, options);
   if (x.numel() == 0) return x.clone();
   const DType compute = compute_dtype(x.dtype());
   const Tensor angle = angles(x, options);
-  const Tensor c = cos(angle).to(compute), s = (sin(angle) * direction).to(compute);
-  const std::int64_t width = x.size(-1);
-  const Tensor a = options.interleaved ? x.slice(-1, 0, width, 2) : x.slice(-1, 0, width / 2);
-  const Tensor b = options.interleaved ? x.slice(-1, 1, width, 2) : x.slice(-1, width / 2, width);
-  static const auto first =
-      elementwise("rotate_first", [](auto a, auto b, auto c, auto s) { return a * c - b * s; });
-  static const auto second =
-      elementwise("rotate_second", [](auto a, auto b, auto c, auto s) { return b * c + a * s; });
-  const Tensor p = first(a, b, c, s), q = second(a, b, c, s);
-  const Tensor y =
-      options.interleaved ? stack({p, q}, -1).reshape(x.shape()) : concatenate({p, q}, -1);
-  return y.to(x.dtype());
+  const std::int64_t length = x.size(-2), pairs = x.size(-1) / 2;
+  const std::int64_t axis = options.interleaved ? -1 : -2;  // of the pairs
+  const Tensor cosines = cos(angle).to(compute).unsqueeze(axis);
+  const Tensor sines = (sin(angle) * direction).to(compute);
+  const Tensor signed_sines = stack({negative(sines), sines}, axis);
+  const Tensor paired =
+      options.interleaved ? x.reshape({-1, length, pairs, 2}) : x.reshape({-1, length, 2, pairs});
+  static const auto rotate = elementwise(
+      "rotate", [](auto a, auto partner, auto c, auto s) { return a * c + partner * s; });
+  return rotate(paired, paired.slice(axis, {}, {}, -1), cosines, signed_sines)
+      .reshape(x.shape())
+      .to(x.dtype());
 }
 
 Tensor rotary_forward(const Run& run, const RotaryOptions& options, const Tensor& x) {

@@ -1,9 +1,13 @@
 // Order statistics and counts, composed of sorting, searching and indexing.
 #include "extensor/statistics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "backend/backend.h"
 #include "core/check.h"
+#include "core/make_tensor.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
@@ -95,6 +99,67 @@ void check_quantiles(const char* operation, const QuantileAttributes& attributes
   }
 }
 
+// The elements at some ranks of sorted rows [..., n], and their positions in the rows: [...,
+// ranks]. Undefined if not requested.
+struct Ranked {
+  Tensor values, indices;
+};
+
+Ranked ranked(const char* operation, const Tensor& rows, const Dims& ranks, bool want_values,
+              bool want_indices) {
+  // Above this number, sorting is faster than a search for each.
+  constexpr std::size_t few = 8;
+  const backend::Backend& kernels = backend::backend_for(rows.device());
+  Ranked result;
+  if (kernels.rank == nullptr || ranks.size() > few) {
+    const auto chosen = [&](const Tensor& sorted) {
+      std::vector<Tensor> parts;
+      for (std::int64_t k : ranks) parts.push_back(sorted.slice(-1, k, k + 1));
+      return concatenate(parts, -1);
+    };
+    if (want_values && want_indices) {
+      const auto [values, indices] = sort_with_indices(rows);
+      return {chosen(values), chosen(indices)};
+    }
+    if (want_values) result.values = chosen(sort(rows));
+    if (want_indices) result.indices = chosen(argsort(rows));
+    return result;
+  }
+  const Tensor dense = rows.contiguous();
+  Shape shape = dense.shape();
+  shape.back() = static_cast<std::int64_t>(ranks.size());
+  backend::RankCall call{};
+  call.dtype = dense.dtype();
+  call.length = dense.size(-1);
+  call.rows = dense.numel() / call.length;
+  call.rank_count = shape.back();
+  call.ranks = ranks.data();
+  call.x = detail::dense_data(dense);
+  if (want_values) {
+    result.values = detail::make_empty(operation, shape, dense.dtype(), dense.device());
+    call.values = result.values.impl().data;
+  }
+  if (want_indices) {
+    result.indices = detail::make_empty(operation, shape, DType::int64, dense.device());
+    call.indices = detail::kernel_pointer<std::int64_t>(result.indices);
+  }
+  kernels.rank(call);
+  return result;
+}
+
+// The ranks that the quantiles read, each once, ascending.
+Dims ranks_of(const std::vector<double>& q, std::int64_t n, QuantileMode mode) {
+  Dims ranks;
+  for (double each : q) {
+    const Position at = position_of(each, n, mode);
+    ranks.push_back(at.low);
+    if (at.part != 0) ranks.push_back(at.high);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.resize(static_cast<std::size_t>(std::unique(ranks.begin(), ranks.end()) - ranks.begin()));
+  return ranks;
+}
+
 Shape result_shape(const QuantileAttributes& attributes, const Shape& one) {
   Shape shape = one;
   if (attributes.list) shape.insert(0, static_cast<std::int64_t>(attributes.q.size()));
@@ -104,8 +169,14 @@ Shape result_shape(const QuantileAttributes& attributes, const Shape& one) {
 Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
   check_quantiles(run.name(), attributes, x);
   const Rows rows(run.name(), x, attributes.axis);
-  const Tensor sorted = sort(rows.x).to(compute_dtype(x.dtype()));
-  const auto element = [&](std::int64_t k) { return sorted.slice(-1, k, k + 1).squeeze(-1); };
+  Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
+  if (ranks.empty() || ranks.back() != rows.n - 1) ranks.push_back(rows.n - 1);
+  const Tensor found =
+      ranked(run.name(), rows.x, ranks, true, false).values.to(compute_dtype(x.dtype()));
+  const auto element = [&](std::int64_t rank) {
+    const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    return found.slice(-1, k, k + 1).squeeze(-1);
+  };
   const Tensor last = element(rows.n - 1);  // NaN if there is one
   std::vector<Tensor> results;
   for (double q : attributes.q) {
@@ -131,20 +202,27 @@ Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, co
   Shape stacked = rows.reduced;
   stacked.insert(0, static_cast<std::int64_t>(attributes.q.size()));
   const Tensor g = grad_output.to(wide).reshape(stacked);
-  const Tensor order = argsort(rows.x.detach());
+  const Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
+  const Tensor order = ranked(operation, rows.x.detach(), ranks, false, true).indices;
   std::vector<Tensor> places, parts;
+  const auto add = [&](std::int64_t rank, const Tensor& part) {
+    const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    places.push_back(order.slice(-1, k, k + 1));
+    parts.push_back(part);
+  };
   for (std::size_t k = 0; k < attributes.q.size(); ++k) {
     const Position at = position_of(attributes.q[k], rows.n, attributes.mode);
     const auto row = static_cast<std::int64_t>(k);
     const Tensor of_q = g.slice(0, row, row + 1).squeeze(0).unsqueeze(-1);
-    places.push_back(order.slice(-1, at.low, at.low + 1));
-    parts.push_back(of_q * (1 - at.part));
-    if (at.part == 0) continue;
-    places.push_back(order.slice(-1, at.high, at.high + 1));
-    parts.push_back(of_q * at.part);
+    add(at.low, of_q * (1 - at.part));
+    if (at.part != 0) add(at.high, of_q * at.part);
   }
+  const Tensor part = concatenate(parts, -1), place = concatenate(places, -1);
+  // Places of different ranks are different: then nothing needs to be added.
   const Tensor of_rows =
-      gather_backward(concatenate(parts, -1), rows.x.shape(), -1, concatenate(places, -1));
+      parts.size() == ranks.size()
+          ? scatter(zeros({}, {wide, x.device()}).broadcast_to(rows.x.shape()), -1, place, part)
+          : gather_backward(part, rows.x.shape(), -1, place);
   if (!attributes.axis || x.ndim() == 0) return of_rows.reshape(x.shape()).to(x.dtype());
   return moveaxis(of_rows, -1, *attributes.axis).to(x.dtype());
 }
@@ -165,11 +243,13 @@ struct MedianAttributes {
 
 Tensor median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
   const Rows rows(run.name(), x, attributes.axis);
-  const Tensor sorted = sort(rows.x);
-  const std::int64_t middle = (rows.n - 1) / 2;
-  Tensor value = sorted.slice(-1, middle, middle + 1);
-  if (is_floating_point(x.dtype())) {
-    const Tensor last = sorted.slice(-1, rows.n - 1, rows.n);  // NaN if there is one
+  const bool is_float = is_floating_point(x.dtype());
+  Dims ranks{(rows.n - 1) / 2};
+  if (is_float) ranks.push_back(rows.n - 1);
+  const Tensor found = ranked(run.name(), rows.x, ranks, true, false).values;
+  Tensor value = found.slice(-1, 0, 1);
+  if (is_float) {
+    const Tensor last = found.slice(-1, 1);  // NaN if there is one
     value = where(isnan(last), last, value);
   }
   return value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
@@ -244,6 +324,24 @@ Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, do
   return bin + reaches(0) + reaches(1);
 }
 
+// The same bits as unsigned integers.
+Tensor as_unsigned(const Tensor& x) {
+  const auto dtype = [&] {
+    switch (x.itemsize()) {
+      case 1:
+        return DType::uint8;
+      case 2:
+        return DType::uint16;
+      case 4:
+        return DType::uint32;
+      default:
+        return DType::uint64;
+    }
+  }();
+  const detail::TensorImpl& impl = x.impl();
+  return detail::make_on_storage(impl.storage, impl.data, dtype, impl.shape, impl.strides);
+}
+
 }  // namespace
 
 Histogram histogram(const Tensor& x, StrictInt bins,
@@ -290,17 +388,33 @@ Tensor bincount(const Tensor& x, const Tensor& weights, StrictInt minlength) {
   }
   std::int64_t length = minlength;
   if (x.numel() > 0) {
-    const auto least = min_reduce(x).to(DType::int64).item<std::int64_t>();
-    if (least < 0) {
+    // Negative numbers are the largest if their bits are read as those of unsigned ones.
+    const auto largest = max_reduce(as_unsigned(x)).to(DType::uint64).item<std::uint64_t>();
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    const std::uint64_t sign = (most + 1) >> (8 * (sizeof most - x.itemsize()));
+    if (is_signed_integer(x.dtype()) && largest >= sign) {
+      const auto least = min_reduce(x).to(DType::int64).item<std::int64_t>();
       throw ValueError(
           message(operation, ": x contains ", least, ", all elements must be 0 or more"));
     }
-    const auto largest = max_reduce(x).to(DType::int64).item<std::int64_t>();
-    length = std::max(length, largest + 1);
+    if (largest >= most) {
+      throw ValueError(message(operation, ": x contains ", largest, ", must be below ", most));
+    }
+    length = std::max(length, static_cast<std::int64_t>(largest) + 1);
   }
-  const DType dtype = weights.defined() ? weights.dtype() : DType::int64;
-  const Tensor none = zeros({length}, {dtype, x.device()});
-  return scatter_add(none, 0, x, weights.defined() ? weights : ones_like(x, DType::int64));
+  if (weights.defined()) {
+    return scatter_add(zeros({length}, {weights.dtype(), x.device()}), 0, x, weights);
+  }
+  const backend::Backend& kernels = backend::backend_for(x.device());
+  if (kernels.count == nullptr) {
+    return scatter_add(zeros({length}, {DType::int64, x.device()}), 0, x,
+                       ones_like(x, DType::int64));
+  }
+  const Tensor dense = x.contiguous();
+  Tensor counts = detail::make_empty(operation, {length}, DType::int64, x.device());
+  kernels.count({dense.dtype(), dense.numel(), length, detail::dense_data(dense),
+                 detail::kernel_pointer<std::int64_t>(counts)});
+  return counts;
 }
 
 constinit const OpList ops::statistics_ops = listed<quantile_op, median_op>;

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "backend/cpu/convolution/channels_last.h"
+#include "backend/cpu/convolution/rearrange.h"
 #include "backend/cpu/convolution/routes.h"
-#include "backend/cpu/elementwise/elementwise.h"
-#include "core/allocator.h"
 
 namespace extensor::cpu {
 
@@ -21,6 +20,7 @@ using conv::Shape;
 template <class T>
 void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
+  if (conv::patchwise_suits(shape)) return conv::patchwise_forward(shape, x, weight, bias, y);
   if (conv::winograd_suits(shape) && conv::winograd_forward(shape, x, weight, bias, y)) return;
   if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
   conv::gemm_forward(shape, x, weight, bias, y);
@@ -39,6 +39,9 @@ std::vector<T> turned_filters(const Shape& shape, const T* weight) {
 
 template <class T>
 void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x) {
+  if (conv::patchwise_suits(shape)) {
+    return conv::patchwise_input_gradient(shape, weight, y, bias, x);
+  }
   if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
   const std::vector<T> filters = turned_filters(shape, weight);
   forward<T>(conv::turned(shape), y, filters.data(), bias, x);
@@ -48,6 +51,9 @@ template <class T>
 void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   if (conv::pointwise_suits_weights(shape)) {
     return conv::pointwise_weight_gradient(shape, x, y, weight);
+  }
+  if (conv::patchwise_suits_weights(shape)) {
+    return conv::patchwise_weight_gradient(shape, x, y, weight);
   }
   if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight))
     return;
@@ -83,26 +89,12 @@ class Planes {
 
   T* data() const { return static_cast<T*>(memory_->data); }
   const Planes& read() const {
-    move(pixels_, as_pixels_, data(), as_planes_);
+    conv::rearrange(shape_, pixels_, as_pixels_, data(), as_planes_);
     return *this;
   }
-  void write() const { move(data(), as_planes_, pixels_, as_pixels_); }
+  void write() const { conv::rearrange(shape_, data(), as_planes_, pixels_, as_pixels_); }
 
  private:
-  void move(T* from, const Strides& from_strides, T* to, const Strides& to_strides) const {
-    backend::ElementwiseCall call;
-    call.op = backend::ElementwiseOp::copy;
-    call.compute = dtype_of<T>;
-    call.input_count = 1;
-    call.shape = &shape_;
-    call.numel = shape_[0] * shape_[1] * shape_[2];
-    call.contiguous = false;
-    call.repeats[0] = false;
-    call.inputs[0] = {reinterpret_cast<std::byte*>(from), dtype_of<T>, from_strides.data()};
-    call.out = {reinterpret_cast<std::byte*>(to), dtype_of<T>, to_strides.data()};
-    if (call.numel != 0) elementwise(call);
-  }
-
   const extensor::Shape shape_;
   const Strides as_pixels_, as_planes_;
   T* pixels_;

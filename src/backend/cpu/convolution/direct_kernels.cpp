@@ -225,6 +225,48 @@ void AddProducts(const T* x, const T* y, T* sums, std::int64_t n) {
   });
 }
 
+template <class T, int kRows>
+void AddInterleavedRows(const T* rows, std::int64_t row_stride, T* sums, std::int64_t n) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  for (; i + kLanes <= n; i += kLanes) {
+    T* to = sums + kRows * i;
+    const auto add = [&](V sum, int row) {
+      return hn::Add(sum, hn::LoadU(d, rows + row * row_stride + i));
+    };
+    V a, b, c, e;
+    if constexpr (kRows == 1) {
+      hn::StoreU(add(hn::LoadU(d, to), 0), d, to);
+    } else if constexpr (kRows == 2) {
+      hn::LoadInterleaved2(d, to, a, b);
+      hn::StoreInterleaved2(add(a, 0), add(b, 1), d, to);
+    } else if constexpr (kRows == 3) {
+      hn::LoadInterleaved3(d, to, a, b, c);
+      hn::StoreInterleaved3(add(a, 0), add(b, 1), add(c, 2), d, to);
+    } else {
+      hn::LoadInterleaved4(d, to, a, b, c, e);
+      hn::StoreInterleaved4(add(a, 0), add(b, 1), add(c, 2), add(e, 3), d, to);
+    }
+  }
+#endif
+  for (; i < n; ++i) {
+    for (int row = 0; row < kRows; ++row) sums[kRows * i + row] += rows[row * row_stride + i];
+  }
+}
+
+template <class T>
+void AddInterleaved(const T* rows, std::int64_t row_stride, std::int64_t k, T* sums,
+                    std::int64_t n) {
+  static_assert(conv::most_interleaved == 4);
+  constexpr decltype(&AddInterleavedRows<T, 1>) kernels[] = {
+      &AddInterleavedRows<T, 1>, &AddInterleavedRows<T, 2>, &AddInterleavedRows<T, 3>,
+      &AddInterleavedRows<T, 4>};
+  kernels[k - 1](rows, row_stride, sums, n);
+}
+
 template <class T>
 void fill_direct_kernels(DirectKernels<T>* kernels) {
   *kernels = {hn::MaxLanes(hn::ScalableTag<T>()),
@@ -232,7 +274,8 @@ void fill_direct_kernels(DirectKernels<T>* kernels) {
               &WeightGradient<T>,
               &CopySegments<T>,
               &WeightedSum<T>,
-              &AddProducts<T>};
+              &AddProducts<T>,
+              &AddInterleaved<T>};
 }
 template void fill_direct_kernels(DirectKernels<float>*);
 template void fill_direct_kernels(DirectKernels<double>*);

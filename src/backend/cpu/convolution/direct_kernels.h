@@ -39,6 +39,8 @@ struct Segment {
   std::int64_t from, to, length;
 };
 
+inline constexpr std::int64_t most_interleaved = 4;
+
 template <class T>
 struct DirectKernels {
   std::int64_t lanes;
@@ -54,6 +56,10 @@ struct DirectKernels {
                        const T* start, T* out, std::int64_t n);
   // sums[i] += x[i] · y[i]
   void (*add_products)(const T* x, const T* y, T* sums, std::int64_t n);
+  // sums[k · i + j] += rows[j][i], for the k = 1 to most_interleaved rows that are row_stride
+  // apart.
+  void (*add_interleaved)(const T* rows, std::int64_t row_stride, std::int64_t k, T* sums,
+                          std::int64_t n);
 };
 
 template <class T>

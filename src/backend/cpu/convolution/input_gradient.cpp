@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backend/cpu/convolution/direct_kernels.h"
 #include "backend/cpu/convolution/patches.h"
 #include "backend/cpu/convolution/routes.h"
 #include "backend/cpu/gemm/kernels.h"
@@ -36,26 +37,55 @@ namespace {
 
 constexpr std::int64_t elements_of_block = 64 * 1024;  // columns that stay in cache
 
+// The taps of one row of a filter that are added together, because their elements alternate in x.
+std::int64_t taps_together(const Shape& shape, std::int64_t first) {
+  const std::int64_t step = shape.stride_width;
+  const bool alternate = shape.dilation_width == 1 && step <= most_interleaved;
+  return alternate && first + step <= shape.kernel_width ? step : 1;
+}
+
 // x += the columns [taps of `channels` channels][pixels of rows first …], each at its source
 // position.
 template <class T>
 void add_patches(const Shape& shape, const T* columns, std::int64_t channels,
                  std::int64_t first_row, std::int64_t row_count, T* x) {
-  Tap tap(shape, 0);
-  const std::int64_t pixels = row_count * shape.out_width;
-  for (std::int64_t p = 0; p < channels * shape.taps(); ++p, tap.advance(shape)) {
-    const std::int64_t row_shift = tap.row * shape.dilation_height - shape.padding_height;
-    const std::int64_t column_shift = tap.column * shape.dilation_width - shape.padding_width;
-    const Span inside =
-        positions_inside(shape.out_width, shape.stride_width, column_shift, shape.in_width);
-    for (std::int64_t i = 0; i < row_count; ++i) {
-      const std::int64_t row = (first_row + i) * shape.stride_height + row_shift;
-      if (row < 0 || row >= shape.in_height) continue;
-      const std::int64_t to = (tap.channel * shape.in_height + row) * shape.in_width + column_shift;
-      const T* from = columns + p * pixels + i * shape.out_width;
-      for (std::int64_t j = inside.begin; j < inside.end; ++j) {
-        x[to + j * shape.stride_width] += from[j];
+  const auto add_interleaved = direct_kernels<T>().add_interleaved;
+  const std::int64_t pixels = row_count * shape.out_width, step = shape.stride_width;
+  // One row of y, of `together` taps: x[to + j · step + k] += from[k][j].
+  const auto add_row = [&](const T* from, std::int64_t together, std::int64_t shift, T* row) {
+    // The positions whose elements are all inside, and those around them that some taps have.
+    const Span all{
+        positions_inside(shape.out_width, step, shift, shape.in_width).begin,
+        positions_inside(shape.out_width, step, shift + together - 1, shape.in_width).end};
+    const auto add_single = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = 0; k < together; ++k) {
+        const Span inside = positions_inside(shape.out_width, step, shift + k, shape.in_width);
+        for (std::int64_t j = std::max(begin, inside.begin); j < std::min(end, inside.end); ++j) {
+          row[shift + k + j * step] += from[k * pixels + j];
+        }
       }
+    };
+    if (together != step || all.begin >= all.end) return add_single(0, shape.out_width);
+    add_single(0, all.begin);
+    add_interleaved(from + all.begin, pixels, together, row + (shift + all.begin * step),
+                    all.end - all.begin);
+    add_single(all.end, shape.out_width);
+  };
+  for (std::int64_t line = 0; line < channels * shape.kernel_height; ++line) {
+    const std::int64_t channel = line / shape.kernel_height;
+    const std::int64_t row_shift =
+        line % shape.kernel_height * shape.dilation_height - shape.padding_height;
+    for (std::int64_t tap = 0; tap < shape.kernel_width;) {
+      const std::int64_t together = taps_together(shape, tap);
+      const std::int64_t shift = tap * shape.dilation_width - shape.padding_width;
+      const T* from = columns + (line * shape.kernel_width + tap) * pixels;
+      for (std::int64_t i = 0; i < row_count; ++i) {
+        const std::int64_t row = (first_row + i) * shape.stride_height + row_shift;
+        if (row < 0 || row >= shape.in_height) continue;
+        add_row(from + i * shape.out_width, together, shift,
+                x + (channel * shape.in_height + row) * shape.in_width);
+      }
+      tap += together;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/convolution_call.h"
+#include "backend/cpu/convert.h"
 
 namespace extensor::cpu::conv {
 
@@ -38,6 +39,18 @@ struct Tap {
   }
 };
 
+// Copies n elements that are `stride` apart.
+template <class T>
+void read_strided(const T* from, std::int64_t stride, std::int64_t n, T* to) {
+  constexpr std::int64_t pays = 64;  // for the call
+  if (n >= pays) {
+    gather(reinterpret_cast<const std::byte*>(from), stride, reinterpret_cast<std::byte*>(to),
+           static_cast<std::size_t>(n), sizeof(T));
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+}
+
 // out[q] = the element at `tap` for pixel first + q of y, from the image x [channels, height,
 // width].
 template <class T>
@@ -65,7 +78,9 @@ void read_patch_row(const backend::ConvolutionShape& shape, const T* x, const Ta
                       static_cast<std::size_t>(copied - q) * sizeof(T));
           q = copied;
         } else {
-          for (; q < copied; ++q) out[q - j] = plane[from + q * shape.stride_width];
+          read_strided(plane + (from + q * shape.stride_width), shape.stride_width, copied - q,
+                       out + (q - j));
+          q = copied;
         }
       }
       for (; q < end; ++q) out[q - j] = 0;

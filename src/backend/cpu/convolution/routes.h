@@ -86,6 +86,16 @@ void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T*
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
+// Windows side by side: the image with its axes permuted is the matrix of patches.
+bool patchwise_suits(const Shape& shape);
+bool patchwise_suits_weights(const Shape& shape);
+template <class T>
+void patchwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+template <class T>
+void patchwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+template <class T>
+void patchwise_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+
 // Few filters: rows of the image are read in place, tap by tap.
 bool direct_suits(const Shape& shape);
 bool direct_suits_weights(const Shape& shape);

@@ -80,7 +80,8 @@ class Stage {
         std::memcpy(to + inside.begin, row + (from + inside.begin),
                     static_cast<std::size_t>(inside.end - inside.begin) * sizeof(T));
       } else {
-        for (std::int64_t j = inside.begin; j < inside.end; ++j) to[j] = row[from + j * stride];
+        read_strided(row + (from + inside.begin * stride), stride, inside.end - inside.begin,
+                     to + inside.begin);
       }
       std::fill(to + inside.end, to + phase_size_, T(0));
     }

@@ -1,6 +1,7 @@
 // Iterates an elementwise call over its layout, and distributes its rows among the threads.
 #include <algorithm>
 
+#include "backend/cpu/copy_plane.h"
 #include "backend/cpu/elementwise/block.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/plan/elementwise_plan.h"
@@ -210,6 +211,86 @@ void run_tiled(const Job& job, const ElementwiseCall& call, const ElementwisePla
       });
 }
 
+// Moves the dimension along which the source is dense next to the innermost one, if the innermost
+// one is not. Dimensions further out keep their order.
+void bring_dense_dimension_inside(ElementwisePlan& plan) {
+  const std::size_t inner = plan.sizes.size() - 1;
+  if (inner < 2 || plan.strides[1][inner] == 1) return;
+  for (std::size_t d = 0; d < inner; ++d) {
+    if (plan.strides[1][d] != 1) continue;
+    for (Dims* list : {&plan.sizes, &plan.strides[0], &plan.strides[1]}) {
+      std::rotate(list->begin() + d, list->begin() + d + 1, list->begin() + inner);
+    }
+    return;
+  }
+}
+
+// Copies elements as they are, in tiles of the two innermost dimensions that need no staging.
+// Small planes are taken together, along a third dimension.
+void run_copy(const Job& job, const ElementwiseCall& call, ElementwisePlan& plan) {
+  bring_dense_dimension_inside(plan);
+  const std::size_t inner = plan.sizes.size() - 1;
+  CopiedPlane whole{};
+  whole.rows = inner == 0 ? 1 : plan.sizes[inner - 1];
+  whole.columns = plan.sizes[inner];
+  if (inner != 0) {
+    whole.to_row = plan.strides[0][inner - 1];
+    whole.from_row = plan.strides[1][inner - 1];
+  }
+  whole.to_column = plan.strides[0][inner];
+  whole.from_column = plan.strides[1][inner];
+  if (inner > 1) {
+    whole.count = plan.sizes[inner - 2];
+    whole.to_plane = plan.strides[0][inner - 2];
+    whole.from_plane = plan.strides[1][inner - 2];
+  }
+  const std::size_t outer = inner < 2 ? 0 : inner - 2;
+  // A tile of a transpose reads a few cache lines of each column and writes long runs of each row.
+  const bool transposed = whole.is_transposed() && whole.columns > 4 && whole.rows > 4;
+  const bool few_rows = whole.from_row == 1 && whole.rows <= 4;  // kept together
+  const std::int64_t column_step = std::min<std::int64_t>(whole.columns, transposed ? tile_columns
+                                                                         : few_rows ? grain
+                                                                                    : 4 * grain);
+  const std::int64_t row_step =
+      transposed ? std::min<std::int64_t>(whole.rows, 4 * tile_rows)
+      : few_rows ? whole.rows
+                 : std::clamp<std::int64_t>(2 * grain / column_step, 1, whole.rows);
+  const std::int64_t row_tiles = (whole.rows + row_step - 1) / row_step;
+  const std::int64_t column_tiles = (whole.columns + column_step - 1) / column_step;
+  const std::int64_t plane_step =
+      std::clamp<std::int64_t>(2 * grain / (row_step * column_step), 1, whole.count);
+  const std::int64_t plane_tiles = (whole.count + plane_step - 1) / plane_step;
+  const std::int64_t tiles = plane_tiles * row_tiles * column_tiles;
+  const std::size_t size = job.out_stored_size;
+  const auto bytes = static_cast<std::int64_t>(size);
+  detail::parallel_for(
+      product(plan.sizes, outer) * tiles,
+      std::max<std::int64_t>(1, grain / (plane_step * row_step * column_step)),
+      [&](std::int64_t begin, std::int64_t end) {
+        Odometer odometer(plan, call, outer);
+        odometer.jump_to(begin / tiles);
+        std::int64_t tile = begin % tiles;
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          const std::int64_t k = tile / (row_tiles * column_tiles) * plane_step;
+          const std::int64_t i = tile / column_tiles % row_tiles * row_step;
+          const std::int64_t j = tile % column_tiles * column_step;
+          CopiedPlane part = whole;
+          part.count = std::min(plane_step, whole.count - k);
+          part.rows = std::min(row_step, whole.rows - i);
+          part.columns = std::min(column_step, whole.columns - j);
+          part.to = odometer.position(0) +
+                    (k * whole.to_plane + i * whole.to_row + j * whole.to_column) * bytes;
+          part.from = odometer.position(1) +
+                      (k * whole.from_plane + i * whole.from_row + j * whole.from_column) * bytes;
+          copy_plane(part, size);
+          if (++tile == tiles) {
+            tile = 0;
+            odometer.advance();
+          }
+        }
+      });
+}
+
 // Processes dense operands, or scalars, over one long dimension.
 void run_contiguous(const Job& job, const ElementwiseCall& call, const std::int64_t* strides) {
   const auto run = [&](std::int64_t begin, std::int64_t end) {
@@ -268,8 +349,10 @@ void elementwise(const ElementwiseCall& call) {
   }
   const std::int64_t* strides[plan::max_operands] = {call.out.strides};
   for (int k = 0; k < job.inputs; ++k) strides[k + 1] = call.inputs[k].strides;
-  const ElementwisePlan plan = plan::plan_elementwise(*call.shape, job.inputs + 1, strides);
+  ElementwisePlan plan = plan::plan_elementwise(*call.shape, job.inputs + 1, strides);
   job.stream = pays_to_stream(job, call, &plan);
+  const bool copies = call.op == backend::ElementwiseOp::copy && job.input_convert[0] == nullptr;
+  if (copies && !job.stream && plan.layout != Layout::contiguous) return run_copy(job, call, plan);
   switch (plan.layout) {
     case Layout::contiguous: {
       std::int64_t inner[max_inputs] = {};

@@ -1,4 +1,4 @@
-// Checks of integers, and the positions of true elements.
+// Checks and counts of integers, and the positions of true elements.
 #include <algorithm>
 #include <atomic>
 #include <type_traits>
@@ -86,6 +86,58 @@ void check(const CheckIntegersCall& call) {
 void check_integers(const CheckIntegersCall& call) {
   detail::visit_dtype(call.dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) check<T>(call);
+  });
+}
+
+namespace {
+
+// Counts into `tables` tables in turn: equal neighbours then do not wait for each other.
+template <int tables, class T>
+void count_into(const T* x, std::int64_t begin, std::int64_t end, std::int64_t length,
+                std::int64_t* counts) {
+  std::int64_t i = begin;
+  for (; i + tables <= end; i += tables) {
+    for (int t = 0; t < tables; ++t) ++counts[t * length + static_cast<std::int64_t>(x[i + t])];
+  }
+  for (; i < end; ++i) ++counts[static_cast<std::int64_t>(x[i])];
+}
+
+template <class T>
+void count_elements(const backend::CountCall& call) {
+  constexpr std::int64_t short_table = 4096;  // several of them stay in the L1 cache
+  constexpr int tables = 4;
+  const T* x = reinterpret_cast<const T*>(call.x);
+  const bool several = call.length <= short_table;
+  // Tables of their own do not pay for threads with fewer elements than those.
+  const int threads = detail::threads_for(call.count, std::max(grain, call.length));
+  std::fill(call.out, call.out + call.length, 0);
+  if (threads == 1 && !several) {
+    return count_into<1>(x, 0, call.count, call.length, call.out);
+  }
+  const std::int64_t size = several ? tables * call.length : call.length;
+  detail::Scratch<std::int64_t> memory(static_cast<std::size_t>(threads * size));
+  detail::parallel_for(threads, call.count, grain,
+                       [&](std::int64_t begin, std::int64_t end, int slot) {
+                         std::int64_t* counts = memory.data() + slot * size;
+                         if (several) {
+                           count_into<tables>(x, begin, end, call.length, counts);
+                         } else {
+                           count_into<1>(x, begin, end, call.length, counts);
+                         }
+                       });
+  for (std::size_t first = 0; first < memory.size();
+       first += static_cast<std::size_t>(call.length)) {
+    const std::int64_t* counts = memory.data() + first;
+    for (std::int64_t v = 0; v < call.length; ++v) call.out[v] += counts[v];
+  }
+}
+
+}  // namespace
+
+void count(const backend::CountCall& call) {
+  if (call.length == 0) return;
+  detail::visit_dtype(call.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) count_elements<T>(call);
   });
 }
 

@@ -10,6 +10,8 @@ void index(const backend::IndexCall& call);
 void select(const backend::SelectCall& call);
 void nonzero(const backend::NonzeroCall& call);
 void sort(const backend::SortCall& call);
+void rank(const backend::RankCall& call);
+void count(const backend::CountCall& call);
 void search(const backend::SearchCall& call);
 void scan(const backend::ScanCall& call);
 

@@ -91,8 +91,19 @@ class Reduction {
 
   void run_rows() {
     const std::int64_t chunks = (length_ + chunk_size - 1) / chunk_size;
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / length_);
+    if (are_single_blocks()) {
+      const std::int64_t step = results_ == 1 ? 0 : plan_.kept_strides[0] * stored_size_;
+      const std::int64_t out_step = results_ == 1 ? 0 : plan_.kept_out_strides[0];
+      detail::parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const T* values = reinterpret_cast<const T*>(call_.input.data + i * step);
+          write(i * out_step, {kernels_.block(values, static_cast<std::size_t>(length_)), 0});
+        }
+      });
+      return;
+    }
     if (chunks == 1) {
-      const std::int64_t grain = std::max<std::int64_t>(1, 16384 / length_);
       detail::parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) write(out_offset(i), reduce_chunk(i, 0));
       });
@@ -108,6 +119,14 @@ class Reduction {
       const Partial<T>* first = partials.data() + i * chunks;
       write(out_offset(i), combine_all(first, chunks));
     }
+  }
+
+  // Whether each result is one block of dense elements, the blocks at equal distances: short rows,
+  // for which finding the elements would take longer than adding them.
+  bool are_single_blocks() const {
+    return length_ <= block_size && convert_ == nullptr && !finds_position(call_.op) &&
+           plan_.reduced_sizes.size() == 1 && plan_.reduced_strides[0] == 1 &&
+           plan_.kept_sizes.size() <= 1;
   }
 
   // Elements [first, first + n) of a result's row, dense and in T.
