@@ -20,6 +20,7 @@ INTRODUCTION = "Made from the type stubs of the package; `./ex site` writes this
 TITLES = {
     "nn": "Layers in Python", "optim": "Optimizers in Python", "data": "Data in Python", "autograd": "Gradients in Python",
     "linalg": "Linear algebra in Python", "models": "Models in Python", "train": "Training in Python",
+    "onnx": "ONNX in Python",
 }  # fmt: skip
 
 SEE = {
