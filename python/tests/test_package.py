@@ -105,11 +105,12 @@ def test_import_needs_little_memory():
     assert 0 < float(run.stdout) < 30, run.stdout
 
 
-# Every block of Python in the documentation.
+# Every block of Python in the documentation. "<!-- not run: REASON -->" before a block excludes it.
+BLOCK = re.compile(r"^(?:<!-- not run: (.*?) -->\n)?```python\n(.*?)^```", re.S | re.M)
 PROGRAMS = [
-    pytest.param(program, id=f"{page.name}-{k}")
+    pytest.param(program, id=f"{page.name}-{k}", marks=[pytest.mark.skip(reason)] if reason else [])
     for page in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
-    for k, program in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M), 1)
+    for k, (reason, program) in enumerate(BLOCK.findall(page.read_text("utf-8")), 1)
 ]
 
 
