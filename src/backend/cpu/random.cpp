@@ -86,9 +86,8 @@ void fill_integers(const RandomCall& call) {
   const auto low = static_cast<std::uint64_t>(call.integer_first);
   const std::uint64_t range = static_cast<std::uint64_t>(call.integer_second) - low;
   with_width(itemsize(call.dtype), [&](auto width) {
-    fill<decltype(width), detail::Integer64>(call, [=](std::uint64_t bits) {
-      return low + detail::bounded_integer(bits, range);
-    });
+    fill<decltype(width), detail::Integer64>(
+        call, [=](std::uint64_t bits) { return low + detail::bounded_integer(bits, range); });
   });
 }
 
