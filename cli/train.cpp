@@ -143,8 +143,8 @@ void add_train_command(CLI::App& app) {
       if (option->count() > 0) request.fields[name] = words[name];
     }
     const bool threads_given = options["threads"]->count() > 0;
-    start_processes(request.processes, threads_given);
     distributed::Communicator& world = distributed::init();
+    start_processes(world, request.processes, threads_given);
     run_together(world,
                  [&] { request.resume.empty() ? begin(request, world) : resume(request, world); });
   });
