@@ -34,7 +34,7 @@ void resume(const Request& request, distributed::Communicator& world) {
   if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
     throw ValueError(
         "--resume continues a run as it began: no other option beside it but --device, --threads, "
-        "--workers and --allow-changed-data (for another run: --config " +
+        "--workers, --processes and --allow-changed-data (for another run: --config " +
         request.resume + "/config.json with what is to be different)");
   }
   // Report this before the directory is touched.
