@@ -19,7 +19,8 @@ constexpr const char* all[] = {
 // Sets these variables and no other.
 class Environment {
  public:
-  explicit Environment(const std::vector<std::pair<const char*, const char*>>& variables) {
+  using Variables = std::vector<std::pair<const char*, const char*>>;
+  explicit Environment(const Variables& variables) {
     for (const char* name : all) unsetenv(name);
     for (const auto& [name, value] : variables) setenv(name, value, 1);
   }
@@ -31,7 +32,7 @@ class Environment {
 };
 
 TEST(Launcher, NothingIsSet) {
-  const Environment none({});
+  const Environment none(Environment::Variables{});
   const Launch launch = read_launch();
   EXPECT_EQ(launch.launcher, "");
   EXPECT_EQ(launch.rank, 0);
@@ -61,7 +62,7 @@ TEST(Launcher, MpirunInsideSlurmCounts) {
 }
 
 TEST(Launcher, HalfASetIsIgnored) {
-  const Environment set({{"RANK", "1"}});
+  const Environment set(Environment::Variables{{"RANK", "1"}});
   EXPECT_EQ(read_launch().size, 1);
 }
 
