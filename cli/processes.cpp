@@ -17,9 +17,6 @@ namespace extensor::cli {
 
 namespace {
 
-// Set for the ranks, so that they do not start further ones.
-constexpr const char* started = "EXTENSOR_STARTED_RANKS";
-
 // The run of rank 0, seen from the other ranks.
 class JoinedRun final : public ClaimedRun {
  public:
@@ -37,12 +34,17 @@ void set_default(const char* variable, const std::string& value) {
 
 }  // namespace
 
-void start_processes(std::int64_t processes, bool threads_given) {
+void start_processes(const distributed::Communicator& world, std::int64_t processes,
+                     bool threads_given) {
   if (processes < 1) {
     throw ValueError(detail::message("--processes is ", processes, " (allowed: 1 or more)"));
   }
-  if (processes == 1 || std::getenv(started) != nullptr) return;
-  setenv(started, "1", 1);
+  if (processes == 1 || processes == world.size()) return;
+  if (world.size() > 1) {
+    throw ValueError(detail::message("--processes is ", processes, " on ", world.size(),
+                                     " ranks that a launcher has started (allowed: ", world.size(),
+                                     ", or without --processes)"));
+  }
   const std::int64_t threads = std::max<std::int64_t>(1, get_num_threads() / processes);
   if (!threads_given) set_default("EXTENSOR_NUM_THREADS", std::to_string(threads));
   // Open MPI refuses root and more ranks than cores, and binds each rank to one core, unless it is

@@ -12,8 +12,9 @@ namespace extensor::cli {
 
 // Starts this command again with mpirun, as `processes` ranks on this machine, in place of this
 // process. Returns if `processes` is 1 or this is one of the ranks already. Throws ValueError for a
-// number below 1, IoError if mpirun cannot be started.
-void start_processes(std::int64_t processes, bool threads_given);
+// number below 1 or other than that of the ranks, IoError if mpirun cannot be started.
+void start_processes(const distributed::Communicator& world, std::int64_t processes,
+                     bool threads_given);
 
 // Rank 0 claims the run's directory; the others learn where it is.
 std::unique_ptr<ClaimedRun> claim_together(

@@ -34,7 +34,7 @@ void resume(const Request& request, distributed::Communicator& world) {
   if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
     throw ValueError(
         "--resume continues a run as it began: no other option beside it but --device, --threads, "
-        "--workers and --allow-changed-data (for another run: --config " +
+        "--workers, --processes and --allow-changed-data (for another run: --config " +
         request.resume + "/config.json with what is to be different)");
   }
   // Report this before the directory is touched.
@@ -143,8 +143,8 @@ void add_train_command(CLI::App& app) {
       if (option->count() > 0) request.fields[name] = words[name];
     }
     const bool threads_given = options["threads"]->count() > 0;
-    start_processes(request.processes, threads_given);
     distributed::Communicator& world = distributed::init();
+    start_processes(world, request.processes, threads_given);
     run_together(world,
                  [&] { request.resume.empty() ? begin(request, world) : resume(request, world); });
   });

@@ -37,7 +37,8 @@ class DistributedError : public Error {
   using Error::Error;
 };
 
-// mean divides the sum by the number of ranks. For bool, minimum is "all" and maximum is "any".
+// mean divides the sum by the number of ranks. For bool, minimum is "all" and maximum is "any". The
+// minimum and maximum are unspecified where a rank has NaN.
 enum class ReduceOp : std::uint8_t { sum, mean, product, minimum, maximum };
 
 // A collective in progress. Copies stand for the same collective.
