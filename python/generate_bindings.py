@@ -31,6 +31,7 @@ OMITTED = [
      "models, transforms and the trainer are not bound yet"),
     (r"Collate|SamplerPointer|Subset|Example\b|Batch\b",
      "extensor.data.DataLoader takes datasets and collate functions written in Python"),
+    (r"OnnxModel|OnnxFunction", "extensor.onnx.load and extensor.onnx.export"),
     (r"\bTable\b|Column\b|TableSplit|TableOptions", "tables are not bound yet"),
 ]  # fmt: skip
 OMITTED_NAMES = {

@@ -115,6 +115,11 @@ CHILD_TEST(BadInputOnnx, Item85Shapes) {
   expect_refused(tensor({1}, 8, ""), {"data type 8"});
   expect_refused(tensor({1}, 99, "1234"), {"data type 99"});
   expect_refused(tensor({2}, 9, std::string_view("\x01\x02", 2)), {"bool"});
+  // No elements, and so no values.
+  WireWriter none;
+  none.integer(1, 0);
+  none.integer(2, 1);
+  expect_refused(with_tensor(none), {"version 0"});
   // Values in their own field, too few and too large.
   WireWriter few;
   few.integer(1, 3);

@@ -247,8 +247,13 @@ void detail::export_onnx(const std::filesystem::path& path, const OnnxFunction& 
                          const NamedTensors& state, std::span<const Tensor> inputs,
                          const OnnxExportOptions& options) {
   onnx::check_options(options, inputs.size());
+  NamedTensors all = state;
+  if (walk != nullptr) {
+    for (auto& each : nn::detail::named_parameters(*walk)) all.push_back(std::move(each));
+    for (auto& each : nn::detail::named_buffers(*walk)) all.push_back(std::move(each));
+  }
   const onnx::Recording recording = onnx::record(onnx::operation, function, {walk, description},
-                                                 state, inputs, options.dynamic_batch);
+                                                 all, inputs, options.dynamic_batch);
   const onnx::Model model = onnx::Exporter(recording, options).model(options);
   const std::string label = message(onnx::operation, ": ", io::in_quotes(path.string()));
   onnx::check_size(label, model);

@@ -263,11 +263,6 @@ void write_softplus(CallWriter& call) {
   call.result(row.node("Div", {row.node("Softplus", {grown}), row.number(beta)}));
 }
 
-void write_reciprocal(CallWriter& call) {
-  Row row(call);
-  call.result(row.node("Reciprocal", {row.operand(0)}));
-}
-
 // The activation of the op's own name.
 void write_own_activation(CallWriter& call) {
   Row row(call);
@@ -373,7 +368,7 @@ constexpr ExportRule rules[] = {
     {"abs", unary<Abs_type>},
     {"square", write_square},
     {"sign", unary<Sign_type>},
-    {"reciprocal", write_reciprocal},
+    {"reciprocal", unary<Reciprocal_type>},
     {"ceil", rounding<Ceil_type>},
     {"floor", rounding<Floor_type>},
     {"round", rounding<Round_type>},
