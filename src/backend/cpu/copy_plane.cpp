@@ -1,3 +1,4 @@
+// Copies between two strided layouts: rows as they are, a few of them alternating, or transposed.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/copy_plane.cpp"
 #include "hwy/foreach_target.h"

@@ -98,7 +98,7 @@ Key pivot_of(const Key* keys, std::int64_t n) {
 template <class Key>
 Key select_key(Key* keys, Key* other, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t few = 32;
-  constexpr int most_rounds = 40;  // pivots that leave this many are bad ones
+  constexpr int most_rounds = 40;  // then the pivots are bad, and the standard library takes over
   const hn::ScalableTag<Key> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (int round = 0; n > few && round < most_rounds; ++round) {
