@@ -16,17 +16,15 @@ check_format() {
   sources | xargs clang-format-14 --dry-run -Werror
 }
 
-# Compares the list of public functions and the reference pages with the headers, then lints with the compile commands of the
-# tsan build, which uses Clang.
+# Compares the list of public functions and the reference pages with the headers, then lints with the compile
+# commands of the tsan build, which uses Clang.
 check_lint() {
   choose_llvm
   install "$need_functions" "$need_lint" || return 1
   python3 op_database/read_headers.py --clang "clang++-$llvm" --verify || return 1
   python3 op_database/reference_pages.py --clang "clang++-$llvm" --verify || return 1
   build_tsan
-  sources | grep -E '^src/.*\.cpp$' |
-    xargs -P "$(jobs)" -n 1 "clang-tidy-$llvm" -p build/tsan --quiet --warnings-as-errors='*' 2> \
-      >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
+  tools/lint.py "clang-tidy-$llvm" build/tsan build/lint
 }
 
 check_asan() {
