@@ -393,6 +393,7 @@ const std::set<std::string> unfinished = {};
 const std::set<std::string> waiting = {
     // the shape of the result depends on values, also for an index expression with a mask
     "bincount", "index_put", "masked_select", "nonzero", "slice", "unique", "unique_all",
+    "unique_counts", "unique_inverse",
     // the values are checked
     "multinomial",
     // the range is that of the values, unless it is given
