@@ -158,7 +158,9 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         for bound in (min, max)
     )
     if low is None:
-        low = _core.full_like(high, _lowest(_core.asarray(high).dtype))
+        # The dtype of the result: the smallest number of a narrower one would be a bound.
+        dtype = result_type(x, _core.asarray(high))
+        low = _core.full((), _lowest(dtype), dtype=dtype, device=x.device)
     return _core._clip(x, low, high)
 
 
