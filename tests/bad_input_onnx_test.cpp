@@ -221,6 +221,158 @@ CHILD_TEST(BadInputOnnx, Graphs) {
   expect_refused(model, {"'rectifier' (LeakyRelu)", "alpha", "type"});
 }
 
+CHILD_TEST(BadInputOnnx, NamesThatAreGivenTwice) {
+  Model model = small_model();
+  model.graph.inputs.push_back(model.graph.inputs[0]);
+  expect_refused(model, {"'x'", "defined already"});
+  model = small_model();
+  model.graph.inputs.push_back({"weight", DType::float32, std::nullopt});  // as in older files
+  EXPECT_NO_THROW(load(written(model)));
+  model = small_model();
+  model.graph.nodes[1].type = "LeakyRelu";
+  model.graph.nodes[1].attributes = {onnx::attribute("alpha", 0.1), onnx::attribute("alpha", 0.2)};
+  expect_refused(model, {"'rectifier' (LeakyRelu)", "'alpha'", "twice"});
+}
+
+// Nodes with one input that are whole when they are loaded, or not.
+Model with_node(Node node, std::vector<std::pair<std::string, Tensor>> constants = {}) {
+  Model model;
+  model.opset = 18;
+  model.graph.inputs = {{"x", std::nullopt, std::nullopt}};
+  model.graph.outputs = {{"y", std::nullopt, std::nullopt}};
+  model.graph.initializers.assign(constants.begin(), constants.end());
+  model.graph.nodes.push_back(std::move(node));
+  return model;
+}
+
+CHILD_TEST(BadInputOnnx, InputsWithoutANameAreMissing) {
+  for (const char* type : {"Reshape", "Unsqueeze", "Pad", "TopK", "Slice"}) {
+    expect_refused(with_node({"n", type, "", {"x", ""}, {"y"}, {}}), {"'n'", type, "it has no"});
+  }
+  expect_refused(with_node({"n", "Slice", "", {"x", "x", ""}, {"y"}, {}}), {"'n' (Slice)"});
+  Model model = with_node({"n", "Split", "", {"x"}, {}, {}});
+  model.graph.outputs[0].name = "x";
+  expect_refused(model, {"'n' (Split)", "no outputs"});
+}
+
+// The numbers of a file reach kernels only in ranges that products cannot overflow.
+CHILD_TEST(BadInputOnnx, NumbersOutOfRangeWhenItRuns) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  const auto run = [&](const Model& model, const Tensor& x) {
+    test_support::write_file(path, written(model));
+    return load_onnx(path)(x);
+  };
+  using onnx::attribute;
+  using Integers = std::vector<std::int64_t>;
+  const Tensor image = ones({1, 4, 3, 3}), kernel = ones({1, 4, 2, 2});
+  for (const std::int64_t blocksize : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{3},
+                                       std::int64_t{1} << 32, std::int64_t{1} << 62}) {
+    for (const char* mode : {"DCR", "CRD"}) {
+      const Model model = with_node({"n",
+                                     "DepthToSpace",
+                                     "",
+                                     {"x"},
+                                     {"y"},
+                                     {attribute("blocksize", blocksize), attribute("mode", mode)}});
+      EXPECT_THROW(run(model, image), Error) << blocksize << mode;
+    }
+  }
+  for (const char* name : {"strides", "dilations", "pads"}) {
+    for (const std::int64_t value :
+         {std::int64_t{-1}, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::min()}) {
+      const Integers list(std::string(name) == "pads" ? 4 : 2, value);
+      std::vector<onnx::Attribute> attributes{attribute(name, list)};
+      if (std::string(name) != "pads") attributes.push_back(attribute("auto_pad", "SAME_UPPER"));
+      for (const char* type : {"Conv", "ConvTranspose"}) {
+        if (std::string(type) == "ConvTranspose") attributes.resize(1);
+        expect_error<ValueError>(
+            [&] {
+              run(with_node({"n", type, "", {"x", "w"}, {"y"}, attributes}, {{"w", kernel}}),
+                  image);
+            },
+            {name, "must be positive"});
+      }
+    }
+  }
+  expect_error<ShapeError>(
+      [&] {
+        run(with_node(
+                {"n", "Conv", "", {"x", "w"}, {"y"}, {attribute("kernel_shape", Integers{3, 3})}},
+                {{"w", kernel}}),
+            image);
+      },
+      {"kernel_shape [3, 3]", "[2, 2]"});
+  expect_error<IndexError>(
+      [&] {
+        run(with_node({"n", "Flatten", "", {"x"}, {"y"}, {attribute("axis", 5)}}), image);
+      },
+      {"Flatten", "axis 5"});
+  expect_error<ShapeError>(
+      [&] {
+        run(with_node({"n", "Split", "", {"x", "s"}, {"y"}, {attribute("axis", 1)}},
+                      {{"s", tensor({2, 2})}}),
+            image);
+      },
+      {"Split", "2 sizes for 1 outputs"});
+  expect_error<ValueError>(
+      [&] {
+        run(with_node({"n", "Unsqueeze", "", {"x", "s"}, {"y"}, {}}, {{"s", tensor({1, -5})}}),
+            image);
+      },
+      {"Unsqueeze", "[1, 1]"});
+  expect_error<ShapeError>(
+      [&] {
+        run(with_node({"n", "TopK", "", {"x", "k"}, {"y"}, {}}, {{"k", zeros({0}, DType::int64)}}),
+            image);
+      },
+      {"one integer"});
+  expect_error<ShapeError>(
+      [&] {
+        run(with_node({"n",
+                       "Resize",
+                       "",
+                       {"x", "", "", "s"},
+                       {"y"},
+                       {attribute("coordinate_transformation_mode", "asymmetric"),
+                        attribute("nearest_mode", "floor")}},
+                      {{"s", tensor({std::int64_t{1}, std::int64_t{4},
+                                     std::numeric_limits<std::int64_t>::max(), std::int64_t{3}})}}),
+            image);
+      },
+      {"Resize"});
+  Model old = with_node({"n",
+                         "Pad",
+                         "",
+                         {"x"},
+                         {"y"},
+                         {attribute("pads", Integers(8, 0)), attribute("value", 1e300)}});
+  old.opset = 9;
+  old.graph.inputs[0].dtype = DType::int64;
+  expect_error<ValueError>([&] { run(old, image.to(DType::int64)); }, {"Pad", "value", "int64"});
+  // Weights of other sizes than the node says.
+  expect_error<ShapeError>(
+      [&] {
+        Model model =
+            with_node({"n", "LSTM", "", {"x", "w", "r"}, {"y"}, {attribute("hidden_size", 2)}},
+                      {{"w", ones({1, 9, 3})}, {"r", ones({1, 8, 2})}});
+        run(model, ones({5, 1, 3}));
+      },
+      {"[1, 9, 3]", "4 gates", "hidden_size 2"});
+}
+
+// Integers to the power of floats, as the operator says.
+CHILD_TEST(BadInputOnnx, PowersOfIntegers) {
+  const TemporaryDirectory folder;
+  Model model =
+      with_node({"n", "Pow", "", {"x", "p"}, {"y"}, {}}, {{"p", tensor({0.5, -1.0, 2.0})}});
+  model.graph.inputs[0].dtype = DType::int64;
+  test_support::write_file(folder / "x.onnx", written(model));
+  const Tensor y = load_onnx(folder / "x.onnx")(tensor({10, 1, 5}));
+  EXPECT_EQ(y.dtype(), DType::int64);
+  EXPECT_EQ(y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 1, 25}));
+}
+
 CHILD_TEST(BadInputOnnx, ShapesWhenItRuns) {
   const TemporaryDirectory folder;
   Model model = small_model();

@@ -238,6 +238,74 @@ TEST(Onnx, RefusesCallsThatDependOnValues) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+// Sums and extremes stay the same where the elements are only reordered.
+TEST(Onnx, RefusesNumbersThatAreReducedFromInputs) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  const auto by_largest = [](const Tensor& y) { return y * double{y.max().item<float>()}; };
+  const auto by_sum = [](const Tensor& y) { return y.sum().item<float>() > 4 ? y : y * 2; };
+  for (const Tensor& x : {tensor({1.0, 2.0, 3.0, -4.0}), ones({5}), zeros({2, 3}), ones({})}) {
+    expect_refused<ValueError>([&] { export_onnx(path, by_largest, x); }, {"multiply"});
+  }
+  expect_refused<ValueError>([&] { export_onnx(path, by_sum, ones({8})); }, {"same for all"});
+  const auto longest = [](const Tensor& lengths) {
+    return arange(lengths.max().item<std::int64_t>()) + lengths.sum();
+  };
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(path, longest, tensor({4, 1, 3}));
+      },
+      {"values of the inputs"});
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Onnx, NumbersMayDependOnTheBatch) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  const auto mean = [](const Tensor& y) { return y.sum(0) / y.size(0) + (2 * y.size(0) + 1); };
+  const Tensor x = test_support::values({3, 4}), more = test_support::values({7, 4});
+  export_onnx(path, mean, {.dynamic_batch = true}, x);
+  const OnnxModel model = load_onnx(path);
+  EXPECT_LT(distance(model(x), mean(x)), 1e-6);
+  EXPECT_LT(distance(model(more), mean(more)), 1e-6);
+  // Parameters of nodes cannot.
+  const auto slope = [](const Tensor& y) { return leaky_relu(y, static_cast<double>(y.size(0))); };
+  expect_refused<ValueError>([&] { export_onnx(path, slope, {.dynamic_batch = true}, x); },
+                             {"leaky_relu", "depends on the size of the batch"});
+  const auto limit = [](const Tensor& y) { return clip(y, 0, y.size(0)); };
+  expect_refused<ValueError>([&] { export_onnx(path, limit, {.dynamic_batch = true}, x); },
+                             {"clip", "depends on the size of the batch"});
+  const auto width = [](const Tensor& y) {
+    return pad(y, {{0, 0}, {1, 1}}, PadMode::constant, static_cast<double>(y.size(0)));
+  };
+  expect_refused<ValueError>([&] { export_onnx(path, width, {.dynamic_batch = true}, x); },
+                             {"pad", "depends on the size of the batch"});
+}
+
+TEST(Onnx, NormsOfTensorsWithoutAxes) {
+  const TemporaryDirectory folder;
+  for (const double p : {1.0, 2.0, 3.0}) {
+    const auto size = [p](const Tensor& y) { return norm(y, p); };
+    export_onnx(folder / "x.onnx", size, scalar(-3.0));
+    EXPECT_EQ(load_onnx(folder / "x.onnx")(scalar(-3.0)).item<float>(), 3) << p;
+  }
+}
+
+TEST(Onnx, RefusesImagesWithoutPixels) {
+  const TemporaryDirectory folder;
+  const auto pooled = [](const Tensor& y) { return adaptive_avg_pool2d(y, {0, 3}); };
+  expect_refused<ValueError>([&] { export_onnx(folder / "x.onnx", pooled, ones({1, 2, 4, 6})); },
+                             {"adaptive_avg_pool2d", "without pixels"});
+}
+
+TEST(Onnx, PadsWithLargeIntegers) {
+  const TemporaryDirectory folder;
+  constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
+  const auto padded = [](const Tensor& y) { return pad(y, {{1, 0}}, PadMode::constant, large); };
+  export_onnx(folder / "x.onnx", padded, tensor({5, 6}));
+  EXPECT_EQ(load_onnx(folder / "x.onnx")(tensor({5, 6}))[0].item<std::int64_t>(), large);
+}
+
 TEST(Onnx, RefusesOptionsAndInputs) {
   const TemporaryDirectory folder;
   const auto path = folder / "x.onnx";

@@ -4,11 +4,14 @@ bounds of mixed types, options with other meanings. Each calls the bound functio
 from __future__ import annotations
 
 import builtins
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from . import _core
-from ._core import DTypeLike, Tensor, TensorLike
-from ._types import Device, DType, ValueError, bool_, dtypes, float32, find_dtype, int64
+from ._core import Tensor
+from ._types import Device, DType, ValueError, bool_, dtypes, float32, int64
+
+if TYPE_CHECKING:  # names of the stubs only
+    from ._core import DTypeLike, TensorLike
 
 # The version of the standard that the namespace follows.
 VERSION = "2024.12"
@@ -155,7 +158,9 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         for bound in (min, max)
     )
     if low is None:
-        low = _core.full_like(high, _lowest(_core.asarray(high).dtype))
+        # The dtype of the result: the smallest number of a narrower one would be a bound.
+        dtype = result_type(x, _core.asarray(high))
+        low = _core.full((), _lowest(dtype), dtype=dtype, device=x.device)
     return _core._clip(x, low, high)
 
 

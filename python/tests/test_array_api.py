@@ -26,6 +26,14 @@ def test_namespace():
     assert ex.newaxis is None and math.isnan(ex.nan)
 
 
+def test_clip_with_a_bound_of_another_dtype():
+    x = np.array([-500, -5, 5, 500], np.int32)
+    same(ex.clip(ex.asarray(x), None, ex.asarray(np.array(10, np.uint8))), np.minimum(x, 10))
+    same(ex.clip(ex.asarray(x), ex.asarray(np.array(10, np.uint8)), None), np.maximum(x, 10))
+    y = x.astype(np.float32)
+    same(ex.clip(ex.asarray(y), None, ex.asarray(np.array(10, np.int8))), np.minimum(y, np.float32(10)))
+
+
 def test_info():
     info = ex.__array_namespace_info__()
     assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}

@@ -39,11 +39,7 @@ class DistributedDataParallel::Reducer {
           const DataParallelOptions& options);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-  ~Reducer() {
-    for (const Parameter& each : parameters_) {
-      if (each.has_sink) autograd::remove_leaf_sink(each.tensor);
-    }
-  }
+  ~Reducer() { remove_sinks(); }
 
   void backward_empty();
   void broadcast_buffers();
@@ -68,6 +64,7 @@ class DistributedDataParallel::Reducer {
     Work work = {};
   };
 
+  void remove_sinks() const;
   void check_ranks(const NamedTensors& buffers);
   void make_buckets();
   void take(Parameter& parameter, const Tensor& gradient, bool create_graph);
@@ -113,12 +110,23 @@ DistributedDataParallel::Reducer::Reducer(const NamedTensors& parameters,
   }
   broadcast_buffers();
   make_buckets();
-  for (Parameter& each : parameters_) {
-    autograd::set_leaf_sink(operation, each.tensor,
-                            [this, &each](const Tensor& gradient, bool create_graph) {
-                              take(each, gradient, create_graph);
-                            });
-    each.has_sink = true;
+  try {
+    for (Parameter& each : parameters_) {
+      autograd::set_leaf_sink(operation, each.tensor,
+                              [this, &each](const Tensor& gradient, bool create_graph) {
+                                take(each, gradient, create_graph);
+                              });
+      each.has_sink = true;
+    }
+  } catch (...) {
+    remove_sinks();  // the destructor does not run, and the sinks refer to this object
+    throw;
+  }
+}
+
+void DistributedDataParallel::Reducer::remove_sinks() const {
+  for (const Parameter& each : parameters_) {
+    if (each.has_sink) autograd::remove_leaf_sink(each.tensor);
   }
 }
 

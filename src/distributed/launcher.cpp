@@ -23,8 +23,7 @@ constexpr Variables launchers[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
-int read(const char* name, int least, int most) {
-  const char* text = std::getenv(name);
+int read(const char* name, const char* text, int least, int most) {
   int value = 0;
   const char* end = text + std::strlen(text);
   const auto parsed = std::from_chars(text, end, value);
@@ -40,11 +39,13 @@ int read(const char* name, int least, int most) {
 Launch read_launch() {
   constexpr int most = std::numeric_limits<int>::max();
   for (const Variables& names : launchers) {
-    if (std::getenv(names.rank) == nullptr || std::getenv(names.size) == nullptr) continue;
+    const char* rank = std::getenv(names.rank);
+    const char* size = std::getenv(names.size);
+    if (rank == nullptr || size == nullptr) continue;
     Launch launch;
     launch.launcher = names.launcher;
-    launch.size = read(names.size, 1, most);
-    launch.rank = read(names.rank, 0, launch.size - 1);
+    launch.size = read(names.size, size, 1, most);
+    launch.rank = read(names.rank, rank, 0, launch.size - 1);
     return launch;
   }
   return {};

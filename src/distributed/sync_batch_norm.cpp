@@ -37,7 +37,7 @@ struct Statistics {
 // Every rank combines the statistics of all in the same order.
 Statistics combined(const Tensor& x, Communicator& communicator) {
   const std::int64_t features = x.size(1);
-  const auto own_count = static_cast<double>(x.numel() / features);
+  const auto own_count = static_cast<double>(x.numel()) / static_cast<double>(features);
   const Axes axes = other_axes(x);
   const Tensor own_mean = mean(x, axes);
   const Tensor own_squares = sum(square(x - own_mean.reshape(channel_shape(x))), axes);
@@ -134,7 +134,7 @@ Tensor SyncBatchNorm::forward(const Tensor& x) const {
       count += 1;
     }
   }
-  const Tensor y = normalized(x, statistics, options_.eps, *communicator_);
+  Tensor y = normalized(x, statistics, options_.eps, *communicator_);
   if (!weight.defined()) return y;
   const Shape shape = channel_shape(x);
   return (y * weight.reshape(shape) + bias.reshape(shape)).to(x.dtype());

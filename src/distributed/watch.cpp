@@ -29,8 +29,8 @@ constexpr std::uint32_t most_text = 1 << 16;
 constexpr auto connect_time = std::chrono::seconds(20);
 
 void copy_text(char* to, std::size_t size, const std::string& text) {
-  std::memset(to, 0, size);
-  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
+  const std::size_t length = text.copy(to, size - 1);
+  std::memset(to + length, 0, size - length);
 }
 
 [[noreturn]] void refuse(const std::string& what) {

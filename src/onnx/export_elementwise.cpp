@@ -1,8 +1,10 @@
 // Rules for the rows of the elementwise tables. A number that a call takes in place of a tensor
 // becomes a constant of the dtype in which the call computes.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "core/check.h"
 #include "extensor/creation.h"
@@ -19,13 +21,21 @@ class Row {
  public:
   explicit Row(CallWriter& call)
       : call(call),
-        dtype(call.result_dtype() == DType::bool_ ? call.call().row->compute
-                                                  : call.result_dtype()) {}
+        dtype(call.result_dtype() == DType::bool_ ? call.row().compute : call.result_dtype()) {
+    for (const AttributeTree& item : call.tree().items) {
+      if (item.is_integer && !is_operand(item)) call.integer(item);  // throws if it is not fixed
+    }
+  }
 
   std::string operand(std::size_t k) { return operand(k, dtype); }
   std::string operand(std::size_t k, DType as) {
-    const auto& number = call.call().row->numbers[k];
+    const auto& number = call.row().numbers[k];
     if (!number) return call.input(k, as);
+    const AttributeTree& item = call.item(call.call().op->inputs[k]);
+    if (!item.integer.is_fixed()) {
+      const std::string size = call.squeeze(call.graph.sizes({item.integer}), {0});
+      return call.cast(size, DType::int64, as);
+    }
     const Scalar value = number->scalar();
     if (value.is_floating()) return call.graph.number(value.as_double(), as);
     return call.graph.constant(value.kind() == Scalar::Kind::unsigned_integer
@@ -36,9 +46,15 @@ class Row {
   std::string node(const char* type, const Names& inputs, const Attributes& attributes = {}) {
     return call.node(type, inputs, attributes);
   }
-  double first() const { return call.call().row->first.real; }
-  double second() const { return call.call().row->second.real; }
+  double first() const { return call.row().first.real; }
+  double second() const { return call.row().second.real; }
   bool is_float() const { return is_floating_point(dtype); }
+  // Whether the attribute is an operand that is a number.
+  bool is_operand(const AttributeTree& item) const {
+    const ops::Op& op = *call.call().op;
+    return std::ranges::any_of(std::span(op.inputs).first(op.input_count),
+                               [&](const char* input) { return item.name == input; });
+  }
 
   CallWriter& call;
   DType dtype;
@@ -148,7 +164,7 @@ void rounding(CallWriter& call) {
 
 void write_clip(CallWriter& call) {
   Row row(call);
-  const auto& attributes = *call.call().row;
+  const auto& attributes = call.row();
   const auto bound = [&](const backend::Parameter& value) {
     if (row.is_float()) return row.number(value.real);
     return call.graph.constant(full({}, value.integer, DType::int64).to(row.dtype));
@@ -356,7 +372,7 @@ void write_copy(CallWriter& call) {
   Row row(call);
   const DType dtype = call.result_dtype();
   std::string x = row.operand(0, dtype);
-  if (call.call().row->in_place) {
+  if (call.row().in_place) {
     x = call.node("Expand", {x, call.graph.sizes(call.result_shape())});
   }
   call.result(x);

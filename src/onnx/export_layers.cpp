@@ -10,8 +10,6 @@
 
 namespace extensor::onnx {
 
-using detail::message;
-
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -177,6 +175,7 @@ void write_adaptive_pool(CallWriter& call) {
   const Integers output = call.integers("output");
   const std::int64_t height = call.fixed(0, -2), width = call.fixed(0, -1);
   const DType dtype = call.result_dtype();
+  if (output[0] == 0 || output[1] == 0) call.refuse("an image without pixels has no form in ONNX");
   with_batch(call, 2, dtype, [&](const std::string& x) {
     if (output[0] == 1 && output[1] == 1) return call.node("GlobalAveragePool", {x});
     if (height % output[0] == 0 && width % output[1] == 0 && height > 0 && width > 0) {
@@ -319,7 +318,7 @@ std::string attention(CallWriter& call, const Heads& heads, std::size_t mask,
   const double infinity = std::numeric_limits<double>::infinity();
   const AttributeTree& given = call.item(options, "scale");
   const double scale =
-      given.is_none() ? 1 / std::sqrt(static_cast<double>(heads.width)) : std::stod(given.text);
+      given.is_none() ? 1 / std::sqrt(static_cast<double>(heads.width)) : call.real(given);
   Integers swapped;
   for (std::int64_t d = 0; d < heads.rank; ++d) swapped.push_back(d);
   std::swap(swapped[swapped.size() - 2], swapped[swapped.size() - 1]);
@@ -396,7 +395,8 @@ void write_interpolate(CallWriter& call) {
     const std::string sizes = call.graph.integers(call.integers("size"));
     return call.result(call.node("Resize", {call.input(0), "", "", sizes}, attributes));
   }
-  const std::vector<float> scales{std::stof(factor.items[0].text), std::stof(factor.items[1].text)};
+  const std::vector<float> scales{static_cast<float>(call.real(factor.items[0])),
+                                  static_cast<float>(call.real(factor.items[1]))};
   call.result(
       call.node("Resize", {call.input(0), "", call.graph.constant(from_data(scales))}, attributes));
 }

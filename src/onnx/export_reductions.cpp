@@ -8,8 +8,6 @@
 
 namespace extensor::onnx {
 
-using detail::message;
-
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -91,8 +89,9 @@ void write_norm(CallWriter& call) {
   const Integers axes = reduced_axes(call);
   const bool keepdims = call.flag("keepdims");
   const std::string x = call.input(0, dtype);
-  if (p == 2) return call.result(reduce(call, "ReduceL2", x, axes, keepdims));
   const std::string size = call.node("Abs", {x});
+  if (axes.empty()) return call.result(size);
+  if (p == 2) return call.result(reduce(call, "ReduceL2", x, axes, keepdims));
   if (p == 1) return call.result(reduce(call, "ReduceSum", size, axes, keepdims));
   if (std::isinf(p)) {
     return call.result(reduce(call, p > 0 ? "ReduceMax" : "ReduceMin", size, axes, keepdims));

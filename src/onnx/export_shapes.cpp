@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "extensor/creation.h"
 #include "onnx/graph_builder.h"
 
 namespace extensor::onnx {
@@ -187,7 +188,13 @@ void write_pad(CallWriter& call) {
   Integers both = before;
   both.insert(both.end(), after.begin(), after.end());
   Names inputs{call.input(0), call.graph.integers(both)};
-  if (mode == 0) inputs.push_back(call.graph.number(call.real("value"), call.dtype(0)));
+  if (mode == 0) {
+    const AttributeTree& value = call.item("value");
+    inputs.push_back(
+        value.is_integer
+            ? call.graph.constant(full({}, call.integer(value), DType::int64).to(call.dtype(0)))
+            : call.graph.number(call.real(value), call.dtype(0)));
+  }
   call.result(call.node("Pad", inputs, {attribute("mode", modes[mode])}));
 }
 

@@ -151,6 +151,11 @@ void CallWriter::refuse(const std::string& why) const {
       message("export_onnx: ", op(), call_.module.empty() ? "" : " in ", call_.module, ": ", why));
 }
 
+const ops::RowAttributes& CallWriter::row() const {
+  if (!call_.row) refuse("it is not an elementwise op");
+  return *call_.row;
+}
+
 const std::string& CallWriter::input(std::size_t k) const {
   static const std::string none;
   return has(k) ? names_[static_cast<std::size_t>(call_.inputs[k])] : none;
@@ -187,18 +192,20 @@ std::int64_t CallWriter::integer(const AttributeTree& item) const {
   return item.integer.value;
 }
 
-double CallWriter::real(std::string_view name) const {
-  const std::string& text = item(name).text;
+double CallWriter::real(const AttributeTree& item) const {
+  if (item.is_integer) return static_cast<double>(integer(item));
+  const std::string& text = item.text;
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size()) {
-    refuse(message("attribute ", name, " is ", text));
+    refuse(message("attribute ", item.name, " is ", text));
   }
   return value;
 }
 
 std::vector<std::int64_t> CallWriter::integers(const AttributeTree& list) const {
   std::vector<std::int64_t> values;
+  values.reserve(list.items.size());
   for (const AttributeTree& each : list.items) values.push_back(integer(each));
   return values;
 }
@@ -223,6 +230,7 @@ std::string CallWriter::reshape(const std::string& x, const std::vector<Size>& s
   // One size that depends on the batch follows from the others.
   if (std::ranges::count_if(shape, grows) == 1 && std::ranges::none_of(shape, is_zero)) {
     std::vector<std::int64_t> sizes;
+    sizes.reserve(shape.size());
     for (const Size& size : shape) sizes.push_back(size.is_fixed() ? size.value : -1);
     return node("Reshape", {x, graph.integers(sizes)});
   }

@@ -76,6 +76,7 @@ class CallWriter {
       : graph(graph), call_(call), recording_(recording), names_(names) {}
 
   const RecordedCall& call() const { return call_; }
+  const ops::RowAttributes& row() const;  // of an elementwise op
   const char* op() const { return call_.op->name; }
   [[noreturn]] void refuse(const std::string& why) const;
 
@@ -105,7 +106,8 @@ class CallWriter {
   std::int64_t integer(const AttributeTree& item) const;  // fixed
   std::int64_t integer(std::string_view name) const { return integer(item(name)); }
   bool flag(std::string_view name) const { return item(name).text == "true"; }
-  double real(std::string_view name) const;
+  double real(const AttributeTree& item) const;  // does not depend on the batch
+  double real(std::string_view name) const { return real(item(name)); }
   std::vector<std::int64_t> integers(const AttributeTree& list) const;
   std::vector<std::int64_t> integers(std::string_view name) const { return integers(item(name)); }
   // The axis counted from 0.

@@ -57,8 +57,13 @@ Tensor quotient(const Tensor& a, const Tensor& b) {
   const Tensor rounds_up = logical_and(not_equal(rest, 0), not_equal(less(a, 0), less(b, 0)));
   return down + rounds_up.to(a.dtype());
 }
-// The result has the dtype of the base.
-Tensor raised(const Tensor& a, const Tensor& b) { return power(a, b.to(a.dtype())).to(a.dtype()); }
+// The result has the dtype of the base. Integers to the power of floats are computed in float64.
+Tensor raised(const Tensor& a, const Tensor& b) {
+  if (is_floating_point(b.dtype()) && !is_floating_point(a.dtype())) {
+    return power(a.to(DType::float64), b.to(DType::float64)).to(a.dtype());
+  }
+  return power(a, b.to(a.dtype())).to(a.dtype());
+}
 // Integers keep their values; ExTensor's functions of floats would convert them.
 template <Unary function>
 Tensor on_floats(const Tensor& x) {

@@ -98,11 +98,21 @@ struct WindowSizes {
     const Integers both = list(windows.pads, 2 * axes, 0, "pads");
     before.assign(both.begin(), both.begin() + static_cast<std::ptrdiff_t>(axes));
     behind.assign(both.begin() + static_cast<std::ptrdiff_t>(axes), both.end());
+    if (windows.kernel && *windows.kernel != taps) {
+      throw ShapeError(
+          message("kernel_shape ", Dims(*windows.kernel), " for a kernel of ", Dims(taps)));
+    }
+    // Products of two of these numbers do not overflow.
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    const auto fits = [](const Integers& list, std::int64_t least) {
+      return std::ranges::all_of(list, [=](std::int64_t n) { return n >= least && n <= most; });
+    };
+    if (!fits(kernel, 1) || !fits(strides, 1) || !fits(dilations, 1) || !fits(both, 0)) {
+      throw ValueError(message("kernel ", Dims(kernel), ", strides ", Dims(strides), ", dilations ",
+                               Dims(dilations), " and pads ", Dims(both),
+                               " must be positive, or 0 for pads, and at most ", most));
+    }
     for (std::size_t k = 0; k < axes; ++k) {
-      if (kernel[k] < 1 || strides[k] < 1 || dilations[k] < 1) {
-        throw ValueError(message("kernel ", Dims(kernel), ", strides ", Dims(strides),
-                                 " and dilations ", Dims(dilations), " must be positive"));
-      }
       if (!windows.auto_pad.starts_with("SAME")) continue;
       const std::int64_t in = x.size(static_cast<std::int64_t>(k) + 2);
       const std::int64_t out = (in + strides[k] - 1) / strides[k];
@@ -173,6 +183,10 @@ Kernel translate_conv_transpose(NodeReader& node) {
     const std::size_t axes = s.kernel.size();
     Integers more = output_padding.value_or(Integers(axes, 0));
     if (more.size() != axes) throw ShapeError("output_padding has another number of axes");
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    if (std::ranges::any_of(more, [](std::int64_t n) { return n < 0 || n > most; })) {
+      throw ValueError(message("output_padding ", Dims(more), " (allowed: 0 to ", most, ")"));
+    }
     // Less padding at the end is more output there.
     for (std::size_t k = 0; k < axes; ++k) more[k] += s.before[k] - s.behind[k];
     const Tensor bias = optional_input(x, 2);
@@ -462,6 +476,9 @@ Kernel translate_resize(NodeReader& node) {
       given.scale_factor = Scale2d(height, width);
     } else if (sizes.defined()) {
       const auto [height, width] = last_two(numbers(sizes), true);
+      if (!(height < 0x1p53 && width < 0x1p53)) {
+        throw ShapeError(message("Resize: sizes ", height, " and ", width));
+      }
       given.size = Size2d{static_cast<std::int64_t>(height), static_cast<std::int64_t>(width)};
     } else {
       throw ValueError("Resize: neither scales nor sizes are given");

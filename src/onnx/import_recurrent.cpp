@@ -64,11 +64,15 @@ RecurrentResult run_one(const Layer& layer, Arguments x, std::int64_t direction,
 
 Kernel kernel_of(const Layer& layer) {
   return [layer](Arguments x) {
-    const std::int64_t directions = layer.forward && layer.backward ? 2 : 1;
+    const std::int64_t directions = layer.forward && layer.backward ? 2 : 1,
+                       gates = static_cast<std::int64_t>(layer.order.size());
     for (const std::size_t k : {std::size_t{1}, std::size_t{2}}) {
-      if (x[k].ndim() == 3 && x[k].size(0) == directions) continue;
-      throw ShapeError(
-          message("its weights are ", x[k].shape(), " for ", directions, " directions"));
+      if (x[k].ndim() == 3 && x[k].size(0) == directions && x[k].size(1) % gates == 0 &&
+          x[k].size(1) / gates == layer.hidden) {
+        continue;
+      }
+      throw ShapeError(message("its weights are ", x[k].shape(), " for ", directions,
+                               " directions of ", gates, " gates with hidden_size ", layer.hidden));
     }
     std::vector<Tensor> outputs, hidden, cells;
     for (std::int64_t d = 0; d < directions; ++d) {

@@ -92,9 +92,9 @@ Kernel rows(NodeReader& node) {
 Kernel translate_topk(NodeReader& node) {
   const std::int64_t axis = node.integer("axis", -1), attribute = node.integer("k", -1);
   const bool largest = node.flag("largest", true), sorted = node.flag("sorted", true);
-  if (attribute < 0 && node.inputs() < 2) node.refuse("it has no k");
+  if (attribute < 0 && !node.has_input(1)) node.refuse("it has no k");
   return [=](Arguments x) {
-    const std::int64_t k = x.size() > 1 ? host_integers(x[1].reshape({-1})).at(0) : attribute;
+    const std::int64_t k = x.size() > 1 && x[1].defined() ? host_integer(x[1]) : attribute;
     SortedTensor pair = topk(x[0], k, axis, largest, sorted);
     return Results{std::move(pair.values), std::move(pair.indices)};
   };
@@ -104,7 +104,7 @@ Kernel translate_cumsum(NodeReader& node) {
   if (node.flag("exclusive", false)) node.refuse("exclusive is not supported (allowed: 0)");
   const bool reverse = node.flag("reverse", false);
   return [=](Arguments x) {
-    const std::int64_t axis = host_integers(x[1].reshape({-1})).at(0);
+    const std::int64_t axis = host_integer(x[1]);
     const Tensor from = reverse ? flip(x[0], Axes(axis)) : x[0];
     const Tensor y = cumulative_sum(from, axis).to(x[0].dtype());
     return Results{reverse ? flip(y, Axes(axis)) : y};

@@ -1,5 +1,6 @@
 // Operators of files that move elements or compute shapes.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "extensor/broadcasting.h"
@@ -78,7 +79,7 @@ Kernel translate_range(NodeReader&) {
       const auto number = [&](std::size_t k) { return x[k].to(DType::float64).item<double>(); };
       return Results{arange(number(0), number(1), number(2), {.dtype = dtype})};
     }
-    const auto number = [&](std::size_t k) { return host_integers(x[k]).at(0); };
+    const auto number = [&](std::size_t k) { return host_integer(x[k]); };
     return Results{arange(number(0), number(1), number(2), {.dtype = dtype})};
   };
 }
@@ -88,9 +89,9 @@ Kernel translate_range(NodeReader&) {
 Kernel translate_reshape(NodeReader& node) {
   const auto attribute = node.integers("shape");
   const bool allows_zero = node.flag("allowzero", false);
-  if (!attribute && node.inputs() < 2) node.refuse("it has no shape");
+  if (!attribute && !node.has_input(1)) node.refuse("it has no shape");
   return [=](Arguments x) {
-    Integers shape = x.size() > 1 ? host_integers(x[1]) : *attribute;
+    Integers shape = *given_axes(attribute, x, 1);
     for (std::size_t d = 0; d < shape.size(); ++d) {
       if (shape[d] != 0 || allows_zero) continue;
       if (d >= x[0].shape().size()) {
@@ -106,7 +107,10 @@ Kernel translate_reshape(NodeReader& node) {
 Kernel translate_flatten(NodeReader& node) {
   const std::int64_t axis = node.integer("axis", 1);
   return [=](Arguments x) {
-    const std::int64_t split = axis < 0 ? axis + x[0].ndim() : axis;
+    const std::int64_t split = from_0(axis, x[0]);
+    if (split < 0 || split > x[0].ndim()) {
+      throw IndexError(message("Flatten: axis ", axis, " of ", x[0].shape()));
+    }
     std::int64_t rows = 1, columns = 1;
     for (std::int64_t d = 0; d < x[0].ndim(); ++d) {
       (d < split ? rows : columns) *= x[0].size(d);
@@ -131,12 +135,15 @@ Kernel translate_squeeze(NodeReader& node) {
 
 Kernel translate_unsqueeze(NodeReader& node) {
   const auto attribute = node.integers("axes");
-  if (!attribute && node.inputs() < 2) node.refuse("it has no axes");
+  if (!attribute && !node.has_input(1)) node.refuse("it has no axes");
   return [=](Arguments x) {
     Integers axes = *given_axes(attribute, x, 1);
     const std::int64_t rank = x[0].ndim() + static_cast<std::int64_t>(axes.size());
     for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
     std::ranges::sort(axes);
+    if (std::ranges::adjacent_find(axes) != axes.end()) {
+      throw ValueError(message("Unsqueeze: axes ", Dims(axes), " repeat one"));
+    }
     Tensor y = x[0];
     for (const std::int64_t axis : axes) y = y.unsqueeze(axis);
     return Results{y};
@@ -157,7 +164,9 @@ Kernel translate_expand(NodeReader&) {
 Kernel translate_slice(NodeReader& node) {
   const auto starts = node.integers("starts"), ends = node.integers("ends"),
              axes = node.integers("axes");
-  if ((!starts || !ends) && node.inputs() < 3) node.refuse("it has no starts and ends");
+  if ((!starts && !node.has_input(1)) || (!ends && !node.has_input(2))) {
+    node.refuse("it has no starts and ends");
+  }
   return [=](Arguments x) {
     const auto list = [&](std::size_t k, const std::optional<Integers>& attribute) {
       return given_axes(attribute, x, k);
@@ -190,6 +199,9 @@ Kernel translate_split(NodeReader& node) {
   }
   return [=](Arguments x) {
     const auto given = given_axes(attribute, x, 1);
+    if (given && given->size() != parts) {
+      throw ShapeError(message("Split: ", given->size(), " sizes for ", parts, " outputs"));
+    }
     if (given) return split(x[0], Dims(*given), axis);
     // The last part is shorter if they do not divide the axis.
     const std::int64_t length = x[0].size(axis), count = static_cast<std::int64_t>(parts);
@@ -220,7 +232,7 @@ Kernel translate_pad(NodeReader& node) {
   if (found == std::end(modes)) node.refuse("attribute mode is '", mode, "'");
   const auto attribute = node.integers("pads");
   const double number = node.real("value", 0);
-  if (!attribute && node.inputs() < 2) node.refuse("it has no pads");
+  if (!attribute && !node.has_input(1)) node.refuse("it has no pads");
   return [=, kind = static_cast<PadMode>(found - modes)](Arguments x) {
     const Integers pads = *given_axes(attribute, x, 1);
     const auto axes = given_axes(std::nullopt, x, 3);
@@ -236,13 +248,19 @@ Kernel translate_pad(NodeReader& node) {
       }
       widths[at(axis)] = {pads[k], pads[k + count]};
     }
+    const bool is_float = is_floating_point(x[0].dtype());
     Scalar value = number;
     if (x.size() > 2 && x[2].defined() && kind == PadMode::constant) {
-      value =
-          x[2].detach().reshape({-1}).slice(0, 0, 1).squeeze(0).to(DType::float64).item<double>();
-    }
-    if (!is_floating_point(x[0].dtype())) {
-      value = static_cast<std::int64_t>(value.as_double());
+      if (is_float) {
+        value = x[2].detach().to(DType::float64).item<double>();
+      } else {
+        value = host_integer(x[2]);
+      }
+    } else if (!is_float) {
+      if (!(std::abs(number) < 0x1p53)) {
+        throw ValueError(message("Pad: value ", number, " for a tensor of ", x[0].dtype()));
+      }
+      value = static_cast<std::int64_t>(number);
     }
     return Results{pad(x[0], widths, kind, value)};
   };
@@ -282,7 +300,7 @@ Kernel translate_scatter_elements(NodeReader& node) {
 Kernel translate_one_hot(NodeReader& node) {
   if (node.integer("axis", -1) != -1) node.refuse("attribute axis must be -1");
   return [](Arguments x) {
-    const std::int64_t classes = host_integers(x[1].reshape({-1})).at(0);
+    const std::int64_t classes = host_integer(x[1]);
     const Tensor indices = x[0].to(DType::int64);
     const Tensor wrapped = where(less(indices, 0), indices + classes, indices);
     const Tensor hot = equal(wrapped.unsqueeze(-1), arange(classes, x[0].device()));
@@ -293,8 +311,7 @@ Kernel translate_one_hot(NodeReader& node) {
 Kernel translate_trilu(NodeReader& node) {
   const bool upper = node.flag("upper", true);
   return [=](Arguments x) {
-    const std::int64_t diagonal =
-        x.size() > 1 && x[1].defined() ? host_integers(x[1].reshape({-1})).at(0) : 0;
+    const std::int64_t diagonal = x.size() > 1 && x[1].defined() ? host_integer(x[1]) : 0;
     return Results{upper ? triu(x[0], diagonal) : tril(x[0], diagonal)};
   };
 }
@@ -312,7 +329,9 @@ Kernel translate_depth_to_space(NodeReader& node) {
   if (mode != "DCR") node.refuse("attribute mode is '", mode, "'");
   return [=](Arguments x) {
     const Tensor& y = x[0];
-    if (y.ndim() != 4 || factor < 1) {
+    // The order of the checks keeps factor · factor in range.
+    if (y.ndim() != 4 || factor < 1 || factor > y.size(1) / factor ||
+        y.size(1) % (factor * factor) != 0) {
       throw ShapeError(message("DepthToSpace: x is ", y.shape(), " and blocksize is ", factor));
     }
     const std::int64_t n = y.size(0), c = y.size(1) / (factor * factor), h = y.size(2),

@@ -1,7 +1,9 @@
 #include "onnx/program.h"
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "extensor/creation.h"
@@ -45,8 +47,12 @@ std::int64_t NodeReader::integer(std::string_view name, std::int64_t otherwise) 
 }
 double NodeReader::real(std::string_view name, double otherwise) {
   const Attribute* found = find(name, Attribute::Kind::real);
+  if (found == nullptr) return otherwise;
   // The shortest decimal number that is the float: 1e-5 is stored as a float, and meant.
-  return found == nullptr ? otherwise : std::stod(message(found->real));
+  const std::string text = message(found->real);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 std::string NodeReader::text(std::string_view name, const char* otherwise) {
   const Attribute* found = find(name, Attribute::Kind::text);
@@ -73,15 +79,26 @@ Tensor NodeReader::tensor(std::string_view name) {
 }
 
 void NodeReader::check_known() const {
+  std::set<std::string_view> seen;
   for (const Attribute& attribute : node_.attributes) {
     if (!known_.contains(attribute.name)) {
       refuse("attribute ", in_quotes(attribute.name), " is not supported");
+    }
+    if (!seen.insert(attribute.name).second) {
+      refuse("attribute ", in_quotes(attribute.name), " is given twice");
     }
   }
 }
 
 std::vector<std::int64_t> host_integers(const Tensor& x) {
   return x.detach().to(DType::int64).to_vector<std::int64_t>();
+}
+
+std::int64_t host_integer(const Tensor& x) {
+  if (x.numel() != 1) {
+    throw ShapeError(message("a tensor of shape ", x.shape(), " is given (allowed: one integer)"));
+  }
+  return host_integers(x)[0];
 }
 
 std::optional<std::vector<std::int64_t>> given_axes(
@@ -118,8 +135,10 @@ class Translator {
              greatest_opset, ")");
     }
     check_operators();
+    find_statistics();
     for (auto& [name, tensor] : graph_.initializers) define_initializer(name, tensor);
-    for (const ValueInfo& input : graph_.inputs) define_input(input);
+    const std::size_t initializers = slots_.size();
+    for (const ValueInfo& input : graph_.inputs) define_input(input, initializers);
     for (const Node& node : graph_.nodes) define_node(node);
     if (graph_.outputs.empty()) refuse("the graph has no outputs");
     for (const ValueInfo& output : graph_.outputs) {
@@ -166,11 +185,12 @@ class Translator {
   }
 
   // The running statistics of batch norms, which are not learned.
-  bool is_statistic(const std::string& name) const {
-    return std::ranges::any_of(graph_.nodes, [&](const Node& node) {
-      return node.type == "BatchNormalization" && node.inputs.size() == 5 &&
-             (node.inputs[3] == name || node.inputs[4] == name);
-    });
+  void find_statistics() {
+    for (const Node& node : graph_.nodes) {
+      if (node.type != "BatchNormalization" || node.inputs.size() != 5) continue;
+      statistics_.insert(node.inputs[3]);
+      statistics_.insert(node.inputs[4]);
+    }
   }
 
   void define_initializer(const std::string& name, Tensor& tensor) {
@@ -178,7 +198,7 @@ class Translator {
     const int slot = define(name, "an initializer");
     if (!is_floating_point(tensor.dtype()) || tensor.ndim() == 0) {
       program_->constants.emplace_back(slot, tensor);
-    } else if (is_statistic(name)) {
+    } else if (statistics_.contains(name)) {
       program_->buffer_slots.push_back(slot);
       loaded_.buffers.emplace_back(name, tensor);
     } else {
@@ -197,9 +217,10 @@ class Translator {
     return value;
   }
 
-  void define_input(const ValueInfo& input) {
-    // Older files list initializers among the inputs as well.
-    if (slots_.contains(input.name)) return;
+  void define_input(const ValueInfo& input, std::size_t initializers) {
+    // Older files list initializers among the inputs as well. Those have the first slots.
+    const auto found = slots_.find(input.name);
+    if (found != slots_.end() && static_cast<std::size_t>(found->second) < initializers) return;
     program_->input_slots.push_back(define(input.name, "an input"));
     program_->inputs.push_back(value_of(input));
   }
@@ -214,6 +235,7 @@ class Translator {
     for (std::size_t k = 0; k < rule.least_inputs; ++k) {
       if (node.inputs[k].empty()) reader.refuse("input ", k, " is missing");
     }
+    if (node.outputs.empty()) reader.refuse("it has no outputs");
     Step step;
     const std::string place = reader.place();
     step.place = place.substr(label_.size() + 2, place.size() - label_.size() - 4);
@@ -250,6 +272,7 @@ class Translator {
   std::shared_ptr<Program> program_ = std::make_shared<Program>();
   LoadedProgram loaded_;
   std::unordered_map<std::string, int> slots_;
+  std::unordered_set<std::string> statistics_;  // names of initializers
 };
 
 }  // namespace

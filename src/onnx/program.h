@@ -45,7 +45,7 @@ class NodeReader {
   Tensor tensor(std::string_view name);
   // An attribute that changes nothing here.
   void ignore(std::string_view name) { known_.emplace(name); }
-  // Throws for an attribute that no accessor has asked for.
+  // Throws for an attribute that no accessor has asked for, and for one that is given twice.
   void check_known() const;
 
   template <class... Parts>
@@ -80,6 +80,8 @@ constexpr std::size_t any_number = 1 << 20;  // of inputs
 // ---- values that are read on the host: shapes, axes, bounds
 
 std::vector<std::int64_t> host_integers(const Tensor& x);
+// The element of a tensor with one; ShapeError for others.
+std::int64_t host_integer(const Tensor& x);
 // The axes of an input, or of an attribute as in older versions; none if neither is given.
 std::optional<std::vector<std::int64_t>> given_axes(
     const std::optional<std::vector<std::int64_t>>& attribute, Arguments arguments, std::size_t k);

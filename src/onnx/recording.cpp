@@ -11,6 +11,7 @@
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
 #include "extensor/manipulation.h"
+#include "extensor/reduction.h"
 #include "io/check_tensors.h"
 #include "nn/calls.h"
 #include "nn/naming_walker.h"
@@ -213,8 +214,21 @@ Recording record_once(const char* operation, const Function& function, const Pat
 
 // ---- other inputs, to see what depends on them
 
-// Distinct tensors with the same elements in reverse, so that indices stay in range.
-Tensor reversed(const Tensor& x) { return flip(x.contiguous()).clone(); }
+// Other values of the same range, so that indices and probabilities stay in theirs. Reversing alone
+// would keep sums and extremes, and change nothing where all elements are equal: floats are halved
+// as well, or become a ramp if they are 0 or infinite, and the largest integer becomes the
+// smallest.
+Tensor other_values(const Tensor& x) {
+  Tensor back = flip(x.contiguous()).clone();
+  if (x.numel() == 0 || x.dtype() == DType::bool_) return back;
+  if (!is_floating_point(x.dtype())) return where(equal(back, back.max()), back.min(), back);
+  Tensor half = back * 0.5;
+  if (any(not_equal(half, x)).to(cpu_device).item<bool>()) return half;
+  return ((arange(x.numel(), DType::float64) + 1) / (x.numel() + 1.0))
+      .reshape(x.shape())
+      .to(x.dtype())
+      .to(x.device());
+}
 
 // `count` samples from axis 0, from the first on and around.
 Tensor samples(const Tensor& x, std::int64_t count) {
@@ -338,7 +352,7 @@ Recording record(const char* operation, const Function& function, const Recorded
     const detail::RecordingScope off(false);
     for (const Tensor& x : inputs) {
       const Tensor sized = dynamic_batch ? samples(x, batch + other) : x.clone();
-      given.push_back(other == 0 ? sized : reversed(sized));
+      given.push_back(other == 0 ? sized : other_values(sized));
     }
     return record_once(operation, function, paths, state, given);
   };

@@ -253,6 +253,21 @@ TEST(DataParallel, RefusesWhatCannotWork) {
   EXPECT_EQ(model.bias.grad().to_vector<float>(), (std::vector<float>{1, 1}));
 }
 
+// An object that cannot be made leaves no trace in the parameters that it had begun with.
+TEST(DataParallel, TakesNoGradientsIfItCannotBeMade) {
+  Communicator& world = init();
+  nn::Linear first(2, 1), second(1, 1);
+  const DistributedDataParallel parallel(second, world);
+  NamedTensors both = first.named_parameters();
+  for (const auto& [name, tensor] : second.named_parameters()) {
+    both.emplace_back("second." + name, tensor);
+  }
+  EXPECT_THROW(DistributedDataParallel(both, {}, world), ValueError);
+  sum(first(ones({1, 2}))).backward();
+  EXPECT_EQ(first.weight.grad().to_vector<float>(), (std::vector<float>{1, 1}));
+  const DistributedDataParallel again(first, world);
+}
+
 TEST(DataParallel, ReducesRecomputedPartsAtTheEnd) {
   Communicator& world = init();
   nn::Linear layer(3, 3);
