@@ -1,5 +1,6 @@
 // The CPU matrix product compared with a naive one in long double: every float dtype, layout,
-// algorithm, activation, SIMD target and thread count. Operands end at an unreadable page.
+// algorithm, activation, SIMD target and thread count, with and without the processor's bfloat16
+// products. Operands end at an unreadable page.
 #include "backend/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
@@ -18,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/gemm/kernels.h"
+#include "core/simd/bfloat16.h"
 #include "extensor/threads.h"
 
 namespace {
@@ -214,6 +217,7 @@ class Trial {
 
   T& a(std::int64_t i, std::int64_t p) { return a_[i * a_strides_.row + p * a_strides_.column]; }
   T& b(std::int64_t p, std::int64_t j) { return b_[p * b_strides_.row + j * b_strides_.column]; }
+  T& bias(std::int64_t j) { return bias_[j]; }
   T& c(std::int64_t i, std::int64_t j) { return c_[i * (case_.n + case_.c_padding) + j]; }
 
  private:
@@ -459,6 +463,125 @@ TYPED_TEST(Gemm, BatchesMatchSingleProducts) {
   }
 }
 
+// Zeros fill up pairs of steps: they must meet zeros, not the infinity of the last step.
+TYPED_TEST(Gemm, InfinityInTheLastOfAnOddNumberOfSteps) {
+  using T = TypeParam;
+  const T infinity(std::numeric_limits<float>::infinity());
+  for (const Layout layout : kLayouts) {
+    for (const std::int64_t k : {1, 3, 33, 129}) {
+      for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{29, 70}, {5, 40}, {1, 40}}) {
+        const Case c{m, n, k, layout, layout};
+        Trial<T> trial(c, 21);
+        for (std::int64_t i = 0; i < m; ++i) trial.a(i, k - 1) = T(0.5F);
+        trial.b(k - 1, n - 1) = infinity;
+        trial.run();
+        for (std::int64_t i = 0; i < m; ++i) {
+          ASSERT_EQ(wide(trial.c(i, n - 1)), wide(infinity)) << describe(c);
+          for (std::int64_t j = 0; j + 1 < n; ++j) {
+            ASSERT_TRUE(std::isfinite(wide(trial.c(i, j))))
+                << describe(c) << " at " << i << "," << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+// All terms but the last cancel, so the rounding of the result cannot hide that of the sums. With
+// unit roundoff u of the sums, |error| ≤ γ_k · Σ|a·b| for any order of k additions,
+// γ_k = k·u / (1 − k·u), and the store adds half a unit of the result.
+TYPED_TEST(Gemm, SumsOfHalvesAreFloat32) {
+  using T = TypeParam;
+  const double u = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
+  const double stored = std::is_same_v<T, Float16>    ? 0x1p-11
+                        : std::is_same_v<T, BFloat16> ? 0x1p-8
+                                                      : u;
+  for (const Layout layout : kLayouts) {
+    for (const std::int64_t half : {16, 150, 1400}) {
+      for (const auto& [m, n] :
+           {std::pair<std::int64_t, std::int64_t>{40, 70}, {40, 5}, {1, 70}, {40, 1}}) {
+        const std::int64_t k = 2 * half + 1;
+        const Case c{m, n, k, layout, layout};
+        Trial<T> trial(c, 22);
+        for (std::int64_t p = 0; p < half; ++p) {
+          for (std::int64_t i = 0; i < m; ++i) trial.a(i, half + p) = trial.a(i, p);
+          for (std::int64_t j = 0; j < n; ++j) {
+            trial.b(half + p, j) = static_cast<T>(-static_cast<double>(wide(trial.b(p, j))));
+          }
+        }
+        for (std::int64_t i = 0; i < m; ++i) trial.a(i, k - 1) = T(0x1p-6F);
+        trial.run();
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            double magnitude = 0;
+            for (std::int64_t p = 0; p < k; ++p) {
+              magnitude += static_cast<double>(std::abs(wide(trial.a(i, p)) * wide(trial.b(p, j))));
+            }
+            const double expected = 0x1p-6 * static_cast<double>(wide(trial.b(k - 1, j)));
+            const double ku = static_cast<double>(k) * u;
+            const double sums = ku / (1 - ku) * magnitude;
+            ASSERT_LE(std::abs(static_cast<double>(wide(trial.c(i, j))) - expected),
+                      sums + stored * (std::abs(expected) + sums))
+                << describe(c) << " at " << i << "," << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The same operands in every layout, and with any number of threads, give the same bits wherever
+// the tiles fall.
+TEST(GemmBFloat16, BitsDependOnNeitherLayoutNorThreads) {
+  const std::int64_t m = 150, n = 190, k = 2501;
+  std::vector<unsigned char> expected;
+  for (const Layout a : kLayouts) {
+    for (const Layout b : kLayouts) {
+      Trial<BFloat16> trial({m, n, k, a, b, true}, 23);
+      std::mt19937 random(24);
+      const auto draw = [&] {
+        return BFloat16(static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 1000);
+      };
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t p = 0; p < k; ++p) trial.a(i, p) = draw();
+      }
+      for (std::int64_t p = 0; p < k; ++p) {
+        for (std::int64_t j = 0; j < n; ++j) trial.b(p, j) = draw();
+      }
+      for (std::int64_t j = 0; j < n; ++j) trial.bias(j) = draw();
+      for (const int count : {1, 3}) {
+        const Threads threads(count);
+        trial.run();
+        if (expected.empty()) expected = trial.result_bytes();
+        ASSERT_TRUE(trial.result_bytes() == expected)
+            << static_cast<int>(a) << "," << static_cast<int>(b) << " threads " << count;
+      }
+    }
+  }
+}
+
+// docs/mixed-precision.md describes this difference.
+TEST(GemmBFloat16, SubnormalNumbersAreZeroToTheInstructionAlone) {
+  const bool instruction = extensor::detail::has_bfloat16_products();
+  EXPECT_EQ(extensor::cpu::kernels<BFloat16>().elements_per_term, instruction ? 2 : 1);
+  const auto product = [](float left, float right) {
+    Trial<BFloat16> trial({20, 40, 2}, 25);
+    for (std::int64_t p = 0; p < 2; ++p) {
+      for (std::int64_t i = 0; i < 20; ++i) trial.a(i, p) = BFloat16(p == 0 ? left : 0.0F);
+      for (std::int64_t j = 0; j < 40; ++j) trial.b(p, j) = BFloat16(p == 0 ? right : 0.0F);
+    }
+    trial.run();
+    return static_cast<float>(trial.c(19, 39));
+  };
+  EXPECT_EQ(product(1, 0x1p-126F), 0x1p-126F);
+  EXPECT_EQ(product(1, 0x1p-130F), instruction ? 0 : 0x1p-130F);
+  EXPECT_EQ(product(0.5F, 0x1p-126F), instruction ? 0 : 0x1p-127F);
+  if (!instruction) {
+    GTEST_SKIP() << "tested without the instruction only: the processor has no AVX-512 BF16, or "
+                    "EXTENSOR_SIMD excludes it";
+  }
+}
+
 // The target is chosen once per process, so the others run in separate processes.
 TEST(GemmTargets, EveryOtherSimdTarget) {
   if (std::getenv("EXTENSOR_SIMD") != nullptr) GTEST_SKIP() << "runs under a chosen target already";
@@ -466,9 +589,11 @@ TEST(GemmTargets, EveryOtherSimdTarget) {
   const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
   ASSERT_GT(length, 0);
   self[length] = 0;
-  for (const char* target : {"scalar", "avx2"}) {
-    const std::string command = std::string("EXTENSOR_SIMD=") + target + " '" + self +
-                                "' --gtest_brief=1 --gtest_filter='Gemm/*'";
+  std::vector<std::string> targets{"scalar", "avx2"};
+  if (extensor::detail::has_bfloat16_products()) targets.push_back("avx512");
+  for (const std::string& target : targets) {
+    const std::string command = "EXTENSOR_SIMD=" + target + " '" + self +
+                                "' --gtest_brief=1 --gtest_filter='Gemm/*:GemmBFloat16.*'";
     EXPECT_EQ(std::system(command.c_str()), 0) << target;
   }
 }

@@ -22,6 +22,7 @@
 #include "backend/device.h"
 #include "core/allocator.h"
 #include "core/machine.h"
+#include "core/simd/bfloat16.h"
 #include "core/simd/target.h"
 #include "extensor/threads.h"
 
@@ -41,8 +42,9 @@ std::string processor_name() {
 }
 
 DeviceInfo cpu_info(int) {
-  return {cpu_device, processor_name(), detail::name(detail::simd_target()), get_num_threads(),
-          detail::machine_bytes()};
+  const char* kernels =
+      detail::has_bfloat16_products() ? "avx512_bf16" : detail::name(detail::simd_target());
+  return {cpu_device, processor_name(), kernels, get_num_threads(), detail::machine_bytes()};
 }
 
 }  // namespace

@@ -54,6 +54,25 @@ bool has_no_parameters(ElementwiseOp op) {
   }
 }
 
+// Whether results for halves are halves: nothing is rounded, and computing beats a table.
+bool is_exact_on_halves(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::negative:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::abs:
+    case ElementwiseOp::sign:
+    case ElementwiseOp::ceil:
+    case ElementwiseOp::floor:
+    case ElementwiseOp::round:
+    case ElementwiseOp::trunc:
+    case ElementwiseOp::relu:
+    case ElementwiseOp::relu6:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Whether the loop works on plain elements: it takes any length and no steps.
 bool is_plain(ElementwiseOp op) { return gives_bool(op) || op == ElementwiseOp::where; }
 
@@ -88,10 +107,11 @@ Job make_computing_job(const ElementwiseCall& call) {
       job.input_read[k] = loop_input_dtype(call.op, k, compute);
     }
     job.out_written = gives_bool(call.op) ? DType::bool_ : compute;
-    if (is_half(out_dtype) && compute == DType::float32 && is_unary_forward(call.op)) {
-      const ElementwiseTable& exact = elementwise_table(DType::float64);
-      job.exact_loop = exact.loops[static_cast<int>(call.op)];
-      job.exact_lanes = exact.lanes;
+    const bool exact = call.inputs[0].dtype == out_dtype && is_exact_on_halves(call.op);
+    if (is_half(out_dtype) && compute == DType::float32 && is_unary_forward(call.op) && !exact) {
+      const ElementwiseTable& doubles = elementwise_table(DType::float64);
+      job.exact_loop = doubles.loops[static_cast<int>(call.op)];
+      job.exact_lanes = doubles.lanes;
       job.demote = demote_and_check_loop(out_dtype);
     }
   }
@@ -295,7 +315,8 @@ void fill_half_table(ElementwiseOp op, DType half, std::uint16_t* results) {
 
 Job make_job(const ElementwiseCall& call) {
   const DType half = call.out.dtype;
-  if (is_half(half) && call.inputs[0].dtype == half && has_no_parameters(call.op)) {
+  if (is_half(half) && call.inputs[0].dtype == half && has_no_parameters(call.op) &&
+      !is_exact_on_halves(call.op)) {
     const HalfTable* table = half_table(call.op, half, call.numel, &fill_half_table);
     if (table != nullptr) return make_looking_up_job(*table, half);
   }

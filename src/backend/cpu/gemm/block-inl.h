@@ -19,19 +19,19 @@ namespace extensor::cpu::HWY_NAMESPACE::product {
 inline constexpr std::int64_t kFewSteps = 32;
 
 // The positions of the tiles of a block; see Block.
-template <class T>
+template <class Term>
 struct Tiling {
   std::int64_t m, n;
-  const T* a;
+  const Term* a;
   std::int64_t a_panel_stride, panel_rows;
-  const T* b;
+  const Term* b;
   std::int64_t b_panel_stride;
 };
 
 // Sets up `tile` for each tile in turn and calls run(tile function, i, j, rows, columns).
-template <class T, class Run>
-HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
-  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+template <class Term, class Run>
+HWY_INLINE void ForEachTile(const Tiling<Term>& tiling, Tile<Term>& tile, Run run) {
+  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<ComputeOf<Term>>());
   constexpr std::int64_t kColumns = 2 * kLanes;
   const auto run_at = [&](std::int64_t i, std::int64_t j) EXTENSOR_INLINED {
     const std::int64_t rows = std::min(tiling.panel_rows, tiling.m - i);
@@ -39,7 +39,7 @@ HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
     const bool two = columns > kLanes;
     tile.last_columns = columns - (two ? kLanes : 0);
     const auto* functions =
-        two ? TileTable<T>::functions.two_vectors : TileTable<T>::functions.one_vector;
+        two ? TileTable<Term>::functions.two_vectors : TileTable<Term>::functions.one_vector;
     run(functions[rows - 1][tile.last_columns < kLanes], i, j, rows, columns);
   };
   tile.a = tiling.a;
@@ -69,12 +69,13 @@ HWY_INLINE void ForEachTile(const Tiling<T>& tiling, Tile<T>& tile, Run run) {
 
 // At most bias and relu, applied by the tile's own store. Stores little besides c: when the store
 // queue fills up, the next tile cannot start before this one ends.
-template <class T>
-HWY_INLINE void RunPlainTiles(const Tiling<T>& tiling, Tile<T>& tile) {
+template <class Term>
+HWY_INLINE void RunPlainTiles(const Tiling<Term>& tiling, Tile<Term>& tile) {
+  using T = ComputeOf<Term>;
   T* c = tile.c;
   const T* bias = tile.bias;
   ForEachTile(tiling, tile,
-              [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t,
+              [&](TileFunction<Term> function, std::int64_t i, std::int64_t j, std::int64_t,
                   std::int64_t) EXTENSOR_INLINED {
                 tile.c = c + i * tile.c_row_stride + j;
                 if (bias != nullptr) tile.bias = bias + j;
@@ -88,7 +89,7 @@ HWY_NOINLINE void RunTinyTiles(const GemmCall& call, Tile<T>& tile, std::uint32_
   const std::int64_t panel_rows = last_row / (last_row / most_rows + 1) + 1;
   RunPlainTiles<T>(
       {call.m, call.n, static_cast<const T*>(call.a.data), panel_rows * call.a.row_stride,
-       panel_rows, static_cast<const T*>(call.b.data), TransposedTile<T>::kColumns},
+       panel_rows, static_cast<const T*>(call.b.data), TileSums<T>::kColumns},
       tile);
 }
 
@@ -117,7 +118,8 @@ void RunTiny(const GemmCall& call) {
   functions[call.m - 1][tile.last_columns < kLanes](tile);
 }
 
-template <class Element>
+// Term is the computed type of Element, or BFloat16Pair.
+template <class Element, class Term = ComputeOf<Element>>
 void RunBlock(const Block<Element>& block) {
   using T = ComputeOf<Element>;
   // The tile's own store can apply bias and relu if c holds computed values.
@@ -132,14 +134,14 @@ void RunBlock(const Block<Element>& block) {
     }
   }
 
-  const Tiling<T> tiling{block.m,
-                         block.n,
-                         block.a,
-                         block.a_panel_stride,
-                         block.panel_rows,
-                         block.b,
-                         block.b_panel_stride};
-  Tile<T> tile;
+  const Tiling<Term> tiling{block.m,
+                            block.n,
+                            reinterpret_cast<const Term*>(block.a),
+                            block.a_panel_stride,
+                            block.panel_rows,
+                            reinterpret_cast<const Term*>(block.b),
+                            block.b_panel_stride};
+  Tile<Term> tile;
   tile.k = block.k;
   tile.a_row_stride = block.a_row_stride;
   tile.a_k_stride = block.a_k_stride;
@@ -151,37 +153,47 @@ void RunBlock(const Block<Element>& block) {
     tile.accumulate = block.accumulate;
     tile.relu = relu;
     if (finish == nullptr) return RunPlainTiles(tiling, tile);
+    TileSums<T> own;
+    if (block.sums == nullptr) {
+      tile.c = own.values;
+      tile.c_row_stride = TileSums<T>::kColumns;
+    }
     ForEachTile(tiling, tile,
-                [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t rows,
+                [&](TileFunction<Term> function, std::int64_t i, std::int64_t j, std::int64_t rows,
                     std::int64_t columns) {
-                  tile.c = block.sums + i * block.sums_row_stride + j;
+                  if (block.sums != nullptr) tile.c = block.sums + i * block.sums_row_stride + j;
                   function(tile);
                   FinishRows<Element>(
                       {finish->c + i * finish->c_row_stride + j, finish->c_row_stride,
                        finish->bias != nullptr ? finish->bias + j : nullptr, finish->activation},
-                      tile.c, block.sums_row_stride, rows, columns);
+                      tile.c, tile.c_row_stride, rows, columns);
                 });
     return;
   }
 
-  TransposedTile<T> transposed;
-  tile.c = transposed.values;
-  tile.c_row_stride = TransposedTile<T>::kColumns;
+  TileSums<T> computed, own;
+  tile.c = computed.values;
+  tile.c_row_stride = TileSums<T>::kColumns;
   tile.bias = nullptr;
   tile.accumulate = false;
   tile.relu = false;
   ForEachTile(tiling, tile,
-              [&](TileFunction<T> function, std::int64_t i, std::int64_t j, std::int64_t rows,
+              [&](TileFunction<Term> function, std::int64_t i, std::int64_t j, std::int64_t rows,
                   std::int64_t columns) {
                 function(tile);
-                T* sums = block.sums + j * block.sums_row_stride + i;
-                StoreTransposed(transposed, rows, columns, sums, block.sums_row_stride,
-                                block.accumulate, bias != nullptr ? bias + i : nullptr, relu);
+                T* sums = own.values;
+                std::int64_t sums_row_stride = TileSums<T>::kRows;
+                if (block.sums != nullptr) {
+                  sums = block.sums + j * block.sums_row_stride + i;
+                  sums_row_stride = block.sums_row_stride;
+                }
+                StoreTransposed(computed, rows, columns, sums, sums_row_stride, block.accumulate,
+                                bias != nullptr ? bias + i : nullptr, relu);
                 if (finish != nullptr) {
                   FinishRows<Element>(
                       {finish->c + j * finish->c_row_stride + i, finish->c_row_stride,
                        finish->bias != nullptr ? finish->bias + i : nullptr, finish->activation},
-                      sums, block.sums_row_stride, columns, rows);
+                      sums, sums_row_stride, columns, rows);
                 }
               });
 }

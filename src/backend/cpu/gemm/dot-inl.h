@@ -8,10 +8,12 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
-#include "backend/cpu/gemm/elements-inl.h"
 #include "backend/cpu/gemm/kernels.h"
+#include "backend/cpu/gemm/terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::product {
@@ -56,12 +58,35 @@ HWY_INLINE void SumLanes(D d, const V (&v)[kCount], hn::TFromD<D>* to) {
 #endif
 }
 
-template <class Element, int kRows, int kColumns>
+// A vector of terms along k: elements widened, or pairs as they are.
+template <class Term, class D, class Element>
+HWY_INLINE hn::Vec<D> LoadTerms(D d, const Element* from) {
+  if constexpr (std::is_same_v<Term, BFloat16Pair>) {
+    return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(from));
+  } else {
+    return LoadElements(d, from);
+  }
+}
+
+// The same of the first `count` elements, fewer than a vector holds, and zeros.
+template <class Term, class D, class Element>
+HWY_INLINE hn::Vec<D> LoadSomeTerms(D d, const Element* from, std::size_t count) {
+  if constexpr (std::is_same_v<Term, BFloat16Pair>) {
+    const hn::Repartition<std::uint16_t, D> d16;
+    const auto* bits = reinterpret_cast<const std::uint16_t*>(from);
+    return hn::BitCast(d, hn::MaskedLoad(hn::FirstN(d16, count), d16, bits));
+  } else {
+    return LoadSomeElements(d, from, count);
+  }
+}
+
+template <class Element, class Term, int kRows, int kColumns>
 void RunDotTile(const DotBlock<Element>& tile) {
   using T = ComputeOf<Element>;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  constexpr std::int64_t kStep =
+      hn::MaxLanes(d) * (std::is_same_v<Term, BFloat16Pair> ? 2 : 1);  // elements per vector
   V sum[kRows * kColumns];
   Unroll<kRows * kColumns>([&](auto q) EXTENSOR_INLINED { sum[q] = hn::Zero(d); });
   const Element* a = tile.a;
@@ -75,17 +100,17 @@ void RunDotTile(const DotBlock<Element>& tile) {
       const V row = load(a + i * a_stride);
       Unroll<kColumns>([&](auto j) EXTENSOR_INLINED {
         constexpr int q = i * kColumns + j;
-        sum[q] = hn::MulAdd(row, column[j], sum[q]);
+        sum[q] = AddProducts<Term>(row, column[j], sum[q]);
       });
     });
   };
   std::int64_t k = tile.k;
-  for (; k >= kLanes; k -= kLanes, a += kLanes, b += kLanes) {
-    add_products([&](const Element* from) EXTENSOR_INLINED { return LoadElements(d, from); });
+  for (; k >= kStep; k -= kStep, a += kStep, b += kStep) {
+    add_products([&](const Element* from) EXTENSOR_INLINED { return LoadTerms<Term>(d, from); });
   }
   if (k > 0) {
     add_products([&](const Element* from)
-                     EXTENSOR_INLINED { return LoadSomeElements(d, from, k); });
+                     EXTENSOR_INLINED { return LoadSomeTerms<Term>(d, from, k); });
   }
   T sums[kRows * kColumns + 3];
   SumLanes(d, sum, sums);
@@ -96,17 +121,18 @@ void RunDotTile(const DotBlock<Element>& tile) {
   }
 }
 
-template <class Element, int kRows, int kMaxColumns, int kColumns = 1>
+template <class Element, class Term, int kRows, int kMaxColumns, int kColumns = 1>
 HWY_INLINE void RunDotTileOf(const DotBlock<Element>& tile) {
   if constexpr (kColumns < kMaxColumns) {
     if (tile.n > kColumns) {
-      return RunDotTileOf<Element, kRows, kMaxColumns, kColumns + 1>(tile);
+      return RunDotTileOf<Element, Term, kRows, kMaxColumns, kColumns + 1>(tile);
     }
   }
-  RunDotTile<Element, kRows, kColumns>(tile);
+  RunDotTile<Element, Term, kRows, kColumns>(tile);
 }
 
-template <class Element>
+// Term is the computed type of Element, or BFloat16Pair.
+template <class Element, class Term = ComputeOf<Element>>
 void RunDotBlock(const DotBlock<Element>& block) {
   const std::int64_t most = block.m == 1 ? kDotColumnsOfOneRow : kDotColumns;
   const std::int64_t tiles = (block.n + most - 1) / most;
@@ -120,16 +146,16 @@ void RunDotBlock(const DotBlock<Element>& block) {
       tile.a = block.a + i * block.a_row_stride;
       tile.sums = block.sums + i * block.sums_row_stride + j;
       if (block.m == 1) {
-        RunDotTileOf<Element, 1, kDotColumnsOfOneRow>(tile);
+        RunDotTileOf<Element, Term, 1, kDotColumnsOfOneRow>(tile);
       } else if (tile.m == 1) {
-        RunDotTileOf<Element, 1, kDotColumns>(tile);
+        RunDotTileOf<Element, Term, 1, kDotColumns>(tile);
       } else if (tile.m == 2) {
-        RunDotTileOf<Element, 2, kDotColumns>(tile);
+        RunDotTileOf<Element, Term, 2, kDotColumns>(tile);
       } else if constexpr (kDotRows > 2) {
         if (tile.m == 3) {
-          RunDotTileOf<Element, 3, kDotColumns>(tile);
+          RunDotTileOf<Element, Term, 3, kDotColumns>(tile);
         } else {
-          RunDotTileOf<Element, 4, kDotColumns>(tile);
+          RunDotTileOf<Element, Term, 4, kDotColumns>(tile);
         }
       }
     }

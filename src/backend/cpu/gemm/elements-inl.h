@@ -98,12 +98,13 @@ HWY_INLINE void TransposeBlocks(D d, V* HWY_RESTRICT v) {
   }
 }
 
-// Loads one 128-bit block from each of block[0] + offset, block[1] + offset, …
-template <class D>
-HWY_INLINE hn::Vec<D> LoadBlocks(D d, const hn::TFromD<D>* const* block, std::int64_t offset) {
+// Loads one 128-bit block from each of block[0] + offset, block[1] + offset, … A lane holds one
+// element, or several narrower ones.
+template <class D, class Element>
+HWY_INLINE hn::Vec<D> LoadBlocks(D d, const Element* const* block, std::int64_t offset) {
   constexpr std::size_t kBlocks = hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) / 16;
   if constexpr (kBlocks == 1) {
-    return hn::LoadU(d, block[0] + offset);
+    return hn::LoadU(d, reinterpret_cast<const hn::TFromD<D>*>(block[0] + offset));
   } else {
     const hn::Half<D> half;
     return hn::Combine(d, LoadBlocks(half, block + kBlocks / 2, offset),
@@ -111,10 +112,10 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const hn::TFromD<D>* const* block, std::in
   }
 }
 
-// Lane i of v[step] is element `step` of row i, where rows are contiguous and row_stride apart:
-// block[b] is the first row of the b-th group of as many rows as a block has lanes.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void LoadTransposed(D d, const hn::TFromD<D>* const* block, std::int64_t row_stride,
+// Lane i of v[step] is lane `step` of row i, where rows are contiguous and row_stride elements
+// apart: block[b] is the first row of the b-th group of as many rows as a block has lanes.
+template <class D, class Element, class V = hn::Vec<D>>
+HWY_INLINE void LoadTransposed(D d, const Element* const* block, std::int64_t row_stride,
                                std::int64_t offset, V* HWY_RESTRICT v) {
   Unroll<16 / sizeof(hn::TFromD<D>)>(
       [&](auto row) EXTENSOR_INLINED { v[row] = LoadBlocks(d, block, offset + row * row_stride); });

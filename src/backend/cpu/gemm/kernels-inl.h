@@ -26,6 +26,7 @@ template <class Element>
 inline constexpr Kernels<Element> kGemmKernels{
     kTileRows,
     2 * hn::MaxLanes(hn::ScalableTag<ComputeOf<Element>>()),
+    1,
     &Pack<Element>,
     &RunBlock<Element>,
     TinyFunction<Element>(),
@@ -33,6 +34,22 @@ inline constexpr Kernels<Element> kGemmKernels{
     &RunDotBlock<Element>,
     &CombineRows<Element>,
 };
+
+#ifdef EXTENSOR_BFLOAT16_PAIRS
+// For processors with bfloat16 dot products. A matrix of which every element is used once is
+// widened while it is read (CombineRows): its product takes as long as reading it.
+inline constexpr Kernels<BFloat16> kPairKernels{
+    kTileRows,
+    2 * hn::MaxLanes(hn::ScalableTag<float>()),
+    2,
+    &PackPairs,
+    &RunBlock<BFloat16, BFloat16Pair>,
+    nullptr,
+    &FinishRows<BFloat16>,
+    &RunDotBlock<BFloat16, BFloat16Pair>,
+    &CombineRows<BFloat16>,
+};
+#endif
 
 }  // namespace extensor::cpu::HWY_NAMESPACE::product
 HWY_AFTER_NAMESPACE();

@@ -1,4 +1,5 @@
-// Copies operands into the panels that the tile kernel streams through, widening halves.
+// Copies operands into the panels that the tile kernel streams through, widening halves or
+// arranging bfloat16 in pairs.
 
 #if defined(EXTENSOR_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_GEMM_PACK_INL_H_
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
-#include "backend/cpu/gemm/elements-inl.h"
 #include "backend/cpu/gemm/kernels.h"
+#include "backend/cpu/gemm/terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::product {
@@ -55,29 +58,34 @@ void PackAdjacentRows(const Element* rows, std::int64_t k_stride, std::int64_t c
 
 #if HWY_TARGET != HWY_SCALAR
 // One vector of rows, of which `groups` groups exist; the other lanes have unspecified values.
-template <class T>
-void PackTransposedVector(const T* rows, std::int64_t row_stride, std::int64_t groups,
+template <class T, class Element>
+void PackTransposedVector(const Element* rows, std::int64_t row_stride, std::int64_t groups,
                           std::int64_t k, std::int64_t width, T* panel) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t kSteps = 16 / sizeof(T);
   constexpr std::int64_t kBlocks = hn::MaxLanes(d) / kSteps;
-  const T* block[kBlocks];
+  const Element* block[kBlocks];
   Unroll<kBlocks>([&](auto b) EXTENSOR_INLINED {
     block[b] = rows + (b < groups ? b * kSteps * row_stride : 0);
   });
   for (std::int64_t p = 0; p + kSteps <= k; p += kSteps, panel += kSteps * width) {
     hn::Vec<decltype(d)> v[kSteps];
-    LoadTransposed(d, block, row_stride, p, v);
+    LoadTransposed(d, block, row_stride, p * (sizeof(T) / sizeof(Element)), v);
     Unroll<kSteps>([&](auto step)
                        EXTENSOR_INLINED { hn::StoreU(v[step], d, panel + step * width); });
   }
 }
 #endif
 
-// Rows are contiguous along k: transposes blocks of 4 steps of k (2 in double) in registers.
-template <class T>
-void PackTransposed(const T* rows, std::int64_t row_stride, std::int64_t count, std::int64_t k,
-                    std::int64_t width, T* panel) {
+// Rows of k values of T, each of them one element or a pair, are contiguous: transposes blocks of 4
+// steps of k (2 in double) in registers.
+template <class T, class Element>
+void PackTransposed(const Element* rows, std::int64_t row_stride, std::int64_t count,
+                    std::int64_t k, std::int64_t width, T* panel) {
+  const auto copy = [&](std::int64_t i, std::int64_t p) {
+    std::memcpy(panel + p * width + i, rows + i * row_stride + p * (sizeof(T) / sizeof(Element)),
+                sizeof(T));
+  };
   std::int64_t packed_rows = 0;
   std::int64_t packed_steps = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -96,10 +104,10 @@ void PackTransposed(const T* rows, std::int64_t row_stride, std::int64_t count, 
   }
 #endif
   for (std::int64_t i = packed_rows; i < count; ++i) {
-    for (std::int64_t p = 0; p < packed_steps; ++p) panel[p * width + i] = rows[i * row_stride + p];
+    for (std::int64_t p = 0; p < packed_steps; ++p) copy(i, p);
   }
   for (std::int64_t p = packed_steps; p < k; ++p) {
-    for (std::int64_t i = 0; i < count; ++i) panel[p * width + i] = rows[i * row_stride + p];
+    for (std::int64_t i = 0; i < count; ++i) copy(i, p);
   }
 }
 
@@ -149,6 +157,77 @@ void Pack(const Element* rows, std::int64_t row_stride, std::int64_t k_stride, s
     PackThroughStage(from, row_stride, k_stride, in_panel, k, width, panel);
   }
 }
+
+#ifdef EXTENSOR_BFLOAT16_PAIRS
+// Rows are adjacent: interleaves two steps of k.
+inline void PackAdjacentPairs(const BFloat16* rows, std::int64_t k_stride, std::int64_t count,
+                              std::int64_t k, std::int64_t width, float* panel) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Rebind<std::uint16_t, decltype(d)> d16;
+  const hn::RebindToFloat<decltype(d)> d_panel;
+  constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  const bool two = count > kLanes;
+  const auto low = hn::FirstN(d16, two ? kLanes : count);
+  const auto high = hn::FirstN(d16, two ? count - kLanes : 0);
+  const auto load = [&](const BFloat16* from, auto mask) EXTENSOR_INLINED {
+    const auto* bits = reinterpret_cast<const std::uint16_t*>(from);
+    return hn::PromoteTo(d, hn::MaskedLoad(mask, d16, bits));
+  };
+  const auto store = [&](auto first, auto second, float* to) EXTENSOR_INLINED {
+    hn::StoreU(hn::BitCast(d_panel, hn::Or(first, hn::ShiftLeft<16>(second))), d_panel, to);
+  };
+  for (; k >= 2; k -= 2, rows += 2 * k_stride, panel += width) {
+    store(load(rows, low), load(rows + k_stride, low), panel);
+    if (two) {
+      store(load(rows + kLanes, high), load(rows + kLanes + k_stride, high), panel + kLanes);
+    }
+  }
+  if (k == 1) {
+    store(load(rows, low), hn::Zero(d), panel);
+    if (two) store(load(rows + kLanes, high), hn::Zero(d), panel + kLanes);
+  }
+}
+
+// Rows are contiguous along k, so a pair is adjacent already.
+inline void PackTransposedPairs(const BFloat16* rows, std::int64_t row_stride, std::int64_t count,
+                                std::int64_t k, std::int64_t width, float* panel) {
+  PackTransposed(rows, row_stride, count, k / 2, width, panel);
+  if (k % 2 == 0) return;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const BFloat16Pair pair{rows[i * row_stride + k - 1], BFloat16()};
+    std::memcpy(panel + k / 2 * width + i, &pair, sizeof(pair));
+  }
+}
+
+inline void PackPairs(const BFloat16* rows, std::int64_t row_stride, std::int64_t k_stride,
+                      std::int64_t count, std::int64_t k, std::int64_t width, float* panels) {
+  constexpr std::int64_t kPiece = 64;
+  const std::int64_t terms = (k + 1) / 2;
+  for (std::int64_t i = 0; i < count; i += width) {
+    const std::int64_t in_panel = std::min(width, count - i);
+    const BFloat16* from = rows + i * row_stride;
+    float* panel = panels + i * terms;
+    if (row_stride == 1) {
+      PackAdjacentPairs(from, k_stride, in_panel, k, width, panel);
+      continue;
+    }
+    if (k_stride == 1) {
+      PackTransposedPairs(from, row_stride, in_panel, k, width, panel);
+      continue;
+    }
+    for (std::int64_t first = 0; first < k; first += kPiece) {
+      const std::int64_t steps = std::min(kPiece, k - first);
+      BFloat16 stage[kPanelWidth<float> * kPiece];
+      for (std::int64_t r = 0; r < in_panel; ++r) {
+        for (std::int64_t p = 0; p < steps; ++p) {
+          stage[r * kPiece + p] = from[r * row_stride + (first + p) * k_stride];
+        }
+      }
+      PackTransposedPairs(stage, kPiece, in_panel, steps, width, panel + first / 2 * width);
+    }
+  }
+}
+#endif
 
 }  // namespace extensor::cpu::HWY_NAMESPACE::product
 HWY_AFTER_NAMESPACE();

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/gemm/elements-inl.h"
 #include "backend/cpu/gemm/finish-inl.h"
+#include "backend/cpu/gemm/terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::product {
@@ -31,16 +31,17 @@ inline constexpr int kTallRows = 2;
 
 // No two adjacent members are adjacent in GemmCall: GCC would copy such a pair through a vector
 // register, where the copy waits for the arithmetic of the previous tile.
-template <class T>
+template <class Term>
 struct Tile {
+  using T = ComputeOf<Term>;
   std::int64_t k;
-  const T* b;
+  const Term* b;
   std::int64_t a_row_stride;
   T* c;
   std::int64_t a_k_stride;
   const T* bias;  // or null
   std::int64_t b_k_stride;
-  const T* a;
+  const Term* a;
   std::int64_t last_columns;  // columns in the last vector
   std::int64_t c_row_stride;
   bool accumulate;
@@ -48,17 +49,19 @@ struct Tile {
 };
 
 // kPartial: the last vector has fewer columns than lanes.
-template <class T, int kRows, int kVectors, bool kPartial>
-void RunTile(const Tile<T>& tile) {
+template <class Term, int kRows, int kVectors, bool kPartial>
+void RunTile(const Tile<Term>& tile) {
+  using T = ComputeOf<Term>;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
   const auto mask = hn::FirstN(d, kPartial ? tile.last_columns : kLanes);
-  const auto load = [&](const T* from, auto v) EXTENSOR_INLINED {
+  const auto load = [&](const auto* terms, auto v) EXTENSOR_INLINED {
+    const T* from = reinterpret_cast<const T*>(terms + v * kLanes);
     if constexpr (kPartial && v == kVectors - 1) {
-      return hn::MaskedLoad(mask, d, from + v * kLanes);
+      return hn::MaskedLoad(mask, d, from);
     } else {
-      return hn::LoadU(d, from + v * kLanes);
+      return hn::LoadU(d, from);
     }
   };
 
@@ -74,9 +77,9 @@ void RunTile(const Tile<T>& tile) {
   // Three rows share a pointer, so that the addresses of 14 rows fit in the registers.
   constexpr int kPointers = (kRows + 2) / 3;
   const std::int64_t row_stride = tile.a_row_stride;
-  const T* a[kPointers];
+  const Term* a[kPointers];
   Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] = tile.a + 3 * q * row_stride; });
-  const T* b = tile.b;
+  const Term* b = tile.b;
   const std::int64_t a_k_stride = tile.a_k_stride;
   const std::int64_t b_k_stride = tile.b_k_stride;
   for (std::int64_t p = tile.k; p > 0; --p) {
@@ -84,9 +87,10 @@ void RunTile(const Tile<T>& tile) {
     Unroll<kVectors>([&](auto v) EXTENSOR_INLINED { columns[v] = load(b, v); });
     b += b_k_stride;
     Unroll<kRows>([&](auto i) EXTENSOR_INLINED {
-      const V row = hn::Set(d, a[i / 3][i % 3 * row_stride]);
-      Unroll<kVectors>(
-          [&](auto v) EXTENSOR_INLINED { sum[i][v] = hn::MulAdd(row, columns[v], sum[i][v]); });
+      const V row = Broadcast(d, a[i / 3][i % 3 * row_stride]);
+      Unroll<kVectors>([&](auto v) EXTENSOR_INLINED {
+        sum[i][v] = AddProducts<Term>(row, columns[v], sum[i][v]);
+      });
     });
     Unroll<kPointers>([&](auto q) EXTENSOR_INLINED { a[q] += a_k_stride; });
   }
@@ -138,7 +142,7 @@ constexpr TileFunctions<T> MakeTileFunctions() {
   return table;
 }
 
-// Defined once per compute type: in kernels_f32.cpp and kernels_f64.cpp.
+// Defined once per type of term, in kernels_f32.cpp, kernels_f64.cpp and kernels_half.cpp.
 template <class T>
 struct TileTable {
   static const TileFunctions<T> functions;
@@ -147,10 +151,14 @@ template <>
 const TileFunctions<float> TileTable<float>::functions;
 template <>
 const TileFunctions<double> TileTable<double>::functions;
+#ifdef EXTENSOR_BFLOAT16_PAIRS
+template <>
+const TileFunctions<BFloat16Pair> TileTable<BFloat16Pair>::functions;
+#endif
 
-// A tile computed as part of cᵀ, with all the rows of its last vector.
+// The sums of one tile, with all the rows of the last vector of its transpose.
 template <class T>
-struct TransposedTile {
+struct TileSums {
   static constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
   static constexpr std::int64_t kRows = (kTileRows + kLanes - 1) / kLanes * kLanes;
   static constexpr std::int64_t kColumns = 2 * kLanes;
@@ -159,11 +167,11 @@ struct TransposedTile {
 
 // c (+)= the transpose of the tile's first `rows` rows and `columns` columns.
 template <class T>
-void StoreTransposed(const TransposedTile<T>& tile, std::int64_t rows, std::int64_t columns, T* c,
+void StoreTransposed(const TileSums<T>& tile, std::int64_t rows, std::int64_t columns, T* c,
                      std::int64_t c_row_stride, bool accumulate, const T* bias, bool relu) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
-  constexpr std::int64_t kTileStride = TransposedTile<T>::kColumns;
+  constexpr std::int64_t kTileStride = TileSums<T>::kColumns;
   for (std::int64_t i = 0; i < rows; i += kLanes) {
     const std::int64_t count = rows - i < kLanes ? rows - i : kLanes;
     const auto mask = hn::FirstN(d, count);

@@ -19,9 +19,10 @@ std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64_t step
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
 
-constexpr std::int64_t kStepsPerBlock = 1024;    // of k; long, because every block rereads its sums
+constexpr std::int64_t kStepsPerBlock = 1024;    // of terms; long, as every block rereads its sums
 constexpr std::int64_t kRowsPerBlock = 112;      // a block of a stays in the second-level cache
 constexpr std::int64_t kColumnsPerBlock = 1024;  // a block of b in the third
+constexpr std::int64_t kMostSums = 1024 * 1024;  // kept apart from c, where that holds halves
 constexpr double kSmallWork = 80.0 * 1024;       // multiply-adds below which one thread is faster
 
 // For one panel of a and a large b read in place: few steps at a time, so that b is read along its
@@ -41,10 +42,11 @@ struct Plan {
   std::int64_t right_k_stride, right_column_stride;
   bool swapped, pack_left, pack_right, accumulate;
   std::int64_t k_block;
+  bool keep_sums;  // apart from c, from one block of k to the next
   Epilogue<Element> finish;
 };
 
-// The cycles that an arrangement spends outside full tiles: idle lanes, transposes.
+// The cycles that an arrangement spends outside full tiles, for k steps: idle lanes, transposes.
 double overhead(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t lanes,
                 bool right_transposed, bool swapped) {
   constexpr double kTranspose = 0.35;  // cycles per element
@@ -66,13 +68,16 @@ Plan<Element> make_plan(const Product<Element>& product) {
   const Kernels<Element>& kernel = kernels<Element>();
   constexpr bool kInPlace = std::is_same_v<Element, ComputeOf<Element>>;
   const std::int64_t lanes = kernel.tile_columns / 2;
+  const std::int64_t terms = kernel.elements_per_term;
   Plan<Element> plan;
   plan.k = product.k;
   plan.accumulate = product.accumulate;
   plan.finish = product.finish;
+  // Halves are packed on both sides, whichever is right.
+  const std::int64_t steps = divide_up(product.k, terms);
   plan.swapped = product.b_column_stride != 1 &&
-                 overhead(product.n, product.m, product.k, lanes, product.a_row_stride != 1, true) <
-                     overhead(product.m, product.n, product.k, lanes, true, false);
+                 overhead(product.n, product.m, steps, lanes, kInPlace && product.a_row_stride != 1,
+                          true) < overhead(product.m, product.n, steps, lanes, kInPlace, false);
   if (plan.swapped) {
     plan.m = product.n;
     plan.n = product.m;
@@ -107,7 +112,8 @@ Plan<Element> make_plan(const Product<Element>& product) {
   const std::int64_t most_steps = !thin                           ? kStepsPerBlock
                                   : 2 * plan.m > kernel.tile_rows ? kStepsOfThinProduct
                                                                   : kStepsOfThinnestProduct;
-  plan.k_block = even_piece(plan.k, most_steps, 8);
+  plan.k_block = even_piece(plan.k, terms * most_steps, 8 * terms);
+  plan.keep_sums = !kInPlace && plan.k > plan.k_block;
   return plan;
 }
 
@@ -131,8 +137,11 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
   const std::int64_t panel_rows = divide_up(region.rows, row_tiles);
   const std::int64_t row_step = even_piece(
       region.rows, std::max(panel_rows, kRowsPerBlock / panel_rows * panel_rows), panel_rows);
-  // Sums kept apart from c are one block long; sums in c itself may span all rows.
-  const std::int64_t outer_step = kInPlace ? region.rows : row_step;
+  // As many blocks of rows as may keep their sums at a time.
+  const std::int64_t outer_step =
+      plan.keep_sums
+          ? std::min(region.rows, std::max(kMostSums / column_step / row_step * row_step, row_step))
+          : region.rows;
 
   Block<Element> block;
   Epilogue<Element> finish = plan.finish;
@@ -144,13 +153,14 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
     for (std::int64_t outer = 0; outer < region.rows; outer += outer_step) {
       const std::int64_t outer_end = std::min(region.rows, outer + outer_step);
       for (std::int64_t p = 0; p < plan.k; p += plan.k_block) {
-        block.k = std::min(plan.k_block, plan.k - p);
+        const std::int64_t steps = std::min(plan.k_block, plan.k - p);
+        block.k = divide_up(steps, kernel.elements_per_term);
         block.accumulate = p > 0 || plan.accumulate;
-        const bool last = p + block.k == plan.k;
+        const bool last = p + steps == plan.k;
         const Element* right =
             plan.right + p * plan.right_k_stride + column * plan.right_column_stride;
         if (plan.pack_right) {
-          kernel.pack(right, plan.right_column_stride, plan.right_k_stride, block.n, block.k,
+          kernel.pack(right, plan.right_column_stride, plan.right_k_stride, block.n, steps,
                       kernel.tile_columns, region.right_panels);
           block.b = region.right_panels;
           block.b_k_stride = kernel.tile_columns;
@@ -165,8 +175,8 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
           block.m = std::min(row_step, outer_end - i);
           const Element* left = plan.left + row * plan.left_row_stride + p * plan.left_k_stride;
           if (plan.pack_left) {
-            kernel.pack(left, plan.left_row_stride, plan.left_k_stride, block.m, block.k,
-                        panel_rows, region.left_panels);
+            kernel.pack(left, plan.left_row_stride, plan.left_k_stride, block.m, steps, panel_rows,
+                        region.left_panels);
             block.a = region.left_panels;
             block.a_row_stride = 1;
             block.a_k_stride = panel_rows;
@@ -186,8 +196,10 @@ void run_region(const Plan<Element>& plan, const Region<Element>& region) {
             block.sums = finish.c;
             block.sums_row_stride = finish.c_row_stride;
           } else {
-            block.sums = region.sums;
-            block.sums_row_stride = plan.swapped ? row_step : column_step;
+            block.sums_row_stride = plan.swapped ? outer_step : column_step;
+            block.sums = plan.keep_sums
+                             ? region.sums + (i - outer) * (plan.swapped ? 1 : column_step)
+                             : nullptr;
           }
           kernel.block(block);
         }
@@ -231,7 +243,6 @@ Grid make_grid(const Plan<Element>& plan, int threads) {
 template <class Element>
 void run_tiled(const Product<Element>& product) {
   using Compute = ComputeOf<Element>;
-  constexpr bool kInPlace = std::is_same_v<Element, Compute>;
   const Kernels<Element>& kernel = kernels<Element>();
   const Plan<Element> plan = make_plan(product);
   const int threads = gemm_threads(
@@ -247,12 +258,16 @@ void run_tiled(const Product<Element>& product) {
   const std::int64_t block_rows = std::min(round_up(region_rows, kernel.tile_rows), kRowsPerBlock);
   const std::int64_t block_columns =
       std::min(round_up(region_columns, kernel.tile_columns), kColumnsPerBlock);
+  const std::int64_t block_terms = divide_up(plan.k_block, kernel.elements_per_term);
   const std::int64_t left_size =
-      plan.pack_left ? round_up(block_rows * plan.k_block + slack, 64) : 0;
+      plan.pack_left ? round_up(block_rows * block_terms + slack, 64) : 0;
   const std::int64_t right_size =
-      plan.pack_right ? round_up(block_columns * plan.k_block + slack, 64) : 0;
-  const std::int64_t sums_size = kInPlace ? 0 : round_up(block_rows * block_columns, 64);
-  const std::int64_t region_size = left_size + right_size + sums_size;
+      plan.pack_right ? round_up(block_columns * block_terms + slack, 64) : 0;
+  const std::int64_t sums_size =
+      plan.keep_sums
+          ? std::min(region_rows * block_columns, std::max(kMostSums, block_rows * block_columns))
+          : 0;
+  const std::int64_t region_size = left_size + right_size + round_up(sums_size, 64);
   const std::int64_t regions = grid.row_parts * grid.column_parts;
   Compute* workspace =
       region_size == 0 ? nullptr
