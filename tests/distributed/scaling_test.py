@@ -107,6 +107,16 @@ class Scaling(unittest.TestCase):
         self.assertAlmostEqual(latency, 3e-5, places=10)
         self.assertAlmostEqual(per_byte, 2e-10, places=16)
 
+    def test_comparison_adds_the_cost_of_buckets(self):
+        shape = {"vocabulary": 8, "context": 4, "layers": 1, "width": 8, "batch": 2, "bucket_bytes": 1 << 20}
+        one = {**shape, "ranks": 1, "alone": 0.1, "overlapped": 0.11, "at_end": 0.11, "all_reduce": []}
+        # One bucket, which is ready at the end: its all-reduce takes 1 ms + bytes * 0 s.
+        two = {**one, "ranks": 2, "alone": 0.2, "all_reduce": [[4096, 1e-3], [65536, 1e-3]]}
+        lines = scaling.compare([two, one]).splitlines()
+        self.assertEqual(lines[1].split()[:2], ["1", "100.00"])
+        self.assertIn("110.00 … 110.00", lines[1])
+        self.assertIn("221.00 … 221.00", lines[2])
+
     def test_the_page_is_what_the_model_says(self):
         docs = ROOT / "docs"
         self.assertEqual((docs / "scaling.md").read_text(), scaling.page((docs / "scaling.md").read_text()))
