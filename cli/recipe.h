@@ -29,6 +29,7 @@ struct Recipe {
   std::int64_t vocabulary = 512, block = 64, layers = 4, heads = 4, width = 128;
   std::int64_t evaluate_every = 0, checkpoint_every = 0, keep_checkpoints = 2, patience = 0;
   std::string device = "cpu";
+  bool shard_optimizer = false;
   std::int64_t workers = 0, threads = 0;
   std::uint64_t seed = 0;
 };
@@ -81,6 +82,8 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("keep_checkpoints", r.keep_checkpoints, "how many checkpoints stay");
   visit("patience", r.patience, "end after so many evaluations without a better one; 0: do not");
   visit("device", r.device, "where the network is trained: cpu, cuda or cuda:N");
+  visit("shard_optimizer", r.shard_optimizer,
+        "each process holds its part of the optimizer's states: true or false");
   visit("workers", r.workers, "threads that prepare batches ahead; 0: those that compute do it");
   visit("threads", r.threads, "threads that compute; 0: one for each core");
   visit("seed", r.seed, "of the weights, the order and all that is random");

@@ -23,9 +23,10 @@ struct Request {
 };
 
 // Options that are allowed with --resume: threads and workers do not affect results, and a
-// checkpoint can be resumed on any device.
+// checkpoint can be resumed on any device, with states that are divided between processes or not.
 bool may_change(const std::string& field) {
-  return field == "device" || field == "threads" || field == "workers";
+  return field == "device" || field == "threads" || field == "workers" ||
+         field == "shard_optimizer";
 }
 
 void resume(const Request& request, distributed::Communicator& world) {
@@ -34,7 +35,8 @@ void resume(const Request& request, distributed::Communicator& world) {
   if (others || request.overwrite || !request.config.empty() || !request.out.empty()) {
     throw ValueError(
         "--resume continues a run as it began: no other option beside it but --device, --threads, "
-        "--workers, --processes and --allow-changed-data (for another run: --config " +
+        "--workers, --processes, --shard-optimizer and --allow-changed-data (for another run: "
+        "--config " +
         request.resume + "/config.json with what is to be different)");
   }
   // Report this before the directory is touched.

@@ -143,6 +143,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
   options.stop = InterruptWatch::requested;
   options.allow_changed_data = allow_changed_data;
   options.communicator = &world_;
+  options.shard_optimizer = recipe_.shard_optimizer;
   return options;
 }
 

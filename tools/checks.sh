@@ -103,11 +103,14 @@ check_kill() {
   tests/kill_test.sh build/release/cli/extensor "${EXTENSOR_KILLS:-200}"
 }
 
-# Ranks that are killed, hang or disagree: the others must end within 5 s and name them.
+# Ranks that are killed, hang, disagree or cannot be reached: the others must end within 5 s and name
+# them.
 check_ranks() {
   target="extensor_mpi distributed_failing_rank" build_preset release
   tests/distributed/failure_test.sh build/release/tests/distributed/distributed_failing_rank \
-    "${EXTENSOR_FAILURES:-25}"
+    "${EXTENSOR_FAILURES:-25}" || return 1
+  tests/distributed/network_test.sh build/release/tests/distributed/distributed_failing_rank
+  (($? == 0 || $? == 77))
 }
 
 # Builds the library for CUDA with warnings as errors, and runs its tests: those of the math and of the

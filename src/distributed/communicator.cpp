@@ -1,6 +1,7 @@
 #include "extensor/distributed/communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -113,7 +114,11 @@ void Work::wait() {
   if (state_ == nullptr) return;
   state_->is_awaited.store(true, std::memory_order_relaxed);
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
+  if (!state_->done) {
+    const auto begin = std::chrono::steady_clock::now();
+    state_->changed.wait(lock, [&] { return state_->done; });
+    if (state_->trace->is_on()) state_->trace->add("wait", begin);
+  }
   if (!state_->error.empty()) throw DistributedError(state_->error);
   if (const auto finish = std::exchange(state_->finish, {})) finish();
 }
@@ -266,6 +271,14 @@ std::vector<std::string> Communicator::all_gather_text(const std::string& text) 
     texts.emplace_back(begin, begin + lengths[k]);
   }
   return texts;
+}
+
+void Communicator::start_trace() {
+  if (engine_ != nullptr) engine_->trace().start();
+}
+
+std::vector<TraceEvent> Communicator::take_trace() {
+  return engine_ == nullptr ? std::vector<TraceEvent>() : engine_->trace().take();
 }
 
 void Communicator::abort(const std::string& reason) {

@@ -1,6 +1,7 @@
 #include "extensor/distributed/data_parallel.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "autograd/leaf_sink.h"
@@ -8,6 +9,7 @@
 #include "core/graph.h"
 #include "core/make_tensor.h"
 #include "distributed/agreement.h"
+#include "distributed/bucket_sharding.h"
 #include "extensor/autograd.h"
 #include "extensor/version.h"
 
@@ -39,9 +41,15 @@ class DistributedDataParallel::Reducer {
           const DataParallelOptions& options);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-  ~Reducer() { remove_sinks(); }
+  ~Reducer() {
+    remove_sinks();
+    if (sharding_ == nullptr) return;
+    sharding_->deactivate();
+    optim::unregister_sharding(*sharding_);
+  }
 
   void backward_empty();
+  void shard(optim::Optimizer& optimizer);
   void broadcast_buffers();
 
   Communicator& communicator;
@@ -57,9 +65,11 @@ class DistributedDataParallel::Reducer {
     bool has_sink = false;
     bool ready = false;    // in the current walk
     bool touched = false;  // since the last reduction
+    bool divided = false;  // the view has the averages of this rank's part, else 0
   };
   struct Bucket {
-    Tensor flat;
+    Tensor flat;                      // its size is a multiple of the number of ranks
+    Tensor own;                       // this rank's part of the averages, while they are computed
     std::size_t size = 0, ready = 0;  // parameters
     Work work = {};
   };
@@ -69,6 +79,7 @@ class DistributedDataParallel::Reducer {
   void make_buckets();
   void take(Parameter& parameter, const Tensor& gradient, bool create_graph);
   void add(Parameter& parameter, const Tensor& gradient) const;
+  Tensor& move_into_view(Parameter& parameter) const;
   void launch_ready(bool all);
   void end_walk(bool completed);
   void check_all_touched();
@@ -78,7 +89,8 @@ class DistributedDataParallel::Reducer {
   std::vector<Parameter> parameters_;
   NamedTensors buffers_;
   std::vector<Bucket> buckets_;
-  std::size_t launched_ = 0;  // buckets
+  std::shared_ptr<BucketSharding> sharding_;  // null: gradients are whole
+  std::size_t launched_ = 0;                  // buckets
   bool in_walk_ = false, broken_ = false;
 };
 
@@ -167,7 +179,10 @@ void DistributedDataParallel::Reducer::make_buckets() {
     plans.back().numel += tensor.numel();
   }
   for (const Plan& plan : plans) {
-    Bucket bucket{.flat = detail::make_empty(operation, {plan.numel}, plan.dtype, cpu_device),
+    const std::int64_t ranks = communicator.size();
+    const std::int64_t padded = (plan.numel + ranks - 1) / ranks * ranks;
+    Bucket bucket{.flat = detail::make_empty(operation, {padded}, plan.dtype, cpu_device),
+                  .own = {},
                   .size = plan.members.size()};
     bucket.flat.fill(0);
     std::byte* data = bucket.flat.impl().data;
@@ -187,15 +202,30 @@ void DistributedDataParallel::Reducer::broadcast_buffers() {
   for (auto& [name, tensor] : buffers_) communicator.broadcast(tensor);
 }
 
+// Gives the view the values of grad(), which may be undefined, and returns grad().
+Tensor& DistributedDataParallel::Reducer::move_into_view(Parameter& parameter) const {
+  Tensor& grad = gradient_of(parameter.tensor);
+  const bool divided = std::exchange(parameter.divided, false);
+  if (!grad.defined()) return grad;
+  if (!is_same_memory(grad, parameter.view)) {
+    parameter.view.copy_from(grad);
+  } else if (divided) {
+    // The averages of an earlier backward() count once in the next average: only this rank has
+    // them.
+    Tensor own = optim::part_of(parameter.view, sharding_->part(parameter.tensor));
+    own *= static_cast<double>(communicator.size());
+  }
+  return grad;
+}
+
 // Adds the gradient to the view, which becomes grad().
 void DistributedDataParallel::Reducer::add(Parameter& parameter, const Tensor& gradient) const {
   const detail::RecordingScope off(false);
-  Tensor& grad = gradient_of(parameter.tensor);
-  if (!grad.defined()) {
-    parameter.view.copy_from(gradient);
-  } else {
-    if (!is_same_memory(grad, parameter.view)) parameter.view.copy_from(grad);
+  Tensor& grad = move_into_view(parameter);
+  if (grad.defined()) {
     parameter.view += gradient;
+  } else {
+    parameter.view.copy_from(gradient);
   }
   grad = parameter.view;
 }
@@ -233,7 +263,13 @@ void DistributedDataParallel::Reducer::launch_ready(bool all) {
   for (; launched_ < buckets_.size(); ++launched_) {
     Bucket& bucket = buckets_[launched_];
     if (!all && bucket.ready < bucket.size) return;
-    bucket.work = communicator.all_reduce_async(bucket.flat, ReduceOp::mean);
+    if (sharding_ == nullptr) {
+      bucket.work = communicator.all_reduce_async(bucket.flat, ReduceOp::mean);
+    } else {
+      bucket.own = detail::make_empty(operation, {bucket.flat.numel() / communicator.size()},
+                                      bucket.flat.dtype(), cpu_device);
+      bucket.work = communicator.reduce_scatter_async(bucket.flat, bucket.own, ReduceOp::mean);
+    }
   }
 }
 
@@ -275,9 +311,18 @@ void DistributedDataParallel::Reducer::finish() {
     bucket.work.wait();
     bucket.work = Work();
     bucket.ready = 0;
+    if (sharding_ == nullptr) continue;
+    const detail::RecordingScope off(false);
+    const std::int64_t first = communicator.rank() * bucket.own.numel();
+    bucket.flat.fill(0);
+    bucket.flat.slice(0, first, first + bucket.own.numel()).copy_from(bucket.own);
+    bucket.own = Tensor();
   }
   launched_ = 0;
-  for (Parameter& each : parameters_) each.ready = each.touched = false;
+  for (Parameter& each : parameters_) {
+    each.ready = each.touched = false;
+    each.divided = sharding_ != nullptr;
+  }
 }
 
 void DistributedDataParallel::Reducer::backward_empty() {
@@ -286,16 +331,42 @@ void DistributedDataParallel::Reducer::backward_empty() {
   }
   const detail::RecordingScope off(false);
   for (Parameter& each : parameters_) {
-    Tensor& grad = gradient_of(each.tensor);
-    if (!grad.defined()) {
-      each.view.fill(0);
-    } else if (!is_same_memory(grad, each.view)) {
-      each.view.copy_from(grad);
-    }
+    Tensor& grad = move_into_view(each);
+    if (!grad.defined()) each.view.fill(0);
     grad = each.view;
     each.touched = true;
   }
   if (syncs) finish();
+}
+
+void DistributedDataParallel::Reducer::shard(optim::Optimizer& optimizer) {
+  constexpr const char* method = "DistributedDataParallel::shard";
+  if (communicator.size() == 1) return;
+  if (sharding_ != nullptr) {
+    throw ValueError(message(method, ": an optimizer is divided already (allowed: one)"));
+  }
+  const std::vector<Tensor> stepped = optimizer.parameters();
+  for (const Parameter& each : parameters_) {
+    const auto is_this = [&](const Tensor& other) {
+      return other.impl_or_null() == each.tensor.impl_or_null();
+    };
+    if (std::ranges::any_of(stepped, is_this)) continue;
+    throw ValueError(message(method, ": the optimizer does not have parameter ", each.name,
+                             " (allowed: an optimizer of all parameters that require a gradient, "
+                             "or requires_grad_(false) before DistributedDataParallel is made)"));
+  }
+  std::vector<BucketSharding::Bucket> buckets;
+  for (const Bucket& bucket : buckets_) {
+    buckets.push_back({bucket.flat.dtype(), bucket.flat.numel(), {}});
+  }
+  // The order of the parameters in a bucket, see make_buckets().
+  for (std::size_t k = parameters_.size(); k-- > 0;) {
+    buckets[parameters_[k].bucket].parameters.push_back(parameters_[k].tensor);
+  }
+  auto sharding = std::make_shared<BucketSharding>(communicator, std::move(buckets));
+  optim::divide_states(optimizer, sharding);
+  sharding_ = std::move(sharding);
+  optim::register_sharding(sharding_);
 }
 
 // ---- the public class
@@ -313,6 +384,7 @@ DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& parallel)
 }
 DistributedDataParallel::NoSync::~NoSync() { syncs_ = before_; }
 
+void DistributedDataParallel::shard(optim::Optimizer& optimizer) { reducer_->shard(optimizer); }
 void DistributedDataParallel::backward_empty() { reducer_->backward_empty(); }
 void DistributedDataParallel::broadcast_buffers() { reducer_->broadcast_buffers(); }
 Communicator& DistributedDataParallel::communicator() const { return reducer_->communicator; }

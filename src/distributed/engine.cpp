@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/check.h"
 #include "core/open_part.h"
@@ -53,6 +54,26 @@ Reduction reduction_of(ReduceOp op) {
 
 }  // namespace
 
+void Trace::start() {
+  const std::lock_guard lock(mutex_);
+  events_.clear();
+  is_on_ = true;
+}
+
+std::vector<TraceEvent> Trace::take() {
+  const std::lock_guard lock(mutex_);
+  is_on_ = false;
+  return std::exchange(events_, {});
+}
+
+void Trace::add(const std::string& name, Clock::time_point begin) {
+  const auto seconds = [](Clock::time_point at) {
+    return std::chrono::duration<double>(at.time_since_epoch()).count();
+  };
+  const std::lock_guard lock(mutex_);
+  if (is_on()) events_.push_back({name, seconds(begin), seconds(Clock::now())});
+}
+
 Communicator::Engine::Engine(const Launch& launch, const InitOptions& options)
     : launch_(launch), options_(options), library_(mpi_library()) {
   std::promise<void> connected;
@@ -76,6 +97,7 @@ std::shared_ptr<Work::State> Communicator::Engine::submit(const Call& call) {
   state->input = call.input;
   state->output = call.output;
   state->finish = call.finish;
+  state->trace = trace_;
   const DType dtype = call.output.defined() ? call.output.dtype() : DType::bool_;
   Job job{{.kind = call.kind,
            .dtype = dtype,
@@ -195,12 +217,15 @@ void Communicator::Engine::end(Work::State& state, const std::string& error) {
     const std::lock_guard lock(state.mutex);
     state.error = error;
     state.done = true;
+    // The memory is released before wait() returns.
+    state.input = state.output = Tensor();
   }
   state.changed.notify_all();
 }
 
 void Communicator::Engine::run(const Job& job) {
   const std::uint64_t sequence = ++sequence_;
+  const Clock::time_point begin = Clock::now();
   std::string error;
   const auto described = [&](const std::string& what) {
     return message(job.signature.describe(), ", collective ", sequence, " of rank ", rank_, ": ",
@@ -231,6 +256,7 @@ void Communicator::Engine::run(const Job& job) {
     is_reported_ = true;
     keep_forever(*job.state);
   }
+  if (trace_->is_on()) trace_->add(job.signature.describe(), begin);
   end(*job.state, error.empty() ? error : described(error));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -22,14 +23,28 @@
 
 namespace extensor::distributed {
 
+class Trace {
+ public:
+  void start();
+  std::vector<TraceEvent> take();
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  void add(const std::string& name, std::chrono::steady_clock::time_point begin);  // ends now
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> is_on_{false};
+  std::vector<TraceEvent> events_;
+};
+
 struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
   std::atomic<bool> is_awaited{false};  // a thread does nothing but wait for it
   std::string error;                    // empty: none
-  // The memory of the collective.
+  // The memory of the collective, until it has ended.
   Tensor input, output;
+  std::shared_ptr<Trace> trace;
   // Called by the first wait(), for what is left to compute.
   std::function<void()> finish;
 };
@@ -58,6 +73,7 @@ class Communicator::Engine {
 
   std::shared_ptr<Work::State> submit(const Call& call);
   void fail(const std::string& reason);
+  Trace& trace() { return *trace_; }
 
  private:
   struct Job {
@@ -83,6 +99,7 @@ class Communicator::Engine {
   int rank_ = 0, size_ = 1;
   std::vector<Introduction> ranks_;
   std::unique_ptr<Watch> watch_;
+  const std::shared_ptr<Trace> trace_ = std::make_shared<Trace>();
   std::uint64_t sequence_ = 0;
   // Collectives that all ranks have once called together. Others are compared before they start.
   std::set<std::pair<std::uint64_t, std::int64_t>> agreed_;

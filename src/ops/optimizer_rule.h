@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "backend/optimizer_rows.h"
@@ -157,6 +158,11 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
 // The joint norm of all gradients, of order norm_type > 0 or infinity: a 0-d float64 tensor on the
 // device of the first gradient. The host does not wait for it.
 Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, double norm_type);
+
+// clip_grad_norm with a norm that `norm` computes, after the arguments have been checked: other
+// gradients may count as well.
+GradientNorm clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type,
+                            bool error_if_nonfinite, const std::function<Tensor()>& norm);
 
 // The dtype of the states of a parameter: float32 for half dtypes.
 inline DType state_dtype(DType parameter) {

@@ -266,8 +266,9 @@ void check_gradients(const char* operation, std::span<const Tensor> grads) {
 
 }  // namespace
 
-GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type,
-                            StrictBool error_if_nonfinite) {
+GradientNorm ops::clip_grad_norm(std::span<Tensor> grads, double max_norm, double norm_type,
+                                 bool error_if_nonfinite,
+                                 const std::function<Tensor()>& compute_norm) {
   check_gradients("clip_grad_norm", grads);
   if (!(max_norm >= 0)) {
     throw ValueError(message("clip_grad_norm: max_norm is ", max_norm, ", must be at least 0"));
@@ -275,7 +276,7 @@ GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, Stri
   if (!(norm_type > 0)) {
     throw ValueError(message("clip_grad_norm: norm_type is ", norm_type, ", must be above 0"));
   }
-  const Tensor norm = ops::gradient_norm("clip_grad_norm", grads, norm_type);
+  const Tensor norm = compute_norm();
   if (error_if_nonfinite) {
     const auto value = norm.item<double>();
     if (!std::isfinite(value)) {
@@ -307,6 +308,13 @@ GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, Stri
   }
   ops::scale_in_place("clip_grad_norm", plain, factor);
   return GradientNorm(norm);
+}
+
+GradientNorm clip_grad_norm(std::span<Tensor> grads, StrictDouble max_norm, StrictDouble norm_type,
+                            StrictBool error_if_nonfinite) {
+  return ops::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite, [&] {
+    return ops::gradient_norm("clip_grad_norm", grads, norm_type);
+  });
 }
 
 void clip_grad_value(std::span<Tensor> grads, StrictDouble clip_value) {

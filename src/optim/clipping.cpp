@@ -2,6 +2,8 @@
 
 #include "core/graph.h"
 #include "extensor/optimizer_steps.h"
+#include "ops/optimizer_rule.h"
+#include "optim/sharding.h"
 
 namespace extensor::optim {
 
@@ -21,7 +23,8 @@ GradientNorm clip_grad_norm(const std::vector<Tensor>& parameters, StrictDouble 
                             StrictDouble norm_type, StrictBool error_if_nonfinite) {
   const detail::RecordingScope off(false);
   std::vector<Tensor> grads = gradients_of(parameters);
-  return extensor::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite);
+  const auto norm = [&] { return joint_gradient_norm("clip_grad_norm", parameters, norm_type); };
+  return ops::clip_grad_norm(grads, max_norm, norm_type, error_if_nonfinite, norm);
 }
 
 void clip_grad_value(const std::vector<Tensor>& parameters, StrictDouble clip_value) {

@@ -11,6 +11,7 @@
 #include "ops/launch.h"
 #include "ops/optimizer_rule.h"
 #include "optim/largest_gradient.h"
+#include "optim/sharding.h"
 #include "optim/state_reader.h"
 
 namespace extensor::optim {
@@ -107,8 +108,8 @@ void GradScaler::unscale(Optimizer& optimizer) {
   }
   ops::scale_in_place("GradScaler", grads, inverse);
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  unscaled_.push_back({&optimizer, std::make_shared<LargestGradient>(
-                                       ops::gradient_norm("GradScaler", grads, infinity))});
+  unscaled_.push_back({&optimizer, std::make_shared<LargestGradient>(joint_gradient_norm(
+                                       "GradScaler", optimizer.parameters(), infinity))});
 }
 
 ScaledStep GradScaler::step(Optimizer& optimizer) {

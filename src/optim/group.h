@@ -10,6 +10,7 @@
 #include "extensor/optim/optimizer.h"
 #include "ops/optimizer_rule.h"
 #include "optim/largest_gradient.h"
+#include "optim/sharding.h"
 #include "optim/state_reader.h"
 
 namespace extensor::optim {
@@ -17,6 +18,7 @@ namespace extensor::optim {
 // The states of one parameter.
 struct Slot {
   Tensor states[ops::max_optimizer_states];
+  Sharding::Part part = {};  // that states and steps are for, if the optimizer is sharded
   std::int64_t steps = 0;
   bool fresh = false;      // a state was created for the coming step
   bool was_fresh = false;  // at the last step

@@ -87,6 +87,11 @@ void check_apart(const char* operation, const std::vector<const Tensor*>& parame
 }  // namespace
 
 void Optimizer::check_new_parameters(const std::vector<Tensor>& parameters) const {
+  if (sharding_ != nullptr) {
+    throw ValueError(message(name(),
+                             ": parameters are added after the states were divided between "
+                             "ranks (allowed: before)"));
+  }
   std::unordered_set<const detail::TensorImpl*> seen;
   for (const auto& group : groups_) {
     for (const Tensor& parameter : group->parameters) seen.insert(parameter.impl_or_null());
@@ -220,13 +225,16 @@ StateDict Optimizer::state_dict() const {
     saved.numbers[prefix + "params"] = static_cast<double>(group.slots.size());
     if (group.initial_lr) saved.numbers[prefix + "initial_lr"] = *group.initial_lr;
     const StateNames names = state_names();
-    for (const Slot& slot : group.slots) {
+    for (std::size_t p = 0; p < group.slots.size(); ++p) {
+      const Slot& slot = group.slots[p];
       const std::string of_slot = slot_prefix(index++);
       for (int k = 0; k < ops::max_optimizer_states; ++k) {
         // Skip a state that was created for a step that failed.
         const bool unused = slot.fresh && (slot.steps == 0 || !names.steps);
         if (!slot.states[k].defined() || unused) continue;
-        saved.tensors[of_slot + names.names[k]] = slot.states[k].clone();
+        saved.tensors[of_slot + names.names[k]] =
+            sharding_ == nullptr ? slot.states[k].clone()
+                                 : sharding_->gather_state(group.parameters[p], slot.states[k]);
       }
       if (names.steps && slot.steps != 0) {
         saved.numbers[of_slot + "step"] = static_cast<double>(slot.steps);
@@ -267,6 +275,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
     for (std::size_t k = 0; k < slots[g].size(); ++k) {
       const std::string prefix = slot_prefix(index++);
       const Tensor& parameter = groups_[g]->parameters[k];
+      slots[g][k].part = groups_[g]->slots[k].part;
       bool any = reader.has_number(prefix + "step");
       for (const char* name : names.names)
         any |= name != nullptr && reader.has_tensor(prefix + name);
@@ -275,8 +284,10 @@ void Optimizer::load_state_dict(const StateDict& saved) {
         if (names.names[s] == nullptr) continue;
         const std::string name = prefix + names.names[s];
         if (!loading.uses[g].states[s].used && !reader.has_tensor(name)) continue;
-        slots[g][k].states[s] = reader.tensor(
-            name, parameter.shape(), ops::state_dtype(parameter.dtype()), parameter.device());
+        Tensor& state = slots[g][k].states[s];
+        state = reader.tensor(name, parameter.shape(), ops::state_dtype(parameter.dtype()),
+                              parameter.device());
+        if (sharding_ != nullptr) state = part_of(state, slots[g][k].part).clone();
       }
       if (names.steps) slots[g][k].steps = reader.count(prefix + "step", 1);
     }

@@ -127,8 +127,10 @@ void OptimizerOf<Options>::set_momentum(std::size_t index, double momentum) {
 
 template <class Options>
 void OptimizerOf<Options>::step() {
+  check_sharding();
   for (std::size_t g = 0; g < groups_.size(); ++g) collect(g);
   for (std::size_t g = 0; g < groups_.size(); ++g) launch(g);
+  if (sharding_ != nullptr) sharding_->gather_parameters();
 }
 
 // Finds the parameters with a gradient, checks them and creates missing states.
@@ -154,9 +156,9 @@ void OptimizerOf<Options>::collect(std::size_t index) {
       Tensor& state = slot.states[s];
       if (!state.defined()) [[unlikely]] {
         // States are dense in any case, because the parameter's layout may change between steps.
-        state = full_like(
-            group.parameters[k], uses.states[s].initial,
-            {.dtype = state_dtype(parameter.dtype), .memory_format = MemoryFormat::contiguous});
+        state =
+            full(sharding_ != nullptr ? Shape{slot.part.size()} : parameter.shape,
+                 uses.states[s].initial, {state_dtype(parameter.dtype), parameter.storage->device});
         slot.fresh = true;
       } else if (!(state.device() == parameter.storage->device) ||
                  state.dtype() != state_dtype(parameter.dtype)) [[unlikely]] {
@@ -172,6 +174,12 @@ void OptimizerOf<Options>::collect(std::size_t index) {
     item.numel = parameter.numel;
     item.param = parameter.data;
     item.grad = grad->impl().data;
+    if (sharding_ != nullptr) {
+      const auto offset = static_cast<std::size_t>(slot.part.begin) * itemsize(parameter.dtype);
+      item.numel = slot.part.size();
+      item.param += offset;
+      item.grad += offset;
+    }
     group.items.push_back(item);
     group.item_slots.push_back(k);
   }
@@ -218,8 +226,19 @@ void OptimizerOf<Options>::launch(std::size_t index) {
   for (const std::uint32_t k : group.irregular) {
     Slot& slot = group.slots[k];
     Tensor* const states[] = {&slot.states[0], &slot.states[1], &slot.states[2]};
-    ops::step_one(name(), group.parameters[k], *gradient_of(group.parameters[k].impl()), states,
-                  step_of(slot), options, condition(group.parameters[k].device()));
+    Tensor &parameter = group.parameters[k], &grad = *gradient_of(parameter.impl());
+    const auto step_one = [&](Tensor& x, const Tensor& gradient) {
+      ops::step_one(name(), x, gradient, states, step_of(slot), options, condition(x.device()));
+    };
+    if (sharding_ == nullptr) {
+      step_one(parameter, grad);
+    } else {
+      Tensor whole = part_of(parameter, {0, parameter.numel()}).clone();
+      Tensor part = part_of(whole, slot.part);
+      step_one(part, part_of(grad, slot.part));
+      const detail::RecordingScope off(false);
+      parameter.copy_from(whole.reshape(parameter.shape()));
+    }
     stepped(slot);
   }
   group.unread = group.condition;

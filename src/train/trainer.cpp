@@ -109,6 +109,7 @@ Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
   if (options.communicator != nullptr && options.communicator->size() > 1) {
     parallel_ = std::make_unique<distributed::DistributedDataParallel>(
         model_.named_parameters(), buffers_of(model_), *options.communicator);
+    if (options.shard_optimizer) parallel_->shard(optimizer_);
   }
 }
 

@@ -228,6 +228,29 @@ TEST(Communicator, HasTheSameBitsOnAllRanksAndInEveryRun) {
   }
 }
 
+TEST(Communicator, RecordsCollectivesAndWaits) {
+  Communicator& world = init();
+  Tensor x = zeros({1000});
+  world.all_reduce(x);
+  world.start_trace();
+  world.all_reduce(x);
+  world.barrier();
+  const std::vector<TraceEvent> events = world.take_trace();
+  world.all_reduce(x);
+  EXPECT_TRUE(world.take_trace().empty());
+  std::vector<std::string> collectives;
+  for (const TraceEvent& event : events) {
+    EXPECT_LE(event.begin, event.end);
+    if (event.name != "wait") collectives.push_back(event.name);
+  }
+  if (world.size() == 1) {
+    EXPECT_TRUE(events.empty());
+  } else {
+    EXPECT_EQ(collectives,
+              (std::vector<std::string>{"all_reduce (sum) of 1000 float32", "barrier"}));
+  }
+}
+
 TEST(Communicator, GathersTexts) {
   Communicator& world = init();
   const auto text = [](int rank) { return std::string(static_cast<std::size_t>(rank) * 3, 'x'); };

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct Options {
   std::int64_t stop_after = 0;
   bool resume = false;
   bool dropout = false;
+  bool shards = false;
+  std::optional<DType> autocast = {};
 };
 
 struct Net final : nn::Module<Net> {
@@ -86,9 +89,11 @@ Result fit(const Options& options) {
   TrainerOptions settings{.epochs = 3,
                           .accumulate = 2,
                           .clip_norm = 1,
+                          .autocast = options.autocast,
                           .checkpoints = options.checkpoints,
                           .checkpoint_every = 4,
-                          .communicator = world};
+                          .communicator = world,
+                          .shard_optimizer = options.shards};
   settings.stop = [&] { return ++steps == options.stop_after; };
   Trainer trainer(model, optimizer, settings);
   trainer.add<Records>(run);
@@ -193,6 +198,59 @@ TEST(TrainerOnRanks, ResumesWithAnotherNumberOfRanks) {
   const Result spread =
       fit({.communicator = &world, .checkpoints = directory.path / "one", .resume = true});
   EXPECT_LE(difference(spread, alone), 1e-9);
+}
+
+TEST(TrainerOnRanks, DividesTheStatesOfTheOptimizer) {
+  Communicator& world = distributed::init();
+  const Shared directory(world);
+  const Result alone = fit({});
+  const Result divided = fit({.communicator = &world, .shards = true});
+  EXPECT_LE(difference(divided, alone), 1e-9);
+  EXPECT_NEAR(divided.evaluation.loss, alone.evaluation.loss, 1e-9);
+
+  // Interrupted and resumed, with the same bits.
+  fit({.communicator = &world,
+       .checkpoints = directory.path / "same",
+       .stop_after = 5,
+       .shards = true});
+  const Result resumed = fit({.communicator = &world,
+                              .checkpoints = directory.path / "same",
+                              .resume = true,
+                              .shards = true});
+  EXPECT_TRUE(same_bits(resumed, divided));
+
+  // The checkpoint is read by ranks with whole states, and by one process.
+  fit({.communicator = &world,
+       .checkpoints = directory.path / "whole",
+       .stop_after = 5,
+       .shards = true});
+  world.barrier();
+  const fs::path own = directory.path / ("own" + std::to_string(world.rank()));
+  fs::copy(directory.path / "whole", own, fs::copy_options::recursive);
+  world.barrier();
+  EXPECT_LE(difference(fit({.checkpoints = own, .resume = true}), alone), 1e-9);
+  EXPECT_LE(
+      difference(
+          fit({.communicator = &world, .checkpoints = directory.path / "whole", .resume = true}),
+          alone),
+      1e-9);
+
+  // One of one process is read by ranks that divide the states.
+  if (world.rank() == 0) fit({.checkpoints = directory.path / "one", .stop_after = 4});
+  world.barrier();
+  const Result spread = fit({.communicator = &world,
+                             .checkpoints = directory.path / "one",
+                             .resume = true,
+                             .shards = true});
+  EXPECT_LE(difference(spread, alone), 1e-9);
+}
+
+TEST(TrainerOnRanks, DividesTheStatesUnderLossScaling) {
+  Communicator& world = distributed::init();
+  const Result whole = fit({.communicator = &world, .autocast = float16});
+  const Result divided = fit({.communicator = &world, .shards = true, .autocast = float16});
+  // Products are rounded to float16; what differs is the order of sums of gradients.
+  EXPECT_LE(difference(divided, whole), 1e-6);
 }
 
 TEST(TrainerOnRanks, RefusesTheLoaderOfAnotherRank) {

@@ -56,6 +56,12 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
+// A collective, or a thread that waited for some, in seconds of std::chrono::steady_clock.
+struct TraceEvent {
+  std::string name;  // "all_reduce (mean) of 1024 float32" or "wait"
+  double begin = 0, end = 0;
+};
+
 struct InitOptions {
   // Seconds without a sign of life after which a rank counts as hung or out of reach.
   double heartbeat_timeout = 3;
@@ -106,6 +112,11 @@ class Communicator {
 
   // The text of every rank, in the order of ranks.
   std::vector<std::string> all_gather_text(const std::string& text);
+
+  // Records the collectives of this rank, and the waits for them, until take_trace(), which returns
+  // them in the order of their ends. One rank alone has none.
+  void start_trace();
+  std::vector<TraceEvent> take_trace();
 
   // Tells all other ranks that this one cannot continue: their collectives throw a DistributedError
   // with this reason. Does nothing if the ranks have failed already.

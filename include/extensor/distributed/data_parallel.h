@@ -11,6 +11,8 @@
 //   }
 //
 // The model is used as before: clipping, loss scaling and Autocast see the averaged gradients.
+//
+//   parallel.shard(optimizer);   // each rank holds its part of the optimizer's states (ZeRO-1)
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@
 #include "extensor/export.h"
 #include "extensor/named_tensors.h"
 #include "extensor/nn/module.h"
+#include "extensor/optim/optimizer.h"
 
 EXTENSOR_BEGIN_API
 
@@ -77,6 +80,14 @@ class DistributedDataParallel {
   // Takes part in the average with what no_sync() has accumulated, or with zeros: for a rank whose
   // part of a batch is empty, in place of backward().
   void backward_empty();
+
+  // Divides the states of the optimizer between the ranks, those that it has as well: each rank
+  // holds and steps its part of every parameter, and step() gathers the parameters. backward() then
+  // gives a rank the averages of its part only; the other elements of grad() are 0.
+  // optim::clip_grad_norm and GradScaler count all parts. All ranks must call this, step() and
+  // state_dict() together. Does nothing on one rank. Throws ValueError unless the optimizer has
+  // exactly the parameters that require a gradient, and if another one is divided already.
+  void shard(optim::Optimizer& optimizer);
 
   // Copies the buffers of rank 0, such as the running statistics of batch norms, to all others.
   void broadcast_buffers();

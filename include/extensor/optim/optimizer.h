@@ -37,6 +37,7 @@ EXTENSOR_BEGIN_API
 namespace extensor::optim {
 
 class LargestGradient;
+class Sharding;
 
 // The interface of all optimizers, which schedules use. It cannot be copied or moved, because
 // schedules keep its address.
@@ -70,16 +71,19 @@ class Optimizer {
   std::optional<double> initial_lr(std::size_t group = 0) const;
   void set_initial_lr(std::size_t group, double lr);
 
-  // After a step of a GradScaler on a device other than the CPU, waits for the decision on it.
+  // After a step of a GradScaler on a device other than the CPU, waits for the decision on it. If
+  // the states are divided between ranks (DistributedDataParallel::shard), all ranks must call it,
+  // and each gets the whole states.
   StateDict state_dict() const;
   // Loads the options and states of another run, after checking everything. Throws ValueError for
   // another number of groups or parameters, a missing or unknown name, or an option outside its
   // range; ShapeError and DTypeError for a state that does not fit its parameter. Float dtypes are
-  // converted.
+  // converted. Whole states are loaded by an optimizer whose states are divided, too.
   void load_state_dict(const StateDict& saved);
 
  protected:
   friend class GradScaler;
+  friend void divide_states(Optimizer& optimizer, std::shared_ptr<Sharding> sharding);
   struct Group;
   struct Loading;
   struct StateNames {
@@ -94,6 +98,8 @@ class Optimizer {
   // Steps unless `largest` is not finite. The device decides; the host reads the decision at the
   // next step.
   void step_if_finite(const std::shared_ptr<LargestGradient>& largest);
+  void divide_states(std::shared_ptr<Sharding> sharding);
+  void check_sharding() const;
 
   virtual const char* name() const = 0;
   virtual StateNames state_names() const = 0;
@@ -104,6 +110,7 @@ class Optimizer {
   virtual void keep_loaded_options() noexcept = 0;
 
   std::vector<std::unique_ptr<Group>> groups_;
+  std::shared_ptr<Sharding> sharding_;  // null: every state is whole
 };
 
 template <class Options>

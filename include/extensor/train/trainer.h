@@ -69,6 +69,9 @@ struct TrainerOptions {
   // can read, is resumed with any number of them. Each rank draws from a stream of random numbers
   // of its own. Null: this process alone.
   distributed::Communicator* communicator = nullptr;
+  // Divides the states of the optimizer between the ranks (DistributedDataParallel::shard). It must
+  // have exactly the parameters of the model that require a gradient.
+  bool shard_optimizer = false;
 };
 
 // The number of optimizer steps per epoch; the last one may accumulate fewer batches.
