@@ -19,6 +19,8 @@ uses sudo; --yes answers in advance.
   ./ex build [--preset P]           build the library, its tool and its tests
   ./ex test  [--preset P] [REGEX]   build and run the tests (those whose name matches)
   ./ex bench [--no-peers] [REGEX]   time ExTensor beside PyTorch, oneDNN, OpenBLAS, libxsmm
+  ./ex bench ops [OPTIONS] [REGEX]  time every op beside PyTorch, list those that are slower, worst first;
+                                    --help lists the options
   ./ex figures DIR                  the figures that take minutes, on MNIST and tiny Shakespeare in DIR
   ./ex check [STEP...]              format, lint, asan (with ubsan), tsan, fuzz; all by default;
                                     by name only: quick (asan on a few programs),

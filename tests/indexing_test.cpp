@@ -129,7 +129,10 @@ TEST(Indexing, TheSameBitsForAnyNumberOfThreads) {
     const Tensor long_g = draw::uniform({90000}, -1, 1, 3).to(dtype);
     const Tensor matrix = draw::uniform({700, 90}, -1, 1, 4).to(dtype);
     const Tensor line = draw::uniform({5000}, -1, 1, 5).to(dtype);
+    const Tensor narrow = draw::uniform({5000, 3}, -1, 1, 6).to(dtype);
+    const Tensor narrow_g = draw::uniform({90000, 3}, -1, 1, 7).to(dtype);
     const auto run = [&] {
+      Generator drawn[] = {Generator(1), Generator(2)};
       return gradients::Tensors{take(x, rows, 0),
                                 take_backward(g, {500, 7}, rows, 0),
                                 index_add(x, 0, rows, g, 0.5),
@@ -150,7 +153,12 @@ TEST(Indexing, TheSameBitsForAnyNumberOfThreads) {
                                 nonzero(greater(matrix, 0))[1],
                                 searchsorted(sort(line), long_g),
                                 unique_all(long_g).inverse_indices,
-                                norm(matrix, 3, 0)};
+                                norm(matrix, 3, 0),
+                                take_backward(long_g, {5000}, flat, 0),
+                                index_add(narrow, 0, flat, narrow_g),
+                                index_add(matrix, 1, columns[0] % 90, matrix),
+                                randn({3001}, dtype, drawn[0]),
+                                randperm(70000, drawn[1])};
     };
     set_num_threads(1);
     const auto expected = run();
@@ -235,6 +243,51 @@ TEST(Sorting, IsStableOnEveryDType) {
         }
       }
     }
+  }
+}
+
+// Keys of 64 bits that share their leading bits in runs of every kind.
+TEST(Sorting, WideKeys) {
+  std::mt19937_64 engine(31);
+  const std::size_t n = 3000;
+  std::vector<std::vector<std::int64_t>> lists;
+  for (const int bits : {1, 8, 31, 32, 33, 40, 63, 64}) {
+    std::vector<std::int64_t> drawn(n);
+    for (std::int64_t& value : drawn) value = static_cast<std::int64_t>(engine() >> (64 - bits));
+    lists.push_back(drawn);
+    // Few leading parts, and many numbers below each.
+    for (std::int64_t& value : drawn) {
+      value = static_cast<std::int64_t>((engine() % 3 << 62) + engine() % 50);
+    }
+    lists.push_back(drawn);
+  }
+  lists.push_back(std::vector<std::int64_t>(n, -7));
+  for (const auto& list : lists) {
+    for (const bool descending : {false, true}) {
+      Integers order(n);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        const auto first = list[static_cast<std::size_t>(a)];
+        const auto second = list[static_cast<std::size_t>(b)];
+        return descending ? first > second : first < second;
+      });
+      const Tensor x = from_data(list);
+      EXPECT_EQ(integers(argsort(x, -1, descending)), order);
+      const auto best = topk(x, 10, -1, descending).indices;
+      EXPECT_EQ(integers(best), Integers(order.begin(), order.begin() + 10));
+    }
+  }
+}
+
+// The best come last, first, or are all equal.
+TEST(Sorting, TopkOfSortedRows) {
+  const std::int64_t n = 20000;
+  const Tensor up = arange(n).to(float32);
+  for (const std::int64_t k : {1, 7, 300, 2400}) {
+    EXPECT_EQ(integers(topk(up, k).indices), integers(flip(arange(n - k, n))));
+    EXPECT_EQ(integers(topk(up, k, -1, false).indices), integers(arange(k)));
+    EXPECT_EQ(integers(topk(zeros({n}), k).indices), integers(arange(k)));
+    EXPECT_EQ(integers(topk(full({n}, nan), k).indices), integers(arange(k)));
   }
 }
 

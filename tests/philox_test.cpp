@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/philox.h"
 #include "extensor/error.h"
 #include "extensor/random.h"
 
@@ -54,6 +56,56 @@ TEST(PhiloxTest, DrawsDoNotDependOnTheSplit) {
   check_split<Normal32>();
   check_split<Normal64>();
   check_split<Integer64>();
+}
+
+// The kernels draw in bulk with SIMD; every target and every split has the bits of single draws.
+template <class Draw>
+void check_bulk() {
+  for (const std::uint64_t seed : {std::uint64_t{7}, std::uint64_t{0xfedcba9876543210}}) {
+    for (const std::uint64_t first :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, (std::uint64_t{1} << 34) - 5}) {
+      for (const std::int64_t count : {1, 2, 5, 63, 130, 1024}) {
+        extensor::cpu::Draws<Draw> draws;
+        const auto* values = draws.make(seed, 0x123456789a, first, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+          ASSERT_EQ(values[i],
+                    draw<Draw>(seed, 0x123456789a, first + static_cast<std::uint64_t>(i)))
+              << "draw " << i << " of " << count << " from " << first;
+        }
+      }
+    }
+  }
+}
+
+TEST(PhiloxTest, BulkDrawsHaveTheSameBits) {
+  check_bulk<Uniform32>();
+  check_bulk<Uniform64>();
+  check_bulk<Normal32>();
+  check_bulk<Normal64>();
+  check_bulk<Integer64>();
+}
+
+TEST(PhiloxTest, BulkNormalsOfExtremeWords) {
+  const std::uint32_t edges[] = {0,          1,          0x1fffffff, 0x20000000, 0x3fffffff,
+                                 0x40000000, 0x5fffffff, 0x60000000, 0x7fffffff, 0x80000000,
+                                 0x9fffffff, 0xa0000000, 0xc0000000, 0xe0000000, 0xffffffff};
+  std::vector<std::uint32_t> words;
+  for (const std::uint32_t radius : edges) {
+    for (const std::uint32_t angle : edges) words.insert(words.end(), {radius, angle});
+  }
+  while (words.size() % 4 != 0) words.push_back(0);
+  std::vector<float> normals(words.size());
+  extensor::cpu::normals_of_words(words.data(), static_cast<std::int64_t>(words.size()),
+                                  normals.data());
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const auto expected = normal_pair<float>(words[i], words[i + 1]);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(normals[i]),
+              std::bit_cast<std::uint32_t>(expected.cosine))
+        << i;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(normals[i + 1]),
+              std::bit_cast<std::uint32_t>(expected.sine))
+        << i;
+  }
 }
 
 TEST(PhiloxTest, DocumentedMapping) {

@@ -14,13 +14,14 @@
 #include <nlohmann/json.hpp>
 
 #include "extensor/extensor.h"
-#include "support/call_by_name.h"
+#include "support/call_expression.h"
 
 namespace extensor {
 namespace {
 
 using nlohmann::json;
-using test::Value;
+using test::evaluate;
+using test::flatten;
 using Tensors = std::map<std::string, Tensor>;
 
 std::filesystem::path samples_directory() {
@@ -36,57 +37,6 @@ std::vector<std::string> sampled_ops() {
   }
   std::ranges::sort(names);
   return names;
-}
-
-// Evaluates the expressions of sample_inputs.py.
-Value evaluate(const json& expression, const Tensors& tensors) {
-  switch (expression.type()) {
-    case json::value_t::null:
-      return {};
-    case json::value_t::boolean:
-      return expression.get<bool>();
-    case json::value_t::number_integer:
-    case json::value_t::number_unsigned:
-      return expression.get<std::int64_t>();
-    case json::value_t::number_float:
-      return expression.get<double>();
-    case json::value_t::string:
-      return expression.get<std::string>();
-    case json::value_t::array: {
-      Value::List list;
-      for (const json& each : expression) list.push_back(evaluate(each, tensors));
-      return list;
-    }
-    default:
-      break;
-  }
-  if (expression.contains("tensor")) return tensors.at(expression["tensor"]);
-  if (expression.contains("number")) {
-    return std::strtod(expression["number"].get<std::string>().c_str(), nullptr);
-  }
-  const auto map = [&](const json& fields) {
-    Value::Map made;
-    for (const auto& [name, value] : fields.items()) made[name] = evaluate(value, tensors);
-    return made;
-  };
-  if (expression.contains("options")) return map(expression["options"]);
-  if (expression.contains("part")) {
-    const Value whole = evaluate(expression["of"], tensors);
-    return whole.as<Value::List>()->at(expression["part"].get<std::size_t>());
-  }
-  const Value arguments = evaluate(expression["arguments"], tensors);
-  return test::call_by_name(expression["call"], *arguments.as<Value::List>(),
-                            map(expression["named"]));
-}
-
-void flatten(const Value& value, std::vector<Tensor>& all) {
-  if (const Tensor* tensor = value.as<Tensor>()) {
-    all.push_back(*tensor);
-  } else if (const bool* boolean = value.as<bool>()) {
-    all.push_back(scalar(*boolean));
-  } else if (const Value::List* list = value.as<Value::List>()) {
-    for (const Value& each : *list) flatten(each, all);
-  }
 }
 
 // To 1e-10 of the number itself, or of the largest number in its tensor if that is a thousand times

@@ -32,6 +32,11 @@ command_test() {
 }
 
 command_bench() {
+  if [[ ${1:-} == ops ]]; then
+    shift
+    command_bench_ops "$@"
+    return
+  fi
   local filter='' with_peers=yes
   while (($#)); do
     case $1 in
@@ -49,6 +54,18 @@ command_bench() {
   build/bench/bench/extensor_bench ${filter:+--benchmark_filter="$filter"} \
     --benchmark_out=build/bench.json --benchmark_out_format=json
   say "wrote build/bench.json"
+}
+
+# bench ops [OPTIONS] [REGEX]: every op beside PyTorch, from its Python package; bench/ops/ops.py says why.
+command_bench_ops() {
+  local worker=build/release/bench/ops/extensor_bench_ops
+  if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
+    python3 bench/ops/ops.py --help
+    return
+  fi
+  target=extensor_bench_ops build_preset release
+  find_torch_python || fail "there is no PyTorch to compare with; EXTENSOR_PYTHON can name a Python that has it"
+  python3 bench/ops/ops.py --worker $worker --python "$torch_python" "$@"
 }
 
 # figures DIR: runs that take minutes. DIR/mnist contains MNIST, DIR/text/tinyshakespeare.txt a

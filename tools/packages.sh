@@ -60,6 +60,10 @@ need_wheel='
 cmd:python3               python3           fetches PyTorch
 py:pip                    python3-pip       fetches PyTorch
 '
+need_torch_python='
+cmd:python3               python3           runs PyTorch
+py:ensurepip              python3-venv      installs it below build/
+'
 need_reference='
 file:/usr/lib/python3/dist-packages/torch/__init__.py  python3-torch  what optimizers are compared with
 file:/usr/lib/python3/dist-packages/numpy/__init__.py  python3-numpy  PyTorch asks for it

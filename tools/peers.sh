@@ -1,6 +1,8 @@
 # PyTorch, which the benchmarks compare with. Sourced by ./ex.
 # shellcheck shell=bash disable=SC2154
 
+torch_version=2.15
+
 # unzip_wheel ARCHIVE DIR: extracts only the files that a C++ program needs.
 unzip_wheel() {
   python3 - "$@" <<'PYTHON'
@@ -47,11 +49,29 @@ fetch_torch() {
   install "$need_wheel" || return 0
   mkdir -p "$dir"
   say "PyTorch is the yardstick: some 550 MB to fetch, once, into $dir"
-  if fetch_wheel "$dir" torch && fetch_cuda_libraries "$dir"; then
+  if fetch_wheel "$dir" "torch==$torch_version.*" && fetch_cuda_libraries "$dir"; then
     touch "$dir/complete"
   else
     rm -rf "$dir" && mkdir -p "$dir" && touch "$dir/unavailable"
     say "PyTorch's wheel cannot be had; trying the system's"
     install "$need_torch" || say "going on without PyTorch: its column stays empty"
   fi
+}
+
+# PyTorch with its Python package, in a virtual environment: sets torch_python. Its builds for the CPU alone are
+# smaller, but not on PyPI. EXTENSOR_PYTHON names another interpreter that has it.
+find_torch_python() {
+  local dir=build/peers/python
+  torch_python=${EXTENSOR_PYTHON:-$dir/bin/python}
+  if [[ ! ${EXTENSOR_PYTHON:-} && ! -e $dir/complete ]]; then
+    install "$need_torch_python" || return 1
+    say "fetching PyTorch $torch_version, once, into $dir: 200 MB, or 3 GB from PyPI"
+    rm -rf "$dir"
+    python3 -m venv "$dir" || return 1
+    local pip=("$dir/bin/python" -m pip --disable-pip-version-check -q install "torch==$torch_version.*" numpy)
+    "${pip[@]}" --index-url https://download.pytorch.org/whl/cpu --timeout 20 --retries 1 2>/dev/null ||
+      "${pip[@]}" || return 1
+    touch "$dir/complete"
+  fi
+  "$torch_python" -W ignore -c 'import torch'
 }

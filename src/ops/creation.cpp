@@ -489,11 +489,14 @@ Tensor randperm(StrictInt count, const TensorOptions& options, Generator& genera
   call.integer_second = std::numeric_limits<std::int64_t>::max();
   const Tensor keys =
       random_tensor("randperm", call, {count}, {DType::int64, cpu_device}, generator);
-  Tensor result = arange(count, cpu_device);
-  const std::int64_t* key = keys.data<std::int64_t>();
-  std::int64_t* order = result.data<std::int64_t>();
-  std::stable_sort(order, order + count,
-                   [key](std::int64_t a, std::int64_t b) { return key[a] < key[b]; });
+  const Tensor result = detail::make_empty("randperm", {count}, DType::int64, cpu_device);
+  backend::SortCall sorting{};
+  sorting.dtype = DType::int64;
+  sorting.rows = 1;
+  sorting.length = sorting.count = count;
+  sorting.x = keys.impl().data;
+  sorting.indices = reinterpret_cast<std::int64_t*>(result.impl().data);
+  backend::backend_for(cpu_device).sort(sorting);
   return result.to(chosen_dtype(options, default_integer)).to(chosen_device(options));
 }
 

@@ -6,6 +6,8 @@ is None is left out. A function raises LeftOut with the reason where no equivale
 the result differs on purpose; docs/coming-from-pytorch.md names those differences.
 """
 
+import math
+
 import torch
 
 
@@ -69,6 +71,30 @@ def dtype_name(dtype):
     name = str(dtype).removeprefix("torch.")
     leave_out("complex" in name, "complex numbers")
     return "bool_" if name == "bool" else name
+
+
+def expression(value, name_of):
+    """A call and its arguments as JSON; tests/support/call_expression.h states the form. name_of(tensor) is
+    the name of a tensor."""
+    if isinstance(value, Call):
+        return {"call": value.name, "arguments": [expression(each, name_of) for each in value.arguments],
+                "named": {key: expression(each, name_of) for key, each in value.named.items()}}
+    if isinstance(value, Part):
+        return {"part": value.index, "of": expression(value.of, name_of)}
+    if isinstance(value, Options):
+        return {"options": {key: expression(each, name_of) for key, each in value.items()}}
+    if isinstance(value, torch.Tensor):
+        return {"tensor": name_of(value)}
+    if isinstance(value, (list, tuple)):
+        return [expression(each, name_of) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
+    if isinstance(value, torch.dtype):
+        return dtype_name(value)
+    leave_out(isinstance(value, complex), "complex numbers")
+    leave_out(not (value is None or isinstance(value, (bool, int, float, str))),
+              f"arguments of type {type(value).__name__}")
+    return value
 
 
 def whole(value):

@@ -10,7 +10,6 @@ if PyTorch or its database is not installed.
 
 import collections
 import json
-import math
 import os
 import re
 import struct
@@ -27,7 +26,7 @@ except ImportError as error:
 import nn_calls
 import op_calls
 import shape_calls
-from op_calls import Call, LeftOut, Options, Part, Results, ValuesOnly
+from op_calls import Call, LeftOut, Part, Results, ValuesOnly
 
 CALLS = op_calls.CALLS | shape_calls.CALLS
 CALLS |= {f"nn.functional.{name}": call for name, call in nn_calls.CALLS.items()}
@@ -64,26 +63,7 @@ class File:
         self.names.clear()
 
     def expression(self, value):
-        if isinstance(value, Call):
-            return {"call": value.name, "arguments": [self.expression(each) for each in value.arguments],
-                    "named": {key: self.expression(each) for key, each in value.named.items()}}
-        if isinstance(value, Part):
-            return {"part": value.index, "of": self.expression(value.of)}
-        if isinstance(value, Options):
-            return {"options": {key: self.expression(each) for key, each in value.items()}}
-        if isinstance(value, torch.Tensor):
-            return {"tensor": self.name(value)}
-        if isinstance(value, (list, tuple)):
-            return [self.expression(each) for each in value]
-        if isinstance(value, float) and not math.isfinite(value):
-            return {"number": str(value)}
-        if isinstance(value, torch.dtype):
-            return op_calls.dtype_name(value)
-        if isinstance(value, complex):
-            raise LeftOut("complex numbers")
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
-        raise LeftOut(f"arguments of type {type(value).__name__}")
+        return op_calls.expression(value, self.name)
 
     def save(self, path):
         header, data, offset = {}, [], 0

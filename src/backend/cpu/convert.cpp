@@ -28,6 +28,23 @@ void widen(const void* from, void* to, std::size_t n) {
   for (; i < n; ++i) target[i] = static_cast<float>(source[i]);
 }
 
+// Truncates; what is out of range becomes the nearest number, NaN 0.
+void truncate(const void* from, void* to, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const float* source = static_cast<const float*>(from);
+  std::int32_t* target = static_cast<std::int32_t*>(to);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto x = hn::LoadU(d, source + i);
+    const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+    const auto above = hn::RebindMask(di, hn::Ge(x, hn::Set(d, 0x1p31f)));
+    const auto truncated = hn::ConvertTo(di, number);
+    hn::StoreU(hn::IfThenElse(above, hn::Set(di, INT32_MAX), truncated), di, target + i);
+  }
+  for (; i < n; ++i) target[i] = detail::convert<std::int32_t>(source[i]);
+}
+
 template <class Half>
 void narrow(const void* from, void* to, std::size_t n) {
   const hn::ScalableTag<float> d;
@@ -111,6 +128,8 @@ ConvertLoop loop_of() {
   } else if constexpr (is_number<From> && std::is_signed_v<From> && std::is_integral_v<To> &&
                        (sizeof(To) <= sizeof(From))) {
     return loop_of<std::make_unsigned_t<From>, To>();
+  } else if constexpr (std::is_same_v<From, bool> && is_number<To>) {
+    return &convert_elements<std::uint8_t, To>;  // 0 or 1
   } else {
     return &convert_elements<From, To>;
   }
@@ -129,6 +148,7 @@ void fill_convert_loops(ConvertLoop (*table)[dtype_count], DemoteLoop* demote) {
 #undef EXTENSOR_FILL
   const auto index = [](DType dtype) { return static_cast<int>(dtype); };
   const int f32 = index(DType::float32), f16 = index(DType::float16), b16 = index(DType::bfloat16);
+  table[f32][index(DType::int32)] = &truncate;
   table[f16][f32] = &widen<Float16>;
   table[b16][f32] = &widen<BFloat16>;
   table[f32][f16] = &narrow<Float16>;

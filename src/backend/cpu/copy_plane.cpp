@@ -43,10 +43,11 @@ struct PlaneOf {
         to_column(p.to_column) {}
 };
 
-// Copies n dense elements: whole vectors, of which the last two overlap.
+// Copies n dense elements: whole vectors, of which the last two overlap. From some 2 KiB on, memcpy
+// may use a string instruction, which takes several times longer where `to` is not aligned.
 template <class T>
 void copy_run(const T* from, T* to, std::int64_t n) {
-  constexpr std::int64_t long_bytes = 2048;
+  constexpr std::int64_t long_bytes = 65536;
   if (n * static_cast<std::int64_t>(sizeof(T)) >= long_bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
     return;

@@ -2,10 +2,12 @@
 // matter.
 #include "backend/cpu/random.h"
 
+#include <algorithm>
+
+#include "backend/cpu/philox.h"
 #include "backend/cpu/width.h"
 #include "core/convert.h"
 #include "core/parallel.h"
-#include "core/philox.h"
 #include "core/truncated_normal.h"
 
 namespace extensor::cpu {
@@ -15,13 +17,18 @@ namespace {
 using backend::RandomCall;
 using backend::RandomOp;
 
+// out[i] = make(draw i)
 template <class T, class Draw, class Make>
 void fill(const RandomCall& call, Make&& make) {
-  T* out = reinterpret_cast<T*>(call.out);
   detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
-    detail::for_each_draw<Draw>(
-        call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
-        [&](std::int64_t i, auto value) { out[begin + i] = detail::convert<T>(make(value)); });
+    Draws<Draw> draws;
+    for (std::int64_t at = begin; at < end; at += Draws<Draw>::most) {
+      const std::int64_t count = std::min(Draws<Draw>::most, end - at);
+      const auto* values =
+          draws.make(call.seed, call.stream, call.offset + static_cast<std::uint64_t>(at), count);
+      T* out = reinterpret_cast<T*>(call.out) + at;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = detail::convert<T>(make(values[i]));
+    }
   });
 }
 
@@ -37,16 +44,10 @@ Half uniform_half(std::uint32_t word) {
 
 template <class Half>
 void fill_uniform_half(const RandomCall& call) {
-  Half* out = reinterpret_cast<Half*>(call.out);
   const float low = static_cast<float>(call.first);
   const float range = static_cast<float>(call.second - call.first);
-  detail::parallel_for(call.numel, 4096, [&](std::int64_t begin, std::int64_t end) {
-    detail::for_each_draw<detail::Uniform32>(
-        call.seed, call.stream, call.offset + static_cast<std::uint64_t>(begin), end - begin,
-        [&](std::int64_t i, std::uint32_t word) {
-          const float unit = static_cast<float>(uniform_half<Half>(word));
-          out[begin + i] = Half(low + range * unit);
-        });
+  fill<Half, detail::Uniform32>(call, [=](std::uint32_t word) {
+    return Half(low + range * static_cast<float>(uniform_half<Half>(word)));
   });
 }
 

@@ -38,7 +38,7 @@ bool is_allowed(T value, const CheckIntegersCall& call) {
   return in_range(value, call.lowest, call.size) || is_also_allowed(value, call.also);
 }
 
-// Whether a value other than `also` is out of range.
+// Whether a value other than `also` may be out of range.
 template <class T>
 bool any_out_of_range(const T* values, const CheckIntegersCall& call) {
   std::atomic<bool> any{false};
@@ -46,6 +46,16 @@ bool any_out_of_range(const T* values, const CheckIntegersCall& call) {
     unsigned bad = 0;  // collected without a branch, so that the loops vectorize
     if (call.nonzero) {
       for (std::int64_t j = begin; j < end; ++j) bad |= static_cast<unsigned>(values[j] == T(0));
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      // The sign bit of a difference is set below the lowest and beyond the last: not every target
+      // compares 64 bits. A difference that overflows may report a valid value, but hides none.
+      std::uint64_t differences = 0;
+      for (std::int64_t j = begin; j < end; ++j) {
+        const auto value = static_cast<std::uint64_t>(values[j]);
+        differences |= (value - static_cast<std::uint64_t>(call.lowest)) |
+                       (static_cast<std::uint64_t>(call.size) - 1 - value);
+      }
+      bad = static_cast<unsigned>(differences >> 63);
     } else {
       for (std::int64_t j = begin; j < end; ++j) {
         bad |= static_cast<unsigned>(!in_range(values[j], call.lowest, call.size));
@@ -56,9 +66,37 @@ bool any_out_of_range(const T* values, const CheckIntegersCall& call) {
   return any.load(std::memory_order_relaxed);
 }
 
+// Writes int64 indices and checks them in the same pass, if negative ones either count from the end
+// or are invalid. Returns whether all are valid; otherwise `out` is to be written again.
+bool write_if_valid(const std::int64_t* values, const CheckIntegersCall& call) {
+  if (call.out == nullptr || call.nonzero || call.size <= 0 ||
+      (call.lowest != -call.size && call.lowest != 0)) {
+    return false;
+  }
+  const auto size = static_cast<std::uint64_t>(call.size);
+  const auto added = static_cast<std::uint64_t>(-call.lowest);
+  std::atomic<bool> all{true};
+  detail::parallel_for(call.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    // The sign bit of `bad` is set by a negative index and by one beyond the last; without a
+    // comparison of 64 bits, which not every target has.
+    std::uint64_t bad = 0;
+    for (std::int64_t j = begin; j < end; ++j) {
+      const auto value = static_cast<std::uint64_t>(values[j]);
+      const std::uint64_t index = value + ((0 - (value >> 63)) & added);
+      bad |= index | (size - 1 - index);
+      call.out[j] = static_cast<std::int64_t>(index);
+    }
+    if (bad >> 63 != 0) all.store(false, std::memory_order_relaxed);
+  });
+  return all.load(std::memory_order_relaxed);
+}
+
 template <class T>
 void check(const CheckIntegersCall& call) {
   const T* values = reinterpret_cast<const T*>(call.values);
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    if (write_if_valid(values, call)) return;
+  }
   if (any_out_of_range(values, call)) {
     const T* found = std::find_if(values, values + call.count,
                                   [&](T value) { return !is_allowed(value, call); });

@@ -102,15 +102,58 @@ struct Destinations {
 };
 
 template <class T>
+SumOf<T> factor_of(const IndexCall& call) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::uint64_t>(call.factor.integer);
+  } else {
+    return call.factor.real;
+  }
+}
+
+// Adds rows of a few elements: the sums of a range of destinations are in memory together, so that
+// the sources are read in their order, without a list of them for each destination. The sums are
+// the same. If there are few outer positions, threads share one by its destinations.
+template <class T>
+void add_short_rows(const IndexCall& call) {
+  using Sum = SumOf<T>;
+  const Sum factor = factor_of<T>(call);
+  const std::int64_t inner = call.inner, sources = call.count * inner;
+  const int threads = detail::threads_for(call.outer * sources, elements_per_thread);
+  const std::int64_t parts = call.outer >= threads ? 1 : threads;
+  const std::int64_t share = (call.length + parts - 1) / parts;
+  const std::int64_t grain = parts > 1 ? 1 : grain_for(sources);
+  detail::Scratch<Sum> memory(static_cast<std::size_t>(threads * share * inner));
+  const auto run = [&](std::int64_t outer, std::int64_t first, std::int64_t count, Sum* sums) {
+    const T* source = reinterpret_cast<const T*>(call.source) + outer * sources;
+    T* out = reinterpret_cast<T*>(call.out) + (outer * call.length + first) * inner;
+    for (std::int64_t i = 0; i < count * inner; ++i) sums[i] = widen(out[i]);
+    for (std::int64_t j = 0; j < call.count; ++j) {
+      const std::int64_t destination = call.indices[j] - first;
+      if (destination < 0 || destination >= count) continue;
+      Sum* to = sums + destination * inner;
+      for (std::int64_t i = 0; i < inner; ++i) to[i] += factor * widen(source[j * inner + i]);
+    }
+    for (std::int64_t i = 0; i < count * inner; ++i) out[i] = detail::convert<T>(sums[i]);
+  };
+  detail::parallel_for(threads, call.outer * parts, grain,
+                       [&](std::int64_t begin, std::int64_t end, int slot) {
+                         for (std::int64_t unit = begin; unit < end; ++unit) {
+                           const std::int64_t first = unit % parts * share;
+                           const std::int64_t count = std::min(share, call.length - first);
+                           if (count > 0)
+                             run(unit / parts, first, count, memory.data() + slot * share * inner);
+                         }
+                       });
+}
+
+template <class T>
 void add_rows(const IndexCall& call) {
   using Sum = SumOf<T>;
+  constexpr std::int64_t short_row = 16;
+  // With few sources, most destinations would be summed in vain.
+  if (call.inner < short_row && call.count >= call.length / 4) return add_short_rows<T>(call);
   const Destinations destinations(call);
-  Sum factor;
-  if constexpr (std::is_integral_v<T>) {
-    factor = static_cast<Sum>(call.factor.integer);
-  } else {
-    factor = call.factor.real;
-  }
+  const Sum factor = factor_of<T>(call);
   const auto count = static_cast<std::int64_t>(destinations.touched.size());
   const std::int64_t each = call.inner * (1 + call.count / std::max<std::int64_t>(1, count));
   detail::parallel_for(
@@ -125,12 +168,21 @@ void add_rows(const IndexCall& call) {
               reinterpret_cast<const T*>(call.source) + outer * call.count * call.inner;
           T* out = reinterpret_cast<T*>(call.out) +
                    (outer * call.length + static_cast<std::int64_t>(destination)) * call.inner;
+          const std::int64_t* sources = destinations.sources.data();
+          const std::int64_t s0 = destinations.first[destination];
+          if constexpr (std::is_same_v<T, float>) {
+            // One sum of two floats is rounded alike through a double.
+            if (factor == 1 && destinations.first[destination + 1] == s0 + 1) {
+              const T* row = source + sources[s0] * call.inner;
+              for (std::int64_t i = 0; i < call.inner; ++i) out[i] += row[i];
+              continue;
+            }
+          }
           for (std::int64_t i0 = 0; i0 < call.inner; i0 += block) {
             const std::int64_t width = std::min(block, call.inner - i0);
             for (std::int64_t i = 0; i < width; ++i) sums[i] = widen(out[i0 + i]);
-            for (std::int64_t s = destinations.first[destination];
-                 s < destinations.first[destination + 1]; ++s) {
-              const T* row = source + destinations.sources[Destinations::at(s)] * call.inner + i0;
+            for (std::int64_t s = s0; s < destinations.first[destination + 1]; ++s) {
+              const T* row = source + sources[s] * call.inner + i0;
               for (std::int64_t i = 0; i < width; ++i) sums[i] += factor * widen(row[i]);
             }
             for (std::int64_t i = 0; i < width; ++i) out[i0 + i] = detail::convert<T>(sums[i]);
@@ -145,6 +197,18 @@ template <class T>
 void take_elements(const IndexCall& call) {
   const T* source = reinterpret_cast<const T*>(call.source);
   T* out = reinterpret_cast<T*>(call.out);
+  if (call.inner == 1) {  // along the last axis
+    detail::parallel_for(call.outer * call.count, elements_per_thread,
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t at = begin; at < end;) {
+                             const std::int64_t outer = at / call.count;
+                             const T* from = source + outer * call.length;
+                             const std::int64_t stop = std::min(end, (outer + 1) * call.count);
+                             for (; at < stop; ++at) out[at] = from[call.indices[at]];
+                           }
+                         });
+    return;
+  }
   detail::parallel_for(call.outer * call.count, grain_for(call.inner),
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t row = begin; row < end; ++row) {
@@ -178,6 +242,16 @@ void scatter_elements(const IndexCall& call, Store&& store) {
     }
   };
   const std::int64_t units = call.outer * blocks;
+  if (call.inner == 1 && units >= detail::max_threads()) {  // along the last axis
+    detail::parallel_for(units, grain_for(call.count), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t outer = begin; outer < end; ++outer) {
+        const std::int64_t first = outer * call.count, to = outer * call.length;
+        const std::int64_t* indices = call.indices + first;
+        for (std::int64_t j = 0; j < call.count; ++j) store(to + indices[j], first + j);
+      }
+    });
+    return;
+  }
   if (units >= detail::max_threads() || units * call.count < elements_per_thread) {
     const std::int64_t grain = grain_for(call.count * std::min(call.inner, columns_together));
     detail::parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,6 @@
 // Sorts rows: keys with their positions, by radix, or by comparison if rows are short.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "backend/cpu/indexing/indexing.h"
@@ -49,15 +50,76 @@ void radix_sort(Entry* entries, Entry* other, std::int64_t n) {
   if (from != entries) std::copy(from, from + n, entries);
 }
 
-// Sorts the first `count`; the rest is in any order.
+// Sorts keys of 64 bits by the 32 bits below the highest one in which they differ, in entries of
+// half the size, then those that share these bits. The positions of `entries` are the result; the
+// keys are left as they were.
+void radix_sort_wide(Entry<std::uint64_t, std::uint32_t>* entries, void* other, std::int64_t n) {
+  using Wide = Entry<std::uint64_t, std::uint32_t>;
+  using Narrow = Entry<std::uint32_t, std::uint32_t>;
+  static_assert(2 * sizeof(Narrow) <= sizeof(Wide));
+  std::uint64_t least = entries->key, most = entries->key;
+  for (std::int64_t i = 1; i < n; ++i) {
+    least = std::min(least, entries[i].key);
+    most = std::max(most, entries[i].key);
+  }
+  const int shift = std::max(0, static_cast<int>(std::bit_width(most - least)) - 32);
+  Narrow* narrow = static_cast<Narrow*>(other);
+  for (std::int64_t i = 0; i < n; ++i) {
+    narrow[i] = {static_cast<std::uint32_t>((entries[i].key - least) >> shift),
+                 static_cast<std::uint32_t>(i)};
+  }
+  radix_sort(narrow, narrow + n, n);
+  for (std::int64_t i = 0, end = 0; shift != 0 && i < n; i = end) {
+    bool sorted = true;
+    for (end = i + 1; end < n && narrow[end].key == narrow[i].key; ++end) {
+      sorted &= entries[narrow[end - 1].position].key <= entries[narrow[end].position].key;
+    }
+    if (sorted) continue;
+    std::sort(narrow + i, narrow + end, [entries](const Narrow& a, const Narrow& b) {
+      const std::uint64_t first = entries[a.position].key, second = entries[b.position].key;
+      return first != second ? first < second : a.position < b.position;
+    });
+  }
+  for (std::int64_t i = 0; i < n; ++i) entries[i].position = narrow[i].position;
+}
+
+// The positions of `entries` are the result.
 template <class Entry>
-void sort_entries(Entry* entries, Entry* other, std::int64_t n, std::int64_t count) {
-  // Selection reorders equal keys, and a radix sort, which is stable, would keep that order.
-  const bool select = count < n / 8;
-  if (select) std::nth_element(entries, entries + count, entries + n);
+void sort_all(Entry* entries, Entry* other, std::int64_t n) {
   constexpr auto long_row = static_cast<std::int64_t>(64 * sizeof(entries->key));
-  if (!select && n >= long_row) return radix_sort(entries, other, n);
-  std::sort(entries, entries + (select ? count : n));
+  if (n < long_row) return std::sort(entries, entries + n);
+  if constexpr (sizeof(entries->key) == 8 && sizeof(entries->position) == 4) {
+    radix_sort_wide(entries, other, n);
+  } else {
+    radix_sort(entries, other, n);
+  }
+}
+
+// The first `count` of n elements in ascending order of (key(i), i). `entries` has room for
+// 2 · count + select_room.
+constexpr std::int64_t select_room = 256;
+template <class Entry, class Key>
+void select_first(Entry* entries, std::int64_t n, std::int64_t count, Key&& key) {
+  using Position = decltype(entries->position);
+  // Elements below the last of the best so far are collected, and reduced to the best when there is
+  // no more room.
+  const std::int64_t room = 2 * count + select_room;
+  std::int64_t collected = 0;
+  bool reduced = false;
+  auto last = key(0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto here = key(i);
+    if (reduced && here >= last) continue;
+    entries[collected++] = {here, static_cast<Position>(i)};
+    if (collected == room) {
+      std::nth_element(entries, entries + count - 1, entries + collected);
+      last = entries[count - 1].key;
+      collected = count;
+      reduced = true;
+    }
+  }
+  std::nth_element(entries, entries + count - 1, entries + collected);
+  std::sort(entries, entries + count);
 }
 
 template <class T, class Position>
@@ -68,16 +130,23 @@ void sort_rows(const SortCall& call) {
   const std::int64_t grain = std::max<std::int64_t>(1, 2048 / n);
   const int threads = detail::threads_for(call.rows, grain);
   // Allocated here, so that the result stays unwritten if memory runs out.
-  detail::Scratch<Element> memory(2 * static_cast<std::size_t>(threads * n));
+  const bool selects = call.count < n / 8;
+  const std::int64_t room = selects ? 2 * call.count + select_room : 2 * n;
+  detail::Scratch<Element> memory(static_cast<std::size_t>(threads * room));
   detail::parallel_for(threads, call.rows, grain,
                        [&](std::int64_t begin, std::int64_t end, int slot) {
-                         Element* entries = memory.data() + 2 * slot * n;
+                         Element* entries = memory.data() + slot * room;
                          for (std::int64_t row = begin; row < end; ++row) {
                            const T* x = reinterpret_cast<const T*>(call.x) + row * n;
-                           for (std::int64_t i = 0; i < n; ++i) {
-                             entries[i] = {key_of(x[i], flips), static_cast<Position>(i)};
+                           const auto key = [=](std::int64_t i) { return key_of(x[i], flips); };
+                           if (selects) {
+                             select_first(entries, n, call.count, key);
+                           } else {
+                             for (std::int64_t i = 0; i < n; ++i) {
+                               entries[i] = {key(i), static_cast<Position>(i)};
+                             }
+                             sort_all(entries, entries + n, n);
                            }
-                           sort_entries(entries, entries + n, n, call.count);
                            if (call.values != nullptr) {
                              T* values = reinterpret_cast<T*>(call.values) + row * call.count;
                              for (std::int64_t i = 0; i < call.count; ++i)

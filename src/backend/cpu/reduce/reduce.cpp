@@ -232,7 +232,8 @@ class Reduction {
           alignas(64) T values[tile];
           alignas(64) std::int64_t positions[tile];
           accumulate_rows(input_row(unit / tiles, first), n, 0, length_, values, positions);
-          write_columns(unit / tiles, first, n, values, positions);
+          write_columns(unit / tiles, first, n, values,
+                        finds_position(call_.op) ? positions : nullptr);
         }
       });
       return;
