@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import _core
 from ._array_api import tensordot as tensordot
-from ._core import DTypeLike, Tensor, TensorLike
+from ._core import Tensor
 from ._core import matmul as matmul
 from ._core import matrix_transpose as matrix_transpose
 from ._core import outer as outer
 from ._core import vecdot as vecdot
 from ._core._linalg import *
+
+if TYPE_CHECKING:
+    from ._core import DTypeLike, TensorLike
 
 __all__ = [_name for _name in vars(_core._linalg) if not _name.startswith("_")]
 __all__ += ["matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
