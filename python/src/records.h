@@ -6,8 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "bindings.h"
-#include "extensor/reflect.h"
+#include "reflected.h"
 
 namespace extensor::python {
 

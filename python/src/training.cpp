@@ -346,11 +346,13 @@ void add_training(nb::module_& module) {
       });
   nb::class_<TrainerObject>(module, "_Trainer")
       .def("add", &TrainerObject::add)
-      .def("fit",
-           [](TrainerObject& self, const LoaderObject& training, nb::handle held_out) {
-             return take(self.fit(
-                 training, held_out.is_none() ? nullptr : &nb::cast<LoaderObject&>(held_out)));
-           })
+      .def(
+          "fit",
+          [](TrainerObject& self, const LoaderObject& training, nb::handle held_out) {
+            return take(self.fit(
+                training, held_out.is_none() ? nullptr : &nb::cast<LoaderObject&>(held_out)));
+          },
+          nb::arg("training"), nb::arg("held_out").none())
       .def("resume", [](TrainerObject& self) { return take(self.resume()); })
       .def("step", &TrainerObject::step);
 
