@@ -10,10 +10,10 @@ EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
 
-// The library calls this function, on whichever thread it works, before each op, before the
-// backward of each recorded call, and several times a second while a DataLoader waits for a worker.
-// An exception that it throws ends the call: no kernel is left half done, and what the op would
-// have written is unchanged. Null if there is none.
+// The library calls this function, on whichever thread it works, before it allocates a tensor, as
+// every op does that returns one, before the backward of each recorded call, and several times a
+// second while a DataLoader waits for a worker. An exception that it throws ends the call like a
+// failed allocation: between two kernels, before the op writes anything. Null if there is none.
 extern std::atomic<void (*)()> interruption_check;
 
 inline void check_interruption() {

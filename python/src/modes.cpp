@@ -20,7 +20,7 @@ void check_signals() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds between_checks(50);
   thread_local Clock::time_point next{};
-  if (PyGILState_GetThisThreadState() == nullptr || PyGILState_Check() != 0) return;
+  if (PyGILState_Check() != 0 || PyGILState_GetThisThreadState() == nullptr) return;
   const Clock::time_point now = Clock::now();
   if (now < next) return;
   next = now + between_checks;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "extensor/interruption.h"
 #include "ops/autocast.h"
 #include "ops/call_log.h"
 #include "ops/launch.h"
@@ -116,7 +115,6 @@ Results dispatch_captured(detail::CaptureHook hook, const Op& op, const void* at
 const char* Run::name() const { return op.name; }
 
 Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
-  detail::check_interruption();
   if (op.row) [[unlikely]] {  // its forward finds the device, records and captures the call
     return op.forward({op, cpu_device, false}, attributes, inputs);
   }
