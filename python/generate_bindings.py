@@ -16,185 +16,17 @@ import pathlib
 import re
 import sys
 
-# Functions by name and overloads by the spelling of a parameter's or result's type.
-OMITTED = [
-    (r"void \(\*\)|void\*", "pointers: use asarray, from_dlpack and the buffer protocol"),
-    (r"std::nullopt_t", "another overload has the keyword min or max"),
-    (r"std::initializer_list<(Literal|std::int64_t)>", "literals: use tensor()"),
-    (r"StoragePointer", "memory is managed by tensors"),
-    (r"const std::vector<bool>&", "use tensor()"),
-    (r"\w+State&", "the optimizers of extensor.optim hold their states"),
-    (r"std::span<Tensor>", "extensor.optim has the function for parameters"),
-    (r"ForwardFunction|BackwardFunction|CustomFunction", "extensor.autograd.Function"),
-    (r"Gpt&|ModelReference|DataLoader|Tokenizer|Transform|Checkpoint|Report|EvaluationOptions"
-     r"|GptOptions|GenerationOptions|AffineOptions|ProfileOptions|Evaluation\b",
-     "models, transforms and the trainer are not bound yet"),
-    (r"Collate|SamplerPointer|Subset|Example\b|Batch\b",
-     "extensor.data.DataLoader takes datasets and collate functions written in Python"),
-    (r"OnnxModel|OnnxFunction", "extensor.onnx.load and extensor.onnx.export"),
-    (r"\bTable\b|Column\b|TableSplit|TableOptions", "tables are not bound yet"),
-]  # fmt: skip
-OMITTED_NAMES = {
-    "to_string": "str() and repr()",
-    "version": "extensor.__version__",
-    "name": "DType.name",
-    "itemsize": "DType.itemsize",
-    "default_generator": "bound by hand, with the class Generator",
-    "promote_with_scalar": "bound by hand, as result_type",
-    "scalar": "use tensor()",
-    "tensor": "bound by hand",
-}
-
-# (kind, count) → the type object, the expression that reads argument i, the annotation of a result.
-TYPES = {
-    ("tensor", "one"): ("tensor", "call.tensor({i})", "Tensor"),
-    ("tensor", "optional"): ("tensor_or_none", "call.tensor({i})", "Tensor"),
-    ("tensor", "list"): ("tensors", "call.tensors({i})", "tuple[Tensor, ...]"),
-    ("tensor", "pair"): (None, None, "tuple[Tensor, Tensor]"),
-    ("tensor", "map"): ("named_tensors", "call.named_tensors({i})", "dict[str, Tensor]"),
-    ("scalar", "one"): ("scalar", "call.scalar({i})", "float"),
-    ("scalar", "optional"): ("scalar_or_none", "call.scalar({i})", "float | None"),
-    ("integer", "one"): ("integer", "call.integer({i})", "int"),
-    ("integer", "optional"): ("integer_or_none", "call.integer({i})", "int | None"),
-    ("integer", "pairs"): ("padding", "call.padding({i})", "list[tuple[int, int]]"),
-    ("number", "one"): ("number", "call.number({i})", "float"),
-    ("number", "optional"): ("number_or_none", "call.number({i})", "float | None"),
-    ("number", "list"): ("numbers", "call.numbers({i})", "list[float]"),
-    ("number", "pair"): ("number_pair", "call.number_pair({i})", "tuple[float, float]"),
-    ("boolean", "one"): ("boolean", "call.boolean({i})", "bool"),
-    ("boolean", "optional"): ("boolean_or_none", "call.boolean({i})", "bool | None"),
-    ("boolean", "list"): ("booleans", "call.three_booleans({i})", "list[bool]"),
-    ("string", "one"): ("string", "call.string({i})", "str"),
-    ("string", "list"): ("strings", "call.strings({i})", "list[str]"),
-    ("string", "map"): ("named_tensors", "call.string_map({i})", "dict[str, str]"),
-    ("path", "one"): ("path", "call.path({i})", "str"),
-    ("path", "list"): (None, None, "list[str]"),
-    ("axes", "one"): ("axes", "call.axes({i})", None),
-    ("shape", "one"): ("shape", "call.shape({i})", "tuple[int, ...]"),
-    ("shape", "list"): ("shapes", "call.shapes({i})", None),
-    ("scale", "optional"): ("scale2d_or_none", "call.scale2d({i})", None),
-    ("dtype", "one"): ("dtype", "call.dtype({i})", "DType"),
-    ("dtype", "optional"): ("dtype_or_none", "call.dtype({i})", "DType | None"),
-    ("device", "one"): ("device", "call.device({i})", "Device"),
-    ("device", "optional"): ("device_or_none", "call.device({i})", "Device | None"),
-    ("generator", "one"): ("generator", "call.generator({i})", None),
-    ("index", "list"): ("index", "call.index({i})", None),
-    ("nothing", "one"): (None, None, "None"),
-}
-# The keywords of the Python Array API for parameters that have another name in C++, which is accepted,
-# too. The parameter `axes` of any reduction is `axis`.
-KEYWORDS = {
-    "eye": {"rows": "n_rows", "columns": "n_cols", "diagonal": "k"},
-    "full": {"value": "fill_value"},
-    "full_like": {"value": "fill_value"},
-    "linspace": {"count": "num"},
-    "roll": {"shifts": "shift"},
-    "tril": {"diagonal": "k"},
-    "triu": {"diagonal": "k"},
-}
-# Keywords that change nothing: every sort is stable.
-WITHOUT_EFFECT = {"sort": {"stable": "True"}, "argsort": {"stable": "True"}}
-# Functions of which extensor/_array_api.py has a version with the arguments of the Array API. They are
-# bound with a leading underscore.
-WRAPPED = {"arange", "bitwise_left_shift", "bitwise_right_shift", "broadcast_arrays", "clip", "concat", "concatenate", "isdtype", "meshgrid", "nonzero", "reshape",
-           "searchsorted", "tensordot", "trace"}  # fmt: skip
-UNSIGNED = {"std::size_t", "std::uint64_t"}
-
-
-@dataclasses.dataclass
-class Type:
-    kind: str
-    count: str
-    named: str
-    text: str
-
-    @property
-    def bare(self) -> str:
-        """The C++ type without const and reference."""
-        return re.sub(r"^const |&$", "", self.text).strip().removesuffix("&")
-
-
-@dataclasses.dataclass
-class Variable:
-    """A parameter of a function or a field of a record."""
-
-    type: Type
-    name: str
-    default: str
-    comment: str = ""
-    keyword_only: bool = False
-    field_of: int = -1  # the position of the record that a keyword belongs to
-
-
-@dataclasses.dataclass
-class Function:
-    space: str
-    name: str
-    result: Type
-    header: str
-    comment: str
-    template: bool
-    parameters: list[Variable] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass
-class Record:
-    name: str
-    comment: str
-    fields: list[Variable] = dataclasses.field(default_factory=list)
-
-
-def split_row(text: str) -> list[str]:
-    """The arguments of a macro: strings in quotes, or text without a comma outside brackets."""
-    parts, i = [], 0
-    while i < len(text):
-        if text[i] in " ,":
-            i += 1
-        elif text[i] == '"':
-            j = i + 1
-            while text[j] != '"':
-                j += 2 if text[j] == "\\" else 1
-            raw = text[i + 1 : j]
-            parts.append(re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), raw))
-            i = j + 1
-        else:
-            depth, j = 0, i
-            while j < len(text) and (depth or text[j] != ","):
-                depth += (text[j] in "(<{") - (text[j] in ")>}")
-                j += 1
-            parts.append(text[i:j].strip())
-            i = j
-    return parts
-
-
-class Database:
-    def __init__(self, path: pathlib.Path) -> None:
-        self.functions: list[Function] = []
-        self.records: dict[str, Record] = {}
-        self.enumerations: dict[str, list[str]] = {}
-        fields: list[Variable] = []
-        for line in path.read_text().splitlines():
-            match = re.fullmatch(r"([A-Z]+)\((.*)\)", line)
-            if not match:
-                continue
-            row = split_row(match[2])
-            if match[1] in ("FUNCTION", "TEMPLATE"):
-                space, name, *result, header, comment, _ = row[:9]
-                self.functions.append(
-                    Function(space, name, Type(*result), header, comment, match[1] == "TEMPLATE")
-                )
-                fields = self.functions[-1].parameters
-            elif match[1] == "PARAMETER":
-                fields.append(Variable(Type(*row[:4]), row[4], row[5]))
-            elif match[1] == "RECORD":
-                self.records[row[0]] = Record(row[0], row[2])
-                fields = self.records[row[0]].fields
-            elif match[1] == "FIELD":
-                fields.append(Variable(Type(*row[:4]), row[4], row[5], row[6]))
-            elif match[1] == "ENUMERATION":
-                self.enumerations[row[0]] = []
-            elif match[1] == "VALUE":
-                self.enumerations[row[0]].append(row[1])
+from binding_rules import (
+    KEYWORDS,
+    OMITTED,
+    OMITTED_NAMES,
+    OTHER_TYPES,
+    TYPES,
+    UNSIGNED,
+    WITHOUT_EFFECT,
+    WRAPPED,
+)
+from function_list import Database, Function, Record, Type, Variable
 
 
 def literal(text: str) -> str:
@@ -284,6 +116,9 @@ class Generator:
             return f"types::{base}" + ("_or_none" if count == "optional" else ""), (
                 f"call.{base}({{i}})"
             )
+        if OTHER_TYPES.get(bare, (None,))[0] is not None:
+            name, expression, _ = OTHER_TYPES[bare]
+            return f"types::{name}", expression
         if kind == "function":
             getter = {"UnaryFunction": "unary_function", "TensorFunction": "tensors_function",
                       "std::function<Tensor(const Tensor&)>": "unary_function",
@@ -294,8 +129,6 @@ class Generator:
             record = self.database.records[variable.type.named]
             self.argument_records[record.name] = record
             return "types::record", f"read_{short(record.name)}(call.object({{i}}))"
-        if kind == "other" and bare == "std::optional<std::pair<double, double>>":
-            return "types::number_pair_or_none", "call.number_pair({i})"
         if kind == "integer" and bare in UNSIGNED:
             return "types::integer", "call.unsigned_integer({i})"
         if kind == "integer" and bare == "int":
@@ -312,8 +145,8 @@ class Generator:
             self.add_result_record(result.named)
             name = short(result.named)
             return f"list[{name}]" if result.count == "list" else name
-        if result.kind == "other" and result.bare == "GradientNorm":
-            return "Tensor"
+        if result.bare in OTHER_TYPES:
+            return str(OTHER_TYPES[result.bare][2])
         annotation = TYPES[result.kind, result.count][2]
         if annotation is None:
             raise KeyError(result)
@@ -328,7 +161,10 @@ class Generator:
 
     def field_annotation(self, field: Variable) -> str:
         if field.type.kind == "record":
-            return short(field.type.named)
+            name = short(field.type.named)
+            return f"list[{name}]" if field.type.count == "list" else name
+        if field.type.bare in OTHER_TYPES:
+            return str(OTHER_TYPES[field.type.bare][2])
         annotation = TYPES[field.type.kind, field.type.count][2] or "Any"
         return f"{annotation} | None" if field.type.kind == "tensor" else annotation
 
@@ -394,6 +230,8 @@ class Generator:
             if parameter.type.kind == "tensor" and parameter.type.count in ("one", "optional"):
                 mutable = parameter.type.text == "Tensor&"
                 lines.append(f"  {'' if mutable else 'const '}Tensor& a{i} = {read};")
+            elif parameter.type.kind == "other" and parameter.type.text.endswith("&"):
+                lines.append(f"  const auto& a{i} = {read};")
             elif parameter.type.kind == "generator":
                 lines.append(
                     f"  Generator& a{i} = call.has({i}) ? {read} : {variable.default or read};"

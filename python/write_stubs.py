@@ -4,7 +4,7 @@
     write_stubs.py PACKAGE_DIR
 
 PACKAGE_DIR is an importable copy of the package. Writes _core/__init__.pyi, _core/data.pyi …,
-_layers.pyi and _optimizers.pyi into it.
+_layers.pyi, _models.pyi, _training.pyi and _optimizers.pyi into it.
 """
 
 from __future__ import annotations
@@ -49,18 +49,57 @@ class Generator:
 
 def default_generator() -> Generator: ...
 
-class _GradMode:
-    def __init__(self, enabled: bool) -> None: ...
+class Sampler:
+    """Chooses the examples of an epoch and their order."""
 
-class _AnomalyMode:
-    def __init__(self, enabled: bool) -> None: ...
+    def order(self, examples: int, seed: int = 0, epoch: int = 0) -> list[int]: ...
 
-class _GradientEps:
-    def __init__(self, eps: float) -> None: ...
+class Transform:
+    """One step of preparing an image, [channels, height, width]."""
 
-class _Optimizer: ...
-class _Schedule: ...
-class _Layer: ...
+    def __call__(self, image: TensorLike, seed: int = 0, epoch: int = 0, index: int = 0) -> Tensor: ...
+
+class Tokenizer:
+    """Converts text to tokens and back."""
+
+    def __len__(self) -> int: ...
+    def encode(self, text: str) -> Tensor:
+        """The tokens of a text, an int64 tensor."""
+    def decode(self, tokens: TensorLike) -> str:
+        """The text of tokens."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a JSON file that load_tokenizer reads."""
+
+class CharacterTokenizer(Tokenizer):
+    """One token for each distinct character of a text."""
+
+    def __init__(self, text: str) -> None: ...
+
+class BytePairTokenizer(Tokenizer):
+    """Byte-pair encoding: bytes and frequent merges of them."""
+
+    @staticmethod
+    def train(text: str, size: int) -> BytePairTokenizer: ...
+    @staticmethod
+    def load_gpt2(vocabulary: str | PathLike[str], merges: str | PathLike[str]) -> BytePairTokenizer: ...
+
+def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
+    """Reads a file that Tokenizer.save wrote."""
+
+class ConfusionMatrix:
+    """Counts of predictions: rows are targets, columns predictions."""
+
+    def __init__(self, classes: int) -> None: ...
+    def add(self, predictions: TensorLike, targets: TensorLike) -> None: ...
+    def matrix(self) -> Tensor: ...
+    def classes(self) -> int: ...
+    def count(self) -> int: ...
+    def at(self, target: int, prediction: int) -> int: ...
+    def accuracy(self) -> float: ...
+    def precision(self, k: int) -> float: ...
+    def recall(self, k: int) -> float: ...
+    def f1(self, k: int) -> float: ...
+    def macro_f1(self) -> float: ...
 
 '''
 )
@@ -151,6 +190,9 @@ def class_stub(tensor: Any) -> str:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor: ...
     def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Tensor: ...
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
+        """Calls the function with this tensor's gradient before it is passed on; it may return
+        another. The result has remove()."""
     def numpy(self) -> Any:
         """A NumPy array on the same memory."""
 
@@ -161,7 +203,8 @@ def record_stub(record: Any) -> str:
     text = f"class {record.__name__}(NamedTuple):\n" + docstring(record.__doc__, "    ")
     for name in record.__match_args__:
         annotation, _, comment = getattr(record, name).__doc__.partition("\n")
-        text += f"    {name}: {annotation}\n"
+        ignore = "  # type: ignore[assignment]" if hasattr(tuple, name) else ""
+        text += f"    {name}: {annotation}{ignore}\n"
         text += docstring(comment, "    ")
     return text + "\n"
 
@@ -171,26 +214,29 @@ def core_stub(core: Any) -> str:
     records = [v for v in vars(core).values() if isinstance(v, type) and hasattr(v, "n_fields")]
     public = [n for n in functions if not n.startswith("_")]
     public += [record.__name__ for record in records]
-    public += ["Tensor", "Generator", "default_generator"]
+    public += ["Tensor", "Generator", "default_generator", "load_tokenizer"]
+    public += re.findall(r"^class ([A-Z]\w+)", CORE_HEAD, re.M)
     text = CORE_HEAD + f"__all__ = {sorted(public)!r}\n\n" + class_stub(core.Tensor)
     text += "".join(record_stub(record) for record in records)
     for name, function in functions.items():
         text += function_stub(function, name)
-    for name in ("_layers", "_optimizers", "_schedules", "_export_onnx", "_load_onnx"):
-        text += f"{name}: Any\n"
+    # What the Python files of the package call, without types.
+    stubbed = {*functions, *NAMESPACES}
+    for name, value in vars(core).items():
+        if re.match("_[a-zA-Z]", name) and name not in stubbed and not name.endswith("_"):
+            text += f"{name}: Any\n"
     for name in NAMESPACES:
         if hasattr(core, name):
             text += f"from . import {name} as {name}\n"
     return text
 
 
-def layers_stub(layers: Any) -> str:
-    names = [n for n in vars(layers) if not n.startswith("_")]
-    text = HEAD + "from ._core import DTypeLike, Tensor, TensorLike\nfrom ._module import Layer\n\n"
-    text += f"__all__ = {names!r}\n\n"
-    for name in names:
-        function = getattr(layers, name)
-        text += f"class {name}(Layer):\n" + docstring(function.__documentation__, "    ")
+def classes_stub(functions: Any, base: str) -> str:
+    """A class for each constructor in a module."""
+    text = ""
+    for name in [n for n in vars(functions) if not n.startswith("_")]:
+        function = getattr(functions, name)
+        text += f"class {name}({base or '_' + name}):\n" + docstring(function.__documentation__, "    ")
         parameters = re.sub(r" -> \w+$", " -> None", function.__signatures__[0])
         parameters = parameters[parameters.index("(") + 1 :]
         joined = "self" if parameters.startswith(")") else "self, "
@@ -198,12 +244,38 @@ def layers_stub(layers: Any) -> str:
     return text
 
 
+def layers_stub(layers: Any) -> str:
+    names = [n for n in vars(layers) if not n.startswith("_")]
+    text = HEAD + "from ._core import DTypeLike, Tensor, TensorLike\nfrom ._module import Layer\n\n"
+    return text + f"__all__ = {names!r}\n\n" + classes_stub(layers, "Layer")
+
+
+def training_stub(source: str, core: Any) -> str:
+    """The classes that _training.py writes, with the options of the C++ structs."""
+    head = source[: source.index("for _name, _made in")].replace("from __future__ import annotations\n", "")
+    signature = core._trainers.Trainer.__signatures__[0]
+    parameters = signature[signature.index("(") + 1 : signature.rindex(") ->")]
+    head = head.replace("self, model: Any, optimizer: Any, **options: Any", "self, " + parameters)
+    head = head.replace("from typing import ", "from os import PathLike\nfrom typing import Literal, ")
+    head = head.replace("from ._core import ", "from ._core import DTypeLike, Tensor, ")
+    head = head.replace("from .data import", "from ._optimizers import LRScheduler, Optimizer\nfrom .data import")
+    body = "        self.model = model\n        self.optimizer = optimizer\n        self._trainer: Any\n"
+    body += "        self._interrupts: _Interrupts\n        self._callbacks: list[Any]\n"
+    head = re.sub(r"        self\.model = model.*?(?=\n    def add)", lambda match: body, head, flags=re.S)
+    names = [n for n in vars(core._callbacks) if not n.startswith("_")]
+    head = head.replace('["Callback", "Trainer"]', repr(["Callback", "Trainer", *names]))
+    text = head + "\n" + classes_stub(core._callbacks, "_Native")
+    return text.replace("class BestModel(_Native):\n", "class BestModel(_Native):\n    best: float\n")
+
+
 def optimizers_stub(source: str, core: Any) -> str:
     """The classes that _optimizers.py writes, and one for each row of the tables."""
     head = source[: source.index("for _name, _made in")].replace("from __future__ import annotations\n", "")
     text = head + "\n"
     rows = []
-    for module, base in ((core._optimizers, "Optimizer"), (core._schedules, "LRScheduler")):
+    bases = ((core._optimizers, "Optimizer"), (core._schedules, "LRScheduler"),
+             (core._optimizer_tools, ""))  # fmt: skip
+    for module, base in bases:
         for name, function in vars(module).items():
             if name.startswith("_") or name.endswith("_add_group"):
                 continue
@@ -213,7 +285,7 @@ def optimizers_stub(source: str, core: Any) -> str:
             parameters = re.sub(r"^optimizer: \w+", "optimizer: Optimizer", parameters)
             parameters = re.sub(r"^params: [^,]+\]", "params: Iterable[Any]", parameters)
             text += f"class {name}({base}):\n    def __init__(self, {parameters}) -> None: ...\n\n"
-    text = text.replace("from typing import ", "from typing import Callable, Sequence, Literal, ")
+    text = text.replace("from typing import ", "from typing import Sequence, Literal, ")
     text = text.replace("from ._core import Tensor", "from ._core import DTypeLike, Tensor")
     return text.replace('["LRScheduler", "Optimizer"]', repr(["LRScheduler", "Optimizer", *rows]))
 
@@ -223,6 +295,8 @@ def main() -> None:
     sys.path.insert(0, str(package.parent))
     core = importlib.import_module("extensor._core")
     stubs = {"_core/__init__.pyi": core_stub(core), "_layers.pyi": layers_stub(core._layers)}
+    stubs["_models.pyi"] = layers_stub(core._model_layers)
+    stubs["_training.pyi"] = training_stub((package / "_training.py").read_text(), core)
     source = (package / "_optimizers.py").read_text()
     stubs["_optimizers.pyi"] = optimizers_stub(source, core)
     for name in NAMESPACES:

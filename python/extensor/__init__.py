@@ -33,10 +33,14 @@ from ._array_api import (
     searchsorted as searchsorted,
     tensordot as tensordot,
 )
+from ._autograd import AllowTF32 as AllowTF32
+from ._autograd import Autocast as Autocast
+from ._autograd import DefaultDevice as DefaultDevice
 from ._autograd import detect_anomaly as detect_anomaly
 from ._autograd import enable_grad as enable_grad
 from ._autograd import gradient_eps as gradient_eps
 from ._autograd import no_grad as no_grad
+from ._autograd import profile as profile
 from ._autograd import set_grad_enabled as set_grad_enabled
 from ._core import *
 from ._core import __version__ as __version__
@@ -45,6 +49,7 @@ from ._types import (
     DeviceError as DeviceError,
     DType as DType,
     DTypeError as DTypeError,
+    DivergedError as DivergedError,
     Error as Error,
     FormatError as FormatError,
     IndexError as IndexError,

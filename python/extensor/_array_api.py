@@ -10,7 +10,7 @@ from . import _core
 from ._core import Tensor
 from ._types import Device, DType, ValueError, bool_, dtypes, float32, int64
 
-if TYPE_CHECKING:  # names of the stubs only
+if TYPE_CHECKING:
     from ._core import DTypeLike, TensorLike
 
 # The version of the standard that the namespace follows.
@@ -154,7 +154,7 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     x = _core.asarray(x)
     # A number among tensors takes the dtype of x, as in x + 1.
     low, high = (
-        _core.full((), bound, dtype=result_type(x, bound), device=x.device) if _is_number(bound) else bound
+        _core.full((), bound, dtype=result_type(x, bound), device=x.device) if bound is not None and _is_number(bound) else bound
         for bound in (min, max)
     )
     if low is None:

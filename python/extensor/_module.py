@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Iterator, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, TypeVar
 
 from . import _core
+from ._autograd import HookHandle
 from ._core import Tensor
-from ._types import ShapeError, ValueError
+from ._types import Device, ShapeError, ValueError
+
+if TYPE_CHECKING:
+    from ._core import DTypeLike
 
 _M = TypeVar("_M", bound="Module")
+_T = TypeVar("_T")
+_OWN_ATTRIBUTES = ("_parameters", "_buffers", "_modules", "_hooks", "_layer")
+
+
+def _in_container(
+    prefix: str, value: Any, kind: type[_T], outside: tuple[int, ...]
+) -> Iterator[tuple[str, _T]]:
+    if id(value) in outside:  # a list that contains itself
+        return
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        name = f"{prefix}.{key}"
+        if isinstance(item, kind):
+            yield name, item
+        elif isinstance(item, (list, tuple, dict)):
+            yield from _in_container(name, item, kind, (*outside, id(value)))
 
 
 class Parameter(Tensor):
@@ -28,6 +47,9 @@ class Parameter(Tensor):
 
 class Module:
     """A network or a part of one. Subclasses create their parts in __init__ and define forward.
+
+    Parts are attributes: modules, parameters, and lists, tuples and dicts of them, nested as you
+    like. Their names are those of the attributes, indices and keys: "blocks.0.weight".
 
     >>> class Net(Module):
     ...     def __init__(self):
@@ -54,7 +76,34 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        return self.forward(*inputs, **options)
+        hooks = self.__dict__.get("_hooks")
+        if not hooks:
+            return self.forward(*inputs, **options)
+        for before, hook in list(hooks.values()):
+            if before:
+                changed = hook(self, inputs)
+                if changed is not None:
+                    inputs = changed if isinstance(changed, tuple) else (changed,)
+        output = self.forward(*inputs, **options)
+        for before, hook in list(hooks.values()):
+            if not before:
+                changed = hook(self, inputs, output)
+                output = output if changed is None else changed
+        return output
+
+    def _add_hook(self, before: bool, hook: Callable[..., Any]) -> HookHandle:
+        hooks: dict[object, tuple[bool, Callable[..., Any]]] = self.__dict__.setdefault("_hooks", {})
+        key = object()
+        hooks[key] = (before, hook)
+        return HookHandle(lambda: hooks.pop(key, None))
+
+    def register_forward_pre_hook(self, hook: Callable[[Module, Any], Any]) -> HookHandle:
+        """Calls hook(module, inputs) before forward; it may return other inputs."""
+        return self._add_hook(True, hook)
+
+    def register_forward_hook(self, hook: Callable[[Module, Any, Any], Any]) -> HookHandle:
+        """Calls hook(module, inputs, output) after forward; it may return another output."""
+        return self._add_hook(False, hook)
 
     # ---- attributes
 
@@ -110,10 +159,26 @@ class Module:
 
     # ---- traversal
 
+    def _contained(self, kind: type[_T]) -> Iterator[tuple[str, _T]]:
+        """The modules or parameters in lists, tuples and dicts that are attributes."""
+        for name, value in self.__dict__.items():
+            if name not in _OWN_ATTRIBUTES and isinstance(value, (list, tuple, dict)):
+                yield from _in_container(name, value, kind, ())
+
+    def _own_modules(self) -> Iterator[tuple[str, Module]]:
+        yield from list(self._modules.items())
+        yield from self._contained(Module)
+
     def _own_parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 yield name, parameter
+        yield from self._contained(Parameter)
+
+    def _members(self) -> list[tuple[str, Any]]:
+        """The parameters, buffers and modules of this module, without those of a C++ layer."""
+        own: list[tuple[str, Any]] = list(Module._own_parameters(self))
+        return own + list(Module._own_buffers(self)) + list(self._own_modules())
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor]]:
         for name, buffer in self._buffers.items():
@@ -130,17 +195,17 @@ class Module:
                 continue
             seen.add(id(module))
             yield name, module
-            inside = [(_join(name, key), value) for key, value in module._modules.items()]
+            inside = [(_join(name, key), value) for key, value in module._own_modules()]
             stack.extend(reversed(inside))
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        return iter(list(self._modules.items()))
+        return self._own_modules()
 
     def children(self) -> Iterator[Module]:
-        return iter(list(self._modules.values()))
+        return (module for _, module in self._own_modules())
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """The parameters with names such as "hidden.weight". Tied ones are listed once."""
@@ -175,7 +240,7 @@ class Module:
         """Parameters and buffers by name, detached but sharing memory. Tied parameters appear under
         each of their names."""
         state = {_join(prefix, name): tensor for name, tensor in self._own_state().items()}
-        for name, module in self._modules.items():
+        for name, module in self._own_modules():
             state.update(module.state_dict(_join(prefix, name)))
         return state
 
@@ -213,6 +278,45 @@ class Module:
     def _set_training(self, mode: bool) -> None:
         object.__setattr__(self, "training", mode)
 
+    def to(
+        self: _M,
+        *targets: DTypeLike | Device | str,
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        memory_format: str | None = None,
+    ) -> _M:
+        """Converts parameters and buffers in place to a dtype (those that are floats), a device, or
+        'channels_last' or 'contiguous'. Optimizers that hold them remain valid."""
+        for target in (*targets, dtype, device, memory_format):
+            if target is not None:
+                _core._convert_module(self, target)
+        return self
+
+    def cpu(self: _M) -> _M:
+        return self.to(device="cpu")
+
+    def cuda(self: _M, index: int = 0) -> _M:
+        """Moves the module to a GPU. DeviceError if the machine has none."""
+        return self.to(device=f"cuda:{index}")
+
+    def float(self: _M) -> _M:
+        return self.to(dtype="float32")
+
+    def double(self: _M) -> _M:
+        return self.to(dtype="float64")
+
+    def half(self: _M) -> _M:
+        return self.to(dtype="float16")
+
+    def bfloat16(self: _M) -> _M:
+        return self.to(dtype="bfloat16")
+
+    def summary(self, *inputs: Any) -> str:
+        """The tree of modules with shapes and parameter counts. With inputs, also the shape of every
+        output and the floating-point operations of a call."""
+        text: str = _core._summarize_module(self, inputs)
+        return text
+
     def requires_grad_(self: _M, requires_grad: bool = True) -> _M:
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
@@ -243,7 +347,7 @@ class Module:
 
     def __repr__(self) -> str:
         lines = []
-        for name, module in self._modules.items():
+        for name, module in self._own_modules():
             text = repr(module).replace("\n", "\n  ")
             lines.append(f"  ({name}): {text}")
         inside = "\n".join(lines)
@@ -316,3 +420,21 @@ class Layer(Module):
 
 def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
+
+
+def make_classes(target: dict[str, Any], source: Any, module: str) -> None:
+    """Adds a class for each constructor in a module of the extension, and its name to __all__."""
+    for name, make in vars(source).items():
+        if not name.startswith("_"):
+            target[name] = _make_class(name, make, module)
+            target["__all__"].append(name)
+
+
+def _make_class(name: str, make: Any, module: str) -> type[Layer]:
+    def init(self: Layer, *arguments: Any, **options: Any) -> None:
+        Layer.__init__(self, make(*arguments, **options))
+
+    init.__name__ = "__init__"
+    init.__doc__ = make.__doc__
+    return type(name, (Layer,), {"__init__": init, "__doc__": make.__documentation__,
+                                 "__module__": module})  # fmt: skip

@@ -3,7 +3,7 @@ signatures."""
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from . import _core
 from ._core import Tensor
@@ -79,13 +79,8 @@ class LRScheduler:
     _schedule: Any
 
     def __init__(self, optimizer: Optimizer, *arguments: Any, **options: Any) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"{type(self).__name__}: argument 'optimizer' is {type(optimizer).__name__} "
-                "(accepted: an optimizer of extensor.optim)"
-            )
         self.optimizer = optimizer  # the schedule refers to it
-        self._schedule = self._make(optimizer._optimizer, *arguments, **options)
+        self._schedule = self._make(_optimizer_of(self, optimizer), *arguments, **options)
 
     def step(self) -> None:
         """Advances to the next epoch (or batch)."""
@@ -106,6 +101,114 @@ class LRScheduler:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._schedule.load_state_dict(dict(state))
+
+
+class _State:
+    """An object of the C++ library with a state."""
+
+    _make: Any
+    _held: Any
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._held.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._held.load_state_dict(dict(state))
+
+
+class _GradScaler(_State):
+    def __init__(self, **options: Any) -> None:
+        self._held = self._make(**options)
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """loss · scale; call backward() of the result."""
+        scaled: Tensor = self._held.scaled(loss)
+        return scaled
+
+    def get_scale(self) -> float:
+        scale: float = self._held.scale()
+        return scale
+
+    def unscale(self, optimizer: Optimizer) -> None:
+        """Divides the gradients by the scale, before they are clipped; at most once before a step."""
+        self._held.unscale(_optimizer_of(self, optimizer))
+
+    def step(self, optimizer: Optimizer) -> bool:
+        """Steps the optimizer unless a gradient is not finite, and returns whether it did."""
+        made: bool = self._held.step(_optimizer_of(self, optimizer))
+        return made
+
+    def update(self) -> None:
+        """Updates the scale; call it after the steps of all optimizers."""
+        self._held.update()
+
+
+class _ExponentialMovingAverage(_State):
+    def __init__(self, params: Iterable[Tensor], *arguments: Any, **options: Any) -> None:
+        self._held = self._make(list(params), *arguments, **options)
+
+    def update(self) -> None:
+        """average ← decay · average + (1 − decay) · parameter"""
+        self._held.update()
+
+    def apply(self) -> None:
+        """Replaces the parameters by the averages, until restore()."""
+        self._held.apply()
+
+    def restore(self) -> None:
+        self._held.restore()
+
+    def applied(self) -> bool:
+        applied: bool = self._held.applied()
+        return applied
+
+    def apply_to(self, others: Iterable[Tensor]) -> None:
+        """Copies the averages into other tensors of the same shapes."""
+        self._held.apply_to(list(others))
+
+    def averages(self) -> list[Tensor]:
+        return list(self._held.averages())
+
+
+class _LBFGS(_State):
+    def __init__(self, params: Iterable[Tensor], **options: Any) -> None:
+        self._held = self._make(list(params), **options)
+
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:
+        """Steps; the closure computes the loss and its gradients. Returns the first loss."""
+        loss: Tensor = self._held.step(closure)
+        return loss
+
+    def zero_grad(self) -> None:
+        self._held.zero_grad()
+
+
+class _ReduceLROnPlateau(_State):
+    def __init__(self, optimizer: Optimizer, **options: Any) -> None:
+        self.optimizer = optimizer  # the schedule refers to it
+        self._held = self._make(_optimizer_of(self, optimizer), **options)
+
+    def step(self, metric: float) -> None:
+        self._held.step(float(metric))
+
+    @property
+    def last_epoch(self) -> int:
+        epoch: int = self._held.last_epoch()
+        return epoch
+
+    def last_lr(self) -> list[float]:
+        rates: list[float] = self._held.last_lr()
+        return rates
+
+
+def _optimizer_of(user: Any, optimizer: Any) -> Any:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(
+            f"{type(user).__name__}: argument 'optimizer' is {type(optimizer).__name__} "
+            "(accepted: an optimizer of extensor.optim)"
+        )
+    return optimizer._optimizer
 
 
 def _groups(name: str, params: Iterable[Any]) -> list[dict[str, Any]]:
@@ -138,4 +241,13 @@ for _name, _made in vars(_core._schedules).items():
             "__module__": "extensor.optim",
         }
         globals()[_name] = type(_name, (LRScheduler,), _members)
+        __all__.append(_name)
+for _name, _made in vars(_core._optimizer_tools).items():
+    if not _name.startswith("_"):
+        _members = {
+            "_make": staticmethod(_made),
+            "__doc__": _made.__documentation__,
+            "__module__": "extensor.optim",
+        }
+        globals()[_name] = type(_name, (globals()["_" + _name],), _members)
         __all__.append(_name)

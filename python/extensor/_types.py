@@ -41,6 +41,10 @@ class OutOfMemoryError(Error, builtins.MemoryError):
     """An allocation beyond the machine's memory or the configured limit."""
 
 
+class DivergedError(Error, builtins.ArithmeticError):
+    """A loss or a gradient that is not finite, in a trainer."""
+
+
 class DType:
     """The type of a tensor's elements, such as ``extensor.float32``."""
 

@@ -1,20 +1,30 @@
-"""Datasets, batches, and readers of common files.
+"""Datasets, samplers, batches, image transforms, tokenizers, and readers of common files.
 
-A dataset is any object with __len__ and __getitem__. DataLoader shuffles it, collects examples into
-batches and stacks their tensors.
+A dataset is any object with __len__ and __getitem__. DataLoader chooses the order of its examples,
+collects them into batches and stacks their tensors, ahead of time if it has workers.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Sequence
+import atexit
+import bisect
+import weakref
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import _core
-from ._array_api import arange
-from ._core import Generator, Tensor
+from ._core import BytePairTokenizer as BytePairTokenizer
+from ._core import CharacterTokenizer as CharacterTokenizer
+from ._core import Sampler as Sampler
+from ._core import Tensor
+from ._core import Tokenizer as Tokenizer
+from ._core import Transform as Transform
+from ._core import load_tokenizer as load_tokenizer
 from ._core._data import *
-from ._types import ShapeError, ValueError
+from ._types import IndexError, ShapeError, ValueError
 
-__all__ = ["DataLoader", "Subset", "TensorDataset", "collate"]
+__all__ = ["BytePairTokenizer", "CharacterTokenizer", "ConcatDataset", "DataLoader", "ImageDataset",
+           "Sampler", "Subset", "TensorDataset", "TextDataset", "Tokenizer", "Transform", "collate",
+           "load_tokenizer", "random_split"]  # fmt: skip
 __all__ += [_name for _name in vars(_core._data) if not _name.startswith("_")]
 
 
@@ -48,8 +58,84 @@ class Subset:
         return self.dataset[self.indices[index]]
 
 
+class ConcatDataset:
+    """The examples of several datasets, one dataset after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        self._ends: list[int] = []
+        for dataset in self.datasets:
+            self._ends.append(len(dataset) + (self._ends[-1] if self._ends else 0))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(f"ConcatDataset: index is {index} of {len(self)} examples")
+        k = bisect.bisect_right(self._ends, index)
+        return self.datasets[k][index - (self._ends[k - 1] if k else 0)]
+
+
+def random_split(dataset: Any, parts: Sequence[float], seed: int = 0) -> list[Subset]:
+    """Divides a dataset at random into disjoint parts: fractions if their sum is 1, else numbers of
+    examples. The same seed makes the same parts."""
+    chosen = _core._loaders.random_split(len(dataset), [float(part) for part in parts], seed)
+    return [Subset(dataset, indices) for indices in chosen]
+
+
+class _NativeDataset:
+    """A dataset of the C++ library."""
+
+    _dataset: Any
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{type(self).__name__}: index is {index} of {len(self)} examples")
+        inputs, targets = self._dataset.batch([index % len(self)], 0, 0)
+        return inputs[0], targets[0]
+
+
+class ImageDataset(_NativeDataset):
+    """Labelled images as float32 [channels, height, width], and their labels.
+
+    `images` is what digits(), load_mnist() and the like return, or a tensor uint8 [count, height,
+    width] or [count, channels, height, width] with `labels`. Transforms are those of this module,
+    or functions of an image [channels, height, width] that return another one.
+    """
+
+    def __init__(
+        self,
+        images: Any,
+        transforms: Sequence[Callable[[Tensor], Any]] = (),
+        *,
+        labels: Any = None,
+    ) -> None:
+        classes: list[str] = []
+        if labels is None:
+            if not hasattr(images, "images") or not hasattr(images, "labels"):
+                raise TypeError(
+                    f"ImageDataset: argument 'images' is {type(images).__name__} without labels "
+                    "(accepted: LabelledImages, or a tensor and labels=)"
+                )
+            images, labels, classes = images.images, images.labels, list(images.classes)
+        self._dataset = _core._loaders.ImageDataset(images, labels, classes, list(transforms))
+
+
+class TextDataset(_NativeDataset):
+    """Windows of `block` tokens (int64) with the tokens that follow each of them."""
+
+    def __init__(self, tokens: Any, block: int) -> None:
+        self._dataset = _core._loaders.TextDataset(tokens, block)
+
+
 def collate(examples: Sequence[Any]) -> Any:
     """Stacks tensors, arrays and numbers; works inside tuples, lists and dicts of them."""
+    if not examples:
+        raise ValueError("collate: there are no examples (allowed: one or more)")
     first = examples[0]
     if isinstance(first, dict):
         return {key: collate([example[key] for example in examples]) for key in first}
@@ -62,9 +148,42 @@ def collate(examples: Sequence[Any]) -> Any:
     return _core.stack([_core.asarray(example) for example in examples])
 
 
+class _Batches(Iterator[Any]):
+    """A pass over an epoch. close() ends its workers, as does dropping it."""
+
+    def __init__(self, epoch: Any) -> None:
+        self._epoch = epoch
+        _open_passes.add(self)
+
+    def __next__(self) -> Any:
+        batch = self._epoch.next()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        self._epoch.close()
+
+
+_open_passes: weakref.WeakSet[_Batches] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_passes() -> None:
+    # Worker threads must not call Python while the interpreter ends.
+    for each in list(_open_passes):
+        each.close()
+
+
 class DataLoader:
     """Iterates over the batches of a dataset. Each pass is one epoch with an order of its own, which
-    is a function of (seed, epoch)."""
+    is a function of (seed, epoch).
+
+    With workers, threads prepare up to `prefetch` batches ahead. They run Python code one at a time,
+    and reading files, NumPy and this library at once. An exception of the dataset or of collate_fn
+    is raised at the position of its batch. `sampler` chooses the examples instead of `shuffle`: one
+    of this module, or an object with __len__ and __iter__.
+    """
 
     def __init__(
         self,
@@ -73,37 +192,58 @@ class DataLoader:
         *,
         shuffle: bool = False,
         drop_last: bool = False,
-        collate_fn: Callable[[Sequence[Any]], Any] = collate,
+        workers: int = 0,
+        prefetch: int = 8,
         seed: int = 0,
+        sampler: Any = None,
+        collate_fn: Callable[[Sequence[Any]], Any] | None = None,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"DataLoader: batch_size is {batch_size!r} (allowed: an int from 1 on)")
+        for needed in ("__len__", "__getitem__"):
+            if not hasattr(dataset, needed):
+                raise TypeError(
+                    f"DataLoader: argument 'dataset' is {type(dataset).__name__} without {needed} "
+                    "(accepted: an object with __len__ and __getitem__)"
+                )
+        if collate_fn is not None and not callable(collate_fn):
+            raise TypeError(
+                f"DataLoader: argument 'collate_fn' is {type(collate_fn).__name__} "
+                "(accepted: a callable or None)"
+            )
         self.dataset = dataset
         self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.collate_fn = collate_fn
-        self.seed = seed
+        self.collate_fn = collate if collate_fn is None else collate_fn
         self.epoch = 0  # of the next pass
+        native = isinstance(dataset, _NativeDataset) and collate_fn in (None, collate)
+        source = dataset._dataset if native else _core._python_dataset(len(dataset), self._load())
+        self._loader = _core._loaders.DataLoader(
+            source, not native, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last,
+            workers=workers, prefetch=prefetch, seed=seed, sampler=sampler, rank=rank, ranks=ranks,
+        )  # fmt: skip
+
+    def _load(self) -> Callable[[list[int]], Any]:
+        """The function that makes a batch of the examples at some positions."""
+        dataset, collate_fn = self.dataset, self.collate_fn
+        if isinstance(dataset, TensorDataset) and collate_fn is collate:
+            return lambda indices: dataset[_core.tensor(indices)]  # one gather for each tensor
+        return lambda indices: collate_fn([dataset[k] for k in indices])
 
     def __len__(self) -> int:
-        count = len(self.dataset)
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return len(self._loader)
 
-    def order(self, epoch: int) -> Tensor:
+    def order(self, epoch: int) -> list[int]:
         """The examples of an epoch in order."""
-        count = len(self.dataset)
-        if not self.shuffle:
-            return arange(count)
-        return _core.randperm(count, generator=Generator(self.seed, epoch))
+        order: list[int] = self._loader.order(epoch)
+        return order
+
+    def batches(self, epoch: int, first: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from batch `first` on."""
+        return _Batches(self._loader.epoch(epoch, first))
 
     def __iter__(self) -> Iterator[Any]:
-        order = self.order(self.epoch)
+        epoch = self.epoch
         self.epoch += 1
-        whole = isinstance(self.dataset, TensorDataset) and self.collate_fn is collate
-        for batch in range(len(self)):
-            chosen = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            if whole:
-                yield self.dataset[chosen]  # one gather for each tensor
-            else:
-                yield self.collate_fn([self.dataset[k] for k in chosen.tolist()])
+        return self.batches(epoch)

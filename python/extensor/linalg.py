@@ -13,7 +13,7 @@ from ._core import outer as outer
 from ._core import vecdot as vecdot
 from ._core._linalg import *
 
-if TYPE_CHECKING:  # names of the stubs only
+if TYPE_CHECKING:
     from ._core import DTypeLike, TensorLike
 
 __all__ = [_name for _name in vars(_core._linalg) if not _name.startswith("_")]

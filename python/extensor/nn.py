@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Mapping
 
 from . import _layers
 from ._layers import *
 from ._module import Layer, Module, Parameter
 
-__all__ = ["Layer", "Module", "ModuleList", "Parameter", "Sequential"]
+__all__ = ["Layer", "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential"]
 __all__ += _layers.__all__
 
 
@@ -69,3 +69,42 @@ class ModuleList(Module):
 
     def __iter__(self) -> Iterator[Module]:
         return iter(list(self._modules.values()))
+
+
+class ModuleDict(Module):
+    """Modules by name. A dict that is an attribute of a Module works as well."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        for name, module in (modules or {}).items():
+            self[name] = module
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        if not isinstance(module, Module):
+            raise TypeError(
+                f"ModuleDict: the value of {name!r} is {type(module).__name__} (accepted: a Module)"
+            )
+        self._modules[name] = module
+
+    def __getitem__(self, name: str) -> Module:
+        return self._modules[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self._modules[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._modules))
+
+    def keys(self) -> list[str]:
+        return list(self._modules)
+
+    def values(self) -> list[Module]:
+        return list(self._modules.values())
+
+    def items(self) -> list[tuple[str, Module]]:
+        return list(self._modules.items())

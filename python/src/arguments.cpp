@@ -127,6 +127,7 @@ const ArgumentType strings{"Sequence[str]", "a list or tuple of strs", list_of<i
 const ArgumentType path{"str | PathLike[str]", "a str or a path", is_path};
 const ArgumentType axes{"int | Sequence[int] | None", "an int, a list or tuple of ints, or None",
                         is_axes};
+const ArgumentType integers{"Sequence[int]", "a list or tuple of ints", list_of<is_integer>};
 const ArgumentType shape{"int | Sequence[int]", "an int, or a list or tuple of ints",
                          one_or_list<is_integer>};
 const ArgumentType shapes{"Sequence[Sequence[int]]", "a list or tuple of shapes",
@@ -155,6 +156,8 @@ const ArgumentType device_or_none{"Device | str | None",
                                   or_none<is_device>};
 const ArgumentType generator{"Generator | None", "a Generator or None", or_none<is_generator>};
 const ArgumentType function{"Callable[..., Any]", "a callable", is_callable};
+const ArgumentType function_or_none{"Callable[..., Any] | None", "a callable or None",
+                                    or_none<is_callable>};
 const ArgumentType index{"Any", "an index expression", is_anything};
 const ArgumentType record{"Sequence[Any]", "the tuple that another function returned",
                           list_of<is_anything>};
@@ -337,6 +340,11 @@ std::vector<double> Call::numbers(int i) {
   return result;
 }
 
+std::vector<std::int64_t> Call::integers(int i) {
+  const Dims dims = shape(i);
+  return {dims.begin(), dims.end()};
+}
+
 std::pair<double, double> Call::number_pair(int i) {
   const std::vector<double> both = numbers(i);
   return {both[0], both[1]};
@@ -442,59 +450,6 @@ int Call::enumeration(int i) {
     if (PyUnicode_CompareWithASCIIString(values[i], names[k]) == 0) return k;
   }
   refuse(i);
-}
-
-// ---- callbacks
-
-namespace {
-
-Tensor result_of(PyObject* result) {
-  const Owned owned(checked(result));
-  if (owned.get() == Py_None) return {};
-  return as_tensor(owned.get(), "the result of the function");
-}
-
-std::vector<Tensor> results_of(PyObject* result) {
-  const Owned owned(checked(result));
-  std::vector<Tensor> list;
-  if (!is_sequence(owned.get())) {
-    list.push_back(as_tensor(owned.get(), "the result of the function"));
-    return list;
-  }
-  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(owned.get()); ++k) {
-    PyObject* item = PySequence_Fast_GET_ITEM(owned.get(), k);
-    list.push_back(item == Py_None ? Tensor() : as_tensor(item, "a result of the function"));
-  }
-  return list;
-}
-
-}  // namespace
-
-std::function<Tensor(const Tensor&)> Call::unary_function(int i) {
-  set_large();
-  return [f = share(values[i])](const Tensor& x) {
-    const WithGil gil;
-    const Owned argument(checked(wrap(x)));
-    return result_of(PyObject_CallOneArg(f.get(), argument.get()));
-  };
-}
-
-std::function<Tensor(const Tensor&, const Tensor&)> Call::binary_function(int i) {
-  set_large();
-  return [f = share(values[i])](const Tensor& a, const Tensor& b) {
-    const WithGil gil;
-    const Owned first(checked(wrap(a))), second(checked(wrap(b)));
-    return result_of(PyObject_CallFunctionObjArgs(f.get(), first.get(), second.get(), nullptr));
-  };
-}
-
-std::function<std::vector<Tensor>(const std::vector<Tensor>&)> Call::tensors_function(int i) {
-  set_large();
-  return [f = share(values[i])](const std::vector<Tensor>& inputs) {
-    const WithGil gil;
-    const Owned arguments(checked(to_python(inputs)));
-    return results_of(PyObject_CallObject(f.get(), arguments.get()));
-  };
 }
 
 // ---- results

@@ -31,10 +31,11 @@ struct ArgumentType {
 
 namespace types {
 extern const ArgumentType tensor, tensor_or_none, written, tensors, named_tensors, scalar,
-    scalar_or_none, integer, integer_or_none, number, number_or_none, numbers, number_pair,
-    number_pair_or_none, boolean, booleans, boolean_or_none, string, path, axes, shape, shapes,
-    size2d, size2d_or_none, size3d, size3d_or_none, scale2d_or_none, padding, dtype, dtype_or_none,
-    device, device_or_none, generator, strings, function, index, record, object;
+    scalar_or_none, integer, integer_or_none, number, number_or_none, integers, numbers,
+    number_pair, number_pair_or_none, boolean, booleans, boolean_or_none, string, path, axes, shape,
+    shapes, size2d, size2d_or_none, size3d, size3d_or_none, scale2d_or_none, padding, dtype,
+    dtype_or_none, device, device_or_none, generator, strings, function, function_or_none, index,
+    record, object, gpt, model, loader, loss;
 bool matches_name(PyObject* value, const ArgumentType& type, bool convert);
 }  // namespace types
 
@@ -64,6 +65,7 @@ class Call {
   std::int64_t integer(int i);
   std::int64_t clamped_integer(int i);  // to ± 2⁶²
   std::uint64_t unsigned_integer(int i);
+  std::vector<std::int64_t> integers(int i);
   double number(int i);
   std::vector<double> numbers(int i);
   std::pair<double, double> number_pair(int i);
@@ -89,6 +91,13 @@ class Call {
   std::function<Tensor(const Tensor&, const Tensor&)> binary_function(int i);
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> tensors_function(int i);
 
+  std::function<bool(const Tensor&)> token_function(int i);
+  const models::Gpt& gpt(int i);
+  // Valid until the call ends.
+  const train::ModelReference& model(int i);
+  const data::DataLoader& loader(int i);
+  train::Loss loss(int i);
+
   // Whether the work is large enough to release the GIL for it, which costs about 50 ns.
   bool is_large() const { return large_ || !saw_tensor_; }
   void set_large() { large_ = true; }
@@ -98,6 +107,7 @@ class Call {
   void note(const Tensor& tensor);
 
   std::deque<Tensor> converted_;
+  std::vector<std::shared_ptr<const void>> kept_;  // what returned references refer to
   bool large_ = false, saw_tensor_ = false;
 };
 
@@ -120,6 +130,9 @@ PyObject* to_python(const std::vector<Tensor>& tensors);  // a tuple
 PyObject* to_python(const NamedTensors& tensors);
 PyObject* to_python(const std::map<std::string, std::string>& strings);
 PyObject* to_python(const std::string& text);
+PyObject* to_python(const data::Transform& transform);
+PyObject* to_python(const data::SamplerPointer& sampler);
+PyObject* to_python(const train::ConfusionMatrix& matrix);
 inline PyObject* to_python(Tensor tensor) { return wrap(std::move(tensor)); }
 inline PyObject* to_python(const char* text) { return to_python(std::string(text)); }
 inline PyObject* to_python(bool value) { return PyBool_FromLong(value ? 1 : 0); }

@@ -1,4 +1,4 @@
-// Generator, gradient modes and custom functions.
+// Generator and custom functions.
 #include <nanobind/nanobind.h>
 
 #include "bindings.h"
@@ -82,9 +82,6 @@ void add_autograd(nb::module_& module) {
   module.def("default_generator", &default_generator, nb::rv_policy::reference,
              "The generator that is used where none is given.");
 
-  nb::class_<GradMode>(module, "_GradMode").def(nb::init<bool>(), nb::arg("enabled"));
-  nb::class_<AnomalyMode>(module, "_AnomalyMode").def(nb::init<bool>(), nb::arg("enabled"));
-  nb::class_<GradientEps>(module, "_GradientEps").def(nb::init<double>(), nb::arg("eps"));
   add_functions(module.ptr(), rows, "extensor");
 }
 

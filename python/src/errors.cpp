@@ -3,6 +3,7 @@
 #include <new>
 
 #include "extensor/error.h"
+#include "extensor/train/trainer.h"
 
 namespace extensor::python {
 
@@ -29,10 +30,10 @@ void PythonError::restore() const {
 namespace {
 
 // The order of catch clauses below.
-enum Class { error, shape, dtype, index, device, value, format, io, memory, count };
-constexpr const char* class_names[count] = {"Error",       "ShapeError",  "DTypeError",
-                                            "IndexError",  "DeviceError", "ValueError",
-                                            "FormatError", "IoError",     "OutOfMemoryError"};
+enum Class { error, shape, dtype, index, device, value, format, io, memory, diverged, count };
+constexpr const char* class_names[count] = {
+    "Error",      "ShapeError",  "DTypeError", "IndexError",       "DeviceError",
+    "ValueError", "FormatError", "IoError",    "OutOfMemoryError", "DivergedError"};
 PyObject* classes[count];
 
 }  // namespace
@@ -73,6 +74,8 @@ void set_python_error() noexcept {
     set(io, e);
   } catch (const OutOfMemoryError& e) {
     set(memory, e);
+  } catch (const train::DivergedError& e) {
+    set(diverged, e);
   } catch (const Error& e) {
     set(error, e);
   } catch (const std::bad_alloc&) {

@@ -7,9 +7,15 @@
 namespace extensor::python {
 
 void add_autograd(nanobind::module_& module);
+void add_datasets(nanobind::module_& module);
 void add_layers(nanobind::module_& module);
+void add_models(nanobind::module_& module);
+void add_modes(nanobind::module_& module);
+void add_modules(nanobind::module_& module);
 void add_onnx(nanobind::module_& module);
 void add_optimizers(nanobind::module_& module);
+void add_tokenizers(nanobind::module_& module);
+void add_training(nanobind::module_& module);
 
 namespace {
 
@@ -33,6 +39,9 @@ void add_members(PyObject* module) {
 
 NB_MODULE(_core, module) {
   using namespace extensor::python;
+  // Objects that live until the process ends, such as those of a script's global variables, are no
+  // leak.
+  nanobind::set_leak_warnings(false);
   check(create_function_type() && create_tensor_type() && load_exception_types() && load_types());
   nanobind::register_exception_translator([](const std::exception_ptr& exception, void*) {
     try {
@@ -54,8 +63,14 @@ NB_MODULE(_core, module) {
     add_members(module.ptr());
     module.attr("__version__") = extensor::version();
     add_autograd(module);
+    add_modes(module);
     add_optimizers(module);
     add_layers(module);
+    add_modules(module);
+    add_models(module);
+    add_datasets(module);
+    add_tokenizers(module);
+    add_training(module);
     add_onnx(module);
   } catch (const PythonError& error) {
     error.restore();

@@ -1,6 +1,7 @@
 // Optimizers and schedules. Python classes in optim.py hold the objects that are made here.
 #include <nanobind/nanobind.h>
 
+#include "optimizer_state.h"
 #include "reflected.h"
 
 namespace nb = nanobind;
@@ -11,7 +12,6 @@ namespace {
 
 using optim::LRScheduler;
 using optim::Optimizer;
-using optim::StateDict;
 
 const ArgumentType optimizer_type{
     "_Optimizer", "an optimizer of extensor.optim",
@@ -77,15 +77,20 @@ PyObject* make_lambda_schedule(Call& call) {
 
 nb::object take(PyObject* object) { return nb::steal(checked(object)); }
 
-nb::dict saved_state(const StateDict& state) {
+}  // namespace
+
+Optimizer& optimizer_in(PyObject* object) { return *nb::cast<Optimizer*>(nb::handle(object)); }
+const ArgumentType& optimizer_argument() { return optimizer_type; }
+
+nb::dict saved_state(const optim::StateDict& state) {
   nb::dict result;
   for (const auto& [name, tensor] : state.tensors) result[name.c_str()] = take(wrap(tensor));
   for (const auto& [name, number] : state.numbers) result[name.c_str()] = number;
   return result;
 }
 
-StateDict read_state(const nb::dict& saved) {
-  StateDict state;
+optim::StateDict read_state(const nb::dict& saved) {
+  optim::StateDict state;
   for (const auto& [key, value] : saved) {
     const auto name = std::string(nb::cast<nb::str>(key).c_str());
     if (is_tensor(value.ptr())) {
@@ -96,8 +101,6 @@ StateDict read_state(const nb::dict& saved) {
   }
   return state;
 }
-
-}  // namespace
 
 void add_optimizers(nb::module_& module) {
   nb::class_<Optimizer>(module, "_Optimizer")
@@ -142,6 +145,8 @@ void add_optimizers(nb::module_& module) {
   add_function(s, "LambdaLR", "",
                {{"optimizer", &optimizer_type, nullptr}, {"factor", &types::function, nullptr}},
                "_Schedule", make_lambda_schedule);
+  add_schedule<optim::OneCycleLR, optim::OneCycleLROptions>(s, "OneCycleLR");
+  add_optimizer_tools(module);
 }
 
 }  // namespace extensor::python

@@ -39,7 +39,21 @@ EXTENSOR_ARGUMENT(Size2d, size2d, size2d)
 EXTENSOR_ARGUMENT(Size3d, size3d, size3d)
 EXTENSOR_ARGUMENT(Shape, shape, shape)
 EXTENSOR_ARGUMENT(Tensor, tensor_or_none, tensor)
+EXTENSOR_ARGUMENT(std::string, string, string)
+EXTENSOR_ARGUMENT(std::filesystem::path, path, path)
 #undef EXTENSOR_ARGUMENT
+template <>
+struct Argument<int> {
+  static constexpr const ArgumentType* type = &types::integer;
+  static int read(Call& call, int i) {
+    const std::int64_t value = call.integer(i);
+    if (value != static_cast<int>(value)) {
+      throw ValueError(std::string(call.function) + ": argument '" + call.parameters[i].name +
+                       "' is " + std::to_string(value) + " (allowed: −2³¹ to 2³¹ − 1)");
+    }
+    return static_cast<int>(value);
+  }
+};
 template <>
 struct Argument<std::pair<double, double>> {
   static constexpr const ArgumentType* type = &types::number_pair;
@@ -62,6 +76,7 @@ requires std::is_enum_v<E> &&(!std::is_same_v<E, DType>)struct Argument<E> {
 };
 
 inline std::string text_of(bool value) { return value ? "True" : "False"; }
+inline std::string text_of(int value) { return std::to_string(value); }
 inline std::string text_of(std::int64_t value) { return std::to_string(value); }
 inline std::string text_of(std::uint64_t value) { return std::to_string(value); }
 inline std::string text_of(double value) {
@@ -78,7 +93,11 @@ inline std::string text_of(const Size3d& size) { return std::to_string(size.dept
 inline std::string text_of(const std::pair<double, double>& both) {
   return "(" + text_of(both.first) + ", " + text_of(both.second) + ")";
 }
-inline std::string text_of(const Tensor&) { return "None"; }
+inline std::string text_of(const std::string& text) { return "'" + text + "'"; }
+inline std::string text_of(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+// What has no literal: a tensor, a function, a pointer.
+template <class T>
+requires(!std::is_enum_v<T>) std::string text_of(const T&) { return "None"; }
 inline std::string text_of(const std::vector<std::int64_t>&) { return "()"; }
 inline std::string text_of(DType dtype) { return std::string("'") + name(dtype) + "'"; }
 template <class T>

@@ -42,8 +42,8 @@ def test_library_errors(tmp_path):
     ("call", "message"),
     [
         (lambda: ex.sum(ex.ones(2), keepdims=1), "sum: argument 'keepdims' is int .accepted: a bool"),
-        (lambda: ex.sum(ex.ones(2), "a"), "argument 'axes' is str .accepted: an int, a list or tuple"),
-        (lambda: ex.sum(ex.ones(2), True), "argument 'axes' is bool"),
+        (lambda: ex.sum(ex.ones(2), "a"), "argument 'axis' is str .accepted: an int, a list or tuple"),
+        (lambda: ex.sum(ex.ones(2), True), "argument 'axis' is bool"),
         (lambda: ex.exp(), "exp: missing argument 'x'"),
         (lambda: ex.exp(object()), "exp: argument 'x' is object .accepted: a Tensor"),
         (lambda: ex.exp(ex.ones(1), 2), "takes at most 1 positional"),
@@ -83,7 +83,7 @@ def test_numbers_out_of_range():
 def test_help():
     assert ex.softmax.__name__ == "softmax"
     assert "axis: int = -1" in ex.softmax.__doc__
-    assert ex.sum.__signatures__[0].startswith("sum(x: TensorLike, axes: int | Sequence[int] | None")
+    assert ex.sum.__signatures__[0].startswith("sum(x: TensorLike, axis: int | Sequence[int] | None")
     import inspect
 
     assert list(inspect.signature(ex.log_softmax_backward).parameters) == ["grad_output", "y", "axis"]

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
+#include "extensor/interruption.h"
 #include "extensor/reduction.h"
 
 namespace extensor::autograd {
@@ -164,6 +165,7 @@ class Walk {
     for (std::size_t k = stops_.size(); k-- > 0;) {
       Stop& stop = stops_[k];
       if (!stop.wanted || stop.gradients.size() == 0) continue;
+      if (!stop.node->is_leaf()) detail::check_interruption();
       if (stop.node->extras_or_null() != nullptr) call_hooks(stop);
       if (stop.captures > 0) capture(static_cast<std::uint32_t>(k));
       if (stop.last) continue;

@@ -9,6 +9,7 @@
 #include "core/memory_layout.h"
 #include "core/sanitizer.h"
 #include "core/thread_cache.h"
+#include "extensor/interruption.h"
 
 namespace extensor::detail {
 
@@ -74,6 +75,7 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
 // ---- tensors
 
 Tensor make_empty(const char* operation, const Shape& shape, DType dtype, Device device) {
+  check_interruption();
   auto* impl = new TensorImpl;
   Tensor result(impl);  // frees the impl when a check throws
   const std::size_t rank = shape.size();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "data/stream_reader.h"
 #include "extensor/autocast.h"
 #include "extensor/autograd.h"
+#include "extensor/interruption.h"
 
 namespace extensor::data {
 
@@ -86,6 +88,9 @@ void check_sized(const char* operation, const DataLoader& loader) {
                            ": a stream has no size and no indices "
                            "(allowed: epoch, which reads it)"));
 }
+
+// How often a wait for a worker looks for an interruption.
+constexpr std::chrono::milliseconds between_checks(50);
 
 constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
 
@@ -267,7 +272,11 @@ struct DataLoader::Epoch::Work {
       lock.unlock();
       return make_here(number);
     }
-    filled.wait(lock, [&] { return place(given).filled(); });
+    while (!filled.wait_for(lock, between_checks, [&] { return place(given).filled(); })) {
+      lock.unlock();
+      detail::check_interruption();
+      lock.lock();
+    }
     Place made = std::exchange(place(given), {});
     const bool wake = give();
     lock.unlock();

@@ -1,0 +1,316 @@
+"""Ctrl-C in long calls, exceptions in callbacks, forks, threads, and objects that die while a view
+lives. What could hang or crash runs in a child process."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+
+import numpy as np
+import pytest
+
+import extensor as ex
+from extensor import data, nn, optim, train
+from extensor.autograd import Function
+
+# Prints "ready" where the long call begins; SIGINT is sent then.
+PRELUDE = """
+import sys, threading, time
+import extensor as ex
+from extensor import data, nn, optim, train
+def ready():
+    print("ready", flush=True)
+"""
+
+
+def interrupted(program, tmp_path, signals=1):
+    """The output of a program that gets SIGINT after it printed "ready"."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        assert child.stdout.readline() == "ready\n", child.stderr.read()
+        for _ in range(signals):
+            threading.Event().wait(0.3)
+            child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 0, errors
+    return output
+
+
+def test_one_long_call(tmp_path):
+    """A call that would run for hours ends between two kernels, and its arguments are unchanged."""
+    output = interrupted("""
+from extensor import models
+model = models.Gpt(vocabulary=16, block=32, layers=2, heads=2, width=32).eval()
+before = {name: x.tolist() for name, x in model.state_dict().items()}
+ready()
+try:
+    models.generate(model, ex.tensor([[1, 2, 3]]), tokens=10**8)
+except KeyboardInterrupt:
+    print("interrupted", {name: x.tolist() for name, x in model.state_dict().items()} == before)
+    print(models.generate(model, ex.tensor([[1]]), tokens=2).shape)
+""", tmp_path)  # fmt: skip
+    assert output == "interrupted True\n(1, 2)\n"
+
+
+def test_python_loop(tmp_path):
+    output = interrupted("""
+x = ex.ones(300, 300)
+ready()
+try:
+    while True:
+        x = x @ x / 300
+except KeyboardInterrupt:
+    print(x.shape, bool(ex.isfinite(x).all()))
+""", tmp_path)  # fmt: skip
+    assert output == "(300, 300) True\n"
+
+
+def test_trainer(tmp_path):
+    """The step is completed, a checkpoint is written, and the run resumes from it."""
+    output = interrupted("""
+def trainer():
+    ex.manual_seed(1)
+    model = nn.Linear(4, 3)
+    made = train.Trainer(model, optim.SGD(model.parameters(), lr=0.01), epochs=10**9,
+                         checkpoints="run", checkpoint_every=10**9)
+    return made, data.DataLoader(data.TensorDataset(ex.ones(8, 4), ex.zeros(8, dtype="int64")), 4)
+first, loader = trainer()
+class Ready(train.Callback):
+    def step(self, step):
+        if step.step == 3:
+            ready()
+first.add(Ready())
+try:
+    first.fit(loader)
+except KeyboardInterrupt:
+    second, _ = trainer()
+    found = second.resume()
+    print(found.step == first.step == second.step > 3, second.model.weight.tolist() == first.model.weight.tolist())
+import signal
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+""", tmp_path)  # fmt: skip
+    assert output == "True True\nTrue\n"
+
+
+def test_loader_with_workers(tmp_path):
+    output = interrupted("""
+class Slow:
+    def __len__(self):
+        return 10**6
+    def __getitem__(self, k):
+        if k == 0:
+            ready()
+        time.sleep(0.02)
+        return k
+try:
+    for batch in data.DataLoader(Slow(), 100, workers=1):
+        pass
+except KeyboardInterrupt:
+    print("interrupted", threading.active_count() <= 2)
+""", tmp_path)  # fmt: skip
+    assert output == "interrupted True\n"
+
+
+class Numbers:
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, k):
+        return ex.tensor([float(k)]), k % 3
+
+
+class Failing(Numbers):
+    def __getitem__(self, k):
+        if k == 7:
+            raise LookupError("example seven")
+        return super().__getitem__(k)
+
+
+def failing_collate(examples):
+    raise LookupError("in collate")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_exceptions_of_data_arrive_unchanged(workers):
+    loader = data.DataLoader(Failing(), 2, workers=workers)
+    seen = []
+    with pytest.raises(LookupError, match="example seven") as caught:
+        for _, y in loader:
+            seen.append(y.tolist())
+    assert seen == [[0, 1], [2, 0], [1, 2]]  # the batches before it
+    assert "raise LookupError(\"example seven\")" in "".join(traceback.format_tb(caught.tb))
+    with pytest.raises(LookupError, match="in collate"):
+        next(iter(data.DataLoader(Numbers(), 2, workers=workers, collate_fn=failing_collate)))
+    model = nn.Linear(1, 3)
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(LookupError, match="example seven"):
+        trainer.fit(loader)
+
+
+def test_exceptions_of_callbacks_arrive_unchanged():
+    class Broken(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise LookupError("in backward")
+
+    def hook(gradient):
+        raise LookupError("in the hook")
+
+    x = ex.ones(2).requires_grad_()
+    with pytest.raises(LookupError, match="in backward") as caught:
+        Broken.apply(x).sum().backward()
+    assert "raise LookupError(\"in backward\")" in "".join(traceback.format_tb(caught.tb))
+    handle = x.register_hook(hook)
+    with pytest.raises(LookupError, match="in the hook"):
+        (x * 2).sum().backward()
+    handle.remove()
+    x.grad = None
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+    class Loud(train.Callback):
+        def step(self, step):
+            raise LookupError("in the callback")
+
+    model = nn.Linear(1, 3)
+    for options, callback, message in (
+        ({}, Loud(), "in the callback"),
+        ({"loss": lambda output, target: 1 / 0}, None, "division"),
+        ({"stop": lambda: 1 / 0}, None, "division"),
+    ):
+        trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), **options)
+        if callback is not None:
+            trainer.add(callback)
+        with pytest.raises((LookupError, ZeroDivisionError), match=message):
+            trainer.fit(data.DataLoader(Numbers(), 4))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes(method, tmp_path):
+    """Children compute after the parent has used all threads, with its tensors and a new loader."""
+    (tmp_path / "job.py").write_text("""
+import multiprocessing, sys
+import extensor as ex
+from extensor import data
+def work(x, results):
+    y = (x @ x).sum().item()
+    loader = data.DataLoader(data.TensorDataset(x), 50, workers=2)
+    results.put((y, sum(len(batch[0]) for batch in loader)))
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    x = ex.ones(200, 200)
+    before = (x @ x).sum().item()
+    loader = iter(data.DataLoader(data.TensorDataset(x), 2, workers=2))
+    next(loader)
+    results = context.Queue()
+    children = [context.Process(target=work, args=(x, results)) for _ in range(2)]
+    for child in children:
+        child.start()
+    found = [results.get(timeout=50) for _ in children]
+    for child in children:
+        child.join(50)
+    print(all(value == (before, 200) for value in found), [child.exitcode for child in children])
+""")
+    run = subprocess.run(
+        [sys.executable, str(tmp_path / "job.py"), method], capture_output=True, text=True, timeout=100
+    )
+    assert run.stdout == "True [0, 0]\n", run.stderr
+
+
+def test_iteration_does_not_continue_after_a_fork(tmp_path):
+    run = subprocess.run([sys.executable, "-c", """
+import os
+import extensor as ex
+from extensor import data
+batches = iter(data.DataLoader(data.TensorDataset(ex.arange(100)), 2, workers=2))
+next(batches)
+if os.fork() == 0:
+    try:
+        next(batches)
+    except ex.ValueError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+print(len(list(batches)))
+"""], capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert "begun in another process" in run.stdout and run.stdout.endswith("49\n"), run.stderr
+
+
+def test_threads_share_a_model():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    x = ex.randn(64, 4)
+    expected = model(x).tolist()
+    wrong, loaded = [], []
+
+    def work():
+        for _ in range(50):
+            if model(x).tolist() != expected:
+                wrong.append(1)
+        loaded.append(sum(len(y) for _, y in data.DataLoader(Numbers(), 5, workers=2)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and loaded == [12] * 4
+
+
+def test_memory_outlives_its_owner():
+    """A view, an array and a capsule keep the memory of a tensor that is gone, and the reverse."""
+    x = ex.arange(1000)
+    view, array, capsule = x[10:20], np.asarray(x), x.__dlpack__()
+    del x
+    gc.collect()
+    ex.ones(1000)
+    assert view.tolist() == list(range(10, 20)) and array[999] == 999
+    assert ex.from_dlpack(capsule)[5].item() == 5
+    with pytest.raises((ex.ValueError, ValueError, TypeError)):
+        ex.from_dlpack(capsule)  # it was consumed
+    array = np.arange(1000.0)[::-2]
+    array.flags.writeable = False
+    y = ex.asarray(array)
+    del array
+    gc.collect()
+    assert y[:3].tolist() == [999, 997, 995]
+    with pytest.raises(ValueError):
+        y[0] = 1
+    batches = iter(data.DataLoader(Numbers(), 4, workers=2))
+    inputs, _ = next(batches)
+    del batches
+    gc.collect()
+    assert inputs.flatten().tolist() == [0, 1, 2, 3]
+
+
+def test_paths_that_are_not_utf8(tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff\xfe.safetensors"
+    for name in (path, os.fsdecode(path)):
+        ex.save_safetensors(name, {"a": ex.ones(2)})
+        assert ex.load_safetensors(name).tensors["a"].tolist() == [1, 1]
+
+
+def test_interpreter_ends_during_an_iteration():
+    """Workers that still hold a batch do not disturb the end of the process."""
+    run = subprocess.run([sys.executable, "-c", """
+import extensor as ex
+from extensor import data
+class Numbers:
+    def __len__(self): return 10**6
+    def __getitem__(self, k): return k
+batches = iter(data.DataLoader(Numbers(), 10, workers=3))
+print(next(batches).tolist())
+"""], capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert run.returncode == 0 and run.stderr == "" and run.stdout.startswith("[0, 1, 2"), run.stderr
