@@ -133,11 +133,30 @@ struct Windows {
 
 void write_max_pool(CallWriter& call) {
   const Windows windows(call);
-  with_batch(call, windows.kernel.size(), call.result_dtype(), [&](const std::string& x) {
+  const DType dtype = call.result_dtype();
+  const std::size_t axes = windows.kernel.size();
+  // Runtimes refuse pads that are not below the kernel, which windows with gaps may need.
+  bool is_wide = false;
+  for (std::size_t k = 0; k < 2 * axes; ++k) {
+    is_wide = is_wide || windows.pads[k] >= windows.kernel[k % axes];
+  }
+  if (is_wide && !is_floating_point(dtype)) {
+    call.refuse("padding of integers beyond the kernel has no form in ONNX");
+  }
+  with_batch(call, axes, dtype, [&](std::string x) {
+    Integers pads = windows.pads;
+    if (is_wide) {
+      Integers all = pads;
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(axes), 2, 0);
+      all.insert(all.begin(), 2, 0);
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      x = call.node("Pad", {x, call.graph.integers(all), call.graph.number(-infinity, dtype)});
+      std::ranges::fill(pads, 0);
+    }
     return call.node(
         "MaxPool", {x},
         {attribute("kernel_shape", windows.kernel), attribute("strides", windows.stride),
-         attribute("pads", windows.pads), attribute("dilations", windows.dilation)});
+         attribute("pads", pads), attribute("dilations", windows.dilation)});
   });
 }
 

@@ -71,8 +71,13 @@ struct Slices {
       const AttributeTree& item = call.item(slice, name);
       return item.is_none() ? Size{otherwise, 0} : item.integer;
     };
-    add(axis, bound("start", step > 0 ? 0 : to_the_end),
-        bound("stop", step > 0 ? to_the_end : to_the_start), step);
+    const Size start = bound("start", step > 0 ? 0 : to_the_end);
+    const Size& length = call.shape(0)[static_cast<std::size_t>(axis)];
+    // In ONNX, a start before the first element means that element; here, nothing is left.
+    if (step < 0 && start.is_fixed() && length.is_fixed() && start.value < -length.value) {
+      return add(axis, {0, 0}, {0, 0}, 1);
+    }
+    add(axis, start, bound("stop", step > 0 ? to_the_end : to_the_start), step);
   }
   void add(std::int64_t axis, const Size& start, const Size& stop, std::int64_t step) {
     axes.push_back(axis);

@@ -182,7 +182,9 @@ Kernel translate_slice(NodeReader& node) {
       const std::int64_t axis = along ? (*along)[k] : static_cast<std::int64_t>(k);
       const bool to_start =
           step < 0 && last[k] < -y.size(axis);  // past the first element, which is included
-      y = y.slice(axis, first[k],
+      // With a negative step, a start before the first element means that element.
+      const std::int64_t start = step < 0 ? std::max(first[k], -y.size(axis)) : first[k];
+      y = y.slice(axis, start,
                   to_start ? std::optional<StrictInt>() : std::optional<StrictInt>(last[k]), step);
     }
     return Results{y};

@@ -94,6 +94,7 @@ Sigmoid Softplus Softsign HardSwish Identity IsNaN".split():
     yield "Unsqueeze_11", node("Unsqueeze", [x], opset=11, axes=[1, 2])
     yield "Expand", node("Expand", [floats(3, 1)], [ints(2, 1, 4)])
     yield "Slice", node("Slice", [x], [ints(-1, 3), ints(-100, 0), ints(1, 2), ints(-1, -2)])
+    yield "Slice_before", node("Slice", [x], [ints(-6, 9), ints(-5, 0), ints(1, 2), ints(-2, -1)])
     yield "Slice_ends", node("Slice", [x], [ints(1), ints(2**62), ints(-1)])
     yield "Slice_9", node("Slice", [x], opset=9, starts=[0, 1], ends=[1, 9])
     yield "Split", node("Split", [x], [ints(1, 2)], outputs=2, axis=1)

@@ -123,6 +123,12 @@ inline const OnnxFunctionCases& onnx_functions() {
        [](T x) {
          return concatenate({x.slice(2, -3, -1), x.slice(2, 0, {}, 3)}, 2);
        }},
+      {"slices_backwards",
+       [](T x) {
+         return concatenate({x.slice(2, -1, -9, -2), x.slice(2, 9, 0, -1), x.slice(2, -6, -5, -2),
+                             x.slice(2, -6, {}, -1)},
+                            2);
+       }},
       {"index_view",
        [](T x) {
          return Tensor(x[{1, Slice{1, {}}, newaxis, Slice{{}, {}, 2}}]);
@@ -242,6 +248,12 @@ inline const OnnxFunctionCases& onnx_functions() {
       {"max_pool2d",
        [](T x) {
          return max_pool2d(x.reshape({1, 2, 3, 4}), 2, {.padding = 1, .ceil_mode = true});
+       }},
+      {"max_pool2d_gaps",
+       [](T x) {
+         return max_pool2d(
+             x.reshape({1, 2, 3, 4}), 3,
+             {.stride = Size2d{1, 4}, .padding = {0, 1}, .dilation = {1, 2}, .ceil_mode = true});
        }},
       {"max_pool1d", [](T x) { return max_pool1d(x, 3, {.stride = 1}); }},
       {"avg_pool2d",
