@@ -401,6 +401,7 @@ def all_headers():
 def make_list(clang):
     headers = all_headers()
     types, found, comments = Types(), [], Comments()
+    seen: set[str] = set()
     for namespace, node in parse(clang, headers):
         if node["kind"] not in ("FunctionDecl", "FunctionTemplateDecl"):
             types.add(namespace, node)
@@ -414,10 +415,12 @@ def make_list(clang):
             begin, end = node["range"]["begin"], function["range"]["begin"]
             head = squeezed(source(begin["file"])[begin["offset"] : end["offset"]].decode())
         comment = comments.of(node)
+        seen.add(node["id"])
         if (
             re.match(r"operator\W", node["name"])
             or function.get("explicitlyDeleted")
-            or "previousDecl" in node
+            # A second declaration, unless the first one was a friend in a class.
+            or node.get("previousDecl") in seen
             or "parentDeclContextId" in node
         ):
             continue

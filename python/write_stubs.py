@@ -236,7 +236,7 @@ def classes_stub(functions: Any, base: str) -> str:
     text = ""
     for name in [n for n in vars(functions) if not n.startswith("_")]:
         function = getattr(functions, name)
-        text += f"class {name}({base or '_' + name}):\n" + docstring(function.__documentation__, "    ")
+        text += f"class {name}({base}):\n" + docstring(function.__documentation__, "    ")
         parameters = re.sub(r" -> \w+$", " -> None", function.__signatures__[0])
         parameters = parameters[parameters.index("(") + 1 :]
         joined = "self" if parameters.startswith(")") else "self, "
@@ -284,7 +284,7 @@ def optimizers_stub(source: str, core: Any) -> str:
             parameters = signature[signature.index("(") + 1 : signature.rindex(") ->")]
             parameters = re.sub(r"^optimizer: \w+", "optimizer: Optimizer", parameters)
             parameters = re.sub(r"^params: [^,]+\]", "params: Iterable[Any]", parameters)
-            text += f"class {name}({base}):\n    def __init__(self, {parameters}) -> None: ...\n\n"
+            text += f"class {name}({base or '_' + name}):\n    def __init__(self, {parameters}) -> None: ...\n\n"
     text = text.replace("from typing import ", "from typing import Sequence, Literal, ")
     text = text.replace("from ._core import Tensor", "from ._core import DTypeLike, Tensor")
     return text.replace('["LRScheduler", "Optimizer"]', repr(["LRScheduler", "Optimizer", *rows]))

@@ -47,7 +47,7 @@ def test_every_function_has_documentation_and_signatures():
 
 PROGRAM = """
 import extensor as ex
-from extensor import data, nn, optim
+from extensor import data, models, nn, optim, train
 
 x: ex.Tensor = ex.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
 y: ex.Tensor = ex.softmax(x * 2 + 1, axis=-1)[0:1].sum(0, keepdims=True)
@@ -59,8 +59,34 @@ optimizer = optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.99))
 schedule = optim.StepLR(optimizer, step_size=3)
 with ex.no_grad():
     model(x)
-for batch in data.DataLoader(data.TensorDataset(x), 1):
+for batch in data.DataLoader(data.TensorDataset(x), 1, workers=1):
     pass
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.parts = [models.LeNet(classes=3), nn.Linear(2, 2)]
+
+    def forward(self, x: ex.Tensor) -> ex.Tensor:
+        return ex.relu(x)
+
+
+class Steps(train.Callback):
+    def step(self, step: train.StepRecord) -> None:
+        loss: float = step.loss
+
+
+trainer = train.Trainer(Net().to("float32"), optimizer, epochs=2, loss=ex.mse_loss, schedule=schedule)
+trainer.add(Steps())
+trainer.add(train.EarlyStopping(watched="accuracy"))
+with ex.Autocast("bfloat16"), ex.profile(print=False) as profile:
+    outcome: train.Outcome = trainer.fit(data.DataLoader(data.TensorDataset(x, x), 1))
+accuracy: float = outcome.last.accuracy
+scaler = optim.GradScaler(init_scale=8.0)
+made: bool = scaler.step(optimizer)
+images = data.ImageDataset(data.digits(3), [data.grayscale()])
+tokens: ex.Tensor = data.CharacterTokenizer("ab").encode("a")
+tokens = models.generate(models.Gpt(vocabulary=3), tokens, tokens=3, top_p=0.9)
 """
 
 
