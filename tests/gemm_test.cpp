@@ -341,7 +341,7 @@ TYPED_TEST(Gemm, LargeEnoughForEveryBlockingLoop) {
         Case{64, 512, 784, rows, columns, true, Activation::relu},
         Case{512, 784, 64, columns, rows},
         Case{390, 1030, 390, general, columns, true, Activation::gelu},
-        Case{33, 1500, 900, columns, general},
+        Case{33, 1500, 900, columns, general}, Case{160, 165, 5001, rows, columns, true},
         Case{5, 3000, 200, rows, rows, true, Activation::relu}, Case{11, 3000, 200, rows, rows}}) {
     verify<TypeParam>(c, 11);
     if (this->HasFatalFailure()) return;
@@ -558,6 +558,11 @@ TEST(GemmBFloat16, BitsDependOnNeitherLayoutNorThreads) {
       }
     }
   }
+}
+
+// More sums than are kept apart from c at a time, over several blocks of k.
+TEST(GemmBFloat16, SeveralBlocksOfEveryDimension) {
+  verify<BFloat16>({2100, 1030, 2061, Layout::rows, Layout::columns, true, Activation::relu}, 27);
 }
 
 // docs/mixed-precision.md describes this difference.
