@@ -1,6 +1,8 @@
 // Malformed ONNX files: truncated, with false lengths, sizes and types, and with graphs that do not
 // fit together.
-#include "extensor/onnx.h"
+#include <random>
+
+#include "extensor/extensor.h"
 #include "io/byte_sink.h"
 #include "onnx/graph_builder.h"
 #include "onnx/model.h"
@@ -75,6 +77,69 @@ CHILD_TEST(BadInputOnnx, EveryByteMayBeWrong) {
       }
     }
   }
+}
+
+// Bits flipped, bytes removed and repeated anywhere: every file is refused or runs, or an op
+// refuses its numbers. No file makes it allocate much.
+CHILD_TEST(BadInputOnnx, RandomDamage) {
+  using onnx::attribute;
+  using Integers = std::vector<std::int64_t>;
+  Model model;
+  model.opset = 18;
+  model.graph.inputs = {{"x", DType::float32, {{{1, ""}, {2, ""}, {6, ""}, {5, ""}}}}};
+  model.graph.outputs = {{"y", DType::float32, std::nullopt}};
+  model.graph.initializers = {{"w", ones({4, 2, 3, 3})}, {"shape", tensor({1, 4, -1})}};
+  model.graph.nodes = {
+      {"",
+       "Conv",
+       "",
+       {"x", "w"},
+       {"c"},
+       {attribute("pads", Integers{1, 1, 1, 1}), attribute("strides", Integers{1, 2})}},
+      {"",
+       "MaxPool",
+       "",
+       {"c"},
+       {"m"},
+       {attribute("kernel_shape", Integers{2, 2}), attribute("auto_pad", "SAME_LOWER")}},
+      {"", "LeakyRelu", "", {"m"}, {"r"}, {attribute("alpha", 0.1)}},
+      {"", "DepthToSpace", "", {"r"}, {"d"}, {attribute("blocksize", 2)}},
+      {"", "Pad", "", {"d"}, {"p"}, {attribute("pads", Integers(8, 1))}},
+      {"", "Reshape", "", {"r", "shape"}, {"f"}, {}},
+      {"", "Split", "", {"f"}, {"s", "t"}, {attribute("axis", 1), attribute("num_outputs", 2)}},
+      {"", "Softmax", "", {"s"}, {"y"}, {attribute("axis", -1)}}};
+  model.graph.nodes[4].attributes.push_back(attribute("value", 1.0));
+  const std::string file = written(model);
+  const TemporaryDirectory folder;
+  set_memory_limit(std::int64_t{64} << 20);
+  std::mt19937 random(7);
+  int loaded = 0, ran = 0;
+  for (int k = 0; k < 3000; ++k) {
+    std::string changed = file;
+    for (int edits = 1 + static_cast<int>(random() % 2); edits > 0; --edits) {
+      const std::size_t at = random() % changed.size();
+      switch (random() % 4) {
+        case 0:
+          changed.erase(at, 1 + random() % 3);
+          break;
+        case 1:
+          changed.insert(at, changed.substr(random() % changed.size(), random() % 9));
+          break;
+        default:
+          changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
+      }
+    }
+    test_support::write_file(folder / "x.onnx", changed);
+    try {
+      const OnnxModel damaged = load_onnx(folder / "x.onnx");
+      ++loaded;
+      damaged.run({ones({1, 2, 6, 5})});
+      ++ran;
+    } catch (const Error&) {  // most of them
+    }
+  }
+  EXPECT_GT(loaded, ran);
+  EXPECT_GT(ran, 100);
 }
 
 CHILD_TEST(BadInputOnnx, Item81Lengths) {

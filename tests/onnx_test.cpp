@@ -294,8 +294,11 @@ TEST(Onnx, NormsOfTensorsWithoutAxes) {
 TEST(Onnx, RefusesImagesWithoutPixels) {
   const TemporaryDirectory folder;
   const auto pooled = [](const Tensor& y) { return adaptive_avg_pool2d(y, {0, 3}); };
-  expect_refused<ValueError>([&] { export_onnx(folder / "x.onnx", pooled, ones({1, 2, 4, 6})); },
-                             {"adaptive_avg_pool2d", "without pixels"});
+  expect_refused<ValueError>(
+      [&] {
+        export_onnx(folder / "x.onnx", pooled, ones({1, 2, 4, 6}));
+      },
+      {"adaptive_avg_pool2d", "without pixels"});
 }
 
 TEST(Onnx, PadsWithLargeIntegers) {

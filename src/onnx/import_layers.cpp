@@ -78,6 +78,7 @@ struct Windows {
 // The numbers for an image with `axes` axes.
 struct WindowSizes {
   Integers kernel, strides, before, behind, dilations;
+  Integers counts;  // of windows that start before the padding behind the image
 
   WindowSizes(const Windows& windows, const Tensor& x, const Integers& taps) {
     const std::size_t axes = taps.size();
@@ -113,8 +114,9 @@ struct WindowSizes {
                                " must be positive, or 0 for pads, and at most ", most));
     }
     for (std::size_t k = 0; k < axes; ++k) {
-      if (!windows.auto_pad.starts_with("SAME")) continue;
       const std::int64_t in = x.size(static_cast<std::int64_t>(k) + 2);
+      counts.push_back((in + before[k] + strides[k] - 1) / strides[k]);
+      if (!windows.auto_pad.starts_with("SAME")) continue;
       const std::int64_t out = (in + strides[k] - 1) / strides[k];
       const std::int64_t all = std::max<std::int64_t>(
           0, (out - 1) * strides[k] + dilations[k] * (kernel[k] - 1) + 1 - in);
@@ -132,6 +134,14 @@ struct WindowSizes {
     std::ranges::fill(before, 0);
     std::ranges::fill(behind, 0);
     return pad(x, widths, PadMode::constant, value);
+  }
+  // Without the windows that ceil_mode adds if the padding is part of the image.
+  Tensor counted(Tensor y) const {
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      const auto axis = static_cast<std::int64_t>(k) + 2;
+      if (y.size(axis) > counts[k]) y = y.slice(axis, 0, counts[k]);
+    }
+    return y;
   }
   Size2d pair(const Integers& list) const { return {list[0], list[1]}; }
   Size3d triple(const Integers& list) const { return {list[0], list[1], list[2]}; }
@@ -187,31 +197,44 @@ Kernel translate_conv_transpose(NodeReader& node) {
     if (std::ranges::any_of(more, [](std::int64_t n) { return n < 0 || n > most; })) {
       throw ValueError(message("output_padding ", Dims(more), " (allowed: 0 to ", most, ")"));
     }
-    // Less padding at the end is more output there.
-    for (std::size_t k = 0; k < axes; ++k) more[k] += s.before[k] - s.behind[k];
+    // Less padding at the end is more output there, and more padding less.
+    Integers less(axes);
+    for (std::size_t k = 0; k < axes; ++k) {
+      more[k] += s.before[k] - s.behind[k];
+      less[k] = std::max<std::int64_t>(0, -more[k]);
+      more[k] = std::max<std::int64_t>(0, more[k]);
+    }
+    const auto cropped = [&](Tensor y) {
+      for (std::size_t k = 0; k < axes; ++k) {
+        const auto axis = static_cast<std::int64_t>(k) + 2;
+        if (less[k] >= y.size(axis)) throw ShapeError("the pads leave no output");
+        if (less[k] > 0) y = y.slice(axis, 0, y.size(axis) - less[k]);
+      }
+      return Results{y};
+    };
     const Tensor bias = optional_input(x, 2);
     switch (axes) {
       case 1:
-        return Results{conv_transpose1d(x[0], x[1], bias,
+        return cropped(conv_transpose1d(x[0], x[1], bias,
                                         {.stride = s.strides[0],
                                          .padding = s.before[0],
                                          .output_padding = more[0],
                                          .dilation = s.dilations[0],
-                                         .groups = groups})};
+                                         .groups = groups}));
       case 2:
-        return Results{conv_transpose2d(x[0], x[1], bias,
+        return cropped(conv_transpose2d(x[0], x[1], bias,
                                         {.stride = s.pair(s.strides),
                                          .padding = s.pair(s.before),
                                          .output_padding = s.pair(more),
                                          .dilation = s.pair(s.dilations),
-                                         .groups = groups})};
+                                         .groups = groups}));
       default:
-        return Results{conv_transpose3d(x[0], x[1], bias,
+        return cropped(conv_transpose3d(x[0], x[1], bias,
                                         {.stride = s.triple(s.strides),
                                          .padding = s.triple(s.before),
                                          .output_padding = s.triple(more),
                                          .dilation = s.triple(s.dilations),
-                                         .groups = groups})};
+                                         .groups = groups}));
     }
   };
 }
@@ -231,23 +254,23 @@ Kernel translate_max_pool(NodeReader& node) {
     const Tensor y = s.padded(x[0], -std::numeric_limits<double>::infinity());
     switch (s.kernel.size()) {
       case 1:
-        return Results{max_pool1d(y, s.kernel[0],
-                                  {.stride = s.strides[0],
-                                   .padding = s.before[0],
-                                   .dilation = s.dilations[0],
-                                   .ceil_mode = ceil_mode})};
+        return Results{s.counted(max_pool1d(y, s.kernel[0],
+                                            {.stride = s.strides[0],
+                                             .padding = s.before[0],
+                                             .dilation = s.dilations[0],
+                                             .ceil_mode = ceil_mode}))};
       case 2:
-        return Results{max_pool2d(y, s.pair(s.kernel),
-                                  {.stride = s.pair(s.strides),
-                                   .padding = s.pair(s.before),
-                                   .dilation = s.pair(s.dilations),
-                                   .ceil_mode = ceil_mode})};
+        return Results{s.counted(max_pool2d(y, s.pair(s.kernel),
+                                            {.stride = s.pair(s.strides),
+                                             .padding = s.pair(s.before),
+                                             .dilation = s.pair(s.dilations),
+                                             .ceil_mode = ceil_mode}))};
       default:
-        return Results{max_pool3d(y, s.triple(s.kernel),
-                                  {.stride = s.triple(s.strides),
-                                   .padding = s.triple(s.before),
-                                   .dilation = s.triple(s.dilations),
-                                   .ceil_mode = ceil_mode})};
+        return Results{s.counted(max_pool3d(y, s.triple(s.kernel),
+                                            {.stride = s.triple(s.strides),
+                                             .padding = s.triple(s.before),
+                                             .dilation = s.triple(s.dilations),
+                                             .ceil_mode = ceil_mode}))};
     }
   };
 }
@@ -288,12 +311,13 @@ Kernel translate_avg_pool(NodeReader& node) {
     WindowSizes s(windows, x[0], *windows.kernel);
     if (s.is_symmetric() || counts) {
       const Tensor y = s.padded(x[0], 0);
-      return Results{average(s, y, ceil_mode, counts)};
+      return Results{s.counted(average(s, y, ceil_mode, counts))};
     }
     // Divides the mean over a window by the part of it that is inside x.
     WindowSizes same = s;
     const Tensor inside = same.padded(ones_like(x[0]), 0), y = s.padded(x[0], 0);
-    return Results{average(s, y, ceil_mode, true) / average(s, inside, ceil_mode, true)};
+    return Results{s.counted(average(s, y, ceil_mode, true)) /
+                   s.counted(average(s, inside, ceil_mode, true))};
   };
 }
 
@@ -429,7 +453,9 @@ Kernel translate_resize(NodeReader& node) {
   }
   if (node.opset() < 11) node.refuse("it is supported from opset 11 on");
   InterpolateOptions options;
-  const bool half_pixel = coordinates == "half_pixel" || coordinates == "pytorch_half_pixel";
+  // The second takes the first element, not the middle, for a size of 1.
+  const bool first_of_one = coordinates == "pytorch_half_pixel";
+  const bool half_pixel = coordinates == "half_pixel" || first_of_one;
   if (mode == "nearest" && coordinates == "asymmetric" && rounding == "floor") {
     options.mode = InterpolateMode::nearest;
   } else if (mode == "nearest" && half_pixel && rounding == "round_prefer_ceil") {
@@ -483,7 +509,12 @@ Kernel translate_resize(NodeReader& node) {
     } else {
       throw ValueError("Resize: neither scales nor sizes are given");
     }
-    return Results{interpolate(x[0], given)};
+    Tensor y = interpolate(x[0], given);
+    const auto shrinks = [&](std::int64_t d) { return y.size(d) == 1 && x[0].size(d) > 1; };
+    if (first_of_one && (shrinks(2) || shrinks(3))) {
+      throw ShapeError("Resize: pytorch_half_pixel to a size of 1 is not supported");
+    }
+    return Results{std::move(y)};
   };
 }
 

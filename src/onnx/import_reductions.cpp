@@ -55,7 +55,8 @@ Kernel reduction(NodeReader& node) {
   return [=](Arguments x) {
     const auto axes = given_axes(attribute, x, 1);
     if (axes && !axes->empty()) return Results{function(x[0], *axes, keepdims)};
-    if (keeps_all) return Results{x[0]};
+    // Over no axes, the size of each element and the like remain.
+    if (keeps_all) return Results{function(x[0], Axes(Integers()), keepdims)};
     return Results{function(x[0], Axes(), keepdims)};
   };
 }

@@ -126,6 +126,8 @@ ReduceLogSum".split():
         yield op + "_11", node(op, [positive], opset=11, axes=[1], keepdims=0)
         yield op + "_all", node(op, [positive], opset=18, keepdims=0)
     yield "ReduceSum_noop", node("ReduceSum", [x], noop_with_empty_axes=1)
+    for op in "ReduceL1", "ReduceL2", "ReduceSumSquare":
+        yield f"{op}_noop", node(op, [x], opset=18, noop_with_empty_axes=1)
     yield "ReduceSum_integers", node("ReduceSum", [whole.astype(np.int32)], [ints(1)])
     yield "ArgMax", node("ArgMax", [x], axis=1)
     yield "ArgMin", node("ArgMin", [x], axis=-1, keepdims=0)
@@ -147,10 +149,19 @@ ReduceLogSum".split():
     yield "Conv_3d", node("Conv", [floats(1, 2, 4, 4, 4), floats(3, 2, 2, 2, 2)], pads=[1, 0, 0, 0, 1, 0])
     yield "ConvTranspose", node("ConvTranspose", [image, floats(4, 2, 3, 3)], strides=[2, 2], output_padding=[1, 0])
     yield "ConvTranspose_pads", node("ConvTranspose", [image, floats(4, 2, 3, 3)], strides=[2, 2], pads=[1, 1, 0, 1])
+    yield "ConvTranspose_behind", node(
+        "ConvTranspose", [image, floats(4, 2, 3, 3)], strides=[2, 1], pads=[0, 1, 2, 2]
+    )
     yield "MaxPool", node("MaxPool", [image], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 0, 1])
     yield "MaxPool_ceil", node("MaxPool", [image], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    yield "MaxPool_ceil_uneven", node(
+        "MaxPool", [image], kernel_shape=[3, 3], strides=[2, 3], pads=[2, 1, 2, 2], ceil_mode=1
+    )
     yield "MaxPool_1d", node("MaxPool", [x], kernel_shape=[2])
     yield "AveragePool", node("AveragePool", [image], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    yield "AveragePool_ceil_uneven", node(
+        "AveragePool", [floats(1, 2, 9, 7)], kernel_shape=[3, 3], strides=[1, 3], pads=[0, 1, 0, 2], ceil_mode=1
+    )
     yield "AveragePool_counted", node("AveragePool", [image], kernel_shape=[2, 2], pads=[1, 0, 0, 1], count_include_pad=1)
     yield "AveragePool_uneven", node("AveragePool", [image], kernel_shape=[2, 2], pads=[0, 0, 1, 1])
     yield "GlobalAveragePool", node("GlobalAveragePool", [image])
