@@ -55,6 +55,7 @@ TEST(Communicator, KnowsTheRanks) {
   EXPECT_TRUE(is_initialized());
   EXPECT_EQ(&init(), &world);
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (size == nullptr) size = std::getenv("PMI_SIZE");  // MPICH
   EXPECT_EQ(world.size(), size == nullptr ? 1 : std::atoi(size));
   EXPECT_EQ(world.local_size(), world.size());
   EXPECT_EQ(world.local_rank(), world.rank());

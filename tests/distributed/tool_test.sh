@@ -8,8 +8,9 @@ source "$(dirname "$0")/mpirun.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-small=(--examples 320 --epochs 2 --batch-size 32 --threads 1)
+small=(--examples 320 --batch-size 32 --threads 1)
 failures=0
+: >err
 
 problem() {
   echo "FAIL: $1" >&2
@@ -22,33 +23,39 @@ run() {
   shift
   timeout 120 "$@" >out 2>err || problem "$name: code $?"
 }
-# close FILE FILE: both runs end with the same validation loss, but for rounding
+# last_loss RUN: of the last evaluation
+last_loss() {
+  grep '"type":"evaluation"' "$1/log.jsonl" | tail -1 | sed 's/.*[,{]"loss":\([^,}]*\).*/\1/'
+}
+# close RUN RUN: both end with the same validation loss, but for rounding
 close() {
   local a b
-  a=$(grep -o '"validation_loss":[^,}]*' "$1/log.jsonl" | tail -1 | cut -d: -f2)
-  b=$(grep -o '"validation_loss":[^,}]*' "$2/log.jsonl" | tail -1 | cut -d: -f2)
-  [[ -n $a && -n $b ]] &&
-    awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' ||
-    problem "the losses of $1 and $2 are '$a' and '$b'"
+  a=$(last_loss "$1")
+  b=$(last_loss "$2")
+  [[ -n $a && -n $b ]] || problem "no losses: '$a' and '$b'"
+  awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' ||
+    problem "the losses of $1 and $2 are $a and $b"
 }
 
-run 'one process' "$tool" train digits "${small[@]}" --out one
-run 'two processes' "$tool" train digits "${small[@]}" --processes 2 --out two
+run 'one process' "$tool" train digits "${small[@]}" --epochs 2 --out one
+run 'two processes' "$tool" train digits "${small[@]}" --epochs 2 --processes 2 --out two
 [[ $(grep -c 'Report: ' out) == 1 ]] || problem 'not one result'
 [[ -s two/report.html && -s two/log.jsonl ]] || problem 'no report'
 close one two
 run 'two ranks of mpirun, with divided states' \
-  "${mpirun[@]}" -n 2 "$tool" train digits "${small[@]}" --shard-optimizer true --out divided
+  "${mpirun[@]}" -n 2 "$tool" train digits "${small[@]}" --epochs 2 \
+  --shard-optimizer true --out divided
 close one divided
 
 # Interrupted with two processes, resumed with three and with one.
 mkdir again
 for processes in 3 1; do
-  "$tool" train digits "${small[@]}" --epochs 40 --checkpoint-every 1 --processes 2 \
+  "$tool" train digits "${small[@]}" --epochs 4 --checkpoint-every 1 --processes 2 \
     --shard-optimizer true --out again/$processes >out 2>err &
   pid=$!
   for ((k = 0; k < 600; ++k)); do
     [[ $(grep -c '"type":"step"' again/$processes/log.jsonl 2>/dev/null) -gt 2 ]] && break
+    kill -0 $pid 2>/dev/null || break
     sleep 0.1
   done
   kill -TERM $pid
@@ -58,7 +65,6 @@ for processes in 3 1; do
     "$tool" train --resume again/$processes --processes $processes
   grep -q 'going on at step' err || problem 'it began anew'
 done
-close again/3 again/1
 
 # A disk that is full: both ranks end and say why; with space, the run goes on.
 full_disk() {
@@ -69,6 +75,7 @@ full_disk() {
   local pid=$! k
   for ((k = 0; k < 1200; ++k)); do
     grep -q 'No space left' err && break
+    kill -0 $pid 2>/dev/null || break
     sleep 0.1
   done
   local begin=$EPOCHREALTIME

@@ -181,7 +181,12 @@ void close() {
   if (!started_mpi) return;
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
-  if (is_finalized == 0) MPI_Finalize();
+  if (is_finalized != 0) return;
+  for (MPI_Op& op : half_ops) MPI_Op_free(&op);
+  for (MPI_Op& op : brain_ops) MPI_Op_free(&op);
+  MPI_Type_free(&half_type);
+  MPI_Type_free(&brain_type);
+  MPI_Finalize();
 }
 
 constexpr TransportLibrary library{transport_version, "MPI", INT_MAX, open, start, test,
