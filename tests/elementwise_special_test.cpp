@@ -246,6 +246,32 @@ TEST(GradientRule, KinksAtZeroAndClipBounds) {
   EXPECT_THROW(clip_backward(five, x, 2, -1.5), ValueError);
 }
 
+// Squares and reciprocals are rounded once, in every layout and at every length.
+TEST(GradientRule, PowersWithOneExponent) {
+  const Tensor special = vector_of(
+      {0, -0.0, 1, -1, 3, -1.1, 1e200, 1e-200, 1e30, 1e-30, 5e-324, nan, infinity, -infinity, 7});
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const auto rounded = [dtype](double value) {
+      return dtype == DType::float32 ? static_cast<double>(static_cast<float>(value)) : value;
+    };
+    for (const std::int64_t copies : {1, 3, 40}) {
+      const Tensor dense = tile(special.to(dtype), {copies, 2});
+      for (const Tensor& x : {dense, dense.transpose(), dense.slice(1, {}, {}, 2)}) {
+        std::vector<double> squares, reciprocals;
+        for (const double value : values_of(x)) {
+          squares.push_back(rounded(value * value));
+          reciprocals.push_back(rounded(1 / value));
+        }
+        expect_values(power(x, 2), squares, "2");
+        expect_values(power(x, full({}, 2, dtype)), squares, "2 as a tensor");
+        expect_values(power(x, -1), reciprocals, "-1");
+        expect_values(power(x, full({1}, -1, dtype)), reciprocals, "-1 as a tensor");
+      }
+    }
+  }
+  expect_values(power(vector_of({-0.0, -infinity, 4}), 0.5), {0, infinity, 2}, "square root");
+}
+
 TEST(GradientRule, PowerCorners) {
   const auto at = [](double a, double b, double eps) {
     const auto gradients = power_backward(ones({}, DType::float64), full({}, a, DType::float64),

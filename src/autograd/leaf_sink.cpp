@@ -34,7 +34,7 @@ thread_local std::vector<std::function<void(bool)>> ends;
 
 }  // namespace
 
-void set_leaf_sink(const char* operation, const Tensor& leaf, LeafSink sink) {
+detail::NodePointer set_leaf_sink(const char* operation, const Tensor& leaf, LeafSink sink) {
   detail::Node* node = detail::node_of(leaf.impl());
   if (node == nullptr || !node->is_leaf()) {
     throw ValueError(detail::message(operation, ": the tensor of shape ", leaf.shape(),
@@ -49,14 +49,14 @@ void set_leaf_sink(const char* operation, const Tensor& leaf, LeafSink sink) {
                                      leaf.shape(), " is taken by another object already"));
   }
   sink_count.fetch_add(1, std::memory_order_relaxed);
+  return place->second.node;
 }
 
-void remove_leaf_sink(const Tensor& leaf) {
-  const detail::Node* node = detail::node_of(leaf.impl());
+void remove_leaf_sink(const detail::Node& leaf) {
   Entry removed;  // outlives the lock
   Sinks& all = sinks();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.entries.find(node);
+  const auto found = all.entries.find(&leaf);
   if (found == all.entries.end()) return;
   removed = std::move(found->second);
   all.entries.erase(found);

@@ -14,9 +14,9 @@ namespace extensor::autograd {
 using LeafSink = std::function<void(const Tensor& gradient, bool create_graph)>;
 
 // ValueError, naming `operation`, unless the tensor is a leaf that requires a gradient and has no
-// sink yet.
-void set_leaf_sink(const char* operation, const Tensor& leaf, LeafSink sink);
-void remove_leaf_sink(const Tensor& leaf);
+// sink yet. Returns the node to remove it by: the tensor forgets it if it is frozen meanwhile.
+detail::NodePointer set_leaf_sink(const char* operation, const Tensor& leaf, LeafSink sink);
+void remove_leaf_sink(const detail::Node& leaf);
 
 // Called from a sink: runs the function when the outermost walk of this thread has ended, with
 // false if it ended by an exception.

@@ -62,10 +62,10 @@ class DistributedDataParallel::Reducer {
     Tensor tensor;
     Tensor view = {};  // of the bucket
     std::size_t bucket = 0;
-    bool has_sink = false;
-    bool ready = false;    // in the current walk
-    bool touched = false;  // since the last reduction
-    bool divided = false;  // the view has the averages of this rank's part, else 0
+    detail::NodePointer sink = {};  // the node of the tensor while it has a sink
+    bool ready = false;             // in the current walk
+    bool touched = false;           // since the last reduction
+    bool divided = false;           // the view has the averages of this rank's part, else 0
   };
   struct Bucket {
     Tensor flat;                      // its size is a multiple of the number of ranks
@@ -124,11 +124,10 @@ DistributedDataParallel::Reducer::Reducer(const NamedTensors& parameters,
   make_buckets();
   try {
     for (Parameter& each : parameters_) {
-      autograd::set_leaf_sink(operation, each.tensor,
-                              [this, &each](const Tensor& gradient, bool create_graph) {
-                                take(each, gradient, create_graph);
-                              });
-      each.has_sink = true;
+      each.sink = autograd::set_leaf_sink(operation, each.tensor,
+                                          [this, &each](const Tensor& gradient, bool create_graph) {
+                                            take(each, gradient, create_graph);
+                                          });
     }
   } catch (...) {
     remove_sinks();  // the destructor does not run, and the sinks refer to this object
@@ -138,7 +137,7 @@ DistributedDataParallel::Reducer::Reducer(const NamedTensors& parameters,
 
 void DistributedDataParallel::Reducer::remove_sinks() const {
   for (const Parameter& each : parameters_) {
-    if (each.has_sink) autograd::remove_leaf_sink(each.tensor);
+    if (each.sink.get() != nullptr) autograd::remove_leaf_sink(*each.sink);
   }
 }
 

@@ -84,9 +84,14 @@ Watch::Watch(int rank, std::vector<Introduction> ranks, const InitOptions& optio
     : rank_(rank), ranks_(std::move(ranks)), options_(options) {
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_ < 0) refuse("eventfd");
-  rank == 0 ? listen_for_ranks(exchange) : connect_to_first(exchange);
-  for (Peer& peer : peers_) peer.heard = Clock::now();
-  thread_ = std::jthread([this] { run(); });
+  try {
+    rank == 0 ? listen_for_ranks(exchange) : connect_to_first(exchange);
+    for (Peer& peer : peers_) peer.heard = Clock::now();
+    thread_ = std::jthread([this] { run(); });
+  } catch (...) {
+    close_all();  // the destructor does not run
+    throw;
+  }
 }
 
 Watch::~Watch() {
@@ -97,6 +102,10 @@ Watch::~Watch() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = write(wake_, &one, sizeof one);
   if (thread_.joinable()) thread_.join();
+  close_all();
+}
+
+void Watch::close_all() const {
   for (const Peer& peer : peers_) close(peer.socket);
   close(wake_);
 }

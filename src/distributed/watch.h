@@ -81,6 +81,7 @@ class Watch {
 
   void listen_for_ranks(const Exchange& exchange);
   void connect_to_first(const Exchange& exchange);
+  void close_all() const;
   void run();
   void read(Peer& peer);
   void handle(Peer& peer, const Header& header, const std::string& text);

@@ -268,6 +268,19 @@ TEST(DataParallel, TakesNoGradientsIfItCannotBeMade) {
   const DistributedDataParallel again(first, world);
 }
 
+// A graph made before the parameter was frozen still leads to its node.
+TEST(DataParallel, ReleasesAParameterThatWasFrozenMeanwhile) {
+  nn::Linear layer(2, 1);
+  Tensor loss;
+  {
+    const DistributedDataParallel parallel(layer, init());
+    loss = sum(layer(ones({1, 2})));
+    layer.weight.requires_grad_(false);
+  }
+  loss.backward();
+  EXPECT_EQ(layer.bias.grad().to_vector<float>(), (std::vector<float>{1}));
+}
+
 TEST(DataParallel, ReducesRecomputedPartsAtTheEnd) {
   Communicator& world = init();
   nn::Linear layer(3, 3);

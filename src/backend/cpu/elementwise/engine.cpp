@@ -1,6 +1,8 @@
 // Iterates an elementwise call over its layout, and distributes its rows among the threads.
 #include <algorithm>
+#include <optional>
 
+#include "backend/cpu/convert.h"
 #include "backend/cpu/copy_plane.h"
 #include "backend/cpu/elementwise/block.h"
 #include "backend/cpu/elementwise/elementwise.h"
@@ -12,6 +14,7 @@ namespace extensor::cpu {
 namespace {
 
 using backend::ElementwiseCall;
+using backend::ElementwiseOp;
 using plan::ElementwisePlan;
 using plan::Layout;
 
@@ -336,8 +339,32 @@ const ElementwiseTable& elementwise_table(DType compute) {
   return elementwise_table_integer(compute == DType::bool_ ? DType::uint8 : compute);
 }
 
+namespace {
+
+// The op that computes a power of floats whose exponent is one number, without rounding more than
+// once: a square or a reciprocal.
+std::optional<ElementwiseOp> simple_power(const ElementwiseCall& call) {
+  if (call.op != ElementwiseOp::power || !call.repeats[1] || !is_floating_point(call.compute)) {
+    return std::nullopt;
+  }
+  const backend::Operand& operand = call.inputs[1];
+  double exponent = 0;
+  convert_loop(operand.dtype, DType::float64)(first_element(operand), &exponent, 1);
+  if (exponent == 2) return ElementwiseOp::square;
+  if (exponent == -1) return ElementwiseOp::reciprocal;
+  return std::nullopt;
+}
+
+}  // namespace
+
 void elementwise(const ElementwiseCall& call) {
   if (call.numel == 0) return;
+  if (const auto simple = simple_power(call)) {
+    ElementwiseCall unary = call;
+    unary.op = *simple;
+    unary.input_count = 1;
+    return elementwise(unary);
+  }
   const bool small = call.numel < grain && call.whole_numel * widest_item < streaming_bytes;
   if (call.contiguous && small && run_small(call)) return;
   Job job = make_job(call);
@@ -351,7 +378,7 @@ void elementwise(const ElementwiseCall& call) {
   for (int k = 0; k < job.inputs; ++k) strides[k + 1] = call.inputs[k].strides;
   ElementwisePlan plan = plan::plan_elementwise(*call.shape, job.inputs + 1, strides);
   job.stream = pays_to_stream(job, call, &plan);
-  const bool copies = call.op == backend::ElementwiseOp::copy && job.input_convert[0] == nullptr;
+  const bool copies = call.op == ElementwiseOp::copy && job.input_convert[0] == nullptr;
   if (copies && !job.stream && plan.layout != Layout::contiguous) return run_copy(job, call, plan);
   switch (plan.layout) {
     case Layout::contiguous: {
