@@ -91,6 +91,7 @@ const std::map<std::string_view, const char*> without_kind = {
     {"std::unique_ptr<Tokenizer>", "a class with a base, to be bound as a class"},
     {"std::optional<ConfusionMatrix>", "a class, to be bound as a class"},
     {"const Gpt&", "a module, to be bound as a class"},
+    {"OnnxModel", "a module, to be bound as a class"},
     {"const ModelReference&", "wraps any module, to be bound as a module"},
     {"const data::DataLoader&", "a class, to be bound as a class"},
     {"Loss", "a function of two tensors or of two lists of them"},
