@@ -233,7 +233,7 @@ W log_add_exp(W a, W b) {
   return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 
-// NumPy's remainder and floor_divide, computed on the exact values.
+// NumPy's remainder, and floor_divide with the special cases of the Array API, on the exact values.
 template <class T>
 T floor_mod(T a, T b) {
   T remainder = std::fmod(a, b);
@@ -245,8 +245,12 @@ T floor_mod(T a, T b) {
 // The quotient is an integer, and exact in 113 bits wherever T can hold it.
 template <class W, class T>
 W floor_divide(T a, T b) {
-  if (b == 0 || std::isnan(a) || std::isnan(b) || std::isinf(a)) return b == 0 ? a / b : T(NAN);
-  if (std::isinf(b)) return a == 0 || (a < 0) == (b < 0) ? std::copysign(T(0), a / b) : T(-1);
+  if (std::isnan(a) || std::isnan(b) || (std::isinf(a) && std::isinf(b))) return T(NAN);
+  if (std::isinf(a)) return std::signbit(a) == std::signbit(b) ? T(INFINITY) : -T(INFINITY);
+  if (b == 0)
+    return a == 0 ? T(NAN)
+                  : std::copysign(T(INFINITY), std::copysign(T(1), a) * std::copysign(T(1), b));
+  if (std::isinf(b)) return std::signbit(a) == std::signbit(b) ? T(0) : -T(0);
   const T remainder = std::fmod(a, b);
   __float128 quotient = (static_cast<__float128>(a) - remainder) / b;
   if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;

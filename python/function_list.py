@@ -41,6 +41,7 @@ class Function:
     comment: str
     template: bool
     parameters: list[Variable] = dataclasses.field(default_factory=list)
+    takes_dtype_none: bool = False  # in Python, as an overload with a dtype exists
 
 
 @dataclasses.dataclass

@@ -206,6 +206,8 @@ class Generator:
             positions[variable.name, variable.field_of] = i
         for name, default in WITHOUT_EFFECT.get(function.name, {}).items():
             rows.append(f"    {{{literal(name)}, &types::boolean, {literal(default)}, true}},")
+        if function.takes_dtype_none:
+            rows.append('    {"dtype", &types::none, "None", true},')
         for position, parameter in enumerate(original.parameters):
             if parameter.type.kind == "record" and parameter.name in ("options", "bounds"):
                 lines.append(f"  {parameter.type.bare} options{position}{{}};")
@@ -291,10 +293,11 @@ def covers(wide: Function, narrow: Function) -> bool:
 
 def share_defaults(function: Function, group: list[Function]) -> None:
     """sum(x, axes, keepdims, dtype) takes the defaults that sum(x, axes={}, keepdims=false) has:
-    C++ has none there only because the dtype or options follow."""
+    C++ has none there only because the dtype or options follow. The others take dtype=None."""
     if not any(p.type.kind == "dtype" and not p.default or p.field_of >= 0 for p in function.parameters):
         return
     for other in group:
+        other.takes_dtype_none = other.takes_dtype_none or not any(p.name == "dtype" for p in other.parameters)
         for theirs in other.parameters:
             for ours in function.parameters:
                 if ours.name == theirs.name and not ours.default and theirs.default:

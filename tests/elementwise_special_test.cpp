@@ -326,6 +326,24 @@ TEST(GradientRule, ModuloAndFloorDivide) {
   EXPECT_EQ(modulo(tensor({INT64_MIN}), -1).item<std::int64_t>(), 0);
 }
 
+// The special cases of the Array API, one at a time and in a vector with others.
+TEST(GradientRule, FloorDivideOfInfinities) {
+  const Tensor a = vector_of({infinity, infinity, -infinity, -infinity, 3, 3, -3, -3, 0, -0.0, 7});
+  const Tensor b =
+      vector_of({2, -2, 2, -2, infinity, -infinity, infinity, -infinity, -infinity, -infinity, 2});
+  const std::vector<double> expected{infinity, -infinity, -infinity, infinity, 0, -0.0,
+                                     -0.0,     0,         -0.0,      0,        3};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    expect_values(floor_divide(a.to(dtype), b.to(dtype)), expected, "in a vector");
+    for (std::int64_t k = 0; k < a.numel(); ++k) {
+      expect_values(floor_divide(a.to(dtype)[k].reshape({1}), b.to(dtype)[k].reshape({1})),
+                    {expected[static_cast<std::size_t>(k)]}, "alone");
+    }
+    expect_values(floor_divide(vector_of({infinity, -infinity}).to(dtype), infinity), {nan, nan},
+                  "both");
+  }
+}
+
 TEST(GradientRule, IntegerDivisionByZeroWritesNothing) {
   Tensor a = tensor({1, 2, 3});
   const Tensor before = a.clone(), b = tensor({1, 0, 2});

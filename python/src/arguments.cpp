@@ -26,6 +26,7 @@ bool is_number(PyObject* value, const ArgumentType& type, bool convert) {
   return PyFloat_Check(value) || is_integer(value, type, convert) ||
          (convert && numpy_kind(value) == 'f');
 }
+bool is_none(PyObject* value, const ArgumentType&, bool) { return value == Py_None; }
 bool is_boolean(PyObject* value, const ArgumentType&, bool convert) {
   return PyBool_Check(value) || (convert && numpy_kind(value) == 'b');
 }
@@ -119,6 +120,7 @@ const ArgumentType numbers{"Sequence[float]", "a list or tuple of numbers", list
 const ArgumentType number_pair{"tuple[float, float]", "a pair of numbers", list_of<is_number, 2>};
 const ArgumentType number_pair_or_none{"tuple[float, float] | None", "a pair of numbers or None",
                                        or_none<list_of<is_number, 2>>};
+const ArgumentType none{"None", "None", is_none};
 const ArgumentType boolean{"bool", "a bool", is_boolean};
 const ArgumentType boolean_or_none{"bool | None", "a bool or None", or_none<is_boolean>};
 const ArgumentType booleans{"tuple[bool, bool, bool]", "three bools", list_of<is_boolean, 3>};

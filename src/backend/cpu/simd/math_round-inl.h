@@ -46,11 +46,12 @@ HWY_INLINE T FloorModLane(T a, T b) {
   return remainder;
 }
 
-// floor(a / b) of the exact quotient, consistent with FloorMod; NumPy's is off by one where its
-// subtraction rounds.
+// floor(a / b) of the exact quotient, consistent with FloorMod where both are finite; NumPy's is off
+// by one where its subtraction rounds. Infinite operands as in the Array API: inf // 2 is inf and
+// 1 // -inf is -0, where NumPy has NaN and -1.
 template <class T>
 HWY_INLINE T FloorDivideLane(T a, T b) {
-  if (b == 0) return a / b;
+  if (b == 0 || std::isinf(a) || std::isinf(b)) return a / b;
   const T remainder = std::fmod(a, b);
   Wide<T> quotient = (static_cast<Wide<T>>(a) - remainder) / b;
   if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;
