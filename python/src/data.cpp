@@ -98,6 +98,8 @@ class Literals {
     if (leaf_depth_ != static_cast<int>(depth)) ragged(depth);
     booleans_ = booleans_ && value.kind() == Scalar::Kind::boolean;
     floats_ = floats_ || value.is_floating();
+    // numpy.float64 is a float, but one that was chosen to be wide.
+    doubles_ = doubles_ || (PyFloat_Check(object) && numpy_kind(object) == 'f');
     unsigned_ = unsigned_ || value.kind() == Scalar::Kind::unsigned_integer;
     negative_ = negative_ || (value.kind() == Scalar::Kind::integer && value.as_integer() < 0);
     numbers_.push_back(value);
@@ -110,7 +112,8 @@ class Literals {
     if (floats_ || (count == 0 && !booleans_) || (unsigned_ && negative_)) {
       std::vector<double> values;
       for (const Scalar& number : numbers_) values.push_back(number.as_double());
-      return detail::from_literals(values.data(), count, float64, shape, default_float, options);
+      return detail::from_literals(values.data(), count, float64, shape,
+                                   doubles_ ? float64 : default_float, options);
     }
     if (count == 0) {  // NumPy's choice for empty lists is a float, too
       return detail::from_literals(nullptr, 0, float64, shape, default_float, options);
@@ -162,7 +165,7 @@ class Literals {
   std::vector<Py_ssize_t> sizes_;
   std::vector<Scalar> numbers_;
   int leaf_depth_ = -1;
-  bool booleans_ = true, floats_ = false, unsigned_ = false, negative_ = false;
+  bool booleans_ = true, floats_ = false, doubles_ = false, unsigned_ = false, negative_ = false;
 };
 
 bool has_dimensions(PyObject* object) {

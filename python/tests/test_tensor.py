@@ -48,6 +48,10 @@ def test_dtypes_of_literals():
     assert ex.tensor(3).shape == ()
     assert ex.tensor([[], []]).shape == (2, 0)
     assert ex.tensor([np.float64(1.5), 2]).tolist() == [1.5, 2]
+    assert ex.tensor([np.float64(0.1), 2]).dtype == ex.tensor(np.float64(0.1)).dtype == ex.float64
+    assert ex.tensor([0.1, 2]).dtype == ex.float32
+    assert ex.asarray(np.array([0.1, 0.2]).mean()).item() == np.array([0.1, 0.2]).mean()
+    assert (ex.ones(2) * np.float64(2)).dtype == ex.float32  # a number beside a tensor is weak
     assert ex.tensor([ex.tensor(1), ex.tensor(2)]).tolist() == [1, 2]
     assert ex.tensor([ex.ones(2), ex.zeros(2)]).tolist() == [[1, 1], [0, 0]]
     assert ex.tensor([np.ones(2), np.zeros(2)]).shape == (2, 2)
