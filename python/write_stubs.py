@@ -220,7 +220,7 @@ def core_stub(core: Any) -> str:
     text += "".join(record_stub(record) for record in records)
     for name, function in functions.items():
         text += function_stub(function, name)
-    # What the Python files of the package call, without types.
+    # Names that only the Python files of the package call, without types.
     stubbed = {*functions, *NAMESPACES}
     for name, value in vars(core).items():
         if re.match("_[a-zA-Z]", name) and name not in stubbed and not name.endswith("_"):

@@ -253,7 +253,7 @@ TEST(CallsOptions, AttentionAndItsLayer) {
     queries *= 0.7 * root;
   }
   EXPECT_TRUE(allclose(packed(x), plain(x, nn::AttentionMasks{.causal = true}), 1e-12, 1e-13));
-  // What contradicts the tensors of the function, and what a layer does not take.
+  // Options that contradict the tensors of the function, and those that a layer does not take.
   EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.key_width = 8}), ext::ValueError);
   EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.value_width = 8}), ext::ValueError);
   EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.dtype = ext::float32}), ext::DTypeError);

@@ -1,5 +1,5 @@
-// What scaling.py compares its model with, as a line of JSON: the step of a small GPT alone, with
-// gradients reduced during backward() and after it, and the times of all_reduce.
+// Measures for scaling.py, as a line of JSON, the step of a small GPT alone, with gradients reduced
+// during backward() and after it, and the times of all_reduce.
 //   for n in 1 2 4; do mpirun -n $n build/bench/bench/distributed/bench_scaling; done >measured
 //   bench/distributed/scaling.py --compare measured
 #include <extensor/distributed.h>

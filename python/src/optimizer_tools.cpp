@@ -1,4 +1,4 @@
-// What works with optimizers: loss scaling, averages of weights, LBFGS, and rates on a plateau.
+// Classes beside the optimizers: loss scaling, averages of weights, LBFGS, and rates on a plateau.
 #include "optimizer_state.h"
 
 namespace nb = nanobind;

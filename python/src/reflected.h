@@ -95,7 +95,7 @@ inline std::string text_of(const std::pair<double, double>& both) {
 }
 inline std::string text_of(const std::string& text) { return "'" + text + "'"; }
 inline std::string text_of(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
-// What has no literal: a tensor, a function, a pointer.
+// A tensor, a function or a pointer has no literal.
 template <class T>
 requires(!std::is_enum_v<T>) std::string text_of(const T&) { return "None"; }
 inline std::string text_of(const std::vector<std::int64_t>&) { return "()"; }

@@ -18,7 +18,7 @@
 
 namespace extensor::distributed {
 
-// What ranks tell each other when they connect. Trivially copyable: it travels as bytes.
+// The message of a rank that connects. Trivially copyable: it travels as bytes.
 struct Introduction {
   char version[32];
   char host[128];

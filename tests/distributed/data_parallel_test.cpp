@@ -23,7 +23,7 @@ Tensor part(const Tensor& x, const Communicator& world) {
   return x.slice(0, first, first + each + (rank < more ? 1 : 0));
 }
 
-// What makes the mean over ranks of the losses of parts the loss of the whole batch.
+// With these weights, the mean over ranks of the losses of parts is the loss of the whole batch.
 double weight(const Tensor& own, const Tensor& whole, const Communicator& world) {
   return static_cast<double>(own.size(0) * world.size()) / static_cast<double>(whole.size(0));
 }

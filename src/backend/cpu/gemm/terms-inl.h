@@ -1,5 +1,5 @@
-// What the tile and dot kernels multiply: computed values, or pairs of bfloat16 where the processor
-// has an instruction for their products.
+// The terms that the tile and dot kernels multiply: computed values, or pairs of bfloat16 where the
+// processor has an instruction for their products.
 
 #if defined(EXTENSOR_GEMM_TERMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EXTENSOR_GEMM_TERMS_INL_H_
