@@ -88,6 +88,7 @@ const std::map<std::string_view, const char*> without_kind = {
     {"std::optional<std::pair<double, double>>", "a range or none; bindings take two numbers"},
     {"std::nullopt_t", "selects an overload that takes one bound"},
     {"Profile", "a class, to be bound as a class"},
+    {"Communicator&", "a class, to be bound as a class"},
     {"std::unique_ptr<Tokenizer>", "a class with a base, to be bound as a class"},
     {"std::optional<ConfusionMatrix>", "a class, to be bound as a class"},
     {"const Gpt&", "a module, to be bound as a class"},
