@@ -56,6 +56,10 @@ void PackAdjacentRows(const Element* rows, std::int64_t k_stride, std::int64_t c
   }
 }
 
+// A T holds one element, or a pair of halves.
+template <class T, class Element>
+inline constexpr std::int64_t kElementsPerTerm = std::is_same_v<T, Element> ? 1 : 2;
+
 #if HWY_TARGET != HWY_SCALAR
 // One vector of rows, of which `groups` groups exist; the other lanes have unspecified values.
 template <class T, class Element>
@@ -70,7 +74,7 @@ void PackTransposedVector(const Element* rows, std::int64_t row_stride, std::int
   });
   for (std::int64_t p = 0; p + kSteps <= k; p += kSteps, panel += kSteps * width) {
     hn::Vec<decltype(d)> v[kSteps];
-    LoadTransposed(d, block, row_stride, p * (sizeof(T) / sizeof(Element)), v);
+    LoadTransposed(d, block, row_stride, p * kElementsPerTerm<T, Element>, v);
     Unroll<kSteps>([&](auto step)
                        EXTENSOR_INLINED { hn::StoreU(v[step], d, panel + step * width); });
   }
@@ -83,7 +87,7 @@ template <class T, class Element>
 void PackTransposed(const Element* rows, std::int64_t row_stride, std::int64_t count,
                     std::int64_t k, std::int64_t width, T* panel) {
   const auto copy = [&](std::int64_t i, std::int64_t p) {
-    std::memcpy(panel + p * width + i, rows + i * row_stride + p * (sizeof(T) / sizeof(Element)),
+    std::memcpy(panel + p * width + i, rows + i * row_stride + p * kElementsPerTerm<T, Element>,
                 sizeof(T));
   };
   std::int64_t packed_rows = 0;
