@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "extensor/extensor.h"
+#include "support/files.h"
 
 namespace extensor {
 namespace {
@@ -311,9 +312,7 @@ TEST(NnTying, StatesOfOneNameOrBoth) {
 }
 
 TEST(NnTying, ThroughSafetensorsAndCheckpoints) {
-  const auto directory = std::filesystem::temp_directory_path() / "extensor-nn-tying";
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directories(directory);
+  const test_support::TemporaryDirectory directory;
   const Tied from = tied();
   save_safetensors(directory / "tied.safetensors", from.state_dict());
   const auto file = load_safetensors(directory / "tied.safetensors");
@@ -342,7 +341,6 @@ TEST(NnTying, ThroughSafetensorsAndCheckpoints) {
   };
   train_for(1, directory / "part");
   EXPECT_EQ(train_for(3, directory / "part"), train_for(3, directory / "whole"));
-  std::filesystem::remove_all(directory);
 }
 
 TEST(NnTying, ConversionAndGradientsHappenOnce) {

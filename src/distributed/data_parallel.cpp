@@ -355,6 +355,7 @@ void DistributedDataParallel::Reducer::shard(optim::Optimizer& optimizer) {
                              "or requires_grad_(false) before DistributedDataParallel is made)"));
   }
   std::vector<BucketSharding::Bucket> buckets;
+  buckets.reserve(buckets_.size());
   for (const Bucket& bucket : buckets_) {
     buckets.push_back({bucket.flat.dtype(), bucket.flat.numel(), {}});
   }

@@ -50,7 +50,7 @@ close one divided
 # Interrupted with two processes, resumed with three and with one.
 mkdir again
 for processes in 3 1; do
-  "$tool" train digits "${small[@]}" --epochs 60 --checkpoint-every 1 --processes 2 \
+  "$tool" train digits "${small[@]}" --epochs 30 --checkpoint-every 20 --processes 2 \
     --shard-optimizer true --out again/$processes >out 2>err &
   pid=$!
   for ((k = 0; k < 600; ++k)); do
