@@ -46,9 +46,9 @@ HWY_INLINE T FloorModLane(T a, T b) {
   return remainder;
 }
 
-// floor(a / b) of the exact quotient, consistent with FloorMod where both are finite; NumPy's is off
-// by one where its subtraction rounds. Infinite operands as in the Array API: inf // 2 is inf and
-// 1 // -inf is -0, where NumPy has NaN and -1.
+// floor(a / b) of the exact quotient, consistent with FloorMod where both are finite; NumPy's is
+// off by one where its subtraction rounds. Infinite operands as in the Array API: inf // 2 is inf
+// and 1 // -inf is -0, where NumPy has NaN and -1.
 template <class T>
 HWY_INLINE T FloorDivideLane(T a, T b) {
   if (b == 0 || std::isinf(a) || std::isinf(b)) return a / b;
