@@ -340,6 +340,7 @@ std::vector<Tensor> OnnxModel::run(const std::vector<Tensor>& inputs) const {
   }
   for (const onnx::Step& step : program.steps) {
     std::vector<Tensor> arguments;
+    arguments.reserve(step.inputs.size());
     for (const int slot : step.inputs) arguments.push_back(slot < 0 ? Tensor() : at(slot));
     onnx::align(arguments);
     try {
@@ -360,6 +361,7 @@ std::vector<Tensor> OnnxModel::run(const std::vector<Tensor>& inputs) const {
     for (const int slot : step.last_uses) at(slot) = Tensor();
   }
   std::vector<Tensor> outputs;
+  outputs.reserve(program.output_slots.size());
   for (const int slot : program.output_slots) outputs.push_back(at(slot));
   return outputs;
 }
