@@ -42,8 +42,9 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(EXTENSOR_CCACHE ccache)
   mark_as_advanced(EXTENSOR_CCACHE)
   if(EXTENSOR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # The object code does not depend on the build directory, so ccache must not hash it.
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${EXTENSOR_CCACHE})
+    # The object code depends neither on the build directory nor on where the checkout lies.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1
+        CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${EXTENSOR_CCACHE})
   endif()
 endif()
 

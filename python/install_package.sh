@@ -17,6 +17,6 @@ if ! "${pip[@]}" install --timeout 20 --retries 1 scikit-build-core nanobind nin
   echo "skipped: pip cannot install what the build needs: $(tail -1 "$work/pip.log")" && exit 77
 fi
 # Build without isolation, so that objects of the last run are found again.
-"${pip[@]}" install --no-build-isolation --no-deps --force-reinstall "$source_dir" \
+CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$(realpath "$source_dir") "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall "$source_dir" \
   -C "build-dir=$work/build" -C "cmake.define.EXTENSOR_PREBUILT=$build_dir" \
   -C "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true)"
