@@ -43,32 +43,41 @@ check_tsan() {
   run_tests tsan
 }
 
-# Short runs without a corpus; `build/fuzz/fuzz/ops_fuzz CORPUS` runs without limit. The fuzzers of
-# file readers are fast and get a third of the time each. EXTENSOR_FUZZ_SECONDS sets the time,
-# EXTENSOR_FUZZ_RUNS the number of inputs instead, and EXTENSOR_FUZZERS selects fuzzers ("idx csv").
+# run_fuzzer NAME: one fuzzer, with the fuzzers of file readers, which are fast, for a third of the time.
+run_fuzzer() {
+  local name=$1 crashes=build/fuzz/crashes/$1 seconds=${EXTENSOR_FUZZ_SECONDS:-60} length=1024
+  mkdir -p "$crashes"
+  [[ $name == ops ]] || seconds=$(((seconds + 2) / 3))
+  [[ $name == cifar ]] && length=8192 # a record has 3073 bytes
+  # The tests check for stack use after return; here it would take a third of the time.
+  # shellcheck disable=SC2046
+  ASAN_OPTIONS=detect_stack_use_after_return=0 EXTENSOR_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
+    $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
+    -artifact_prefix="$crashes/" -print_final_stats=1 2>"$crashes/log" || {
+    tail -n 40 "$crashes/log" >&2
+    return 1
+  }
+  say "$name: $(sed -n 's/.*number_of_executed_units: *//p' "$crashes/log") inputs," \
+    "$(sed -n 's/^Done .* in \([0-9]*\) second.*/\1/p' "$crashes/log") s"
+}
+
+# Short runs without a corpus, as many at a time as there are processors; `build/fuzz/fuzz/ops_fuzz CORPUS`
+# runs without limit. EXTENSOR_FUZZ_SECONDS sets the time of the ops, EXTENSOR_FUZZ_RUNS the number of inputs
+# instead, and EXTENSOR_FUZZERS selects fuzzers ("idx csv").
 check_fuzz() {
   build_preset fuzz
-  local name seconds length crashes failed=0
+  local name failed=0 running=0
   local -a names
   read -ra names <<<"${EXTENSOR_FUZZERS:-$(cd build/fuzz/fuzz && echo *_fuzz | sed 's/_fuzz//g')}"
   for name in "${names[@]}"; do
-    crashes=build/fuzz/crashes/$name
-    mkdir -p "$crashes"
-    seconds=${EXTENSOR_FUZZ_SECONDS:-60} length=1024
-    [[ $name == ops ]] || seconds=$(((seconds + 2) / 3))
-    [[ $name == cifar ]] && length=8192 # a record has 3073 bytes
-    # The tests check for stack use after return; here it would take a third of the time.
-    # shellcheck disable=SC2046
-    ASAN_OPTIONS=detect_stack_use_after_return=0 EXTENSOR_NUM_THREADS=1 "build/fuzz/fuzz/${name}_fuzz" -seed=1 -max_len=$length -len_control=0 -timeout=300 \
-      $([[ ${EXTENSOR_FUZZ_RUNS:-} ]] && echo "-runs=$EXTENSOR_FUZZ_RUNS" || echo "-max_total_time=$seconds") \
-      -artifact_prefix="$crashes/" -print_final_stats=1 2>"$crashes/log" || {
-      tail -n 40 "$crashes/log" >&2
-      failed=1
-      continue
-    }
-    say "$name: $(sed -n 's/.*number_of_executed_units: *//p' "$crashes/log") inputs," \
-      "$(sed -n 's/^Done .* in \([0-9]*\) second.*/\1/p' "$crashes/log") s"
+    if ((running == $(jobs))); then
+      wait -n || failed=1
+      running=$((running - 1))
+    fi
+    run_fuzzer "$name" &
+    running=$((running + 1))
   done
+  for ((; running > 0; --running)); do wait -n || failed=1; done
   return $failed
 }
 
