@@ -10,8 +10,13 @@ function(run)
   endif()
 endfunction()
 
+# Built from sources, next to the library's build: ccache finds objects of a directory of the same depth.
+set(build ${WORK_DIR}/build)
+if(WAY STREQUAL "sources")
+  set(build ${BUILD_DIR}-consumer)
+endif()
 set(configure
-    ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/build -G Ninja -C ${CACHE})
+    ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${build} -G Ninja -C ${CACHE})
 
 set(tool ${WORK_DIR}/moved/bin/extensor)
 if(WAY STREQUAL "package")
@@ -62,12 +67,12 @@ else()
   endforeach()
   run(${configure} -DEXTENSOR_SOURCE=${SOURCE_DIR} -DBUILD_SHARED_LIBS=OFF)
 endif()
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run(${WORK_DIR}/build/consumer)
+run(${CMAKE_COMMAND} --build ${build})
+run(${build}/consumer)
 
 # Only the consumer's files may be installed.
 file(REMOVE_RECURSE ${WORK_DIR}/installed)
-run(${CMAKE_COMMAND} --install ${WORK_DIR}/build --prefix ${WORK_DIR}/installed)
+run(${CMAKE_COMMAND} --install ${build} --prefix ${WORK_DIR}/installed)
 file(GLOB_RECURSE installed RELATIVE ${WORK_DIR}/installed ${WORK_DIR}/installed/*)
 if(NOT installed STREQUAL "bin/consumer")
   message(FATAL_ERROR "ExTensor installs itself with another project: ${installed}")
