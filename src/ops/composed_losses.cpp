@@ -1,5 +1,6 @@
 // Losses that are composed of other ops: cosine embedding and Gaussian negative log-likelihood.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -161,8 +162,9 @@ struct Gaussian {
   bool replaced = false;
   double eps;
 
+  // `was_checked`: the forward has looked for negative variances.
   Gaussian(const char* operation, const Tensor& x, const Tensor& y, const Tensor& given,
-           const GaussianNllOptions& options)
+           const GaussianNllOptions& options, bool was_checked = false)
       : variance(given), eps(options.eps) {
     check_float(operation, "x", x);
     check_float(operation, "y", y);
@@ -183,7 +185,7 @@ struct Gaussian {
                     "finite and above 0");
     dtype = promote_types(promote_types(x.dtype(), y.dtype(), operation), given.dtype(), operation);
     wide = compute_dtype(dtype);
-    if (has_negative(given.detach())) {
+    if (!was_checked && has_negative(given.detach())) {
       throw ValueError(message(operation, ": variance has a negative element"));
     }
   }
@@ -222,10 +224,45 @@ Tensor gaussian_forward(const Run& run, const GaussianNllOptions& options, const
   return reduced_loss(values[0], options.reduction).to(n.dtype);
 }
 
+// The gradients of x, y and the variance that `needs` asks for; the others are undefined.
+Gradients gaussian_gradients(const char* operation, const Tensor& grad_output, const Tensor& x,
+                             const Tensor& y, const Tensor& variance,
+                             const GaussianNllOptions& options, const std::array<bool, 3>& needs,
+                             bool was_checked) {
+  Gaussian n(operation, x, y, variance, options, was_checked);
+  const Tensor g = value_gradient(operation, grad_output, n.shape, options.reduction, n.dtype);
+  const bool whole = variance.shape() == n.shape;
+  if (detail::records(g, x, y, variance)) n.replace_value();
+  const Tensor inputs[] = {g, x, y, n.variance};
+  const DType dtypes[] = {x.dtype(), y.dtype(), whole ? variance.dtype() : n.wide};
+  std::vector<DType> outputs;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (needs[k]) outputs.push_back(dtypes[k]);
+  }
+  std::vector<Tensor> found =
+      evaluate_in_chunks({operation, n.shape, inputs, outputs, n.wide},
+                         [&](std::span<const Value> in, std::span<Value> out) {
+                           const Value v = n.floored(in[3]), slope = (in[1] - in[2]) / v;
+                           std::size_t at = 0;
+                           if (needs[0]) out[at++] = in[0] * slope;
+                           if (needs[1]) out[at++] = -(in[0] * slope);
+                           if (needs[2]) out[at++] = 0.5 * in[0] * (1 / v - slope * slope);
+                         });
+  Gradients gradients(3);
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (needs[k]) gradients[k] = std::move(found[at++]);
+  }
+  if (needs[2] && !whole) {
+    gradients[2] = reduce_broadcast_dims(gradients[2], variance.shape()).to(variance.dtype());
+  }
+  return gradients;
+}
+
 Gradients gaussian_gradient(const GradientCall& call, const GaussianNllOptions& options) {
-  const GaussianNllGradients gradients =
-      gaussian_nll_loss_backward(call.grad(), call.input(0), call.input(1), call.input(2), options);
-  return {gradients.x, gradients.y, gradients.variance};
+  const std::array<bool, 3> needs{call.needs(0), call.needs(1), call.needs(2)};
+  return gaussian_gradients("gaussian_nll_loss_backward", call.grad(), call.input(0), call.input(1),
+                            call.input(2), options, needs, true);
 }
 
 constexpr Reads all_three = input(0) | input(1) | input(2);
@@ -269,25 +306,9 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
 GaussianNllGradients gaussian_nll_loss_backward(const Tensor& grad_output, const Tensor& x,
                                                 const Tensor& y, const Tensor& variance,
                                                 const GaussianNllOptions& options) {
-  const char* operation = "gaussian_nll_loss_backward";
-  Gaussian n(operation, x, y, variance, options);
-  const Tensor g = value_gradient(operation, grad_output, n.shape, options.reduction, n.dtype);
-  const bool whole = variance.shape() == n.shape;
-  if (detail::records(g, x, y, variance)) n.replace_value();
-  const Tensor inputs[] = {g, x, y, n.variance};
-  const DType outputs[] = {x.dtype(), y.dtype(), whole ? variance.dtype() : n.wide};
-  std::vector<Tensor> gradients =
-      evaluate_in_chunks({operation, n.shape, inputs, outputs, n.wide},
-                         [&](std::span<const Value> in, std::span<Value> out) {
-                           const Value v = n.floored(in[3]), slope = (in[1] - in[2]) / v;
-                           out[0] = in[0] * slope;
-                           out[1] = -out[0];
-                           out[2] = 0.5 * in[0] * (1 / v - slope * slope);
-                         });
-  if (!whole) {
-    gradients[2] = reduce_broadcast_dims(gradients[2], variance.shape()).to(variance.dtype());
-  }
-  return {gradients[0], gradients[1], gradients[2]};
+  Gradients gradients = gaussian_gradients("gaussian_nll_loss_backward", grad_output, x, y,
+                                           variance, options, {true, true, true}, false);
+  return {std::move(gradients[0]), std::move(gradients[1]), std::move(gradients[2])};
 }
 
 constinit const OpList ops::composed_loss_ops =

@@ -166,13 +166,17 @@ Shape result_shape(const QuantileAttributes& attributes, const Shape& one) {
   return shape;
 }
 
-Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
+// Results: the quantiles and, if recorded, the positions of the ranks that they read, for the
+// gradient.
+Results quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
   check_quantiles(run.name(), attributes, x);
   const Rows rows(run.name(), x, attributes.axis);
   Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
+  const auto read = static_cast<std::int64_t>(ranks.size());
   if (ranks.empty() || ranks.back() != rows.n - 1) ranks.push_back(rows.n - 1);
-  const Tensor found =
-      ranked(run.name(), rows.x, ranks, true, false).values.to(compute_dtype(x.dtype()));
+  const Ranked both = ranked(run.name(), rows.x, ranks, true, run.recorded);
+  const Tensor found = both.values.to(compute_dtype(x.dtype()));
+  const Tensor order = run.recorded ? both.indices.slice(-1, 0, read) : Tensor();
   const auto element = [&](std::int64_t rank) {
     const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
     return found.slice(-1, k, k + 1).squeeze(-1);
@@ -186,12 +190,13 @@ Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, co
     results.push_back(where(isnan(last), last, value));
   }
   const Shape shape = result_shape(attributes, attributes.keepdims ? rows.kept : rows.reduced);
-  if (results.empty()) return run.empty(shape, x.dtype());
-  return stack(results).reshape(shape).to(x.dtype());
+  if (results.empty()) return {run.empty(shape, x.dtype()), order};
+  return {stack(results).reshape(shape).to(x.dtype()), order};
 }
 
+// `order` has the positions of ranks_of(…), [..., ranks]; they are searched if it is undefined.
 Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, const Tensor& x,
-                            const QuantileAttributes& attributes) {
+                            const QuantileAttributes& attributes, Tensor order = {}) {
   check_quantiles(operation, attributes, x);
   const Rows rows(operation, x, attributes.axis);
   const Shape reduced = result_shape(attributes, rows.reduced),
@@ -203,7 +208,7 @@ Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, co
   stacked.insert(0, static_cast<std::int64_t>(attributes.q.size()));
   const Tensor g = grad_output.to(wide).reshape(stacked);
   const Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
-  const Tensor order = ranked(operation, rows.x.detach(), ranks, false, true).indices;
+  if (!order.defined()) order = ranked(operation, rows.x.detach(), ranks, false, true).indices;
   std::vector<Tensor> places, parts;
   const auto add = [&](std::int64_t rank, const Tensor& part) {
     const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
@@ -228,11 +233,12 @@ Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, co
 }
 
 Gradients quantile_gradient(const GradientCall& call, const QuantileAttributes& attributes) {
-  return quantile_gradient_of("quantile_backward", call.grad(), call.input(0), attributes);
+  return quantile_gradient_of("quantile_backward", call.grad(), call.input(0), attributes,
+                              call.result(1));
 }
 
 constexpr auto quantile_op = define<quantile_forward, quantile_gradient>(
-    {.name = "quantile", .inputs = {"x"}, .reads = {input(0)}});
+    {.name = "quantile", .inputs = {"x"}, .reads = {input(0) | result(1)}});
 
 // ---- the median
 
@@ -241,27 +247,30 @@ struct MedianAttributes {
   bool keepdims;
 };
 
-Tensor median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
+// Results: the median and, if recorded, its position, for the gradient.
+Results median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
   const Rows rows(run.name(), x, attributes.axis);
   const bool is_float = is_floating_point(x.dtype());
   Dims ranks{(rows.n - 1) / 2};
   if (is_float) ranks.push_back(rows.n - 1);
-  const Tensor found = ranked(run.name(), rows.x, ranks, true, false).values;
-  Tensor value = found.slice(-1, 0, 1);
+  const Ranked found = ranked(run.name(), rows.x, ranks, true, run.recorded);
+  Tensor value = found.values.slice(-1, 0, 1);
   if (is_float) {
-    const Tensor last = found.slice(-1, 1);  // NaN if there is one
+    const Tensor last = found.values.slice(-1, 1);  // NaN if there is one
     value = where(isnan(last), last, value);
   }
-  return value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
+  return {value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced),
+          run.recorded ? found.indices.slice(-1, 0, 1) : Tensor()};
 }
 
 Gradients median_gradient(const GradientCall& call, const MedianAttributes& attributes) {
   return quantile_gradient_of("median_backward", call.grad(), call.input(0),
-                              {{0.5}, false, attributes.axis, false, QuantileMode::lower});
+                              {{0.5}, false, attributes.axis, false, QuantileMode::lower},
+                              call.result(1));
 }
 
 constexpr auto median_op = define<median_forward, median_gradient>(
-    {.name = "median", .inputs = {"x"}, .reads = {input(0)}});
+    {.name = "median", .inputs = {"x"}, .reads = {input(0) | result(1)}});
 
 std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
   if (!axis) return {};
@@ -272,11 +281,11 @@ std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
 
 Tensor quantile(const Tensor& x, double q, std::optional<StrictInt> axis, StrictBool keepdims,
                 QuantileMode mode) {
-  return dispatch(quantile_op, {{q}, false, plain(axis), keepdims, mode}, x);
+  return dispatch(quantile_op, {{q}, false, plain(axis), keepdims, mode}, x)[0];
 }
 Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<StrictInt> axis,
                 StrictBool keepdims, QuantileMode mode) {
-  return dispatch(quantile_op, {q, true, plain(axis), keepdims, mode}, x);
+  return dispatch(quantile_op, {q, true, plain(axis), keepdims, mode}, x)[0];
 }
 Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, double q,
                          std::optional<StrictInt> axis, QuantileMode mode) {
@@ -290,7 +299,7 @@ Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, const std::
 }
 
 Tensor median(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
-  return dispatch(median_op, {plain(axis), keepdims}, x);
+  return dispatch(median_op, {plain(axis), keepdims}, x)[0];
 }
 Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional<StrictInt> axis) {
   return quantile_gradient_of("median_backward", grad_output, x,

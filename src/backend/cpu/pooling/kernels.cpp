@@ -72,6 +72,28 @@ struct Pooling {
     }
   }
 
+  static void add_to_pairs(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
+                           std::size_t n) {
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    std::size_t j = 0;
+    for (; j + hn::Lanes(d) <= n; j += hn::Lanes(d)) {
+      const auto won = hn::LoadU(numbers, winner + j);
+      const auto value = hn::LoadU(d, g + j);
+      const auto part = [&](TapNumber<T> number) HWY_ATTR {
+        const auto wins = hn::RebindMask(d, hn::Eq(won, hn::Set(numbers, number)));
+        return hn::IfThenElseZero(wins, value);
+      };
+      hn::Vec<D> first, second;
+      LoadPairs(d, out + 2 * j, first, second);
+      StorePairs(hn::Add(first, part(tap)), hn::Add(second, part(tap + 1)), d, out + 2 * j);
+    }
+    for (; j < n; ++j) {
+      if (winner[j] == tap) out[2 * j] += g[j];
+      if (winner[j] == tap + 1) out[2 * j + 1] += g[j];
+    }
+  }
+
   // Processes whole vectors; the last one is moved back so that it ends with the row. Rows shorter
   // than a vector use shorter vectors. body(d, j) computes windows j … j + lanes.
   template <class D2, class Body>
@@ -199,7 +221,7 @@ void fill_pooling_kernels(PoolingKernels<T>* kernels) {
   *kernels = {&Pooling<T>::take_larger,        &Pooling<T>::largest_of_pairs,
               &Pooling<T>::spread_over_pairs,  &Pooling<T>::track_larger,
               &Pooling<T>::largest_of_windows, &Pooling<T>::track_windows,
-              &Pooling<T>::add_to_winner};
+              &Pooling<T>::add_to_pairs,       &Pooling<T>::add_to_winner};
 }
 template void fill_pooling_kernels(PoolingKernels<float>*);
 template void fill_pooling_kernels(PoolingKernels<double>*);

@@ -97,12 +97,19 @@ class Plane {
   }
 
   void largest() {
-    T* line = reinterpret_cast<T*>(line_);
+    T* largest_of_rows = reinterpret_cast<T*>(line_);
     for (std::int64_t i = 0; i < call_.out_height; ++i, out_ += call_.out_width) {
       const PoolingWindow& rows = rows_[i];
-      std::fill(line, line + width_, -std::numeric_limits<T>::infinity());
-      for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
-        kernels_.take_larger(row(r), line, width_);
+      const T* line = row(rows.begin);
+      if (rows.begin >= rows.end) {
+        std::fill(largest_of_rows, largest_of_rows + width_, -std::numeric_limits<T>::infinity());
+        line = largest_of_rows;
+      } else if (rows.begin + call_.row_step < rows.end) {
+        std::copy(line, line + width_, largest_of_rows);
+        for (std::int64_t r = rows.begin + call_.row_step; r < rows.end; r += call_.row_step) {
+          kernels_.take_larger(row(r), largest_of_rows, width_);
+        }
+        line = largest_of_rows;
       }
       const auto cut = [&](std::int64_t j) {
         const PoolingWindow& columns = columns_[j];
@@ -151,7 +158,7 @@ class Plane {
     T* best = reinterpret_cast<T*>(line_);
     auto* winner = reinterpret_cast<TapNumber<T>*>(best + n);
     const T* corner = row(rows.begin) + first;
-    for (std::size_t j = 0; j < n; ++j) best[j] = corner[j * stride];
+    kernels_.largest_of_windows(corner, best, n, stride, 1, 1);
     std::fill_n(winner, n, TapNumber<T>(0));
     TapNumber<T> tap = 0;
     for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
@@ -163,6 +170,16 @@ class Plane {
     T* out = out_ + rows.begin * call_.in_width + first;
     const T* g = y_ + whole_.first;
     const std::int64_t row_stride = call_.row_step * call_.in_width;
+    // Windows that neither overlap nor leave gaps along a row.
+    const bool is_single = taps == 1 && stride == 1;
+    if (is_single || (taps == 2 && stride == 2 && call_.column_step == 1)) {
+      for (TapNumber<T> of_row = 0; of_row < tap; out += row_stride) {
+        const auto add = is_single ? kernels_.add_to_winner : kernels_.add_to_pairs;
+        add(winner, of_row, g, out, n);
+        of_row += static_cast<TapNumber<T>>(taps);
+      }
+      return;
+    }
     for (std::size_t j = 0; j < n; ++j, out += stride) {
       const std::int64_t won = winner[j];
       out[won / taps * row_stride + won % taps * call_.column_step] += g[j];
