@@ -13,6 +13,7 @@
 #include "extensor/losses.h"
 #include "extensor/manipulation.h"
 #include "extensor/reduction.h"
+#include "extensor/user_ops.h"
 #include "ops/chunks.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
@@ -80,18 +81,10 @@ Tensor row_products(const Tensor& a, const Tensor& b) {
 // across · b − along · a, for one number of `across` and `along` in each row.
 Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along, const Tensor& a,
                       DType dtype) {
-  const RowBlocks blocks(a, detail::records(across, b, along, a));
-  if (blocks.is_one()) return (across * b - along * a).to(dtype);
-  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
-  const Tensor all_across = blocks.as_rows(across), all_along = blocks.as_rows(along);
-  Tensor result = empty({blocks.rows, blocks.width}, {dtype, a.device()});
-  blocks.for_each([&](const auto& part) {
-    const Tensor first = part(all_across) * part(all_b), second = part(all_along) * part(all_a);
-    const Source parts[] = {first, second};
-    Tensor to = part(result);
-    launch(ElementwiseOp::subtract, a.dtype(), parts, to, {}, {}, result.numel());
-  });
-  return result.reshape(a.shape());
+  static const auto difference =
+      elementwise("row_difference",
+                  [](auto across, auto b, auto along, auto a) { return across * b - along * a; });
+  return difference(across, b, along, a).to(dtype);
 }
 
 struct Cosine {

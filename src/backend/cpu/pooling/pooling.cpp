@@ -33,10 +33,11 @@ template <class T>
 class Plane {
  public:
   Plane(const PoolingCall& call, const PoolingWindow* rows, const PoolingWindow* columns,
-        std::int64_t index, std::byte* line)
+        const std::int64_t* offsets, std::int64_t index, std::byte* line)
       : call_(call),
         rows_(rows),
         columns_(columns),
+        offsets_(offsets),
         kernels_(pooling_kernels<T>()),
         whole_(whole_windows(call.columns)),
         width_(static_cast<std::size_t>(call.in_width)),
@@ -180,10 +181,7 @@ class Plane {
       }
       return;
     }
-    for (std::size_t j = 0; j < n; ++j, out += stride) {
-      const std::int64_t won = winner[j];
-      out[won / taps * row_stride + won % taps * call_.column_step] += g[j];
-    }
+    for (std::size_t j = 0; j < n; ++j, out += stride) out[offsets_[winner[j]]] += g[j];
   }
 
   void average() {
@@ -225,6 +223,7 @@ class Plane {
   const PoolingCall& call_;
   const PoolingWindow* rows_;
   const PoolingWindow* columns_;
+  const std::int64_t* offsets_;  // of the taps of a window that nothing cuts, from the first one
   const PoolingKernels<T>& kernels_;
   const std::pair<std::int64_t, std::int64_t> whole_;  // range of the windows that no padding cuts
   const std::size_t width_;
@@ -234,10 +233,26 @@ class Plane {
   T* out_;
 };
 
+// The offsets of the taps of windows, row by row; none if nothing reads them.
+std::vector<std::int64_t> tap_offsets(const PoolingCall& call) {
+  std::vector<std::int64_t> offsets;
+  if (call.op != PoolingOp::largest_gradient || call.pairs) return offsets;
+  const std::int64_t rows = std::min(call.rows.kernel, (call.in_height - 1) / call.row_step + 1);
+  const std::pair<std::int64_t, std::int64_t> whole = whole_windows(call.columns);
+  if (whole.first == whole.second) return offsets;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t k = 0; k < call.columns.kernel; ++k) {
+      offsets.push_back(r * call.row_step * call.in_width + k * call.column_step);
+    }
+  }
+  return offsets;
+}
+
 template <class T>
 void run(const PoolingCall& call) {
   if (call.channels > 1) return pool_channels_last<T>(call);
   const std::vector<PoolingWindow> rows = windows_of(call.rows), columns = windows_of(call.columns);
+  const std::vector<std::int64_t> offsets = tap_offsets(call);
   const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
@@ -250,7 +265,7 @@ void run(const PoolingCall& call) {
       threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
         std::byte* line = lines.data() + static_cast<std::size_t>(slot) * room * sizeof(double);
         for (std::int64_t i = begin; i < end; ++i) {
-          Plane<T>(call, rows.data(), columns.data(), i, line).run();
+          Plane<T>(call, rows.data(), columns.data(), offsets.data(), i, line).run();
         }
       });
 }

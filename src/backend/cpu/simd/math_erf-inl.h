@@ -349,7 +349,7 @@ HWY_INLINE V ErfinvInDouble(D d, V x) {
   }
   if constexpr (kForFloat) {
     // Doubles are so much more precise than floats that no rounding error matters.
-    const auto central = hn::Lt(w, hn::Set(d, 6.25));
+    const auto central = hn::And(hn::Lt(w, hn::Set(d, 6.25)), hn::Lt(magnitude, one));
     const V near_0 = hn::Mul(x, hn::MulAdd(w, q, hn::Set(d, 0.886226925452758)));
     if (HWY_LIKELY(hn::AllTrue(d, central))) return near_0;
     const V beyond = hn::Sub(hn::Sqrt(w), hn::Set(d, 3.25));
