@@ -13,7 +13,6 @@
 #include "extensor/losses.h"
 #include "extensor/manipulation.h"
 #include "extensor/reduction.h"
-#include "extensor/user_ops.h"
 #include "ops/chunks.h"
 #include "ops/launch.h"
 #include "ops/loss_support.h"
@@ -81,10 +80,18 @@ Tensor row_products(const Tensor& a, const Tensor& b) {
 // across · b − along · a, for one number of `across` and `along` in each row.
 Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along, const Tensor& a,
                       DType dtype) {
-  static const auto difference =
-      elementwise("row_difference",
-                  [](auto across, auto b, auto along, auto a) { return across * b - along * a; });
-  return difference(across, b, along, a).to(dtype);
+  const RowBlocks blocks(a, detail::records(across, b, along, a));
+  if (blocks.is_one()) return (across * b - along * a).to(dtype);
+  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
+  const Tensor all_across = blocks.as_rows(across), all_along = blocks.as_rows(along);
+  Tensor result = empty({blocks.rows, blocks.width}, {dtype, a.device()});
+  blocks.for_each([&](const auto& part) {
+    const Tensor first = part(all_across) * part(all_b), second = part(all_along) * part(all_a);
+    const Source parts[] = {first, second};
+    Tensor to = part(result);
+    launch(ElementwiseOp::subtract, a.dtype(), parts, to, {}, {}, result.numel());
+  });
+  return result.reshape(a.shape());
 }
 
 struct Cosine {
@@ -94,8 +101,13 @@ struct Cosine {
   Tensor square_a, square_b, lengths, value;  // [..., 1]
   Tensor attracts, repels;                    // [..., 1], bool
 
+  // The squares and the cosine, as a forward has saved them, or undefined.
+  struct Known {
+    Tensor square_a, square_b, value;
+  };
+
   Cosine(const char* operation, const Tensor& given_a, const Tensor& given_b, const Tensor& y,
-         const CosineEmbeddingOptions& options) {
+         const CosineEmbeddingOptions& options, const Known& known) {
     check_float(operation, "a", given_a);
     check_float(operation, "b", given_b);
     const Source all[] = {given_a, given_b, y};
@@ -116,26 +128,51 @@ struct Cosine {
     const DType wide = compute_dtype(dtype);
     a = given_a.to(wide);
     b = given_b.to(wide);
-    square_a = row_products(a, a) + least_square;
-    square_b = row_products(b, b) + least_square;
+    const bool is_known = known.value.defined() && !detail::records(a, b);
+    square_a = is_known ? known.square_a : row_products(a, a) + least_square;
+    square_b = is_known ? known.square_b : row_products(b, b) + least_square;
     lengths = sqrt(square_a) * sqrt(square_b);
-    value = row_products(a, b) / lengths;
+    value = is_known ? known.value : row_products(a, b) / lengths;
     attracts = equal(y, 1).unsqueeze(-1);
     repels = logical_and(equal(y, -1).unsqueeze(-1), greater(value, options.margin));
   }
 };
 
-Tensor cosine_forward(const Run& run, const CosineEmbeddingOptions& options, const Tensor& a,
-                      const Tensor& b, const Tensor& y) {
-  const Cosine c(run.name(), a, b, y, options);
+// Results: the loss and, if recorded, the squares and the cosines of the rows, for the gradient.
+Results cosine_forward(const Run& run, const CosineEmbeddingOptions& options, const Tensor& a,
+                       const Tensor& b, const Tensor& y) {
+  const Cosine c(run.name(), a, b, y, options, {});
   const Tensor values =
       where(c.attracts, 1 - c.value, where(c.repels, c.value - options.margin, zero_like(c.value)));
-  return reduced_loss(values.reshape(c.shape), options.reduction).to(c.dtype);
+  Results results(4);
+  results[0] = reduced_loss(values.reshape(c.shape), options.reduction).to(c.dtype);
+  if (run.recorded) {
+    results[1] = c.square_a;
+    results[2] = c.square_b;
+    results[3] = c.value;
+  }
+  return results;
+}
+
+// The gradient of the cosine is b / (|a| |b|) − c · a / |a|² for a, and the same for b.
+std::pair<Tensor, Tensor> cosine_gradients(const Tensor& grad_output, const Tensor& a,
+                                           const Tensor& b, const Tensor& y,
+                                           const CosineEmbeddingOptions& options,
+                                           const Cosine::Known& known) {
+  const char* operation = "cosine_embedding_loss_backward";
+  const Cosine c(operation, a, b, y, options, known);
+  const Tensor g = value_gradient(operation, grad_output, c.shape, options.reduction, c.dtype);
+  const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
+  const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
+  const Tensor across = of_value / c.lengths, along = of_value * c.value;
+  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
+          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
 }
 
 Gradients cosine_gradient(const GradientCall& call, const CosineEmbeddingOptions& options) {
-  const auto [of_a, of_b] = cosine_embedding_loss_backward(call.grad(), call.input(0),
-                                                           call.input(1), call.input(2), options);
+  const auto [of_a, of_b] =
+      cosine_gradients(call.grad(), call.input(0), call.input(1), call.input(2), options,
+                       {call.result(1), call.result(2), call.result(3)});
   return {of_a, of_b, Tensor()};
 }
 
@@ -259,10 +296,11 @@ Gradients gaussian_gradient(const GradientCall& call, const GaussianNllOptions& 
 }
 
 constexpr Reads all_three = input(0) | input(1) | input(2);
+constexpr Reads all_of_cosine = all_three | result(1) | result(2) | result(3);
 constexpr auto cosine_embedding_loss_op =
     define<cosine_forward, cosine_gradient>({.name = "cosine_embedding_loss",
                                              .inputs = {"a", "b", "y"},
-                                             .reads = {all_three, all_three, no_gradient},
+                                             .reads = {all_of_cosine, all_of_cosine, no_gradient},
                                              .cast = Cast::up});
 constexpr auto gaussian_nll_loss_op =
     define<gaussian_forward, gaussian_gradient>({.name = "gaussian_nll_loss",
@@ -274,21 +312,13 @@ constexpr auto gaussian_nll_loss_op =
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
                              const CosineEmbeddingOptions& options) {
-  return dispatch(cosine_embedding_loss_op, options, a, b, y);
+  return dispatch(cosine_embedding_loss_op, options, a, b, y)[0];
 }
 
-// The gradient of the cosine is b / (|a| |b|) − c · a / |a|² for a, and the same for b.
 std::pair<Tensor, Tensor> cosine_embedding_loss_backward(const Tensor& grad_output, const Tensor& a,
                                                          const Tensor& b, const Tensor& y,
                                                          const CosineEmbeddingOptions& options) {
-  const char* operation = "cosine_embedding_loss_backward";
-  const Cosine c(operation, a, b, y, options);
-  const Tensor g = value_gradient(operation, grad_output, c.shape, options.reduction, c.dtype);
-  const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
-  const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
-  const Tensor across = of_value / c.lengths, along = of_value * c.value;
-  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
-          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
+  return cosine_gradients(grad_output, a, b, y, options, {});
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,

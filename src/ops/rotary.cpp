@@ -58,18 +58,18 @@ Tensor rotated(const char* operation, const char* argument, const RotaryOptions&
   const std::int64_t axis = options.interleaved ? -1 : -2;  // of the pairs
   const Tensor cosines = cos(angle).to(compute).unsqueeze(axis);
   const Tensor sines = (sin(angle) * direction).to(compute);
-  static const auto rotate = elementwise(
-      "rotate", [](auto a, auto partner, auto c, auto s) { return a * c + partner * s; });
   if (!options.interleaved && x.device() == cpu_device) {
     const Tensor partners = concatenate({x.slice(-1, pairs, 2 * pairs), x.slice(-1, 0, pairs)}, -1);
     const Tensor cosine = cosines.squeeze(axis);
-    return rotate(x, partners, concatenate({cosine, cosine}, -1),
-                  concatenate({negative(sines), sines}, -1))
-        .to(x.dtype());
+    Tensor result = x * concatenate({cosine, cosine}, -1);
+    result += partners * concatenate({negative(sines), sines}, -1);
+    return result.to(x.dtype());
   }
   const Tensor signed_sines = stack({negative(sines), sines}, axis);
   const Tensor paired =
       options.interleaved ? x.reshape({-1, length, pairs, 2}) : x.reshape({-1, length, 2, pairs});
+  static const auto rotate = elementwise(
+      "rotate", [](auto a, auto partner, auto c, auto s) { return a * c + partner * s; });
   return rotate(paired, paired.slice(axis, {}, {}, -1), cosines, signed_sines)
       .reshape(x.shape())
       .to(x.dtype());

@@ -311,57 +311,65 @@ Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional
 
 namespace {
 
-// The number of edges that are at most x: 0 below the range, bins + 1 at its upper end and above. A
-// NaN counts as below or above. Edges that differ clearly need no search: the bin from the distance
-// to the first edge is right or next to the right one, and the edges on both sides decide.
-Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
-                std::int64_t bins) {
-  const bool is_double = x.dtype() == DType::float64;
-  const double rounding = is_double ? 0x1p-52 : 0x1p-23;
-  const double greatest = is_double ? 0x1p1000 : 0x1p100, smallest = 1 / greatest;
-  const double length = ends.second - ends.first, width = length / static_cast<double>(bins);
-  const double largest = std::max(std::fabs(ends.first), std::fabs(ends.second));
-  const bool is_half = !is_double && x.dtype() != DType::float32;
-  if (is_half || largest > greatest || width < std::max(smallest, 16 * rounding * largest)) {
-    return searchsorted(edges, x, true);
+// Whether edges differ so clearly that the bin from the distance to the first edge is right or next
+// to the right one.
+struct Evenly {
+  bool holds;
+  double scale;  // bins per unit
+
+  Evenly(DType dtype, const std::pair<double, double>& ends, std::int64_t bins) {
+    const bool is_double = dtype == DType::float64;
+    const double rounding = is_double ? 0x1p-52 : 0x1p-23;
+    const double greatest = is_double ? 0x1p1000 : 0x1p100, smallest = 1 / greatest;
+    const double length = ends.second - ends.first, width = length / static_cast<double>(bins);
+    const double largest = std::max(std::fabs(ends.first), std::fabs(ends.second));
+    const bool is_half = !is_double && dtype != DType::float32;
+    holds = !(is_half || largest > greatest || width < std::max(smallest, 16 * rounding * largest));
+    scale = static_cast<double>(bins) / length;
   }
-  const double scale = static_cast<double>(bins) / length;
+};
+
+// The number of edges that are at most x: 0 below the range, bins + 1 at its upper end and above. A
+// NaN counts as below or above. Even edges need no search: those on both sides of the bin decide.
+Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
+                std::int64_t bins, const Evenly& even) {
+  if (!even.holds) return searchsorted(edges, x, true);
   const Tensor bin =
-      clip((x.to(DType::float64) - ends.first) * scale, 0, bins - 1).to(DType::int64);
+      clip((x.to(DType::float64) - ends.first) * even.scale, 0, bins - 1).to(DType::int64);
   const auto reaches = [&](std::int64_t first) {
     return greater_equal(x, take(edges.slice(0, first, first + bins), bin)).to(DType::int64);
   };
   return bin + reaches(0) + reaches(1);
 }
 
-// Many elements of the CPU in chunks, whose temporaries stay in the cache. Undefined if that does
-// not apply.
-Tensor counts_in_chunks(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
-                        std::int64_t bins) {
-  constexpr std::int64_t chunk = 1 << 14, most_bins = 1 << 16;
-  const std::int64_t n = x.numel();
-  if (!(x.device() == cpu_device) || n <= chunk || bins > most_bins) return {};
-  const Tensor dense = x.contiguous(), last = edges.slice(0, bins, bins + 1);
-  const std::int64_t chunks = (n - 1) / chunk + 1, cells = bins + 2;
-  const int threads = detail::threads_for(chunks, 1);
-  std::vector<std::int64_t> partial(static_cast<std::size_t>(threads * cells), 0);
-  detail::parallel_for(threads, chunks, 1, [&](std::int64_t begin, std::int64_t end, int slot) {
-    std::int64_t* mine = partial.data() + slot * cells;
-    for (std::int64_t k = begin; k < end; ++k) {
-      const Tensor part = dense.slice(0, k * chunk, std::min(n, (k + 1) * chunk));
-      const Tensor cell = cells_of(part, edges, ends, bins).contiguous();
-      const auto* at = detail::kernel_pointer<std::int64_t>(cell);
-      for (std::int64_t i = 0; i < part.numel(); ++i) ++mine[at[i]];
-      mine[bins] += count_nonzero(equal(part, last)).item<std::int64_t>();
-    }
-  });
+// The counts of all cells for dense x, where cells_of() needs no search: the same steps, without
+// tensors between them.
+template <class T>
+std::vector<std::int64_t> count_cells(const Tensor& x, const Tensor& edges, double first,
+                                      double scale, std::int64_t bins) {
+  const T* from = detail::kernel_pointer<const T>(x);
+  const T* edge = detail::kernel_pointer<const T>(edges);
+  const std::int64_t cells = bins + 2, grain = std::max<std::int64_t>(1 << 14, 4 * bins);
+  const int threads = detail::threads_for(x.numel(), grain);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(threads * cells), 0);
+  detail::parallel_for(
+      threads, x.numel(), grain, [&](std::int64_t begin, std::int64_t end, int slot) {
+        std::int64_t* mine = counts.data() + slot * cells;
+        const auto last = static_cast<double>(bins - 1);
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double at = (static_cast<double>(from[i]) - first) * scale;
+          const auto bin = static_cast<std::int64_t>(at > 0 ? std::min(at, last) : 0.0);
+          ++mine[bin + (from[i] >= edge[bin] ? 1 : 0) + (from[i] >= edge[bin + 1] ? 1 : 0)];
+          if (from[i] == edge[bins]) ++mine[bins];
+        }
+      });
   for (int slot = 1; slot < threads; ++slot) {
     for (std::int64_t k = 0; k < cells; ++k) {
-      partial[static_cast<std::size_t>(k)] += partial[static_cast<std::size_t>(slot * cells + k)];
+      counts[static_cast<std::size_t>(k)] += counts[static_cast<std::size_t>(slot * cells + k)];
     }
   }
-  return from_data(std::vector<std::int64_t>(partial.begin() + 1, partial.begin() + 1 + bins),
-                   {bins});
+  counts.resize(static_cast<std::size_t>(cells));
+  return counts;
 }
 
 // The same bits as unsigned integers.
@@ -402,10 +410,16 @@ Histogram histogram(const Tensor& x, StrictInt bins,
   }
   if (ends.first == ends.second) ends = {ends.first - 0.5, ends.second + 0.5};
   const Tensor edges = linspace(ends.first, ends.second, bins + 1, {flat.dtype(), flat.device()});
-  if (Tensor counts = counts_in_chunks(flat, edges, ends, bins); counts.defined()) {
-    return {counts, edges};
+  const Evenly even(flat.dtype(), ends, bins);
+  const bool is_double = flat.dtype() == DType::float64;
+  if (even.holds && flat.device() == cpu_device && bins <= 1 << 16) {
+    const Tensor dense = flat.contiguous();
+    const std::vector<std::int64_t> all =
+        is_double ? count_cells<double>(dense, edges, ends.first, even.scale, bins)
+                  : count_cells<float>(dense, edges, ends.first, even.scale, bins);
+    return {from_data(std::vector<std::int64_t>(all.begin() + 1, all.end() - 1)), edges};
   }
-  const Tensor cell = cells_of(flat, edges, ends, bins);
+  const Tensor cell = cells_of(flat, edges, ends, bins, even);
   const Tensor cells =
       scatter_add(zeros({bins + 2}, {DType::int64, flat.device()}), 0, cell, ones_like(cell));
   Tensor counts = cells.slice(0, 1, bins + 1).clone();

@@ -164,6 +164,7 @@ class Plane {
     TapNumber<T> tap = 0;
     for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
       for (std::int64_t k = 0; k < taps; ++k, ++tap) {
+        if (tap == 0) continue;  // the best so far
         kernels_.track_windows(row(r) + first + k * call_.column_step, best, winner, tap, n,
                                stride);
       }
