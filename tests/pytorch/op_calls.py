@@ -196,8 +196,12 @@ def round_(x, decimals=0):
     return C.round(x)
 
 
+TRIGAMMA = "trigamma: PyTorch's has relative errors of 5e-10 in float64, 4 % next to poles in float32"
+
+
 def polygamma(x, n):
-    return C.polygamma(x, n)
+    leave_out(n == 1, TRIGAMMA)
+    return ValuesOnly(C.polygamma(x, n), TRIGAMMA) if n == 0 else C.polygamma(x, n)
 
 
 def softplus(x, beta=1, threshold=20):
@@ -279,9 +283,6 @@ def softmax(name):
     def made(x, dim=None, dtype=None, **_):
         return getattr(C, name)(x, dim, *([dtype_name(dtype)] if dtype is not None else []))
     return made
-
-
-TRIGAMMA = "derivatives by trigamma: PyTorch's has relative errors of 5e-10 in float64, 4 % next to poles in float32"
 
 
 def median(x, dim=None, keepdim=False):
