@@ -50,6 +50,9 @@ class ExTensor(ConanFile):
         toolchain.cache_variables["EXTENSOR_BUILD_TESTS"] = False
         toolchain.cache_variables["EXTENSOR_BUILD_EXAMPLES"] = False
         toolchain.cache_variables["EXTENSOR_JPEG"] = "ON"
+        # What the machine happens to have must not decide on the contents of the package.
+        toolchain.cache_variables["EXTENSOR_MPI"] = "OFF"
+        toolchain.cache_variables["EXTENSOR_CUDA"] = "OFF"
         toolchain.cache_variables["EXTENSOR_BUILD_TOOL"] = bool(self.options.tool)
         toolchain.generate()
 
@@ -68,4 +71,4 @@ class ExTensor(ConanFile):
         self.cpp_info.set_property("pkg_config_name", "extensor")
         self.cpp_info.libs = ["extensor"]
         if self.settings.os == "Linux":
-            self.cpp_info.system_libs = ["pthread"]
+            self.cpp_info.system_libs = ["dl", "pthread"]

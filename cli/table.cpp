@@ -228,9 +228,14 @@ double root_mean_squared_error(const Data& data, const train::Evaluation& evalua
   return std::sqrt(evaluation.loss) * data.language.table->encoding().deviation;
 }
 
+std::string root_mean_squared_error_text(const Data& data, const train::Evaluation& evaluation) {
+  const double error = root_mean_squared_error(data, evaluation);
+  return error >= 1000 && error < 1e15 ? with_commas(std::llround(error)) : short_number(error);
+}
+
 std::string regression_result(const Data& data, const train::Evaluation& evaluation) {
   return "R² " + decimals(r_squared(data, evaluation), 4) + ", root mean squared error " +
-         short_number(root_mean_squared_error(data, evaluation)) + " (in the unit of " +
+         root_mean_squared_error_text(data, evaluation) + " (in the unit of " +
          io::in_quotes(data.language.table->encoding().target) + ")";
 }
 

@@ -24,5 +24,7 @@ std::string regression_result(const Data& data, const train::Evaluation& evaluat
 // 1 − squared error / variance of the held-out rows; NaN if these do not vary.
 double r_squared(const Data& data, const train::Evaluation& evaluation);
 double root_mean_squared_error(const Data& data, const train::Evaluation& evaluation);
+// With three digits; from 1000 on, as a whole number.
+std::string root_mean_squared_error_text(const Data& data, const train::Evaluation& evaluation);
 
 }  // namespace extensor::cli

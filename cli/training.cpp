@@ -271,7 +271,7 @@ train::Report Training::report(const train::Outcome& outcome,
   if (data_.language.is_regression()) {
     report.facts.emplace_back("validation R²", decimals(r_squared(data_, evaluation), 4));
     report.facts.emplace_back("root mean squared error",
-                              short_number(root_mean_squared_error(data_, evaluation)));
+                              root_mean_squared_error_text(data_, evaluation));
   } else if (!reads_text()) {
     report.facts.emplace_back("validation accuracy", percent(evaluation.accuracy));
   }
@@ -290,7 +290,11 @@ train::Report Training::report(const train::Outcome& outcome,
       is_all_right(evaluation) ? "No mistakes; least certain of" : "Worst mistakes";
   report.model = reference_.summary();
   report.configuration = fields_of(recipe_);
-  report.configuration.emplace_back("data that was read", described(data_));
+  std::string read = described(data_);
+  for (std::size_t at = 0; (at = read.find('\n', at)) != std::string::npos; at += 2) {
+    read.replace(at, 1, "; ");
+  }
+  report.configuration.emplace_back("data that was read", std::move(read));
   report.timings = {
       {"total", decimals(outcome.seconds, 2) + " s"},
       {"step, with evaluations and checkpoints",

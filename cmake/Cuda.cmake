@@ -149,5 +149,5 @@ set_target_properties(extensor_cuda PROPERTIES
 set_source_files_properties(src/backend/cuda/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
 if(EXTENSOR_INSTALL)
-  install(TARGETS extensor_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS extensor_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 endif()

@@ -23,6 +23,7 @@ TEST(CallsMembers, Reductions) {
   EXPECT_EQ(values(x.sum(1)), (Values{2, 3}));
   EXPECT_EQ(x.sum({0, 1}, true).shape(), (ext::Shape{1, 1}));
   EXPECT_EQ(values(x.mean(0)), (Values{2.5, 1.5, -1.5}));
+  EXPECT_NEAR(x.mean().item<double>(), 5.0 / 6, 1e-15);
   EXPECT_EQ(values(x.prod(1)), (Values{-6, -120}));
   EXPECT_EQ(values(x.max(1)), (Values{3, 5}));
   EXPECT_EQ(values(x.min()), Values{-6});

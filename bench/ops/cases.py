@@ -154,6 +154,7 @@ def reductions(n):
     yield Case("median", T(rows, columns), dim=1, most=2**21)
     yield Case("quantile", T(rows, columns), 0.3, dim=1, most=2**21)
     yield Case("bincount", indices(n, below=1000), backward=False)
+    yield Case("histogram", T(n), 100, range=[-1.0, 1.0], backward=False, most=2**21)
     yield Case("unique", indices(n, below=1000), backward=False, label="of 1000", most=2**21)
     yield Case("unique", indices(n, below=2**40), backward=False, label="of many", most=2**21)
     yield Case("unique", T(n), backward=False, label="float32", most=2**21)
@@ -323,6 +324,13 @@ def networks(n):
     yield Case("nn.functional.cross_entropy", T(rows, classes), indices(rows, below=classes))
     yield Case("nn.functional.nll_loss", T(rows, classes), indices(rows, below=classes))
     yield Case("nn.functional.triplet_margin_loss", T(rows, classes), T(rows, classes), T(rows, classes))
+    yield Case("nn.functional.cosine_embedding_loss", T(rows, classes), T(rows, classes),
+               T(rows, values="integers", low=1, high=2))
+    sequences, labels = max(n // 8192, 1), 30
+    yield Case("nn.functional.ctc_loss", T(128, sequences, 64, values="uniform", low=-6, high=-2),
+               T(sequences, labels, values="integers", low=1, high=64), [128] * sequences, [labels] * sequences,
+               most=2**21)
+    yield Case("rotary_embedding", T(max(n // 65536, 1), 8, 128, 64))
     yield Case("nn.functional.gaussian_nll_loss", T(rows, classes), T(rows, classes, **target),
                T(rows, classes, values="uniform", low=0.5, high=2, gradient=False))
 

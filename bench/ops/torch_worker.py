@@ -39,13 +39,26 @@ CALLS |= {
     "multinomial": lambda x, count, replacement: C.multinomial(x, count, replacement),
     "nn.functional.dropout": random_dropout,
     "nn.functional.scaled_dot_product_attention": attention,
+    "rotary_embedding": lambda x: C.rotary_embedding(x),
 }
 
 
-# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments.
+def rotary_embedding(x):
+    """PyTorch has no such op: as language models write it, with the halves of each row as pairs."""
+    length, width = x.shape[-2:]
+    rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
+    angles = torch.outer(torch.arange(length), rates)
+    cosines, sines = torch.cat([angles.cos()] * 2, -1), torch.cat([angles.sin()] * 2, -1)
+    first, second = x.chunk(2, -1)
+    return x * cosines + torch.cat([-second, first], -1) * sines
+
+
+# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments, and one that PyTorch
+# lacks.
 REORDERED = {
     "where": lambda x, condition, other: torch.where(condition, x, other),
     "polygamma": lambda x, n: torch.polygamma(n, x),
+    "rotary_embedding": rotary_embedding,
     "nn.functional.embedding": lambda weight, ids: torch.nn.functional.embedding(ids, weight),
 }
 

@@ -1,5 +1,6 @@
 // Losses that are composed of other ops: cosine embedding and Gaussian negative log-likelihood.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -100,8 +101,13 @@ struct Cosine {
   Tensor square_a, square_b, lengths, value;  // [..., 1]
   Tensor attracts, repels;                    // [..., 1], bool
 
+  // The squares and the cosine, as a forward has saved them, or undefined.
+  struct Known {
+    Tensor square_a, square_b, value;
+  };
+
   Cosine(const char* operation, const Tensor& given_a, const Tensor& given_b, const Tensor& y,
-         const CosineEmbeddingOptions& options) {
+         const CosineEmbeddingOptions& options, const Known& known) {
     check_float(operation, "a", given_a);
     check_float(operation, "b", given_b);
     const Source all[] = {given_a, given_b, y};
@@ -122,26 +128,51 @@ struct Cosine {
     const DType wide = compute_dtype(dtype);
     a = given_a.to(wide);
     b = given_b.to(wide);
-    square_a = row_products(a, a) + least_square;
-    square_b = row_products(b, b) + least_square;
+    const bool is_known = known.value.defined() && !detail::records(a, b);
+    square_a = is_known ? known.square_a : row_products(a, a) + least_square;
+    square_b = is_known ? known.square_b : row_products(b, b) + least_square;
     lengths = sqrt(square_a) * sqrt(square_b);
-    value = row_products(a, b) / lengths;
+    value = is_known ? known.value : row_products(a, b) / lengths;
     attracts = equal(y, 1).unsqueeze(-1);
     repels = logical_and(equal(y, -1).unsqueeze(-1), greater(value, options.margin));
   }
 };
 
-Tensor cosine_forward(const Run& run, const CosineEmbeddingOptions& options, const Tensor& a,
-                      const Tensor& b, const Tensor& y) {
-  const Cosine c(run.name(), a, b, y, options);
+// Results: the loss and, if recorded, the squares and the cosines of the rows, for the gradient.
+Results cosine_forward(const Run& run, const CosineEmbeddingOptions& options, const Tensor& a,
+                       const Tensor& b, const Tensor& y) {
+  const Cosine c(run.name(), a, b, y, options, {});
   const Tensor values =
       where(c.attracts, 1 - c.value, where(c.repels, c.value - options.margin, zero_like(c.value)));
-  return reduced_loss(values.reshape(c.shape), options.reduction).to(c.dtype);
+  Results results(4);
+  results[0] = reduced_loss(values.reshape(c.shape), options.reduction).to(c.dtype);
+  if (run.recorded) {
+    results[1] = c.square_a;
+    results[2] = c.square_b;
+    results[3] = c.value;
+  }
+  return results;
+}
+
+// The gradient of the cosine is b / (|a| |b|) − c · a / |a|² for a, and the same for b.
+std::pair<Tensor, Tensor> cosine_gradients(const Tensor& grad_output, const Tensor& a,
+                                           const Tensor& b, const Tensor& y,
+                                           const CosineEmbeddingOptions& options,
+                                           const Cosine::Known& known) {
+  const char* operation = "cosine_embedding_loss_backward";
+  const Cosine c(operation, a, b, y, options, known);
+  const Tensor g = value_gradient(operation, grad_output, c.shape, options.reduction, c.dtype);
+  const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
+  const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
+  const Tensor across = of_value / c.lengths, along = of_value * c.value;
+  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
+          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
 }
 
 Gradients cosine_gradient(const GradientCall& call, const CosineEmbeddingOptions& options) {
-  const auto [of_a, of_b] = cosine_embedding_loss_backward(call.grad(), call.input(0),
-                                                           call.input(1), call.input(2), options);
+  const auto [of_a, of_b] =
+      cosine_gradients(call.grad(), call.input(0), call.input(1), call.input(2), options,
+                       {call.result(1), call.result(2), call.result(3)});
   return {of_a, of_b, Tensor()};
 }
 
@@ -161,8 +192,9 @@ struct Gaussian {
   bool replaced = false;
   double eps;
 
+  // `was_checked`: the forward has looked for negative variances.
   Gaussian(const char* operation, const Tensor& x, const Tensor& y, const Tensor& given,
-           const GaussianNllOptions& options)
+           const GaussianNllOptions& options, bool was_checked = false)
       : variance(given), eps(options.eps) {
     check_float(operation, "x", x);
     check_float(operation, "y", y);
@@ -183,7 +215,7 @@ struct Gaussian {
                     "finite and above 0");
     dtype = promote_types(promote_types(x.dtype(), y.dtype(), operation), given.dtype(), operation);
     wide = compute_dtype(dtype);
-    if (has_negative(given.detach())) {
+    if (!was_checked && has_negative(given.detach())) {
       throw ValueError(message(operation, ": variance has a negative element"));
     }
   }
@@ -222,17 +254,53 @@ Tensor gaussian_forward(const Run& run, const GaussianNllOptions& options, const
   return reduced_loss(values[0], options.reduction).to(n.dtype);
 }
 
+// The gradients of x, y and the variance that `needs` asks for; the others are undefined.
+Gradients gaussian_gradients(const char* operation, const Tensor& grad_output, const Tensor& x,
+                             const Tensor& y, const Tensor& variance,
+                             const GaussianNllOptions& options, const std::array<bool, 3>& needs,
+                             bool was_checked) {
+  Gaussian n(operation, x, y, variance, options, was_checked);
+  const Tensor g = value_gradient(operation, grad_output, n.shape, options.reduction, n.dtype);
+  const bool whole = variance.shape() == n.shape;
+  if (detail::records(g, x, y, variance)) n.replace_value();
+  const Tensor inputs[] = {g, x, y, n.variance};
+  const DType dtypes[] = {x.dtype(), y.dtype(), whole ? variance.dtype() : n.wide};
+  std::vector<DType> outputs;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (needs[k]) outputs.push_back(dtypes[k]);
+  }
+  std::vector<Tensor> found =
+      evaluate_in_chunks({operation, n.shape, inputs, outputs, n.wide},
+                         [&](std::span<const Value> in, std::span<Value> out) {
+                           const Value v = n.floored(in[3]), slope = (in[1] - in[2]) / v;
+                           std::size_t at = 0;
+                           if (needs[0]) out[at++] = in[0] * slope;
+                           if (needs[1]) out[at++] = -(in[0] * slope);
+                           if (needs[2]) out[at++] = 0.5 * in[0] * (1 / v - slope * slope);
+                         });
+  Gradients gradients(3);
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (needs[k]) gradients[k] = std::move(found[at++]);
+  }
+  if (needs[2] && !whole) {
+    gradients[2] = reduce_broadcast_dims(gradients[2], variance.shape()).to(variance.dtype());
+  }
+  return gradients;
+}
+
 Gradients gaussian_gradient(const GradientCall& call, const GaussianNllOptions& options) {
-  const GaussianNllGradients gradients =
-      gaussian_nll_loss_backward(call.grad(), call.input(0), call.input(1), call.input(2), options);
-  return {gradients.x, gradients.y, gradients.variance};
+  const std::array<bool, 3> needs{call.needs(0), call.needs(1), call.needs(2)};
+  return gaussian_gradients("gaussian_nll_loss_backward", call.grad(), call.input(0), call.input(1),
+                            call.input(2), options, needs, true);
 }
 
 constexpr Reads all_three = input(0) | input(1) | input(2);
+constexpr Reads all_of_cosine = all_three | result(1) | result(2) | result(3);
 constexpr auto cosine_embedding_loss_op =
     define<cosine_forward, cosine_gradient>({.name = "cosine_embedding_loss",
                                              .inputs = {"a", "b", "y"},
-                                             .reads = {all_three, all_three, no_gradient},
+                                             .reads = {all_of_cosine, all_of_cosine, no_gradient},
                                              .cast = Cast::up});
 constexpr auto gaussian_nll_loss_op =
     define<gaussian_forward, gaussian_gradient>({.name = "gaussian_nll_loss",
@@ -244,21 +312,13 @@ constexpr auto gaussian_nll_loss_op =
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
                              const CosineEmbeddingOptions& options) {
-  return dispatch(cosine_embedding_loss_op, options, a, b, y);
+  return dispatch(cosine_embedding_loss_op, options, a, b, y)[0];
 }
 
-// The gradient of the cosine is b / (|a| |b|) − c · a / |a|² for a, and the same for b.
 std::pair<Tensor, Tensor> cosine_embedding_loss_backward(const Tensor& grad_output, const Tensor& a,
                                                          const Tensor& b, const Tensor& y,
                                                          const CosineEmbeddingOptions& options) {
-  const char* operation = "cosine_embedding_loss_backward";
-  const Cosine c(operation, a, b, y, options);
-  const Tensor g = value_gradient(operation, grad_output, c.shape, options.reduction, c.dtype);
-  const Tensor each = g.broadcast_to(c.shape).unsqueeze(-1);
-  const Tensor of_value = where(c.attracts, negative(each), where(c.repels, each, zero_like(each)));
-  const Tensor across = of_value / c.lengths, along = of_value * c.value;
-  return {row_difference(across, c.b, along / c.square_a, c.a, a.dtype()),
-          row_difference(across, c.a, along / c.square_b, c.b, b.dtype())};
+  return cosine_gradients(grad_output, a, b, y, options, {});
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
@@ -269,25 +329,9 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
 GaussianNllGradients gaussian_nll_loss_backward(const Tensor& grad_output, const Tensor& x,
                                                 const Tensor& y, const Tensor& variance,
                                                 const GaussianNllOptions& options) {
-  const char* operation = "gaussian_nll_loss_backward";
-  Gaussian n(operation, x, y, variance, options);
-  const Tensor g = value_gradient(operation, grad_output, n.shape, options.reduction, n.dtype);
-  const bool whole = variance.shape() == n.shape;
-  if (detail::records(g, x, y, variance)) n.replace_value();
-  const Tensor inputs[] = {g, x, y, n.variance};
-  const DType outputs[] = {x.dtype(), y.dtype(), whole ? variance.dtype() : n.wide};
-  std::vector<Tensor> gradients =
-      evaluate_in_chunks({operation, n.shape, inputs, outputs, n.wide},
-                         [&](std::span<const Value> in, std::span<Value> out) {
-                           const Value v = n.floored(in[3]), slope = (in[1] - in[2]) / v;
-                           out[0] = in[0] * slope;
-                           out[1] = -out[0];
-                           out[2] = 0.5 * in[0] * (1 / v - slope * slope);
-                         });
-  if (!whole) {
-    gradients[2] = reduce_broadcast_dims(gradients[2], variance.shape()).to(variance.dtype());
-  }
-  return {gradients[0], gradients[1], gradients[2]};
+  Gradients gradients = gaussian_gradients("gaussian_nll_loss_backward", grad_output, x, y,
+                                           variance, options, {true, true, true}, false);
+  return {std::move(gradients[0]), std::move(gradients[1]), std::move(gradients[2])};
 }
 
 constinit const OpList ops::composed_loss_ops =

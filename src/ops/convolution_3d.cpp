@@ -93,11 +93,9 @@ Tensor unfold(const Tensor& x, const Windows& depth) {
   return images;
 }
 
-// The adjoint of unfold: adds the images of all windows to a volume [N, C, D, H, W].
-Tensor fold(const Tensor& images, const Windows& depth, std::int64_t batch) {
-  Tensor total =
-      zeros({batch, images.size(1) / depth.taps, depth.length, images.size(2), images.size(3)},
-            {images.dtype(), images.device()});
+// Adds the images of all windows to volumes [N, C, D, H, W] of zeros.
+void fold_into(const Tensor& total, const Tensor& images, const Windows& depth) {
+  const std::int64_t batch = total.size(0);
   const bool overlap = depth.begin(depth.taps - 1) >= depth.stride;
   for (std::int64_t t = 0; t < depth.taps; ++t) {
     const Inside inside(depth, t);
@@ -110,7 +108,30 @@ Tensor fold(const Tensor& images, const Windows& depth, std::int64_t batch) {
       to.copy_from(tap);
     }
   }
+}
+
+// The adjoint of unfold: the sum of the images of all windows, [N, C, D, H, W].
+Tensor fold(const Tensor& images, const Windows& depth, std::int64_t batch) {
+  Tensor total =
+      zeros({batch, images.size(1) / depth.taps, depth.length, images.size(2), images.size(3)},
+            {images.dtype(), images.device()});
+  fold_into(total, images, depth);
   return total;
+}
+
+// Calls f(first, end) for parts of a batch whose images stay in the cache, or once for all of it if
+// the device is not the CPU. `elements`: of the images of one volume.
+template <class Function>
+void for_parts(const Tensor& x, std::int64_t elements, const Function& f) {
+  constexpr std::int64_t most = 1 << 19;
+  const std::int64_t batch = x.size(0);
+  std::int64_t step = batch;
+  if (x.device() == cpu_device) {
+    step = std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, elements));
+  }
+  for (std::int64_t first = 0; first < batch; first += step) {
+    f(first, std::min(batch, first + step));
+  }
 }
 
 // [N, C, D, H, W] as a batch of N · D images, and back.
@@ -309,10 +330,31 @@ Tensor wide_gradient(const char* operation, const Tensor& grad_output, const Ten
 
 Tensor conv3d_forward(const Run& run, const Conv3dAttributes& options, const Tensor& x,
                       const Tensor& weight, const Tensor& bias) {
-  const Windows depth = VolumeWindows(run.name(), options, x, weight).depth;
+  const VolumeWindows windows(run.name(), options, x, weight);
+  const Windows& depth = windows.depth;
   check_bias(run.name(), bias, weight.size(0));
-  return as_volume(conv2d(unfold(x, depth), as_image_weight(weight), bias, image_options(options)),
-                   x.size(0), depth.count);
+  const auto images_of = [&](const Tensor& part) {
+    return conv2d(unfold(part, depth), as_image_weight(weight), bias, image_options(options));
+  };
+  const std::int64_t elements = x.numel() / std::max<std::int64_t>(1, x.size(0)) * depth.taps;
+  Tensor y;
+  for_parts(x, elements, [&](std::int64_t first, std::int64_t end) {
+    const Tensor images = images_of(x.slice(0, first, end));
+    if (first == 0 && end == x.size(0)) {
+      y = as_volume(images, x.size(0), depth.count);
+      return;
+    }
+    if (!y.defined()) {
+      y = run.empty({x.size(0), images.size(1), depth.count, images.size(2), images.size(3)},
+                    images.dtype());
+    }
+    y.slice(0, first, end)
+        .copy_from(
+            images
+                .reshape({end - first, depth.count, images.size(1), images.size(2), images.size(3)})
+                .transpose({0, 2, 1, 3, 4}));
+  });
+  return y.defined() ? y : as_volume(images_of(x), x.size(0), depth.count);
 }
 
 ConvolutionGradients conv3d_gradients(const char* operation, const Tensor& grad_output,
@@ -356,14 +398,25 @@ Tensor with_bias(const Tensor& y, const Tensor& bias) {
 
 Tensor conv_transpose3d_forward(const Run& run, const ConvTranspose3dAttributes& options,
                                 const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Windows depth = VolumeWindows(run.name(), options, x, weight).depth;
+  const VolumeWindows windows(run.name(), options, x, weight);
+  const Windows& depth = windows.depth;
   check_bias(run.name(), bias, out_channels(options, weight));
   DType dtype = promote_types(x.dtype(), weight.dtype(), run.name());
   if (bias.defined()) dtype = promote_types(dtype, bias.dtype(), run.name());
   const DType wide = compute_dtype(dtype);  // the sum over the taps is rounded once
-  const Tensor images = conv_transpose2d(as_images(x).to(wide), as_image_weight(weight).to(wide),
-                                         {}, image_options(options));
-  return with_bias(fold(images, depth, x.size(0)), bias).to(dtype);
+  const Tensor image_weight = as_image_weight(weight).to(wide);
+  Tensor y = run.empty({x.size(0), out_channels(options, weight), depth.length,
+                        windows.height.length, windows.width.length},
+                       wide);
+  y.fill(0);
+  const std::int64_t elements =
+      y.numel() / std::max<std::int64_t>(1, x.size(0) * depth.length) * depth.count * depth.taps;
+  for_parts(x, elements, [&](std::int64_t first, std::int64_t end) {
+    const Tensor images = conv_transpose2d(as_images(x.slice(0, first, end)).to(wide), image_weight,
+                                           {}, image_options(options));
+    fold_into(y.slice(0, first, end), images, depth);
+  });
+  return with_bias(y, bias).to(dtype);
 }
 
 ConvolutionGradients conv_transpose3d_gradients(const char* operation, const Tensor& grad_output,

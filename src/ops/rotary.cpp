@@ -45,9 +45,9 @@ Tensor angles(const Tensor& x, const RotaryOptions& options) {
   return outer(positions, rates);
 }
 
-// (a, b) turned by an angle; `direction` is 1 or −1. The pairs lie along an axis of their own: of
-// each element, x and its partner, which is a view of x with that axis reversed, one pass over
-// memory makes the result.
+// (a, b) turned by an angle; `direction` is 1 or −1. One pass over memory makes the result from
+// each element of x and its partner. On the CPU, the partners of halves are copied, so that rows
+// are as long as a sequence; otherwise they are a view of x, whose axis of pairs is reversed.
 Tensor rotated(const char* operation, const char* argument, const RotaryOptions& options,
                const Tensor& x, double direction) {
   check_arguments(operation, argument, x, options);
@@ -58,6 +58,13 @@ Tensor rotated(const char* operation, const char* argument, const RotaryOptions&
   const std::int64_t axis = options.interleaved ? -1 : -2;  // of the pairs
   const Tensor cosines = cos(angle).to(compute).unsqueeze(axis);
   const Tensor sines = (sin(angle) * direction).to(compute);
+  if (!options.interleaved && x.device() == cpu_device) {
+    const Tensor partners = concatenate({x.slice(-1, pairs, 2 * pairs), x.slice(-1, 0, pairs)}, -1);
+    const Tensor cosine = cosines.squeeze(axis);
+    Tensor result = x * concatenate({cosine, cosine}, -1);
+    result += partners * concatenate({negative(sines), sines}, -1);
+    return result.to(x.dtype());
+  }
   const Tensor signed_sines = stack({negative(sines), sines}, axis);
   const Tensor paired =
       options.interleaved ? x.reshape({-1, length, pairs, 2}) : x.reshape({-1, length, 2, pairs});

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "core/parallel.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/indexing.h"
@@ -166,13 +167,17 @@ Shape result_shape(const QuantileAttributes& attributes, const Shape& one) {
   return shape;
 }
 
-Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
+// Results: the quantiles and, if recorded, the positions of the ranks that they read, for the
+// gradient.
+Results quantile_forward(const Run& run, const QuantileAttributes& attributes, const Tensor& x) {
   check_quantiles(run.name(), attributes, x);
   const Rows rows(run.name(), x, attributes.axis);
   Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
+  const auto read = static_cast<std::int64_t>(ranks.size());
   if (ranks.empty() || ranks.back() != rows.n - 1) ranks.push_back(rows.n - 1);
-  const Tensor found =
-      ranked(run.name(), rows.x, ranks, true, false).values.to(compute_dtype(x.dtype()));
+  const Ranked both = ranked(run.name(), rows.x, ranks, true, run.recorded);
+  const Tensor found = both.values.to(compute_dtype(x.dtype()));
+  const Tensor order = run.recorded ? both.indices.slice(-1, 0, read) : Tensor();
   const auto element = [&](std::int64_t rank) {
     const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
     return found.slice(-1, k, k + 1).squeeze(-1);
@@ -186,12 +191,13 @@ Tensor quantile_forward(const Run& run, const QuantileAttributes& attributes, co
     results.push_back(where(isnan(last), last, value));
   }
   const Shape shape = result_shape(attributes, attributes.keepdims ? rows.kept : rows.reduced);
-  if (results.empty()) return run.empty(shape, x.dtype());
-  return stack(results).reshape(shape).to(x.dtype());
+  if (results.empty()) return {run.empty(shape, x.dtype()), order};
+  return {stack(results).reshape(shape).to(x.dtype()), order};
 }
 
+// `order` has the positions of ranks_of(…), [..., ranks]; they are searched if it is undefined.
 Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, const Tensor& x,
-                            const QuantileAttributes& attributes) {
+                            const QuantileAttributes& attributes, Tensor order = {}) {
   check_quantiles(operation, attributes, x);
   const Rows rows(operation, x, attributes.axis);
   const Shape reduced = result_shape(attributes, rows.reduced),
@@ -203,7 +209,7 @@ Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, co
   stacked.insert(0, static_cast<std::int64_t>(attributes.q.size()));
   const Tensor g = grad_output.to(wide).reshape(stacked);
   const Dims ranks = ranks_of(attributes.q, rows.n, attributes.mode);
-  const Tensor order = ranked(operation, rows.x.detach(), ranks, false, true).indices;
+  if (!order.defined()) order = ranked(operation, rows.x.detach(), ranks, false, true).indices;
   std::vector<Tensor> places, parts;
   const auto add = [&](std::int64_t rank, const Tensor& part) {
     const std::int64_t k = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
@@ -228,11 +234,12 @@ Tensor quantile_gradient_of(const char* operation, const Tensor& grad_output, co
 }
 
 Gradients quantile_gradient(const GradientCall& call, const QuantileAttributes& attributes) {
-  return quantile_gradient_of("quantile_backward", call.grad(), call.input(0), attributes);
+  return quantile_gradient_of("quantile_backward", call.grad(), call.input(0), attributes,
+                              call.result(1));
 }
 
 constexpr auto quantile_op = define<quantile_forward, quantile_gradient>(
-    {.name = "quantile", .inputs = {"x"}, .reads = {input(0)}});
+    {.name = "quantile", .inputs = {"x"}, .reads = {input(0) | result(1)}});
 
 // ---- the median
 
@@ -241,27 +248,30 @@ struct MedianAttributes {
   bool keepdims;
 };
 
-Tensor median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
+// Results: the median and, if recorded, its position, for the gradient.
+Results median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
   const Rows rows(run.name(), x, attributes.axis);
   const bool is_float = is_floating_point(x.dtype());
   Dims ranks{(rows.n - 1) / 2};
   if (is_float) ranks.push_back(rows.n - 1);
-  const Tensor found = ranked(run.name(), rows.x, ranks, true, false).values;
-  Tensor value = found.slice(-1, 0, 1);
+  const Ranked found = ranked(run.name(), rows.x, ranks, true, run.recorded);
+  Tensor value = found.values.slice(-1, 0, 1);
   if (is_float) {
-    const Tensor last = found.slice(-1, 1);  // NaN if there is one
+    const Tensor last = found.values.slice(-1, 1);  // NaN if there is one
     value = where(isnan(last), last, value);
   }
-  return value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
+  return {value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced),
+          run.recorded ? found.indices.slice(-1, 0, 1) : Tensor()};
 }
 
 Gradients median_gradient(const GradientCall& call, const MedianAttributes& attributes) {
   return quantile_gradient_of("median_backward", call.grad(), call.input(0),
-                              {{0.5}, false, attributes.axis, false, QuantileMode::lower});
+                              {{0.5}, false, attributes.axis, false, QuantileMode::lower},
+                              call.result(1));
 }
 
 constexpr auto median_op = define<median_forward, median_gradient>(
-    {.name = "median", .inputs = {"x"}, .reads = {input(0)}});
+    {.name = "median", .inputs = {"x"}, .reads = {input(0) | result(1)}});
 
 std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
   if (!axis) return {};
@@ -272,11 +282,11 @@ std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
 
 Tensor quantile(const Tensor& x, double q, std::optional<StrictInt> axis, StrictBool keepdims,
                 QuantileMode mode) {
-  return dispatch(quantile_op, {{q}, false, plain(axis), keepdims, mode}, x);
+  return dispatch(quantile_op, {{q}, false, plain(axis), keepdims, mode}, x)[0];
 }
 Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<StrictInt> axis,
                 StrictBool keepdims, QuantileMode mode) {
-  return dispatch(quantile_op, {q, true, plain(axis), keepdims, mode}, x);
+  return dispatch(quantile_op, {q, true, plain(axis), keepdims, mode}, x)[0];
 }
 Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, double q,
                          std::optional<StrictInt> axis, QuantileMode mode) {
@@ -290,7 +300,7 @@ Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, const std::
 }
 
 Tensor median(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
-  return dispatch(median_op, {plain(axis), keepdims}, x);
+  return dispatch(median_op, {plain(axis), keepdims}, x)[0];
 }
 Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional<StrictInt> axis) {
   return quantile_gradient_of("median_backward", grad_output, x,
@@ -301,27 +311,65 @@ Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional
 
 namespace {
 
-// The number of edges that are at most x: 0 below the range, bins + 1 at its upper end and above. A
-// NaN counts as below or above. Edges that differ clearly need no search: the bin from the distance
-// to the first edge is right or next to the right one, and the edges on both sides decide.
-Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
-                std::int64_t bins) {
-  const bool is_double = x.dtype() == DType::float64;
-  const double rounding = is_double ? 0x1p-52 : 0x1p-23;
-  const double greatest = is_double ? 0x1p1000 : 0x1p100, smallest = 1 / greatest;
-  const double length = ends.second - ends.first, width = length / static_cast<double>(bins);
-  const double largest = std::max(std::fabs(ends.first), std::fabs(ends.second));
-  const bool is_half = !is_double && x.dtype() != DType::float32;
-  if (is_half || largest > greatest || width < std::max(smallest, 16 * rounding * largest)) {
-    return searchsorted(edges, x, true);
+// Whether edges differ so clearly that the bin from the distance to the first edge is right or next
+// to the right one.
+struct Evenly {
+  bool holds;
+  double scale;  // bins per unit
+
+  Evenly(DType dtype, const std::pair<double, double>& ends, std::int64_t bins) {
+    const bool is_double = dtype == DType::float64;
+    const double rounding = is_double ? 0x1p-52 : 0x1p-23;
+    const double greatest = is_double ? 0x1p1000 : 0x1p100, smallest = 1 / greatest;
+    const double length = ends.second - ends.first, width = length / static_cast<double>(bins);
+    const double largest = std::max(std::fabs(ends.first), std::fabs(ends.second));
+    const bool is_half = !is_double && dtype != DType::float32;
+    holds = !(is_half || largest > greatest || width < std::max(smallest, 16 * rounding * largest));
+    scale = static_cast<double>(bins) / length;
   }
-  const double scale = static_cast<double>(bins) / length;
+};
+
+// The number of edges that are at most x: 0 below the range, bins + 1 at its upper end and above. A
+// NaN counts as below or above. Even edges need no search: those on both sides of the bin decide.
+Tensor cells_of(const Tensor& x, const Tensor& edges, const std::pair<double, double>& ends,
+                std::int64_t bins, const Evenly& even) {
+  if (!even.holds) return searchsorted(edges, x, true);
   const Tensor bin =
-      clip((x.to(DType::float64) - ends.first) * scale, 0, bins - 1).to(DType::int64);
+      clip((x.to(DType::float64) - ends.first) * even.scale, 0, bins - 1).to(DType::int64);
   const auto reaches = [&](std::int64_t first) {
     return greater_equal(x, take(edges.slice(0, first, first + bins), bin)).to(DType::int64);
   };
   return bin + reaches(0) + reaches(1);
+}
+
+// The counts of all cells for dense x, where cells_of() needs no search: the same steps, without
+// tensors between them.
+template <class T>
+std::vector<std::int64_t> count_cells(const Tensor& x, const Tensor& edges, double first,
+                                      double scale, std::int64_t bins) {
+  const T* from = detail::kernel_pointer<const T>(x);
+  const T* edge = detail::kernel_pointer<const T>(edges);
+  const std::int64_t cells = bins + 2, grain = std::max<std::int64_t>(1 << 14, 4 * bins);
+  const int threads = detail::threads_for(x.numel(), grain);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(threads * cells), 0);
+  detail::parallel_for(
+      threads, x.numel(), grain, [&](std::int64_t begin, std::int64_t end, int slot) {
+        std::int64_t* mine = counts.data() + slot * cells;
+        const auto last = static_cast<double>(bins - 1);
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double at = (static_cast<double>(from[i]) - first) * scale;
+          const auto bin = static_cast<std::int64_t>(at > 0 ? std::min(at, last) : 0.0);
+          ++mine[bin + (from[i] >= edge[bin] ? 1 : 0) + (from[i] >= edge[bin + 1] ? 1 : 0)];
+          if (from[i] == edge[bins]) ++mine[bins];
+        }
+      });
+  for (int slot = 1; slot < threads; ++slot) {
+    for (std::int64_t k = 0; k < cells; ++k) {
+      counts[static_cast<std::size_t>(k)] += counts[static_cast<std::size_t>(slot * cells + k)];
+    }
+  }
+  counts.resize(static_cast<std::size_t>(cells));
+  return counts;
 }
 
 // The same bits as unsigned integers.
@@ -362,7 +410,16 @@ Histogram histogram(const Tensor& x, StrictInt bins,
   }
   if (ends.first == ends.second) ends = {ends.first - 0.5, ends.second + 0.5};
   const Tensor edges = linspace(ends.first, ends.second, bins + 1, {flat.dtype(), flat.device()});
-  const Tensor cell = cells_of(flat, edges, ends, bins);
+  const Evenly even(flat.dtype(), ends, bins);
+  const bool is_double = flat.dtype() == DType::float64;
+  if (even.holds && flat.device() == cpu_device && bins <= 1 << 16) {
+    const Tensor dense = flat.contiguous();
+    const std::vector<std::int64_t> all =
+        is_double ? count_cells<double>(dense, edges, ends.first, even.scale, bins)
+                  : count_cells<float>(dense, edges, ends.first, even.scale, bins);
+    return {from_data(std::vector<std::int64_t>(all.begin() + 1, all.end() - 1)), edges};
+  }
+  const Tensor cell = cells_of(flat, edges, ends, bins, even);
   const Tensor cells =
       scatter_add(zeros({bins + 2}, {DType::int64, flat.device()}), 0, cell, ones_like(cell));
   Tensor counts = cells.slice(0, 1, bins + 1).clone();

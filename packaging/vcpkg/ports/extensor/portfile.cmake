@@ -8,6 +8,8 @@ vcpkg_cmake_configure(
   OPTIONS ${FEATURE_OPTIONS}
     -DEXTENSOR_BUILD_TESTS=OFF
     -DEXTENSOR_JPEG=ON
+    -DEXTENSOR_MPI=OFF
+    -DEXTENSOR_CUDA=OFF
     -DEXTENSOR_BUILD_EXAMPLES=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/extensor)

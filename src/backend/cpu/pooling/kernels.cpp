@@ -36,11 +36,11 @@ struct Pooling {
     }
   }
 
-  static void track_larger(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
-                           std::size_t n) {
-    const D d;
-    const hn::RebindToSigned<D> numbers;
-    std::size_t i = 0;
+  // Vectors, then shorter ones: a row may have fewer elements than a vector has lanes.
+  template <class D2>
+  static HWY_INLINE std::size_t TrackLarger(D2 d, const T* row, T* line, TapNumber<T>* winner,
+                                            TapNumber<T> tap, std::size_t i, std::size_t n) {
+    const hn::RebindToSigned<D2> numbers;
     for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
       const auto value = hn::LoadU(d, row + i), best = hn::LoadU(d, line + i);
       const auto wins = IsBetter(value, best);
@@ -49,7 +49,15 @@ struct Pooling {
                                 hn::LoadU(numbers, winner + i)),
                  numbers, winner + i);
     }
-    for (; i < n; ++i) {
+    if constexpr (hn::MaxLanes(D2()) > 4) {
+      return TrackLarger(hn::Half<D2>(), row, line, winner, tap, i, n);
+    } else {
+      return i;
+    }
+  }
+  static void track_larger(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
+                           std::size_t n) {
+    for (std::size_t i = TrackLarger(D(), row, line, winner, tap, 0, n); i < n; ++i) {
       if (!is_better(row[i], line[i])) continue;
       line[i] = row[i];
       winner[i] = tap;
@@ -69,6 +77,28 @@ struct Pooling {
     }
     for (; i < n; ++i) {
       if (winner[i] == tap) out[i] += g[i];
+    }
+  }
+
+  static void add_to_pairs(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
+                           std::size_t n) {
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    std::size_t j = 0;
+    for (; j + hn::Lanes(d) <= n; j += hn::Lanes(d)) {
+      const auto won = hn::LoadU(numbers, winner + j);
+      const auto value = hn::LoadU(d, g + j);
+      const auto part = [&](TapNumber<T> number) HWY_ATTR {
+        const auto wins = hn::RebindMask(d, hn::Eq(won, hn::Set(numbers, number)));
+        return hn::IfThenElseZero(wins, value);
+      };
+      hn::Vec<D> first, second;
+      LoadPairs(d, out + 2 * j, first, second);
+      StorePairs(hn::Add(first, part(tap)), hn::Add(second, part(tap + 1)), d, out + 2 * j);
+    }
+    for (; j < n; ++j) {
+      if (winner[j] == tap) out[2 * j] += g[j];
+      if (winner[j] == tap + 1) out[2 * j + 1] += g[j];
     }
   }
 
@@ -143,23 +173,29 @@ struct Pooling {
     largest_of_any(line, out, n, stride, taps, step);
   }
 
+  // Stops before the last window: a vector that ends with it could read past the row.
+  template <class D2>
+  static HWY_INLINE std::size_t TrackPairs(D2 d, const T* row, T* line, TapNumber<T>* winner,
+                                           TapNumber<T> tap, std::size_t j, std::size_t n) {
+    const hn::RebindToSigned<D2> numbers;
+    for (; j + hn::Lanes(d) < n; j += hn::Lanes(d)) {
+      const auto value = LoadStrided<2>(d, row + 2 * j), best = hn::LoadU(d, line + j);
+      const auto wins = IsBetter(value, best);
+      hn::StoreU(hn::IfThenElse(wins, value, best), d, line + j);
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(numbers, wins), hn::Set(numbers, tap),
+                                hn::LoadU(numbers, winner + j)),
+                 numbers, winner + j);
+    }
+    if constexpr (hn::MaxLanes(D2()) > 4) {
+      return TrackPairs(hn::Half<D2>(), row, line, winner, tap, j, n);
+    } else {
+      return j;
+    }
+  }
   static void track_windows(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
                             std::size_t n, std::size_t stride) {
     if (stride == 1) return track_larger(row, line, winner, tap, n);
-    const D d;
-    const hn::RebindToSigned<D> numbers;
-    std::size_t j = 0;
-    if (stride == 2) {
-      // Stops before the last window: a vector that ends with it could read past the row.
-      for (; j + hn::Lanes(d) < n; j += hn::Lanes(d)) {
-        const auto value = LoadStrided<2>(d, row + 2 * j), best = hn::LoadU(d, line + j);
-        const auto wins = IsBetter(value, best);
-        hn::StoreU(hn::IfThenElse(wins, value, best), d, line + j);
-        hn::StoreU(hn::IfThenElse(hn::RebindMask(numbers, wins), hn::Set(numbers, tap),
-                                  hn::LoadU(numbers, winner + j)),
-                   numbers, winner + j);
-      }
-    }
+    std::size_t j = stride == 2 ? TrackPairs(D(), row, line, winner, tap, 0, n) : 0;
     for (; j < n; ++j) {
       const bool wins = is_better(row[j * stride], line[j]);
       line[j] = wins ? row[j * stride] : line[j];
@@ -199,7 +235,7 @@ void fill_pooling_kernels(PoolingKernels<T>* kernels) {
   *kernels = {&Pooling<T>::take_larger,        &Pooling<T>::largest_of_pairs,
               &Pooling<T>::spread_over_pairs,  &Pooling<T>::track_larger,
               &Pooling<T>::largest_of_windows, &Pooling<T>::track_windows,
-              &Pooling<T>::add_to_winner};
+              &Pooling<T>::add_to_pairs,       &Pooling<T>::add_to_winner};
 }
 template void fill_pooling_kernels(PoolingKernels<float>*);
 template void fill_pooling_kernels(PoolingKernels<double>*);

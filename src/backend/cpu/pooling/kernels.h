@@ -29,6 +29,9 @@ struct PoolingKernels {
   // Like track_larger, with row[j · stride] in place of row[j].
   void (*track_windows)(const T* row, T* line, TapNumber<T>* winner, TapNumber<T> tap,
                         std::size_t n, std::size_t stride);
+  // out[2j] += g[j] where the winner is `tap`, out[2j + 1] += g[j] where it is tap + 1.
+  void (*add_to_pairs)(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
+                       std::size_t n);
   // out[i] += g[i] where the winner is that tap.
   void (*add_to_winner)(const TapNumber<T>* winner, TapNumber<T> tap, const T* g, T* out,
                         std::size_t n);

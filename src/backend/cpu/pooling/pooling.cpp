@@ -33,10 +33,11 @@ template <class T>
 class Plane {
  public:
   Plane(const PoolingCall& call, const PoolingWindow* rows, const PoolingWindow* columns,
-        std::int64_t index, std::byte* line)
+        const std::int64_t* offsets, std::int64_t index, std::byte* line)
       : call_(call),
         rows_(rows),
         columns_(columns),
+        offsets_(offsets),
         kernels_(pooling_kernels<T>()),
         whole_(whole_windows(call.columns)),
         width_(static_cast<std::size_t>(call.in_width)),
@@ -97,12 +98,19 @@ class Plane {
   }
 
   void largest() {
-    T* line = reinterpret_cast<T*>(line_);
+    T* largest_of_rows = reinterpret_cast<T*>(line_);
     for (std::int64_t i = 0; i < call_.out_height; ++i, out_ += call_.out_width) {
       const PoolingWindow& rows = rows_[i];
-      std::fill(line, line + width_, -std::numeric_limits<T>::infinity());
-      for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
-        kernels_.take_larger(row(r), line, width_);
+      const T* line = row(rows.begin);
+      if (rows.begin >= rows.end) {
+        std::fill(largest_of_rows, largest_of_rows + width_, -std::numeric_limits<T>::infinity());
+        line = largest_of_rows;
+      } else if (rows.begin + call_.row_step < rows.end) {
+        std::copy(line, line + width_, largest_of_rows);
+        for (std::int64_t r = rows.begin + call_.row_step; r < rows.end; r += call_.row_step) {
+          kernels_.take_larger(row(r), largest_of_rows, width_);
+        }
+        line = largest_of_rows;
       }
       const auto cut = [&](std::int64_t j) {
         const PoolingWindow& columns = columns_[j];
@@ -151,11 +159,12 @@ class Plane {
     T* best = reinterpret_cast<T*>(line_);
     auto* winner = reinterpret_cast<TapNumber<T>*>(best + n);
     const T* corner = row(rows.begin) + first;
-    for (std::size_t j = 0; j < n; ++j) best[j] = corner[j * stride];
+    kernels_.largest_of_windows(corner, best, n, stride, 1, 1);
     std::fill_n(winner, n, TapNumber<T>(0));
     TapNumber<T> tap = 0;
     for (std::int64_t r = rows.begin; r < rows.end; r += call_.row_step) {
       for (std::int64_t k = 0; k < taps; ++k, ++tap) {
+        if (tap == 0) continue;  // the best so far
         kernels_.track_windows(row(r) + first + k * call_.column_step, best, winner, tap, n,
                                stride);
       }
@@ -163,10 +172,17 @@ class Plane {
     T* out = out_ + rows.begin * call_.in_width + first;
     const T* g = y_ + whole_.first;
     const std::int64_t row_stride = call_.row_step * call_.in_width;
-    for (std::size_t j = 0; j < n; ++j, out += stride) {
-      const std::int64_t won = winner[j];
-      out[won / taps * row_stride + won % taps * call_.column_step] += g[j];
+    // Windows that neither overlap nor leave gaps along a row.
+    const bool is_single = taps == 1 && stride == 1;
+    if (is_single || (taps == 2 && stride == 2 && call_.column_step == 1)) {
+      for (TapNumber<T> of_row = 0; of_row < tap; out += row_stride) {
+        const auto add = is_single ? kernels_.add_to_winner : kernels_.add_to_pairs;
+        add(winner, of_row, g, out, n);
+        of_row += static_cast<TapNumber<T>>(taps);
+      }
+      return;
     }
+    for (std::size_t j = 0; j < n; ++j, out += stride) out[offsets_[winner[j]]] += g[j];
   }
 
   void average() {
@@ -208,6 +224,7 @@ class Plane {
   const PoolingCall& call_;
   const PoolingWindow* rows_;
   const PoolingWindow* columns_;
+  const std::int64_t* offsets_;  // of the taps of a window that nothing cuts, from the first one
   const PoolingKernels<T>& kernels_;
   const std::pair<std::int64_t, std::int64_t> whole_;  // range of the windows that no padding cuts
   const std::size_t width_;
@@ -217,10 +234,26 @@ class Plane {
   T* out_;
 };
 
+// The offsets of the taps of windows, row by row; none if nothing reads them.
+std::vector<std::int64_t> tap_offsets(const PoolingCall& call) {
+  std::vector<std::int64_t> offsets;
+  if (call.op != PoolingOp::largest_gradient || call.pairs) return offsets;
+  const std::int64_t rows = std::min(call.rows.kernel, (call.in_height - 1) / call.row_step + 1);
+  const std::pair<std::int64_t, std::int64_t> whole = whole_windows(call.columns);
+  if (whole.first == whole.second) return offsets;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t k = 0; k < call.columns.kernel; ++k) {
+      offsets.push_back(r * call.row_step * call.in_width + k * call.column_step);
+    }
+  }
+  return offsets;
+}
+
 template <class T>
 void run(const PoolingCall& call) {
   if (call.channels > 1) return pool_channels_last<T>(call);
   const std::vector<PoolingWindow> rows = windows_of(call.rows), columns = windows_of(call.columns);
+  const std::vector<std::int64_t> offsets = tap_offsets(call);
   const std::int64_t plane = call.in_height * call.in_width + call.out_height * call.out_width;
   const std::int64_t grain =
       std::max<std::int64_t>(1, 16 * 1024 / std::max<std::int64_t>(1, plane));
@@ -233,7 +266,7 @@ void run(const PoolingCall& call) {
       threads, call.planes, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
         std::byte* line = lines.data() + static_cast<std::size_t>(slot) * room * sizeof(double);
         for (std::int64_t i = begin; i < end; ++i) {
-          Plane<T>(call, rows.data(), columns.data(), i, line).run();
+          Plane<T>(call, rows.data(), columns.data(), offsets.data(), i, line).run();
         }
       });
 }

@@ -307,6 +307,15 @@ HWY_INLINE V Erf(D d, V x) {
   }
 }
 
+// Infinity at -1 and 1, NaN beyond, and the sign of x.
+template <class D, class V>
+HWY_INLINE V ErfinvAtEnds(D d, V x, V result) {
+  const V one = hn::Set(d, 1.0), magnitude = hn::Abs(x);
+  result = hn::IfThenElse(hn::Eq(magnitude, one), Infinity(d), result);
+  result = hn::IfThenElse(hn::Le(magnitude, one), result, NotANumber(d));
+  return hn::CopySign(result, x);
+}
+
 // erfinv(x) / x is a polynomial in w = -log(1 - x^2) near 0 and in sqrt(w) beyond. Lower degrees
 // serve floats.
 template <bool kForFloat, class D, class V>
@@ -338,6 +347,18 @@ HWY_INLINE V ErfinvInDouble(D d, V x) {
                              -1.5960438725510666e-16, 9.640934075391569e-18, 2.2134184306837332e-18,
                              -3.4984438621983183e-19, -1.2925683331831363e-20, 3.9578297051416e-21);
   }
+  if constexpr (kForFloat) {
+    // Doubles are so much more precise than floats that no rounding error matters.
+    const auto central = hn::And(hn::Lt(w, hn::Set(d, 6.25)), hn::Lt(magnitude, one));
+    const V near_0 = hn::Mul(x, hn::MulAdd(w, q, hn::Set(d, 0.886226925452758)));
+    if (HWY_LIKELY(hn::AllTrue(d, central))) return near_0;
+    const V beyond = hn::Sub(hn::Sqrt(w), hn::Set(d, 3.25));
+    const V slope = PolynomialWithSquare(
+        d, beyond, hn::Mul(beyond, beyond), 3.0838856060020756, 1.0052589713074196,
+        0.005371316667076339, -0.003751342420692884, 0.0024856608358720367, -0.0016868606513735897,
+        0.00098256650147565, -0.0003613445092803994, -3.73681958583828e-05, 8.149882521234838e-05);
+    return ErfinvAtEnds(d, x, hn::IfThenElse(central, near_0, hn::Mul(x, slope)));
+  }
   // x (c + rest + factor slope) for a constant in two parts, rounded about once.
   const auto scaled = [&](double c, V rest, V factor, V slope) HWY_ATTR {
     const Sum<V> sum = TwoSum(hn::Set(d, c), hn::MulAdd(factor, slope, rest));
@@ -350,37 +371,25 @@ HWY_INLINE V ErfinvInDouble(D d, V x) {
   const V root = hn::Sqrt(w);
   const V lost = hn::Div(hn::Add(hn::NegMulAdd(root, root, w), w_error), hn::Add(root, root));
   const V v = hn::Add(hn::Sub(root, hn::Set(d, 3.25)), lost);
-  V middle;
-  if constexpr (kForFloat) {
-    middle = PolynomialWithSquare(
-        d, v, hn::Mul(v, v), 3.0838856060020756, 1.0052589713074196, 0.005371316667076339,
-        -0.003751342420692884, 0.0024856608358720367, -0.0016868606513735897, 0.00098256650147565,
-        -0.0003613445092803994, -3.73681958583828e-05, 8.149882521234838e-05);
-    result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, hn::Mul(x, middle));
-  } else {
-    middle = PolynomialWithSquare(
-        d, v, hn::Mul(v, v), 1.0052589676941655, 0.005370914553571544, -0.003751208508224261,
-        0.0024914420969882754, -0.0016882755354636595, 0.0009532893636238467,
-        -0.0003550378135746499, 2.403125811582288e-05, 6.828711576985263e-05, -4.73189897999412e-05,
-        1.2465035568283125e-05, 2.925746394013068e-06, -3.985726034382243e-06,
-        1.498682725581901e-06, -2.758450687635974e-08, -2.7131624527580294e-07,
-        1.3155760748321657e-07, 6.854906430026942e-10, -1.5294532436152434e-08);
-    const V near = scaled(3.0838856104922208, hn::Set(d, -1.3360573172673369e-16), v, middle);
-    const V t = hn::Add(hn::Sub(root, hn::Set(d, 5.005)), lost);
-    const V far_slope = PolynomialWithSquare(
-        d, t, hn::Mul(t, t), 1.0102990615820389, -0.00014193339541857748, -0.00021351512341413067,
-        7.550492604768577e-05, -1.954650888102025e-05, 4.491463421480248e-06,
-        -9.839275631084064e-07, 2.26007963253635e-07, -6.612620800095632e-08,
-        2.8298755177668832e-08, -1.4792334853746956e-08, 7.419969031606735e-09,
-        -3.380299023255283e-09, 1.458590654755406e-09, -4.3201228587017915e-10,
-        -1.9456468118832595e-11, 4.1099856248444996e-11);
-    const V far = scaled(4.854957900238093, hn::Set(d, -9.433132449227957e-17), t, far_slope);
-    const V tail = hn::IfThenElse(hn::Lt(root, hn::Set(d, 4.0)), near, far);
-    result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, tail);
-  }
-  result = hn::IfThenElse(hn::Eq(magnitude, one), Infinity(d), result);
-  result = hn::IfThenElse(hn::Le(magnitude, one), result, NotANumber(d));
-  return hn::CopySign(result, x);
+  const V middle = PolynomialWithSquare(
+      d, v, hn::Mul(v, v), 1.0052589676941655, 0.005370914553571544, -0.003751208508224261,
+      0.0024914420969882754, -0.0016882755354636595, 0.0009532893636238467, -0.0003550378135746499,
+      2.403125811582288e-05, 6.828711576985263e-05, -4.73189897999412e-05, 1.2465035568283125e-05,
+      2.925746394013068e-06, -3.985726034382243e-06, 1.498682725581901e-06, -2.758450687635974e-08,
+      -2.7131624527580294e-07, 1.3155760748321657e-07, 6.854906430026942e-10,
+      -1.5294532436152434e-08);
+  const V near = scaled(3.0838856104922208, hn::Set(d, -1.3360573172673369e-16), v, middle);
+  const V t = hn::Add(hn::Sub(root, hn::Set(d, 5.005)), lost);
+  const V far_slope = PolynomialWithSquare(
+      d, t, hn::Mul(t, t), 1.0102990615820389, -0.00014193339541857748, -0.00021351512341413067,
+      7.550492604768577e-05, -1.954650888102025e-05, 4.491463421480248e-06, -9.839275631084064e-07,
+      2.26007963253635e-07, -6.612620800095632e-08, 2.8298755177668832e-08, -1.4792334853746956e-08,
+      7.419969031606735e-09, -3.380299023255283e-09, 1.458590654755406e-09, -4.3201228587017915e-10,
+      -1.9456468118832595e-11, 4.1099856248444996e-11);
+  const V far = scaled(4.854957900238093, hn::Set(d, -9.433132449227957e-17), t, far_slope);
+  const V tail = hn::IfThenElse(hn::Lt(root, hn::Set(d, 4.0)), near, far);
+  result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 6.25)), result, tail);
+  return ErfinvAtEnds(d, x, result);
 }
 
 // Without FMA: a rough value improved by Halley's method, one lane at a time, in a wider type.

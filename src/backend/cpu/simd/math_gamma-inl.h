@@ -178,6 +178,44 @@ HWY_NOINLINE Number LogGammaAbove0(D d, Number y) {
   return head + (Number(0.4189385332046727, 1.6728209650585413e-17) + series) - LogOf(product);
 }
 
+// For float lanes y > 0, with one logarithm: the recurrence moves y below 3.5 to [1.5, 2.5], where
+// lgamma(2 + w) / w is a polynomial, so that the zeros at 1 and 2 are exact.
+template <class D, class V>
+HWY_NOINLINE V LogGammaOfFloatAbove0(D d, V y) {
+  const V one = hn::Set(d, 1.0);
+  const auto large = hn::Ge(y, hn::Set(d, 3.5));
+  const auto above = hn::Gt(y, hn::Set(d, 2.5));
+  const auto below = hn::Lt(y, hn::Set(d, 1.5)), far_below = hn::Lt(y, hn::Set(d, 0.5));
+  V factor = hn::IfThenElse(above, hn::Sub(y, one), one);
+  factor = hn::IfThenElse(below, y, factor);
+  factor = hn::IfThenElse(far_below, hn::Mul(y, hn::Add(y, one)), factor);
+  const V log = Log(d, hn::IfThenElse(large, y, factor));
+  V low = y;
+  if (!hn::AllTrue(d, large)) {
+    V to_w = hn::IfThenElse(above, hn::Set(d, -3.0), hn::Set(d, -2.0));
+    to_w = hn::IfThenElse(below, hn::Set(d, -1.0), to_w);
+    to_w = hn::IfThenElse(far_below, hn::Zero(d), to_w);
+    const V w = hn::Add(y, to_w);
+    const V slope = PolynomialWithSquare(
+        d, w, hn::Mul(w, w), 0.42278433509846713, 0.32246703342004873, -0.06735230105130044,
+        0.020580808882117916, -0.007385551240791602, 0.0028904958630843014, -0.0011927471573807307,
+        0.0005098661348137004, -0.00022324653987287443, 9.816870450896373e-05,
+        -4.4324684533065815e-05, 2.4487052975853987e-05, -1.1296499102214296e-05);
+    // The logarithm is subtracted where y was moved up, added where it was moved down.
+    low = hn::MulAdd(w, slope, hn::IfThenElse(below, hn::Neg(log), log));
+    if (hn::AllTrue(d, hn::Not(large))) return low;
+  }
+  const V r = hn::Div(one, y);
+  const V series =
+      hn::Mul(r, Polynomial(d, hn::Mul(r, r), 0.08333333333333333, -0.002777777777777778,
+                            0.0007936507936507937, -0.0005952380952380953, 0.0008417508417508417,
+                            -0.0019175269175269176, 0.00641025641025641));
+  const V head = hn::Mul(hn::Sub(y, hn::Set(d, 0.5)), hn::Sub(log, one));
+  // The constant is log(2 pi) / 2 - 1/2.
+  const V high = hn::Add(head, hn::Add(hn::Set(d, 0.4189385332046727), series));
+  return hn::IfThenElse(large, high, low);
+}
+
 template <class D, class Number>
 HWY_NOINLINE Number DigammaAbove0(D d, Number y) {
   const Number one(1, 0), half(0.5, 0);
@@ -243,9 +281,14 @@ HWY_INLINE auto IsNextToZero(D d, V x) {
 
 template <bool kForFloat, class D, class V>
 HWY_NOINLINE V LogGammaInDouble(D d, V x) {
-  using Number = std::conditional_t<kForFloat, Plain<D>, Pair<D>>;
   const V one = hn::Set(d, 1.0);
-  const auto above = [&]() HWY_ATTR { return LogGammaAbove0(d, Number(x)).value(); };
+  const auto above = [&]() HWY_ATTR {
+    if constexpr (kForFloat) {
+      return LogGammaOfFloatAbove0(d, x);
+    } else {
+      return LogGammaAbove0(d, Pair<D>(x)).value();
+    }
+  };
   const auto below = [&]() HWY_ATTR {
     // log |pi / sin(pi x)| = lgamma(1 + f) + lgamma(1 - f) - log |f|
     const V f = hn::Sub(x, hn::Round(x));
@@ -255,16 +298,19 @@ HWY_NOINLINE V LogGammaInDouble(D d, V x) {
     return (sum - LogOf(Pair<D>(hn::Abs(f))) - rest).value();
   };
   V result = BySign(d, x, above, below);
-  // Taylor series next to the zeros.
-  const V u = hn::Sub(x, one), v = hn::Sub(u, one);
-  const V at_1 = Polynomial(d, u, -0.5772156649015329, 0.8224670334241132, -0.40068563438653143,
-                            0.27058080842778454);
-  const V at_2 = Polynomial(d, v, 0.42278433509846713, 0.3224670334241132, -0.0673523010531981,
-                            0.020580808427784546);
-  const V near = hn::Set(d, 0x1p-18);
-  // Adding 0 makes the value at 1 +0, as in C.
-  result = hn::IfThenElse(hn::Lt(hn::Abs(u), near), hn::Add(hn::Mul(u, at_1), hn::Zero(d)), result);
-  result = hn::IfThenElse(hn::Lt(hn::Abs(v), near), hn::Mul(v, at_2), result);
+  if constexpr (!kForFloat) {
+    // Taylor series next to the zeros.
+    const V u = hn::Sub(x, one), v = hn::Sub(u, one);
+    const V at_1 = Polynomial(d, u, -0.5772156649015329, 0.8224670334241132, -0.40068563438653143,
+                              0.27058080842778454);
+    const V at_2 = Polynomial(d, v, 0.42278433509846713, 0.3224670334241132, -0.0673523010531981,
+                              0.020580808427784546);
+    const V near = hn::Set(d, 0x1p-18);
+    // Adding 0 makes the value at 1 +0, as in C.
+    result =
+        hn::IfThenElse(hn::Lt(hn::Abs(u), near), hn::Add(hn::Mul(u, at_1), hn::Zero(d)), result);
+    result = hn::IfThenElse(hn::Lt(hn::Abs(v), near), hn::Mul(v, at_2), result);
+  }
   const auto tiny = IsNextToZero(d, x);
   if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Not(tiny)))) {
     result = hn::IfThenElse(tiny, hn::Neg(Log(d, hn::Abs(x))), result);
