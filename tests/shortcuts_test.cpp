@@ -227,6 +227,37 @@ TEST(Gather, FewOfEachOfManyRows) {
   }
 }
 
+// ---- searches
+
+TEST(Search, EqualsAScanForEveryLengthAndDtype) {
+  for (const std::int64_t length : {0, 1, 2, 3, 7, 8, 63, 64, 65, 1000}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64,
+                              DType::int8, DType::uint8}) {
+      // Few different numbers, so that many are equal.
+      const Tensor rows = sort(draw::uniform({3, length}, -20, 20, 16).to(DType::int64).to(dtype));
+      Tensor wanted = draw::uniform({3, 70}, -22, 22, 17).to(DType::int64).to(dtype);
+      if (is_floating_point(dtype)) wanted.slice(1, 0, 1).fill(nan);
+      for (const bool right : {false, true}) {
+        const auto count = [&](const Tensor& row, double value) {
+          std::int64_t before = 0;
+          for (const double each : values_of(row)) {
+            before += each < value || value != value || (right && each == value) ? 1 : 0;
+          }
+          return before;
+        };
+        const auto of_rows = searchsorted(rows, wanted, right).to_vector<std::int64_t>();
+        const auto of_first = searchsorted(rows[0], wanted, right).to_vector<std::int64_t>();
+        const std::vector<double> values = values_of(wanted);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const auto row = static_cast<std::int64_t>(i) / 70;
+          ASSERT_EQ(of_rows[i], count(rows[row], values[i])) << values[i] << name(dtype) << length;
+          ASSERT_EQ(of_first[i], count(rows[0], values[i])) << values[i] << name(dtype) << length;
+        }
+      }
+    }
+  }
+}
+
 // ---- gradients
 
 // A sum passes on its gradient as a view; what a tensor keeps is its own.
@@ -283,6 +314,29 @@ TEST(SelectedGradient, OfSortAndTopk) {
   Tensor none = zeros({3, 0}).requires_grad_();
   EXPECT_EQ(grad({sort(none)}, {none}, {.grad_outputs = {zeros({3, 0})}})[0].shape(),
             (Shape{3, 0}));
+}
+
+TEST(SelectedGradient, OfTheMedian) {
+  Tensor x = draw::uniform({4, 5, 6}, -1, 1, 18).requires_grad_();
+  for (const bool keepdims : {false, true}) {
+    for (const std::int64_t axis : {0, 1, 2, -1}) {
+      const Tensor y = median(x, axis, keepdims);
+      const Tensor g = draw::uniform(y.shape(), -1, 1, 19);
+      const Tensor got = grad({y}, {x}, {.grad_outputs = {g}})[0];
+      EXPECT_TRUE(identical(got.contiguous(), median_backward(g, x, axis).contiguous())) << axis;
+    }
+    const Tensor y = median(x, {}, keepdims);
+    EXPECT_TRUE(identical(grad({y.sum()}, {x})[0], median_backward(ones({}, DType::float64), x)));
+  }
+  Tensor halves = draw::uniform({3, 7}, -1, 1, 20).to(DType::bfloat16).requires_grad_();
+  EXPECT_EQ(grad({sum(median(halves, 1))}, {halves})[0].dtype(), DType::bfloat16);
+  Tensor number = full({}, 2.0f).requires_grad_();
+  EXPECT_EQ(grad({median(number)}, {number})[0].item<float>(), 1);
+  // The second derivative of the squared median is 2 where the median is.
+  Tensor rows = draw::uniform({3, 7}, -1, 1, 21).requires_grad_();
+  const Tensor first = grad({sum(square(median(rows, 1)))}, {rows}, {.create_graph = true})[0];
+  EXPECT_TRUE(identical(grad({sum(first)}, {rows})[0],
+                        median_backward(full({3}, 2.0, DType::float64), rows, 1)));
 }
 
 TEST(SelectedGradient, OfTiedExtremesWithNaN) {

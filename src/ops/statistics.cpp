@@ -241,27 +241,41 @@ struct MedianAttributes {
   bool keepdims;
 };
 
-Tensor median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
+// The median, and where it is in its row if the call is recorded.
+Results median_forward(const Run& run, const MedianAttributes& attributes, const Tensor& x) {
   const Rows rows(run.name(), x, attributes.axis);
   const bool is_float = is_floating_point(x.dtype());
   Dims ranks{(rows.n - 1) / 2};
   if (is_float) ranks.push_back(rows.n - 1);
-  const Tensor found = ranked(run.name(), rows.x, ranks, true, false).values;
-  Tensor value = found.slice(-1, 0, 1);
+  const Ranked found = ranked(run.name(), rows.x, ranks, true, run.recorded);
+  Tensor value = found.values.slice(-1, 0, 1);
   if (is_float) {
-    const Tensor last = found.slice(-1, 1);  // NaN if there is one
+    const Tensor last = found.values.slice(-1, 1);  // NaN if there is one
     value = where(isnan(last), last, value);
   }
-  return value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
+  Results results(2);
+  results[0] = value.contiguous().reshape(attributes.keepdims ? rows.kept : rows.reduced);
+  if (run.recorded) results[1] = found.indices.slice(-1, 0, 1).contiguous();
+  return results;
 }
 
 Gradients median_gradient(const GradientCall& call, const MedianAttributes& attributes) {
-  return quantile_gradient_of("median_backward", call.grad(), call.input(0),
-                              {{0.5}, false, attributes.axis, false, QuantileMode::lower});
+  const Shape& shape = call.shape();
+  const bool whole = !attributes.axis || shape.empty();
+  const Tensor place = call.result(1), g = call.grad();
+  Shape rows = place.shape();
+  const std::int64_t rank = static_cast<std::int64_t>(shape.size());
+  const std::int64_t axis = whole ? 0 : detail::normalize_axis(call.name(), *attributes.axis, rank);
+  rows.back() =
+      whole ? detail::checked_numel(call.name(), shape) : shape[static_cast<std::size_t>(axis)];
+  const Tensor of_rows = scatter(zeros({}, {g.dtype(), g.device()}).broadcast_to(rows), -1, place,
+                                 g.reshape(place.shape()));
+  if (whole) return of_rows.reshape(shape);
+  return moveaxis(of_rows, -1, axis);
 }
 
 constexpr auto median_op = define<median_forward, median_gradient>(
-    {.name = "median", .inputs = {"x"}, .reads = {input(0)}});
+    {.name = "median", .inputs = {"x"}, .reads = {shape() | result(1)}});
 
 std::optional<std::int64_t> plain(const std::optional<StrictInt>& axis) {
   if (!axis) return {};
@@ -290,7 +304,7 @@ Tensor quantile_backward(const Tensor& grad_output, const Tensor& x, const std::
 }
 
 Tensor median(const Tensor& x, std::optional<StrictInt> axis, StrictBool keepdims) {
-  return dispatch(median_op, {plain(axis), keepdims}, x);
+  return dispatch(median_op, {plain(axis), keepdims}, x)[0];
 }
 Tensor median_backward(const Tensor& grad_output, const Tensor& x, std::optional<StrictInt> axis) {
   return quantile_gradient_of("median_backward", grad_output, x,
