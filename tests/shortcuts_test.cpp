@@ -227,6 +227,76 @@ TEST(Gather, FewOfEachOfManyRows) {
   }
 }
 
+TEST(Gather, GradientOfOneOfEachRow) {
+  const Tensor indices = tensor({2, 0, 3}).reshape({3, 1});
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Tensor g = tensor({5, 6, 7}).to(dtype).reshape({3, 1});
+    const std::vector<double> expected = {0, 0, 5, 0, 6, 0, 0, 0, 0, 0, 0, 7};
+    EXPECT_EQ(values_of(gather_backward(g, {3, 4}, 1, indices)), expected);
+    EXPECT_EQ(values_of(gather_backward(g, {4, 4}, 1, indices).slice(0, 0, 3)), expected);
+    EXPECT_EQ(values_of(take_along_axis_backward(g, {3, 4}, indices, 1)), expected);
+  }
+  // Gradients of a broadcast row are added.
+  const Tensor of_row =
+      take_along_axis_backward(ones({3, 1}), {1, 4}, tensor({2, 2, 3}).reshape({3, 1}), 1);
+  EXPECT_EQ(values_of(of_row), (std::vector<double>{0, 0, 2, 1}));
+}
+
+// ---- edges
+
+std::int64_t count_of(const std::vector<std::int64_t>& list) {
+  return static_cast<std::int64_t>(list.size());
+}
+
+// The element that a position repeats, one step after the other.
+std::int64_t walk_to(std::int64_t position, std::int64_t n, PadMode mode) {
+  std::int64_t at = 0, step = position < 0 ? -1 : 1;
+  for (std::int64_t k = 0; k < std::abs(position); ++k) {
+    const bool leaves = at + step < 0 || at + step >= n;
+    if (leaves && mode == PadMode::edge) break;
+    if (leaves && mode == PadMode::wrap) {
+      at = step < 0 ? n - 1 : 0;
+      continue;
+    }
+    if (leaves && n == 1) break;
+    if (leaves) step = -step;
+    at += step;
+  }
+  return at;
+}
+
+TEST(Pad, EdgesOfEveryLayoutModeAndWidth) {
+  for (const Shape& shape : std::vector<Shape>{{5}, {1, 3}, {3, 4}, {2, 3, 4, 5}, {0, 3}}) {
+    for (const Layout layout : every_layout) {
+      if (!layouts::is_distinct(layout, shape)) continue;
+      const Tensor drawn = draw::uniform(layouts::drawn_shape(layout, shape), -1, 1, 22);
+      const Tensor x = layouts::with_layout(drawn, layout, shape);
+      for (const PadMode mode : {PadMode::edge, PadMode::wrap, PadMode::reflect}) {
+        for (const auto& width :
+             {std::pair<std::int64_t, std::int64_t>{1, 1}, {0, 2}, {7, 6}, {20, 30}, {0, 0}}) {
+          const auto axis = static_cast<std::int64_t>(shape.size()) - 1;
+          Padding widths(shape.size(), {0, 0});
+          widths.back() = width;
+          if (shape[0] > 1 && width.first < 2) widths[0] = {1, 1};
+          const Tensor padded = pad(x, widths, mode);
+          Tensor expected = x;
+          for (const std::int64_t d : {std::int64_t{0}, axis}) {
+            const auto [before, behind] = widths[static_cast<std::size_t>(d)];
+            const std::int64_t n = x.size(d);
+            if (d == axis && axis == 0 && !(expected.shape() == x.shape())) break;
+            std::vector<std::int64_t> from;
+            for (std::int64_t at = -before; at < n + behind; ++at) {
+              from.push_back(walk_to(at, n, mode));
+            }
+            if (n != 0) expected = take(expected, from_data(from, {count_of(from)}), d);
+          }
+          EXPECT_TRUE(identical(padded, expected)) << shape << layout << width.first;
+        }
+      }
+    }
+  }
+}
+
 // ---- searches
 
 TEST(Search, EqualsAScanForEveryLengthAndDtype) {
