@@ -42,8 +42,10 @@ CALLS |= {
 }
 
 
-# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments.
+# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments; and meshgrid, which
+# makes views, so that a copy belongs to the same work.
 REORDERED = {
+    "meshgrid": lambda *x, indexing: [grid.contiguous() for grid in torch.meshgrid(*x, indexing=indexing)],
     "where": lambda x, condition, other: torch.where(condition, x, other),
     "polygamma": lambda x, n: torch.polygamma(n, x),
     "nn.functional.embedding": lambda weight, ids: torch.nn.functional.embedding(ids, weight),
