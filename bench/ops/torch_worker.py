@@ -53,9 +53,10 @@ def rotary_embedding(x):
     return x * cosines + torch.cat([-second, first], -1) * sines
 
 
-# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments, and one that PyTorch
-# lacks.
+# Functions that PyTorch's database of ops, and so CALLS, calls with another order of arguments; meshgrid, which makes
+# views, so that a copy belongs to the same work; and one that PyTorch lacks.
 REORDERED = {
+    "meshgrid": lambda *x, indexing: [grid.contiguous() for grid in torch.meshgrid(*x, indexing=indexing)],
     "where": lambda x, condition, other: torch.where(condition, x, other),
     "polygamma": lambda x, n: torch.polygamma(n, x),
     "rotary_embedding": rotary_embedding,

@@ -160,6 +160,12 @@ Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std
 // The adjoint of take_elements, in the dtype of the gradient.
 Tensor add_elements(const Tensor& grad_output, const Shape& shape, const Tensor& checked,
                     std::int64_t axis) {
+  if (checked.size(axis) == 1) {  // nothing to add
+    Tensor whole = zeros(shape, {grad_output.dtype(), grad_output.device()});
+    launch_index(IndexOp::put_elements, AxisView(shape, axis), 1, checked, grad_output.contiguous(),
+                 whole);
+    return whole;
+  }
   Tensor sums = zeros(shape, {DType::float64, grad_output.device()});
   launch_index(IndexOp::add_elements, AxisView(shape, axis), checked.size(axis), checked,
                grad_output.to(DType::float64).contiguous(), sums);

@@ -11,6 +11,7 @@
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
 #include "ops/registry.h"
+#include "ops/summed_row.h"
 
 namespace extensor {
 
@@ -52,10 +53,15 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
     return zeros(reduced.shape(x.shape(), true), {wide.dtype(), wide.device()});
   }
-  if (p == 1) return sum(abs(wide), axes, true);
+  const auto sum_of = [&](ElementwiseOp op) {
+    const Source input[] = {wide};
+    return evaluate_summed(op, "norm", wide.dtype(), wide.dtype(), input,
+                           reduced.shape(x.shape(), true));
+  };
+  if (p == 1) return sum_of(ElementwiseOp::abs);
   if (p == 2) {
     // Sums in the usual range need no scaling.
-    const Tensor total = sum(square(wide), axes, true);
+    const Tensor total = sum_of(ElementwiseOp::square);
     const bool single = wide.dtype() == DType::float32;
     const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
     const Tensor usual = greater_equal(total, lowest) & less_equal(total, highest);

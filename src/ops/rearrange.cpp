@@ -427,11 +427,44 @@ Tensor padded_positions(std::int64_t n, std::int64_t before, std::int64_t behind
   }
 }
 
+// One of these positions, relative to the first element.
+std::int64_t padded_position(std::int64_t n, std::int64_t position, PadMode mode) {
+  if (mode == PadMode::edge) return std::clamp<std::int64_t>(position, 0, n - 1);
+  const std::int64_t period = mode == PadMode::wrap ? n : std::max<std::int64_t>(1, 2 * (n - 1));
+  const std::int64_t phase = (position % period + period) % period;
+  return mode == PadMode::wrap ? phase : std::min(phase, period - phase) * (n > 1 ? 1 : 0);
+}
+
 struct PadAttributes {
   Padding widths;
   PadMode mode;
   Scalar value;
 };
+
+// Copies x and then each position of the edges, the last axis first: the axes behind are complete.
+constexpr std::int64_t most_edges = 16;
+Tensor pad_by_copies(const Run& run, const Frame& frame, const Tensor& x, PadMode mode) {
+  Tensor padded =
+      detail::make_empty(run.name(), frame.result, detail::format_of(x), x.dtype(), run.device);
+  frame.middle(padded, x.shape()).copy_from(x);
+  for (std::size_t d = frame.widths.size(); d-- > 0;) {
+    Tensor region = padded;
+    for (std::size_t e = 0; e < d; ++e) {
+      const std::int64_t first = frame.widths[e].first;
+      region = region.slice(static_cast<std::int64_t>(e), first, first + x.shape()[e]);
+    }
+    const auto axis = static_cast<std::int64_t>(d);
+    const auto [before, behind] = frame.widths[d];
+    const std::int64_t n = x.shape()[d];
+    const auto fill = [&](std::int64_t position) {
+      const std::int64_t to = before + position, from = before + padded_position(n, position, mode);
+      region.slice(axis, to, to + 1).copy_from(region.slice(axis, from, from + 1));
+    };
+    for (std::int64_t position = -before; position < 0; ++position) fill(position);
+    for (std::int64_t position = n; position < n + behind; ++position) fill(position);
+  }
+  return padded;
+}
 
 Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor& x) {
   const PadMode mode = attributes.mode;
@@ -444,6 +477,11 @@ Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor
     frame.middle(padded, x.shape()).copy_from(x);
     return padded;
   }
+  std::int64_t edges = 0;
+  for (const auto& [before, behind] : frame.widths) {
+    edges += std::min(before, most_edges + 1) + std::min(behind, most_edges + 1);
+  }
+  if (edges <= most_edges) return pad_by_copies(run, frame, x, mode);
   Tensor padded = x;
   for (std::size_t d = 0; d < frame.widths.size(); ++d) {
     if (!frame.pads(d)) continue;

@@ -79,10 +79,26 @@ Tensor mean_forward(const Run& run, const ReduceAttributes& attributes, const Te
                 static_cast<double>(axes.count(x.shape())));
 }
 
+// The gradients as views, in which all elements of a sum share one place: the ops that read them
+// need no copy. The public functions return memory that the caller may write to.
+Tensor spread(const char* operation, const Tensor& grad_output, const Shape& input_shape,
+              const Axes& axes, bool divides) {
+  const ReducedAxes reduced(operation, axes, static_cast<std::int64_t>(input_shape.size()));
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, input_shape, reduced);
+  const Tensor each = divides ? divide(g, static_cast<double>(reduced.count(input_shape))) : g;
+  return each.broadcast_to(input_shape);
+}
+Tensor spread_sum(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
+  return spread("sum_backward", grad_output, input_shape, axes, false);
+}
+Tensor spread_mean(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
+  return spread("mean_backward", grad_output, input_shape, axes, true);
+}
+
 constexpr auto sum_op =
-    define<reduce_forward<ReduceOp::sum, accumulated_dtype>, gradient_by_shape<sum_backward>>(
+    define<reduce_forward<ReduceOp::sum, accumulated_dtype>, gradient_by_shape<spread_sum>>(
         {.name = "sum", .inputs = {"x"}, .reads = {shape()}});
-constexpr auto mean_op = define<mean_forward, gradient_by_shape<mean_backward>>(
+constexpr auto mean_op = define<mean_forward, gradient_by_shape<spread_mean>>(
     {.name = "mean", .inputs = {"x"}, .reads = {shape()}});
 
 }  // namespace
@@ -92,10 +108,7 @@ Tensor sum(const Tensor& x, const Axes& axes, StrictBool keepdims) {
 }
 
 Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
-  const ReducedAxes reduced("sum_backward", axes, static_cast<std::int64_t>(input_shape.size()));
-  return gradient_with_kept_axes("sum_backward", grad_output, input_shape, reduced)
-      .broadcast_to(input_shape)
-      .clone();
+  return spread_sum(grad_output, input_shape, axes).clone();
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, StrictBool keepdims) {
@@ -103,11 +116,7 @@ Tensor mean(const Tensor& x, const Axes& axes, StrictBool keepdims) {
 }
 
 Tensor mean_backward(const Tensor& grad_output, const Shape& input_shape, const Axes& axes) {
-  const ReducedAxes reduced("mean_backward", axes, static_cast<std::int64_t>(input_shape.size()));
-  const Tensor g = gradient_with_kept_axes("mean_backward", grad_output, input_shape, reduced);
-  return divide(g, static_cast<double>(reduced.count(input_shape)))
-      .broadcast_to(input_shape)
-      .clone();
+  return spread_mean(grad_output, input_shape, axes).clone();
 }
 
 // ---- extremes
@@ -134,8 +143,8 @@ Tensor extreme_backward(ReduceOp op, const char* operation, const Tensor& grad_o
   if (x.numel() == 0) return zeros_like(x);
   check_not_empty(operation, x, reduced);
   const Tensor best = reduce(op, operation, x, reduced, true, x.dtype());
-  // NaN wins as in the forward, although it is unequal to itself.
-  const Tensor hit = equal(x, best) | (isnan(x) & isnan(best));
+  // NaN wins as in the forward, although it is unequal to itself: where x is NaN, so is the best.
+  const Tensor hit = equal(x, best) | isnan(x);
   const Tensor count = reduce(ReduceOp::sum, operation, hit, reduced, true, DType::int64);
   const Tensor share = divide(g, count.to(compute_dtype(x.dtype())));
   return where(hit, share, zeros({}, {share.dtype(), cpu_device})).to(x.dtype());

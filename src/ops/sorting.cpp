@@ -57,6 +57,16 @@ Results sorted_rows(const Run& run, const Tensor& x, std::int64_t axis, std::int
   return results;
 }
 
+// The gradient of rows of which elements at `indices`, each at most once, were selected: zeros
+// elsewhere. The public functions accept any indices, and add gradients of the same element.
+Tensor put_back(const Tensor& grad_output, const Shape& shape, const Tensor& indices,
+                std::int64_t axis) {
+  const Tensor g = as_rows(grad_output);
+  const Tensor none = zeros({}, {g.dtype(), g.device()});
+  return scatter(none.broadcast_to(shape.empty() ? Shape{1} : shape), axis, as_rows(indices), g)
+      .reshape(shape);
+}
+
 // ---- sort
 
 struct SortAttributes {
@@ -77,7 +87,9 @@ Results sort_forward(const Run& run, const SortAttributes& attributes, const Ten
 }
 
 Gradients sort_gradient(const GradientCall& call, const SortAttributes& attributes) {
-  return sort_backward(call.grad(), call.result(1), attributes.axis);
+  const Tensor indices = call.result(1);
+  return put_back(call.grad(), indices.shape(), indices,
+                  row_axis(call.name(), indices.ndim(), attributes.axis));
 }
 
 constexpr auto sort_op = define<sort_forward<true, false>, sort_gradient>(
@@ -132,7 +144,9 @@ Results topk_forward(const Run& run, const TopkAttributes& attributes, const Ten
 }
 
 Gradients topk_gradient(const GradientCall& call, const TopkAttributes& attributes) {
-  return topk_backward(call.grad(), call.shape(), call.result(1), attributes.axis);
+  const auto rank = static_cast<std::int64_t>(call.shape().size());
+  return put_back(call.grad(), call.shape(), call.result(1),
+                  row_axis(call.name(), rank, attributes.axis));
 }
 
 constexpr auto topk_op = define<topk_forward, topk_gradient>(

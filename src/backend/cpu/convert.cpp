@@ -128,7 +128,7 @@ ConvertLoop loop_of() {
   } else if constexpr (is_number<From> && std::is_signed_v<From> && std::is_integral_v<To> &&
                        (sizeof(To) <= sizeof(From))) {
     return loop_of<std::make_unsigned_t<From>, To>();
-  } else if constexpr (std::is_same_v<From, bool> && is_number<To>) {
+  } else if constexpr (std::is_same_v<From, bool> && !std::is_same_v<To, bool>) {
     return &convert_elements<std::uint8_t, To>;  // 0 or 1
   } else {
     return &convert_elements<From, To>;

@@ -297,6 +297,12 @@ void prefetch_block(const Job& job, const Span* inputs) {
   }
 }
 
+// Whether the row is converted from dense to dense elements, without a block between.
+bool converts_directly(const Job& job, const Span* inputs, Span out) {
+  return job.loop == &copy_loop && job.input_convert[0] != nullptr && !job.stream &&
+         inputs[0].stride == 1 && out.stride == 1;
+}
+
 void fill_half_table(ElementwiseOp op, DType half, std::uint16_t* results) {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     results[bits] = static_cast<std::uint16_t>(bits);
@@ -378,6 +384,7 @@ void run_direct_row(const Job& job, const Span* inputs, Span out, std::size_t n)
 
 void run_row(const Job& job, const Span* inputs, Span out, std::size_t n, Scratch& scratch) {
   if (is_direct(job, inputs, out)) return run_direct_row(job, inputs, out, n);
+  if (converts_directly(job, inputs, out)) return job.input_convert[0](inputs[0].data, out.data, n);
   Span here[max_inputs];
   for (std::size_t begin = 0; begin < n; begin += block_size) {
     const std::int64_t at = static_cast<std::int64_t>(begin);

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/elementwise/kernels.h"
 #include "backend/cpu/elementwise/logical-inl.h"
+#include "backend/cpu/elementwise/power-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "hwy/highway.h"
 
@@ -46,6 +47,44 @@ void loop(const void* const* inputs, const std::size_t* steps, void* out, std::s
   run_loop<Row, T>(inputs, steps, out, n, parameters, std::make_index_sequence<input_count>());
 }
 
+// Powers of one exponent, if it is a simple one.
+template <class T>
+void power_loop(const void* const* inputs, const std::size_t* steps, void* out, std::size_t n,
+                const Parameter* parameters) {
+  const auto simple =
+      steps[1] == 0 ? simple_power_of(*static_cast<const T*>(inputs[1])) : SimplePower::none;
+  if (simple == SimplePower::none) return loop<power_row, T, 2>(inputs, steps, out, n, parameters);
+  const hn::ScalableTag<T> d;
+  const T* x = static_cast<const T*>(inputs[0]);
+  T* result = static_cast<T*>(out);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    hn::StoreU(PowSimple(d, hn::LoadU(d, x), simple), d, result + i);
+    x += steps[0] * hn::Lanes(d);
+  }
+}
+
+// The gradient of the base, likewise: power_gradient_base of row_words.h.
+template <class T>
+void power_gradient_loop(const void* const* inputs, const std::size_t* steps, void* out,
+                         std::size_t n, const Parameter* parameters) {
+  const T exponent = steps[2] == 0 ? *static_cast<const T*>(inputs[2]) : T(0);
+  const auto simple = steps[2] == 0 ? simple_power_of(exponent - 1) : SimplePower::none;
+  if (simple == SimplePower::none) {
+    return loop<power_gradient_a_row, T, 3>(inputs, steps, out, n, parameters);
+  }
+  const hn::ScalableTag<T> d;
+  const Safe<Lanes<T>> safe{exponent < 1 ? Lanes<T>(parameters[0].real) : Lanes<T>(0)};
+  const Lanes<T> factor(exponent);
+  const T *g = static_cast<const T*>(inputs[0]), *x = static_cast<const T*>(inputs[1]);
+  T* result = static_cast<T*>(out);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const Lanes<T> base = safe(hn::LoadU(d, x)), power = PowSimple(d, base.v, simple);
+    hn::StoreU((Lanes<T>(hn::LoadU(d, g)) * (factor * power)).v, d, result + i);
+    g += steps[0] * hn::Lanes(d);
+    x += steps[1] * hn::Lanes(d);
+  }
+}
+
 template <class T>
 ElementwiseTable make_float_table() {
   ElementwiseTable table{hn::Lanes(hn::ScalableTag<T>()), {}};
@@ -61,6 +100,8 @@ ElementwiseTable make_float_table() {
   set(ElementwiseOp::name##_gradient_a, &loop<name##_gradient_a_row, T, 3>); \
   set(ElementwiseOp::name##_gradient_b, &loop<name##_gradient_b_row, T, 3>);
 #include "extensor/tables/binary.def"
+  set(ElementwiseOp::power, &power_loop<T>);
+  set(ElementwiseOp::power_gradient_a, &power_gradient_loop<T>);
   set(ElementwiseOp::fma, &loop<fma_row, T, 3>);
   add_logical_loops<T>(table);
   return table;

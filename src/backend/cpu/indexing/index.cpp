@@ -200,10 +200,10 @@ void take_elements(const IndexCall& call) {
   if (call.inner == 1) {  // along the last axis
     detail::parallel_for(call.outer * call.count, elements_per_thread,
                          [&](std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t at = begin; at < end;) {
-                             const std::int64_t outer = at / call.count;
-                             const T* from = source + outer * call.length;
-                             const std::int64_t stop = std::min(end, (outer + 1) * call.count);
+                           std::int64_t stop = begin - begin % call.count;
+                           const T* from = source + begin / call.count * call.length;
+                           for (std::int64_t at = begin; at < end; from += call.length) {
+                             stop = std::min(end, stop + call.count);
                              for (; at < stop; ++at) out[at] = from[call.indices[at]];
                            }
                          });

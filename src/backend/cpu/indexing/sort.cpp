@@ -175,20 +175,39 @@ void sort(const SortCall& call) {
   });
 }
 
+namespace {
+
+// The number of leading elements for which `before` holds, by a binary search without branches:
+// the outcome of a comparison with a random value cannot be predicted.
+template <class T, class Before>
+std::int64_t count_before(const T* row, std::int64_t n, Before&& before) {
+  if (n == 0) return 0;
+  const T* base = row;
+  while (n > 1) {
+    const std::int64_t half = n / 2;
+    base += half * static_cast<std::int64_t>(before(base[half - 1]));
+    n -= half;
+  }
+  return base - row + static_cast<std::int64_t>(before(*base));
+}
+
+}  // namespace
+
 void search(const SearchCall& call) {
   if (call.rows == 0 || call.count == 0) return;
   visit_sorted(call.dtype, [&]<class T>() {
     const auto flips = flips_of<T>(call.dtype, false);
     const T* sorted = reinterpret_cast<const T*>(call.sorted);
     const T* values = reinterpret_cast<const T*>(call.values);
-    const auto before = [flips](T a, T b) { return key_of(a, flips) < key_of(b, flips); };
+    const bool behind_equal = call.behind_equal;
     detail::parallel_for(call.rows * call.count, 1024, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* row = sorted + (call.one_row ? 0 : i / call.count * call.length);
-        const T* found = call.behind_equal
-                             ? std::upper_bound(row, row + call.length, values[i], before)
-                             : std::lower_bound(row, row + call.length, values[i], before);
-        call.out[i] = found - row;
+        const auto key = key_of(values[i], flips);
+        call.out[i] = count_before(row, call.length, [=](T element) {
+          const auto other = key_of(element, flips);
+          return behind_equal ? other <= key : other < key;
+        });
       }
     });
   });

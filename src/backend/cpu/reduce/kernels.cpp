@@ -94,13 +94,16 @@ struct Minimum {
   }
 };
 
-// Combines pairs of lanes, then pairs of those: the order depends only on the vector's width.
-template <class Op, class T>
-HWY_INLINE T fold(T* lanes, std::size_t count) {
-  for (std::size_t width = count / 2; width >= 1; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) lanes[i] = Op::scalar(lanes[i], lanes[i + width]);
+// Combines the halves of a vector, then the halves of that: the order depends only on its width.
+template <class Op, class D, class V>
+HWY_INLINE hn::TFromD<D> fold([[maybe_unused]] D d, V v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(d) > 1) {
+    const hn::Half<D> half;
+    return fold<Op>(half, Op::vector(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
   }
-  return lanes[0];
+#endif
+  return hn::GetLane(v);
 }
 
 template <class Op, class T>
@@ -120,11 +123,10 @@ T block(const T* values, std::size_t n) {
       a3 = Op::vector(a3, hn::LoadU(d, values + i + 3 * lanes));
     }
     for (; i + lanes <= n; i += lanes) a0 = Op::vector(a0, hn::LoadU(d, values + i));
-    alignas(64) T folded[hn::MaxLanes(hn::ScalableTag<T>())];
-    hn::Store(Op::vector(Op::vector(a0, a1), Op::vector(a2, a3)), d, folded);
+    const T folded = fold<Op>(d, Op::vector(Op::vector(a0, a1), Op::vector(a2, a3)));
     T rest = Op::template identity<T>;
     for (; i < n; ++i) rest = Op::scalar(rest, values[i]);
-    return Op::scalar(fold<Op>(folded, lanes), rest);
+    return Op::scalar(folded, rest);
   } else {
     T result = Op::template identity<T>;
     for (std::size_t i = 0; i < n; ++i) result = Op::scalar(result, values[i]);

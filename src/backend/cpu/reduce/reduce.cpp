@@ -433,6 +433,60 @@ void fill_with_identity(const ReduceCall& call, std::int64_t results) {
   splat(value, call.out.data, static_cast<std::size_t>(results), itemsize(call.out.dtype));
 }
 
+// Whether short dense runs are reduced along with axes further out, as in the sum of [n, c, l] over
+// n and l: the number of axes that form the runs, else 0. Reducing the runs first reads the memory
+// in order.
+std::size_t axes_of_runs(const ReduceCall& call) {
+  constexpr std::int64_t longest_run = 1024, shortest_run = 8;
+  const Shape& shape = *call.shape;
+  std::int64_t dense = 1;
+  std::int64_t run = 1;
+  std::size_t axes = 0;
+  bool kept = false, again = false;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    if (call.input.strides[d] != dense) return 0;
+    dense *= shape[d];
+    if (!kept && call.reduced[d]) {
+      run *= shape[d];
+      ++axes;
+    }
+    kept = kept || (!call.reduced[d] && shape[d] != 1);
+    again = again || (kept && call.reduced[d] && shape[d] != 1);
+  }
+  return again && run >= shortest_run && run <= longest_run ? axes : 0;
+}
+
+template <class T>
+void run_reduction(const ReduceCall& call) {
+  const std::size_t runs = axes_of_runs(call);
+  if (runs == 0 || call.input.dtype != dtype_of<T> || finds_position(call.op)) {
+    const ReducePlan plan =
+        plan::plan_reduce(*call.shape, call.input.strides, call.reduced, finds_position(call.op));
+    return Reduction<T>(call, plan).run();
+  }
+  const std::size_t left = call.shape->size() - runs;
+  Shape shape;
+  std::int64_t count = 1;
+  for (std::size_t d = 0; d < left; ++d) {
+    shape.push_back((*call.shape)[d]);
+    count *= shape[d];
+  }
+  Strides strides(left, 1);
+  for (std::size_t d = left; d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  detail::Scratch<T> totals(static_cast<std::size_t>(count));
+  ReduceCall inner = call, outer = call;
+  inner.divisor = 1;
+  bool in_run[max_rank] = {};
+  std::fill(in_run + left, in_run + call.shape->size(), true);
+  inner.reduced = in_run;
+  outer.shape = &shape;
+  inner.out.data = outer.input.data = reinterpret_cast<std::byte*>(totals.data());
+  inner.out.dtype = outer.input.dtype = dtype_of<T>;
+  outer.input.strides = strides.data();
+  run_reduction<T>(inner);
+  run_reduction<T>(outer);
+}
+
 }  // namespace
 
 void reduce(const ReduceCall& call) {
@@ -442,22 +496,20 @@ void reduce(const ReduceCall& call) {
   }
   if (results == 0) return;
   if (length == 0) return fill_with_identity(call, results);
-  const ReducePlan plan =
-      plan::plan_reduce(*call.shape, call.input.strides, call.reduced, finds_position(call.op));
   const DType dtype = call.input.dtype;
   if (!is_floating_point(dtype) && is_floating_point(call.out.dtype)) {  // the mean of integers
-    return Reduction<double>(call, plan).run();
+    return run_reduction<double>(call);
   }
   if (call.op == ReduceOp::any || call.op == ReduceOp::all || dtype == DType::bool_) {
     if (call.op == ReduceOp::sum || call.op == ReduceOp::prod) {
-      return Reduction<std::int64_t>(call, plan).run();
+      return run_reduction<std::int64_t>(call);
     }
-    return Reduction<std::uint8_t>(call, plan).run();
+    return run_reduction<std::uint8_t>(call);
   }
-  if (dtype == DType::float64) return Reduction<double>(call, plan).run();
-  if (is_floating_point(dtype)) return Reduction<float>(call, plan).run();
-  if (is_unsigned_integer(dtype)) return Reduction<std::uint64_t>(call, plan).run();
-  Reduction<std::int64_t>(call, plan).run();
+  if (dtype == DType::float64) return run_reduction<double>(call);
+  if (is_floating_point(dtype)) return run_reduction<float>(call);
+  if (is_unsigned_integer(dtype)) return run_reduction<std::uint64_t>(call);
+  run_reduction<std::int64_t>(call);
 }
 
 }  // namespace extensor::cpu
