@@ -80,6 +80,39 @@ def test_numbers_out_of_range():
         ex.manual_seed(-1)
 
 
+def test_numbers_of_thousands_of_digits():
+    """Python itself refuses to write them into a message."""
+    with pytest.raises(ex.ValueError, match="'seed' is an int of thousands of digits"):
+        ex.manual_seed(10**5000)
+    with pytest.raises(ex.ValueError, match="index is an int of thousands"):
+        ex.ones(2)[10**5000]
+    with pytest.raises(ex.ValueError, match="the number an int of thousands"):
+        ex.asarray(10**5000)
+
+
+def test_exceptions_of_index_arrive_unchanged():
+    class Broken:
+        def __index__(self):
+            raise LookupError("in __index__")
+
+    with pytest.raises(LookupError, match="in __index__"):
+        ex.ones(2)[Broken()]
+
+
+def test_lists_that_contain_themselves():
+    numbers, tensors, tuples = [], [ex.ones(1)], ([],)
+    numbers.append(numbers)
+    tensors.append(tensors)
+    tuples[0].append(tuples)
+    deep = [ex.ones(1)]
+    for _ in range(100_000):
+        deep = [deep]
+    for each in (numbers, tensors, tuples, deep, [ex.ones(1), numbers]):
+        with pytest.raises(ex.ShapeError, match="64 deep"):
+            ex.asarray(each)
+    assert ex.asarray([[ex.ones(2), (1, 2)], [ex.zeros(2), [3, 4]]]).tolist() == [[[1, 1], [1, 2]], [[0, 0], [3, 4]]]
+
+
 def test_help():
     assert ex.softmax.__name__ == "softmax"
     assert "axis: int = -1" in ex.softmax.__doc__
