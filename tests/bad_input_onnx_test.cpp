@@ -438,6 +438,104 @@ CHILD_TEST(BadInputOnnx, PowersOfIntegers) {
   EXPECT_EQ(y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 1, 25}));
 }
 
+// Numbers that broadcasting or a conversion would accept, but the operator does not.
+CHILD_TEST(BadInputOnnx, InputsThatAnOperatorExcludes) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  using onnx::attribute;
+  using Constants = std::vector<std::pair<std::string, Tensor>>;
+  const auto run = [&](Node node, const Constants& constants, const Tensor& x) {
+    Model model = with_node(std::move(node), constants);
+    model.graph.inputs[0].dtype = x.dtype();
+    test_support::write_file(path, written(model));
+    return load_onnx(path)(x);
+  };
+  const Tensor x = arange(6).to(float32).reshape({2, 3});
+  const auto sizes = [](const Tensor& y) { return y.shape(); };
+  for (const std::int64_t axis : {-6, -4, 3}) {
+    expect_error<IndexError>(
+        [&] {
+          run({"n", "Unsqueeze", "", {"x", "s"}, {"y"}, {}}, {{"s", tensor({axis})}}, x);
+        },
+        {"Unsqueeze", std::to_string(axis)});
+  }
+  EXPECT_EQ(sizes(run({"n", "Unsqueeze", "", {"x", "s"}, {"y"}, {}}, {{"s", tensor({-3})}}, x)),
+            (Shape{1, 2, 3}));
+  expect_error<DTypeError>(
+      [&] {
+        run({"n", "Reshape", "", {"x", "s"}, {"y"}, {}}, {{"s", tensor({3.5, 2.0})}}, x);
+      },
+      {"float", "integers"});
+  expect_error<ShapeError>(
+      [&] {
+        run({"n", "Gemm", "", {"x", "w", "c"}, {"y"}, {}},
+            {{"w", ones({3, 2})}, {"c", ones({4, 2, 2})}}, x);
+      },
+      {"Gemm", "[4, 2, 2]"});
+  expect_error<ShapeError>(
+      [&] {
+        run({"n", "PRelu", "", {"x", "s"}, {"y"}, {}}, {{"s", ones({4, 1, 1})}}, x);
+      },
+      {"PRelu", "[4, 1, 1]"});
+  expect_error<ValueError>(
+      [&] {
+        run({"n", "Clip", "", {"x", "a"}, {"y"}, {}}, {{"a", ones({3})}}, x);
+      },
+      {"Clip", "[3]"});
+  expect_error<ValueError>(
+      [&] {
+        run({"n", "Clip", "", {"x", "a"}, {"y"}, {}}, {{"a", scalar(1.0, float64)}}, x);
+      },
+      {"Clip", "float64"});
+  for (const std::int64_t depth : {0, -3}) {
+    expect_error<ValueError>(
+        [&] {
+          run({"n", "OneHot", "", {"x", "d", "v"}, {"y"}, {}},
+              {{"d", tensor({depth})}, {"v", tensor({0.0, 1.0})}}, x);
+        },
+        {"OneHot", "depth"});
+  }
+  expect_error<ValueError>(
+      [&] {
+        run({"n", "Dropout", "", {"x", "r", "t"}, {"y"}, {}},
+            {{"r", scalar(0.5, float32)}, {"t", scalar(true, DType::bool_)}}, x);
+      },
+      {"Dropout", "training_mode"});
+  EXPECT_NO_THROW(run({"n", "Dropout", "", {"x", "r", "t"}, {"y"}, {}},
+                      {{"r", scalar(0.5, float32)}, {"t", scalar(false, DType::bool_)}}, x));
+  // Windows without padding ignore pads.
+  using Integers = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes(run({"n",
+                       "AveragePool",
+                       "",
+                       {"x"},
+                       {"y"},
+                       {attribute("kernel_shape", Integers{2, 2}),
+                        attribute("pads", Integers{1, 1, 1, 1}), attribute("auto_pad", "VALID")}},
+                      {}, ones({1, 1, 3, 3}))),
+            (Shape{1, 1, 2, 2}));
+}
+
+// Means of integers are integers, without the rounding of floats.
+CHILD_TEST(BadInputOnnx, MeansOfIntegers) {
+  const TemporaryDirectory folder;
+  const auto mean_of = [&](const Tensor& x) {
+    Model model =
+        with_node({"n", "ReduceMean", "", {"x"}, {"y"}, {onnx::attribute("keepdims", 0)}});
+    model.graph.inputs[0].dtype = x.dtype();
+    test_support::write_file(folder / "x.onnx", written(model));
+    const Tensor y = load_onnx(folder / "x.onnx")(x);
+    EXPECT_EQ(y.dtype(), x.dtype());
+    return y.to(DType::int64).item<std::int64_t>();
+  };
+  constexpr std::int64_t large = (std::int64_t{1} << 40) + 1;
+  EXPECT_EQ(mean_of(tensor({large, large + 4})), large + 2);
+  EXPECT_EQ(mean_of(tensor({-7, -8})), -7);
+  EXPECT_EQ(mean_of(tensor({7, 8})), 7);
+  EXPECT_EQ(mean_of(full({3}, (1 << 24) + 1, DType::int32)), (1 << 24) + 1);
+  EXPECT_EQ(mean_of(full({300}, 255, DType::uint8)), 255);
+}
+
 CHILD_TEST(BadInputOnnx, ShapesWhenItRuns) {
   const TemporaryDirectory folder;
   Model model = small_model();

@@ -154,6 +154,18 @@ TEST(Polygamma, RefusesAnOrderThatIsNotAnIntegerFrom0To100) {
   EXPECT_EQ(number(polygamma(ones({}), 0)), number(digamma(ones({}))));
 }
 
+// n! / f^(n + 1) with the distance f to the pole exceeds the largest number, with the sign of f.
+TEST(Polygamma, OverflowsNextToThePolesBelow0) {
+  for (DType dtype : {DType::float32, DType::float64}) {
+    const Tensor x = vector_of({-2.0000604, -4.999977, -19.999945, -6.0198, 1e-30, -1e-30}, dtype);
+    EXPECT_EQ(polygamma(x, 100).to(float64).to_vector<double>(),
+              (std::vector<double>{infinity, -infinity, -infinity, infinity, -infinity, infinity}))
+        << name(dtype);
+    EXPECT_EQ(polygamma(x, 99).to(float64).to_vector<double>(), std::vector<double>(6, infinity))
+        << name(dtype);
+  }
+}
+
 // With the default eps no gradient is NaN or infinite at a singular point; with 0 it follows IEEE.
 TEST_P(UnaryEps, KeepsGradientsFinite) {
   const UnaryRow& row = GetParam();

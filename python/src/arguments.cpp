@@ -187,18 +187,25 @@ bool load_types() {
 
 // ---- conversions
 
+std::string text_of_integer(PyObject* value) {
+  const Owned text(PyObject_Str(value));
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return utf8 != nullptr ? utf8 : "an int of thousands of digits";
+}
+
 std::int64_t to_int64(PyObject* value, const std::string& name) {
   const Owned index(PyNumber_Index(value));
   if (!index) {
+    // What __index__ itself raises passes through.
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw PythonError();
     PyErr_Clear();
     throw ArgumentError(name + " is " + Py_TYPE(value)->tp_name + " (accepted: an int)");
   }
   int overflow = 0;
   const std::int64_t result = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
   if (overflow != 0) {
-    const Owned text(PyObject_Str(index.get()));
-    throw ValueError(name + " is " + (text ? PyUnicode_AsUTF8(text.get()) : "too large") +
-                     " (allowed: −2⁶³ to 2⁶³ − 1)");
+    throw ValueError(name + " is " + text_of_integer(index.get()) + " (allowed: −2⁶³ to 2⁶³ − 1)");
   }
   return result;
 }
@@ -320,9 +327,8 @@ std::uint64_t Call::unsigned_integer(int i) {
   const std::uint64_t result = PyLong_AsUnsignedLongLong(index.get());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    const Owned text(PyObject_Str(index.get()));
     throw ValueError(std::string(function) + ": argument '" + parameters[i].name + "' is " +
-                     PyUnicode_AsUTF8(text.get()) + " (allowed: 0 to 2⁶⁴ − 1)");
+                     text_of_integer(index.get()) + " (allowed: 0 to 2⁶⁴ − 1)");
   }
   return result;
 }

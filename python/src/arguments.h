@@ -113,6 +113,8 @@ class Call {
 
 // ---- single values; they throw ArgumentError, which starts with `name`
 
+// The digits of an int for messages; Python refuses to write thousands of them.
+std::string text_of_integer(PyObject* value);
 std::int64_t to_int64(PyObject* value, const std::string& name);
 DType to_dtype(PyObject* value);
 Device to_device(PyObject* value);

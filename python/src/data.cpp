@@ -40,8 +40,7 @@ bool read_scalar(PyObject* object, Scalar& result) {
     const std::uint64_t large = PyLong_AsUnsignedLongLong(object);
     if (PyErr_Occurred() != nullptr) {
       PyErr_Clear();
-      const Owned text(PyObject_Str(object));
-      throw ValueError(std::string("the number ") + (text ? PyUnicode_AsUTF8(text.get()) : "") +
+      throw ValueError("the number " + text_of_integer(object) +
                        " does not fit into 64 bits (allowed: −2⁶³ to 2⁶⁴ − 1)");
     }
     result = large;
@@ -76,6 +75,8 @@ bool is_array_like(PyObject* object) {
 }
 
 namespace {
+
+[[noreturn]] void refuse_depth() { throw ShapeError("tensor: lists are nested more than 64 deep"); }
 
 // Nested lists, read into a flat list of numbers.
 class Literals {
@@ -141,7 +142,7 @@ class Literals {
   void enter(std::size_t depth, Py_ssize_t size) {
     if (leaf_depth_ >= 0 && static_cast<int>(depth) >= leaf_depth_) ragged(depth);
     if (depth == sizes_.size()) {
-      if (depth >= max_rank) throw ShapeError("tensor: lists are nested more than 64 deep");
+      if (depth >= max_rank) refuse_depth();
       sizes_.push_back(size);
     } else if (sizes_[depth] != size) {
       throw ShapeError("tensor: lists at depth " + std::to_string(depth) + " have " +
@@ -175,12 +176,31 @@ bool has_dimensions(PyObject* object) {
          (PyObject_CheckBuffer(object) != 0 || PyObject_HasAttrString(object, "__dlpack__") == 1);
 }
 
-// A list of tensors or arrays, which are stacked.
+// A list of tensors or arrays, which are stacked. Lists may contain themselves, so the depth ends.
 bool holds_arrays(PyObject* object) {
-  if (!PyList_Check(object) && !PyTuple_Check(object)) return false;
-  if (PySequence_Fast_GET_SIZE(object) == 0) return false;
-  PyObject* first = PySequence_Fast_GET_ITEM(object, 0);
-  return has_dimensions(first) || holds_arrays(first);
+  for (std::size_t depth = 0; depth <= max_rank; ++depth) {
+    if (!PyList_Check(object) && !PyTuple_Check(object)) return false;
+    if (PySequence_Fast_GET_SIZE(object) == 0) return false;
+    object = PySequence_Fast_GET_ITEM(object, 0);
+    if (has_dimensions(object)) return true;
+  }
+  refuse_depth();
+}
+
+Tensor read_literals(PyObject* object, const TensorOptions& options) {
+  Literals literals;
+  literals.read(object, 0);
+  return literals.make(options);
+}
+
+Tensor stacked(PyObject* list, std::size_t depth) {
+  if (depth >= max_rank) refuse_depth();
+  std::vector<Tensor> parts;
+  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(list); ++k) {
+    PyObject* part = PySequence_Fast_GET_ITEM(list, k);
+    parts.push_back(holds_arrays(part) ? stacked(part, depth + 1) : make_tensor(part, {}, false));
+  }
+  return stack(parts, 0);
 }
 
 Tensor with_options(Tensor tensor, const TensorOptions& options) {
@@ -199,16 +219,8 @@ Tensor make_tensor(PyObject* object, const TensorOptions& options, bool copy) {
   }
   if (PyLong_Check(object) || PyFloat_Check(object) || PyList_Check(object) ||
       PyTuple_Check(object)) {
-    if (holds_arrays(object)) {
-      std::vector<Tensor> parts;
-      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
-        parts.push_back(make_tensor(PySequence_Fast_GET_ITEM(object, k), {}, false));
-      }
-      return with_options(stack(parts, 0), options);
-    }
-    Literals literals;
-    literals.read(object, 0);
-    return literals.make(options);
+    return holds_arrays(object) ? with_options(stacked(object, 0), options)
+                                : read_literals(object, options);
   }
   bool copied = false;
   Tensor result;

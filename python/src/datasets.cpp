@@ -178,7 +178,8 @@ LoaderObject::LoaderObject(std::shared_ptr<const data::Dataset> dataset, bool is
 
 namespace {
 
-// A pass over an epoch. Worker threads may need the GIL to end, so the destructor releases it.
+// A pass over an epoch. Worker threads may need the GIL to end, so the destructor releases it. The
+// GIL guards the members, but not the pass while next() runs without it.
 class EpochObject {
  public:
   EpochObject(data::DataLoader::Epoch epoch, bool is_python)
@@ -188,37 +189,56 @@ class EpochObject {
   EpochObject& operator=(EpochObject&&) = default;
   ~EpochObject() { close(); }
 
+  // A call of next() that has not returned closes the pass when it does.
   void close() {
     if (epoch_ == nullptr) return;
     if (process_ != getpid()) {  // a fork: the threads are not here
       static_cast<void>(epoch_.release());
       return;
     }
+    is_closing_ = true;
+    if (is_running_) return;
+    std::unique_ptr<data::DataLoader::Epoch> ended = std::move(epoch_);
     const WithoutGil released;
-    epoch_ = nullptr;
+    ended = nullptr;
   }
 
   PyObject* next() {
-    if (epoch_ == nullptr) Py_RETURN_NONE;
+    if (epoch_ == nullptr || is_closing_) Py_RETURN_NONE;
     if (process_ != getpid()) {
       throw ValueError(
           "DataLoader: the iteration was begun in another process (allowed: iter(loader) after "
           "the fork)");
     }
-    std::optional<data::Batch> batch = [&] {
-      const WithoutGil released;
-      return epoch_->next();
-    }();
-    if (!batch) {
-      close();
-      Py_RETURN_NONE;
+    if (is_running_) {
+      throw ValueError(
+          "DataLoader: the iteration is waiting for a batch already (allowed: one next() at a "
+          "time, "
+          "or an iter(loader) for each thread)");
     }
+    std::optional<data::Batch> batch;
+    try {
+      is_running_ = true;
+      const WithoutGil released;
+      batch = epoch_->next();
+    } catch (...) {
+      finish_call(true);
+      throw;
+    }
+    finish_call(batch.has_value());
+    if (!batch) Py_RETURN_NONE;
     return is_python_ ? Py_NewRef(opened(batch->inputs)) : to_python(*batch);
   }
 
  private:
+  void finish_call(bool continues) {
+    is_running_ = false;
+    if (!continues || is_closing_) close();
+  }
+
   std::unique_ptr<data::DataLoader::Epoch> epoch_;
   bool is_python_;
+  bool is_running_ = false, is_closing_ = false;
   pid_t process_ = getpid();
 };
 

@@ -92,11 +92,20 @@ nb::dict saved_state(const optim::StateDict& state) {
 optim::StateDict read_state(const nb::dict& saved) {
   optim::StateDict state;
   for (const auto& [key, value] : saved) {
+    if (!nb::isinstance<nb::str>(key)) {
+      throw ArgumentError(std::string("load_state_dict: the name ") + nb::repr(key).c_str() +
+                          " is " + Py_TYPE(key.ptr())->tp_name + " (accepted: a str)");
+    }
     const auto name = std::string(nb::cast<nb::str>(key).c_str());
     if (is_tensor(value.ptr())) {
       state.tensors[name] = tensor_of(value.ptr());
+    } else if (types::number.matches(value.ptr(), types::number, true)) {
+      const double number = PyFloat_AsDouble(value.ptr());
+      if (number == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+      state.numbers[name] = number;
     } else {
-      state.numbers[name] = nb::cast<double>(value);
+      throw ArgumentError("load_state_dict: '" + name + "' is " + Py_TYPE(value.ptr())->tp_name +
+                          " (accepted: a Tensor or a number)");
     }
   }
   return state;

@@ -101,7 +101,23 @@ void PythonModule::visit(nn::Walker& walker) {
   walk_inside(module_.get(), "", walker);
 }
 
+namespace {
+
+// Raises RecursionError for a module that contains itself, before the stack ends.
+class Descent {
+ public:
+  Descent() {
+    if (Py_EnterRecursiveCall(" in the modules of a Module") != 0) throw PythonError();
+  }
+  Descent(const Descent&) = delete;
+  Descent& operator=(const Descent&) = delete;
+  ~Descent() { Py_LeaveRecursiveCall(); }
+};
+
+}  // namespace
+
 void PythonModule::walk_inside(PyObject* module, const std::string& path, nn::Walker& walker) {
+  const Descent descent;
   const Owned mode(checked(PyObject_GetAttrString(module, "training")));
   const bool was = PyObject_IsTrue(mode.get()) == 1;
   nn::Training training;

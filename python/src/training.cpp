@@ -185,10 +185,14 @@ class PythonCallback final : public train::Callback {
     if (is_true < 0) throw PythonError();
     return is_true == 1;
   }
-  // state_dict() of the object: tensors and numbers.
+  // state_dict() of the object: numbers.
   void save(train::Checkpoint& checkpoint) const override {
     const WithGil gil;
     const Owned state(checked(PyObject_CallMethod(object_.get(), "state_dict", nullptr)));
+    if (!PyDict_Check(state.get())) {
+      throw ArgumentError(std::string("Trainer: state_dict() of a callback is ") +
+                          Py_TYPE(state.get())->tp_name + " (accepted: a dict of numbers)");
+    }
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(state.get(), &at, &key, &value) != 0;) {
       const char* text = PyUnicode_AsUTF8(key);

@@ -2,9 +2,12 @@
 
 import builtins
 
+import numpy as np
 import pytest
 
 import extensor as ex
+import extensor.nn
+import extensor.optim
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,62 @@ def test_numbers_out_of_range():
         ex.ones(2) + 2**70
     with pytest.raises(ValueError, match="0 to"):
         ex.manual_seed(-1)
+
+
+def test_numbers_of_thousands_of_digits():
+    """Python itself refuses to write them into a message."""
+    with pytest.raises(ex.ValueError, match="'seed' is an int of thousands of digits"):
+        ex.manual_seed(10**5000)
+    with pytest.raises(ex.ValueError, match="index is an int of thousands"):
+        ex.ones(2)[10**5000]
+    with pytest.raises(ex.ValueError, match="the number an int of thousands"):
+        ex.asarray(10**5000)
+
+
+def test_exceptions_of_index_arrive_unchanged():
+    class Broken:
+        def __index__(self):
+            raise LookupError("in __index__")
+
+    with pytest.raises(LookupError, match="in __index__"):
+        ex.ones(2)[Broken()]
+
+
+def test_lists_that_contain_themselves():
+    numbers, tensors, tuples = [], [ex.ones(1)], ([],)
+    numbers.append(numbers)
+    tensors.append(tensors)
+    tuples[0].append(tuples)
+    deep = [ex.ones(1)]
+    for _ in range(100_000):
+        deep = [deep]
+    for each in (numbers, tensors, tuples, deep, [ex.ones(1), numbers]):
+        with pytest.raises(ex.ShapeError, match="64 deep"):
+            ex.asarray(each)
+    assert ex.asarray([[ex.ones(2), (1, 2)], [ex.zeros(2), [3, 4]]]).tolist() == [[[1, 1], [1, 2]], [[0, 0], [3, 4]]]
+
+
+def test_modules_that_contain_themselves():
+    """RecursionError, as from Python's own walks; the stack would end otherwise."""
+
+    class Loop(ex.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = ex.nn.Linear(2, 2)
+            self.inner_again = self
+
+    with pytest.raises(RecursionError):
+        Loop().to("float64")
+
+
+def test_states_of_other_types():
+    optimizer = ex.optim.Adam(ex.nn.Linear(2, 2).parameters(), lr=0.1)
+    with pytest.raises(TypeError, match="load_state_dict: 'a' is str .accepted: a Tensor or a number"):
+        optimizer.load_state_dict({"a": "b"})
+    with pytest.raises(TypeError, match="load_state_dict: the name 5 is int"):
+        optimizer.load_state_dict({5: 1.0})
+    saved = optimizer.state_dict()
+    optimizer.load_state_dict({name: np.float32(x) if isinstance(x, float) else x for name, x in saved.items()})
 
 
 def test_help():

@@ -156,7 +156,43 @@ def test_exceptions_of_data_arrive_unchanged(workers):
         trainer.fit(loader)
 
 
-def test_exceptions_of_callbacks_arrive_unchanged():
+def test_threads_that_share_an_iteration():
+    """Like a generator, it refuses a second call of next(); every batch arrives once."""
+    run = subprocess.run([sys.executable, "-c", """
+import threading
+import extensor as ex
+from extensor import data
+class Numbers:
+    def __len__(self):
+        return 300
+    def __getitem__(self, k):
+        return ex.ones(2) * k
+for closes in (False, True):
+    for workers in (0, 2):
+        batches = iter(data.DataLoader(Numbers(), 2, workers=workers))
+        seen = []
+        def read():
+            while True:
+                try:
+                    seen.append(next(batches)[0, 0].item())
+                except StopIteration:
+                    return
+                except ex.ValueError as error:
+                    assert "waiting for a batch already" in str(error), error
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        if closes:
+            batches.close()
+        for thread in threads:
+            thread.join()
+        assert sorted(seen) == list(range(0, 300, 2)) or closes and len(seen) == len(set(seen)), seen
+print("ok")
+"""], capture_output=True, text=True, timeout=100)  # fmt: skip
+    assert run.stdout == "ok\n", run.stderr
+
+
+def test_exceptions_of_callbacks_arrive_unchanged(tmp_path):
     class Broken(Function):
         @staticmethod
         def forward(ctx, x):
@@ -185,7 +221,15 @@ def test_exceptions_of_callbacks_arrive_unchanged():
         def step(self, step):
             raise LookupError("in the callback")
 
+    class Forgetful(train.Callback):
+        def state_dict(self):
+            return None
+
     model = nn.Linear(1, 3)
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), checkpoints=tmp_path, checkpoint_every=1)
+    trainer.add(Forgetful())
+    with pytest.raises(TypeError, match="state_dict.. of a callback is NoneType .accepted: a dict"):
+        trainer.fit(data.DataLoader(Numbers(), 4))
     for options, callback, message in (
         ({}, Loud(), "in the callback"),
         ({"loss": lambda output, target: 1 / 0}, None, "division"),

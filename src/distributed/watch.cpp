@@ -121,7 +121,8 @@ void Watch::listen_for_ranks(const Exchange& exchange) {
   const bool is_one_machine = std::ranges::all_of(ranks_, [&](const Introduction& one) {
     return std::strcmp(one.machine, ranks_[0].machine) == 0;
   });
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Does not block: a connection may be gone when it is accepted, and a signal may end poll().
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (listener < 0) refuse("socket");
   struct Closing {
     int fd;

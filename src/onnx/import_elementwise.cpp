@@ -8,6 +8,8 @@
 
 namespace extensor::onnx {
 
+using detail::message;
+
 namespace {
 
 using Unary = Tensor (*)(const Tensor&);
@@ -21,6 +23,11 @@ Kernel unary(NodeReader&) {
 // Shapes are computed on the CPU, beside tensors on another device.
 Tensor beside(const Tensor& x, const Tensor& other) {
   return x.device() == cpu_device && x.ndim() != 0 ? x.to(other.device()) : x;
+}
+
+Tensor prelu_of(const Tensor& x, const Tensor& slope) {
+  check_broadcasts("PRelu: slope", slope, x);
+  return prelu(x, slope);
 }
 
 template <Binary function>
@@ -116,6 +123,11 @@ Kernel translate_clip(NodeReader& node) {
   const double low = node.real("min", -infinity), high = node.real("max", infinity);
   return [=](Arguments x) {
     Tensor y = x[0];
+    for (const Tensor& bound : x.subspan(1)) {
+      if (!bound.defined() || (bound.numel() == 1 && bound.dtype() == y.dtype())) continue;
+      throw ValueError(message("Clip: a bound is ", bound.dtype(), " of shape ", bound.shape(),
+                               " (allowed: one ", y.dtype(), ")"));
+    }
     if (x.size() > 1 && x[1].defined()) y = maximum(y, x[1]);
     if (x.size() > 2 && x[2].defined()) y = minimum(y, x[2]);
     if (has_low || has_high) y = clip(y, low, high);
@@ -214,7 +226,7 @@ constexpr ImportRule rules[] = {
     {"HardSigmoid", 1, 1, translate_hard_sigmoid},
     {"ThresholdedRelu", 1, 1, translate_thresholded_relu},
     {"Gelu", 1, 1, translate_gelu},
-    {"PRelu", 2, 2, binary<prelu>},
+    {"PRelu", 2, 2, binary<prelu_of>},
     {"Add", 2, 2, binary<add>},
     {"Sub", 2, 2, binary<subtract>},
     {"Mul", 2, 2, binary<multiply>},

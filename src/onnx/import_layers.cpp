@@ -43,6 +43,7 @@ Kernel translate_gemm(NodeReader& node) {
         !c.defined() || (c.ndim() == 1 && c.size(0) == x[1].size(b_transposed ? 0 : 1));
     if (b_transposed && alpha == 1 && beta == 1 && is_bias) return Results{linear(a, x[1], c)};
     Tensor y = matmul(a, b_transposed ? x[1].transpose() : x[1]);
+    if (c.defined()) check_broadcasts("Gemm: c", c, y);
     if (alpha != 1) y = y * alpha;
     if (c.defined() && beta != 0) y = y + (beta == 1 ? c : c * beta);
     return Results{y};
@@ -112,6 +113,10 @@ struct WindowSizes {
       throw ValueError(message("kernel ", Dims(kernel), ", strides ", Dims(strides), ", dilations ",
                                Dims(dilations), " and pads ", Dims(both),
                                " must be positive, or 0 for pads, and at most ", most));
+    }
+    if (windows.auto_pad == "VALID") {  // its pads do not count
+      std::ranges::fill(before, 0);
+      std::ranges::fill(behind, 0);
     }
     for (std::size_t k = 0; k < axes; ++k) {
       const std::int64_t in = x.size(static_cast<std::int64_t>(k) + 2);
@@ -393,6 +398,10 @@ Kernel translate_dropout(NodeReader& node) {
   node.ignore("seed");
   const bool masks = node.outputs() > 1;
   return [=](Arguments x) {
+    const Tensor training = optional_input(x, 2);
+    if (training.defined() && any(training).item<bool>()) {
+      throw ValueError("Dropout: training_mode is true (allowed: false)");
+    }
     if (!masks) return Results{x[0]};
     return Results{x[0], ones(x[0].shape(), {.dtype = DType::bool_, .device = x[0].device()})};
   };

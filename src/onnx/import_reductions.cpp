@@ -19,8 +19,14 @@ using Reduce = Tensor (*)(const Tensor&, const Axes&, bool keepdims);
 Tensor sum_of(const Tensor& x, const Axes& axes, bool keepdims) {
   return sum(x, axes, keepdims).to(x.dtype());
 }
+// Integers are divided as integers, and rounded towards 0.
 Tensor mean_of(const Tensor& x, const Axes& axes, bool keepdims) {
-  return mean(x, axes, keepdims).to(x.dtype());
+  if (is_floating_point(x.dtype())) return mean(x, axes, keepdims);
+  const Tensor total = sum(x, axes, keepdims);
+  if (total.numel() == 0) return total.to(x.dtype());
+  const std::int64_t count = x.numel() / total.numel();
+  const Tensor up = negative(floor_divide(negative(total), count));
+  return where(less(total, 0), up, floor_divide(total, count)).to(x.dtype());
 }
 Tensor largest_of(const Tensor& x, const Axes& axes, bool keepdims) {
   return max_reduce(x, axes, keepdims);

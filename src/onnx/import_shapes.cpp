@@ -139,7 +139,12 @@ Kernel translate_unsqueeze(NodeReader& node) {
   return [=](Arguments x) {
     Integers axes = *given_axes(attribute, x, 1);
     const std::int64_t rank = x[0].ndim() + static_cast<std::int64_t>(axes.size());
-    for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    for (std::int64_t& axis : axes) {
+      if (axis < -rank || axis >= rank) {
+        throw IndexError(message("Unsqueeze: axis ", axis, " of a result of rank ", rank));
+      }
+      axis += axis < 0 ? rank : 0;
+    }
     std::ranges::sort(axes);
     if (std::ranges::adjacent_find(axes) != axes.end()) {
       throw ValueError(message("Unsqueeze: axes ", Dims(axes), " repeat one"));
@@ -302,7 +307,13 @@ Kernel translate_scatter_elements(NodeReader& node) {
 Kernel translate_one_hot(NodeReader& node) {
   if (node.integer("axis", -1) != -1) node.refuse("attribute axis must be -1");
   return [](Arguments x) {
-    const std::int64_t classes = host_integer(x[1]);
+    // The depth may be a float.
+    const std::int64_t classes = host_integer(x[1].detach().to(DType::int64));
+    if (classes < 1)
+      throw ValueError(message("OneHot: depth is ", classes, " (allowed: 1 or more)"));
+    if (x[2].shape() != Shape{2}) {
+      throw ShapeError(message("OneHot: values are ", x[2].shape(), " (allowed: [2])"));
+    }
     const Tensor indices = x[0].to(DType::int64);
     const Tensor wrapped = where(less(indices, 0), indices + classes, indices);
     const Tensor hot = equal(wrapped.unsqueeze(-1), arange(classes, x[0].device()));

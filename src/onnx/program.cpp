@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "io/text.h"
 
@@ -91,7 +92,19 @@ void NodeReader::check_known() const {
 }
 
 std::vector<std::int64_t> host_integers(const Tensor& x) {
+  if (!is_integer(x.dtype())) {
+    throw DTypeError(message("sizes, axes or positions are ", x.dtype(), " (allowed: integers)"));
+  }
   return x.detach().to(DType::int64).to_vector<std::int64_t>();
+}
+
+void check_broadcasts(const char* argument, const Tensor& x, const Tensor& y) {
+  if (are_shapes_broadcastable(x.shape(), y.shape()) &&
+      broadcast_shapes(x.shape(), y.shape()) == y.shape()) {
+    return;
+  }
+  throw ShapeError(
+      message(argument, " is ", x.shape(), ", which does not broadcast to ", y.shape()));
 }
 
 std::int64_t host_integer(const Tensor& x) {

@@ -79,7 +79,10 @@ constexpr std::size_t any_number = 1 << 20;  // of inputs
 
 // ---- values that are read on the host: shapes, axes, bounds
 
+// DTypeError unless they are integers.
 std::vector<std::int64_t> host_integers(const Tensor& x);
+// ShapeError unless `x` broadcasts to the shape of `y`, which stays as it is.
+void check_broadcasts(const char* argument, const Tensor& x, const Tensor& y);
 // The element of a tensor with one; ShapeError for others.
 std::int64_t host_integer(const Tensor& x);
 // The axes of an input, or of an attribute as in older versions; none if neither is given.

@@ -371,8 +371,9 @@ HWY_NOINLINE V PolygammaInDouble(D d, V x, double order) {
     return hn::IfThenElse(cancels, reflected.value(), sum);
   };
   V result = BySign(d, x, above, below);
-  // The low parts of a pair that overflows are not numbers.
-  const V pole = FactorialOverPower(n + 1, Plain<D>(one) / Plain<D>(x)).high;
+  // The low parts of a pair that overflows are not numbers; next to a pole, its term is the result.
+  const V distance = hn::Sub(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Round(x), hn::Zero(d)));
+  const V pole = FactorialOverPower(n + 1, Plain<D>(one) / Plain<D>(distance)).high;
   const auto finite = hn::Lt(hn::Abs(result), Infinity(d));
   result = hn::Mul(sign, hn::IfThenElse(finite, result, pole));
   const V at_integers = n % 2 != 0 ? Infinity(d) : NotANumber(d);
