@@ -114,6 +114,23 @@ TEST(Autograd, HooksSeeAndChangeGradients) {
   EXPECT_EQ(values(x.grad()), (std::vector<double>{3, 3}));
 }
 
+TEST(Autograd, HooksAndCallersMayWriteToTheGradientOfASum) {
+  Tensor x = leaf({1, 2});
+  Tensor y = x * 3.0, z = x * 2.0;
+  y.register_hook([&](const Tensor& g) {
+    Tensor changed = g;
+    changed[0] = 7.0;
+    return changed;
+  });
+  EXPECT_EQ(values(grad(mean(y), {x})[0]), (std::vector<double>{21, 1.5}));
+  z.retain_grad();
+  Tensor found = grad(mean(z), {z}, {.retain_graph = true})[0];
+  EXPECT_TRUE(found.is_contiguous());
+  EXPECT_EQ(values(found += 1.0), (std::vector<double>{1.5, 1.5}));
+  sum(z).backward();
+  EXPECT_EQ(values(z.grad() *= 2.0), (std::vector<double>{2, 2}));
+}
+
 TEST(Autograd, AHookOnALeafSeesTheWholeGradientOnce) {
   Tensor x = leaf({2.0}, {1});
   std::vector<double> seen;

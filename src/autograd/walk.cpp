@@ -166,6 +166,7 @@ class Walk {
       Stop& stop = stops_[k];
       if (!stop.wanted || stop.gradients.size() == 0) continue;
       if (!stop.node->is_leaf()) detail::check_interruption();
+      if (stop.captures > 0 || stop.node->extras_or_null() != nullptr) separate(stop.gradients);
       if (stop.node->extras_or_null() != nullptr) call_hooks(stop);
       if (stop.captures > 0) capture(static_cast<std::uint32_t>(k));
       if (stop.last) continue;
@@ -244,6 +245,19 @@ class Walk {
     Stop& stop = stops_[at];
     if (stop.gradients.size() == 0) stop.gradients = Gradients(std::size_t{stop.node->outputs()});
     add_gradient(stop.gradients[output], std::move(gradient), options_.create_graph);
+  }
+
+  // Copies gradients whose elements share one place, as those of sums do: hooks and callers may
+  // write to theirs and read its data.
+  static void separate(Gradients& gradients) {
+    for (Tensor& gradient : gradients) {
+      if (!gradient.defined()) continue;
+      for (std::size_t d = 0; d < gradient.shape().size(); ++d) {
+        if (gradient.strides()[d] != 0 || gradient.shape()[d] == 1) continue;
+        gradient = gradient.clone();
+        break;
+      }
+    }
   }
 
   void call_hooks(Stop& stop) {
