@@ -495,14 +495,6 @@ CHILD_TEST(BadInputOnnx, InputsThatAnOperatorExcludes) {
         },
         {"OneHot", "depth"});
   }
-  expect_error<ValueError>(
-      [&] {
-        run({"n", "Dropout", "", {"x", "r", "t"}, {"y"}, {}},
-            {{"r", scalar(0.5, float32)}, {"t", scalar(true, DType::bool_)}}, x);
-      },
-      {"Dropout", "training_mode"});
-  EXPECT_NO_THROW(run({"n", "Dropout", "", {"x", "r", "t"}, {"y"}, {}},
-                      {{"r", scalar(0.5, float32)}, {"t", scalar(false, DType::bool_)}}, x));
   // Windows without padding ignore pads.
   using Integers = std::vector<std::int64_t>;
   EXPECT_EQ(sizes(run({"n",

@@ -74,6 +74,18 @@ void release_view(void* context) {
   delete view;
 }
 
+// Kernels add bools up as the bytes 0 and 1; the memory of another library may hold others.
+void check_bools(const char* function, const void* data, const Shape& shape,
+                 const Strides& strides) {
+  const Tensor bytes = from_external(
+      data, DType::uint8, shape, strides, [](void*) {}, nullptr);
+  if (bytes.numel() == 0) return;
+  const int largest = max_reduce(bytes).item<std::uint8_t>();
+  if (largest <= 1) return;
+  throw ValueError(std::string(function) + ": an array of bool has a byte " +
+                   std::to_string(largest) + " (allowed: 0 and 1); convert it with x != 0");
+}
+
 }  // namespace
 
 Tensor from_buffer(PyObject* object, bool& copied) {
@@ -100,6 +112,7 @@ Tensor from_buffer(PyObject* object, bool& copied) {
   try {
     copied = !fits;
     if (fits) {
+      if (*dtype == DType::bool_) check_bools("asarray", view->buf, shape, strides);
       Py_buffer* context = view.get();
       Tensor result = view->readonly != 0
                           ? from_external(static_cast<const void*>(view->buf), *dtype, shape,
@@ -309,13 +322,14 @@ Tensor adopt(PyObject* capsule, const char* name, const char* used_name, bool re
     strides[k] = source.strides != nullptr ? source.strides[k] : dense;
     dense *= shape[k];
   }
+  auto* data = static_cast<std::byte*>(source.data) + source.byte_offset;
+  if (dtype == DType::bool_) check_bools("from_dlpack", data, shape, strides);
   const auto release = [](void* context) {
     auto* held = static_cast<Managed*>(context);
     if (held->deleter == nullptr || Py_IsInitialized() == 0) return;
     const WithGil gil;  // deleters of Python libraries need it
     held->deleter(held);
   };
-  auto* data = static_cast<std::byte*>(source.data) + source.byte_offset;
   Tensor result = read_only ? from_external(static_cast<const void*>(data), dtype, shape, strides,
                                             release, managed)
                             : from_external(data, dtype, shape, strides, release, managed);

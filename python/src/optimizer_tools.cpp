@@ -1,4 +1,5 @@
 // Classes beside the optimizers: loss scaling, averages of weights, LBFGS, and rates on a plateau.
+#include "in_use.h"
 #include "optimizer_state.h"
 
 namespace nb = nanobind;
@@ -67,6 +68,7 @@ void add_optimizer_tools(nb::module_& module) {
       .def("unscale", &GradScaler::unscale)
       .def("step",
            [](GradScaler& self, optim::Optimizer& optimizer) -> bool {
+             const InUse use(&self, "GradScaler.step"), used(&optimizer, "GradScaler.step");
              const WithoutGil released;
              return self.step(optimizer);
            })

@@ -1,6 +1,7 @@
 // Optimizers and schedules. Python classes in optim.py hold the objects that are made here.
 #include <nanobind/nanobind.h>
 
+#include "in_use.h"
 #include "optimizer_state.h"
 #include "reflected.h"
 
@@ -32,7 +33,10 @@ PyObject* make_optimizer(Call& call) {
 template <class Class, class Options>
 PyObject* add_group(Call& call) {
   auto& optimizer = dynamic_cast<Class&>(optimizer_of(call, 0));
-  optimizer.add_group(call.tensors(1), read_fields<Options>(call, 2));
+  const std::vector<Tensor> parameters = call.tensors(1);
+  const auto options = read_fields<Options>(call, 2);
+  InUse::check(&optimizer, "Optimizer.add_group");
+  optimizer.add_group(parameters, options);
   Py_RETURN_NONE;
 }
 
@@ -115,18 +119,32 @@ void add_optimizers(nb::module_& module) {
   nb::class_<Optimizer>(module, "_Optimizer")
       .def("step",
            [](Optimizer& self) {
+             const InUse use(&self, "Optimizer.step");
              const WithoutGil released;
              self.step();
            })
-      .def("zero_grad", &Optimizer::zero_grad, nb::arg("set_to_none") = true)
+      .def(
+          "zero_grad",
+          [](Optimizer& self, bool set_to_none) {
+            InUse::check(&self, "Optimizer.zero_grad");
+            self.zero_grad(set_to_none);
+          },
+          nb::arg("set_to_none") = true)
       .def("group_count", &Optimizer::group_count)
       .def("parameters", [](const Optimizer& self,
                             std::size_t group) { return take(to_python(self.parameters(group))); })
       .def("lr", &Optimizer::lr, nb::arg("group") = 0)
       .def("set_lr", &Optimizer::set_lr, nb::arg("group"), nb::arg("lr"))
-      .def("state_dict", [](const Optimizer& self) { return saved_state(self.state_dict()); })
-      .def("load_state_dict",
-           [](Optimizer& self, const nb::dict& saved) { self.load_state_dict(read_state(saved)); });
+      .def("state_dict",
+           [](const Optimizer& self) {
+             InUse::check(&self, "Optimizer.state_dict");
+             return saved_state(self.state_dict());
+           })
+      .def("load_state_dict", [](Optimizer& self, const nb::dict& saved) {
+        const optim::StateDict state = read_state(saved);
+        InUse::check(&self, "Optimizer.load_state_dict");
+        self.load_state_dict(state);
+      });
   nb::class_<LRScheduler>(module, "_Schedule")
       .def("step", [](LRScheduler& self) { self.step(); })
       .def("last_epoch", &LRScheduler::last_epoch)

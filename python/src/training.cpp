@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "datasets.h"
+#include "in_use.h"
 #include "python_module.h"
 #include "records.h"
 #include "reflected.h"
@@ -256,6 +257,7 @@ class TrainerObject {
       : model_(model, "Trainer"), trainer_(model_.reference, optimizer, options) {}
 
   void add(nb::handle callback) {
+    const InUse use(this, "Trainer.add");
     if (auto* own = held<CallbackObject>(callback.ptr(), "_callback")) {
       trainer_.add<SharedCallback>(own->callback);
     } else {
@@ -264,6 +266,7 @@ class TrainerObject {
     }
   }
   PyObject* fit(const LoaderObject& training, const LoaderObject* held_out) {
+    const InUse use(this, "Trainer.fit");
     const train::Outcome outcome = [&] {
       const WithoutGil released;
       return trainer_.fit(*training.of_tensors(),
@@ -272,6 +275,7 @@ class TrainerObject {
     return record(outcome);
   }
   PyObject* resume() {
+    const InUse use(this, "Trainer.resume");
     const auto found = [&] {
       const WithoutGil released;
       return trainer_.resume();

@@ -167,3 +167,22 @@ def test_import_does_not_import_numpy():
     program = "import sys, extensor; extensor.ones(2) + 1; print('numpy' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_bools_are_0_or_1():
+    """Other bytes, which NumPy accepts in a view, would count as more than one."""
+    for size in (3, 5000):
+        bytes_ = np.zeros(size, dtype="uint8")
+        bytes_[-2] = 2
+        mask = bytes_.view(bool)
+        for each in (mask, mask[::-1], mask[:, None]):
+            with pytest.raises(ex.ValueError, match="asarray: an array of bool has a byte 2"):
+                ex.asarray(each)
+        with pytest.raises(ex.ValueError, match="asarray: an array of bool has a byte 2"):
+            ex.sum(memoryview(bytes_.tobytes()).cast("?"))
+        with pytest.raises(ex.ValueError, match="from_dlpack: an array of bool has a byte 2"):
+            ex.from_dlpack(mask)
+        assert ex.sum(ex.asarray(mask != 0)).item() == 1
+    assert ex.asarray(np.zeros((0, 3), bool)).shape == (0, 3)
+    assert ex.asarray(np.array(True)).item() is True
+    assert ex.asarray(np.broadcast_to(np.array([True, False]), (3, 2))).sum().item() == 3

@@ -192,6 +192,46 @@ print("ok")
     assert run.stdout == "ok\n", run.stderr
 
 
+def test_calls_at_once_are_refused():
+    """Of a trainer and of an optimizer, whose calls run without the interpreter's lock."""
+    run = subprocess.run([sys.executable, "-c", """
+import threading
+import extensor as ex
+from extensor import data, nn, optim, train
+model = nn.Linear(300, 300)
+optimizer = optim.Adam(model.parameters(), lr=0.01)
+model(ex.ones(2, 300)).sum().backward()
+loader = data.DataLoader(data.TensorDataset(ex.ones(400, 2), ex.zeros(400, dtype="int64")), 4)
+small = nn.Linear(2, 2)
+trainer = train.Trainer(small, optim.SGD(small.parameters(), lr=0.1))
+refused = set()
+class Nested(train.Callback):
+    def step(self, step):
+        try:
+            trainer.fit(loader)
+        except ex.ValueError as error:
+            refused.add(str(error).split(":")[0])
+trainer.add(Nested())
+def call(function):
+    for _ in range(100):
+        try:
+            function()
+        except ex.ValueError as error:
+            assert "one call at a time" in str(error), error
+def states():
+    optimizer.load_state_dict(optimizer.state_dict())
+threads = [threading.Thread(target=call, args=(function,))
+           for function in (optimizer.step, optimizer.step, states)]
+threads.append(threading.Thread(target=trainer.fit, args=(loader,)))
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(refused)
+"""], capture_output=True, text=True, timeout=100)  # fmt: skip
+    assert run.stdout == "{'Trainer.fit'}\n", run.stderr
+
+
 def test_exceptions_of_callbacks_arrive_unchanged(tmp_path):
     class Broken(Function):
         @staticmethod

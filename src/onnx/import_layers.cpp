@@ -398,10 +398,6 @@ Kernel translate_dropout(NodeReader& node) {
   node.ignore("seed");
   const bool masks = node.outputs() > 1;
   return [=](Arguments x) {
-    const Tensor training = optional_input(x, 2);
-    if (training.defined() && any(training).item<bool>()) {
-      throw ValueError("Dropout: training_mode is true (allowed: false)");
-    }
     if (!masks) return Results{x[0]};
     return Results{x[0], ones(x[0].shape(), {.dtype = DType::bool_, .device = x[0].device()})};
   };
