@@ -43,6 +43,7 @@ foreach(_part IN ITEMS mpi cuda)
     set(CPACK_DEBIAN_${_name}_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIBRARY_PACKAGE_NAME} ${_this}")
   endif()
 endforeach()
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)  # mpirun
 set(CPACK_DEBIAN_MPI_DESCRIPTION "Tensors, gradients and neural networks: training on several processes")
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "Tensors, gradients and neural networks: CUDA devices")
 # dpkg-shlibdeps finds the library in its package, not on this machine.

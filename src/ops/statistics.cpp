@@ -357,9 +357,11 @@ std::vector<std::int64_t> count_cells(const Tensor& x, const Tensor& edges, doub
         std::int64_t* mine = counts.data() + slot * cells;
         const auto last = static_cast<double>(bins - 1);
         for (std::int64_t i = begin; i < end; ++i) {
-          const double at = (static_cast<double>(from[i]) - first) * scale;
-          const auto bin = static_cast<std::int64_t>(at > 0 ? std::min(at, last) : 0.0);
-          ++mine[bin + (from[i] >= edge[bin] ? 1 : 0) + (from[i] >= edge[bin + 1] ? 1 : 0)];
+          // A NaN goes to cell 0.
+          const double at = std::max(0.0, (static_cast<double>(from[i]) - first) * scale);
+          const auto bin = static_cast<std::int64_t>(std::min(at, last));
+          ++mine[bin + static_cast<int>(from[i] >= edge[bin]) +
+                 static_cast<int>(from[i] >= edge[bin + 1])];
           if (from[i] == edge[bins]) ++mine[bins];
         }
       });
