@@ -133,6 +133,28 @@ TEST(SimplePower, TheSameBitsForAnyNumberOfThreads) {
   }
 }
 
+// ---- sums of exponentials
+
+// Also where the terms cancel, from one ULP to the whole value.
+TEST(LogAddExp, NearZeroResults) {
+  std::vector<double> first, second;
+  const std::vector<double> parts = draw::uniform_values(4000, 0.01, 0.99, 23);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double distance = std::ldexp(1.0, -static_cast<int>(i % 30));
+    first.push_back(static_cast<float>(std::log(parts[i])));
+    second.push_back(static_cast<float>(std::log1p(-parts[i]) + (i % 2 == 0 ? 1 : -1) * distance));
+  }
+  const Tensor a = vector_of(first).to(DType::float32), b = vector_of(second).to(DType::float32);
+  const std::vector<double> got = values_of(logaddexp(a, b)), swapped = values_of(logaddexp(b, a));
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const long double larger = std::max(first[i], second[i]);
+    const long double exact = larger + std::log1p(std::exp(std::min(first[i], second[i]) - larger));
+    ASSERT_LE(ulp_error(format_of(DType::float32), got[i], exact), 2)
+        << first[i] << " " << second[i];
+    ASSERT_EQ(got[i], swapped[i]);
+  }
+}
+
 // ---- sums over axes around a kept one
 
 TEST(ReducedRuns, ValuesOfEveryOpAndDtype) {

@@ -458,7 +458,11 @@ Tensor pad_by_copies(const Run& run, const Frame& frame, const Tensor& x, PadMod
     const std::int64_t n = x.shape()[d];
     const auto fill = [&](std::int64_t position) {
       const std::int64_t to = before + position, from = before + padded_position(n, position, mode);
-      region.slice(axis, to, to + 1).copy_from(region.slice(axis, from, from + 1));
+      // `from` is in the middle and `to` is not, which copy_from would have to find out.
+      const Tensor repeated = region.slice(axis, from, from + 1);
+      Tensor edge = region.slice(axis, to, to + 1);
+      const Source inputs[] = {repeated};
+      launch(ElementwiseOp::copy, x.dtype(), inputs, edge);
     };
     for (std::int64_t position = -before; position < 0; ++position) fill(position);
     for (std::int64_t position = n; position < n + behind; ++position) fill(position);

@@ -114,6 +114,28 @@ HWY_INLINE V LogAddExpTerms(D d, V a, V b) {
   return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), NotANumber(d), twice);
 }
 
+// For float lanes: the same in plain double arithmetic, to about 2^-38 of the larger of its terms.
+// Wrong for NaN and equal infinities.
+template <class D, class V>
+HWY_INLINE V LogAddExpForFloat(D d, V a, V b) {
+  const V larger = hn::Max(a, b);
+  const V difference = hn::Sub(hn::Min(a, b), larger);
+  const V scaled =
+      ClampKeepingNaN(d, hn::Mul(difference, hn::Set(d, 1.4426950408889634)), -200.0, 0.0);
+  const V n = hn::Round(scaled);
+  const V fraction =
+      Polynomial(d, hn::Sub(scaled, n), 0.99999999995948496, 0.69314718053498303,
+                 0.24022651214206481, 0.055504109762509274, 0.0096180255211807397,
+                 0.0013333422528985577, 0.00015469758202223688, 1.5316489021742846e-05);
+  const V power = hn::Mul(fraction, PowerOfTwo(d, n));
+  // log(1 + p) = 2 artanh(p / (2 + p))
+  const V s = hn::Div(power, hn::Add(power, hn::Set(d, 2.0)));
+  const V log = hn::Mul(s, Polynomial(d, hn::Mul(s, s), 2.000000000004997, 0.6666666622944799,
+                                      0.40000062316018997, 0.28568111249546574, 0.22305728378610523,
+                                      0.1711771564032673, 0.21875063847054158));
+  return hn::Add(larger, log);
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V LogAddExp(D d, V a, V b) {
   using T = hn::TFromD<D>;
@@ -121,10 +143,20 @@ HWY_INLINE V LogAddExp(D d, V a, V b) {
   if constexpr (kIsFloat<D> && !kHasFma) {
     return InDouble(d, a, b, terms);
   } else {
-    const V result = LogAddExpTerms(d, a, b);
+    V result;
+    if constexpr (kIsFloat<D>) {
+      result = InDouble(
+          d, a, b, [](auto dd, auto v, auto w) HWY_ATTR { return LogAddExpForFloat(dd, v, w); });
+      const auto infinite = hn::And(hn::Eq(a, b), hn::Eq(hn::Abs(a), Infinity(d)));
+      result = hn::IfThenElse(infinite, a, result);
+      result = hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), NotANumber(d), result);
+    } else {
+      result = LogAddExpTerms(d, a, b);
+    }
     // Terms of opposite sign may cancel; in that rare case the wider type has the remaining bits.
+    const V rare = hn::Set(d, T(kIsFloat<D> ? 0x1p-12 : 0.125));
     const auto cancelled =
-        hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), hn::Set(d, T(0.125))));
+        hn::And(hn::Lt(hn::Max(a, b), hn::Zero(d)), hn::Lt(hn::Abs(result), rare));
     return SlowWhereNot(d, hn::Not(cancelled), result, [&]() HWY_ATTR {
       if constexpr (kIsFloat<D>) {
         return InDouble(d, a, b, terms);
