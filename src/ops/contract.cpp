@@ -69,7 +69,7 @@ Gradients diagonal_backward_gradient(const GradientCall& call, const PartOf<Labe
 
 constexpr auto diagonal_backward_op =
     define<part_backward<make_diagonal, Labels>, diagonal_backward_gradient>(
-        {.name = "diagonal_backward", .inputs = {"grad_output"}});
+        {.name = "diagonal_backward", .inputs = {"grad_output"}, .complex = true});
 
 Gradients diagonal_gradient(const GradientCall& call, const Labels& labels) {
   return dispatch(diagonal_backward_op, {call.shape(), labels}, call.grad());
@@ -403,7 +403,10 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
 
 std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_output,
                                       const std::vector<Term>& terms, const Labels& output) {
-  for (const Term& term : terms) check_float(operation, "an operand", term.tensor);
+  for (const Term& term : terms) {
+    check_float(operation, "an operand", term.tensor);
+    check_real(operation, "an operand", term.tensor);
+  }
   check_devices(operation, terms);
   check_grad_output(operation, grad_output, contracted_shape(terms, output));
   const auto sizes = label_sizes(terms);

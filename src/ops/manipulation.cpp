@@ -155,9 +155,9 @@ Gradients stack_gradient(const GradientCall& call, const AxisAttribute& attribut
 }
 
 constexpr auto concatenate_op = define<concatenate_forward, concatenate_gradient>(
-    {.name = "concatenate", .inputs = {"tensors"}, .reads = {shape()}});
-constexpr auto stack_op =
-    define<stack_forward, stack_gradient>({.name = "stack", .inputs = {"tensors"}});
+    {.name = "concatenate", .inputs = {"tensors"}, .reads = {shape()}, .complex = true});
+constexpr auto stack_op = define<stack_forward, stack_gradient>(
+    {.name = "stack", .inputs = {"tensors"}, .complex = true});
 
 }  // namespace
 
@@ -302,11 +302,15 @@ Gradients unstack_gradient(const GradientCall& call, const AxisAttribute& attrib
 }
 
 constexpr auto split_op = define<split_forward, split_gradient>(
-    {.name = "split", .inputs = {"x"}, .reads = {shape()}, .view = true});
-constexpr auto split_sizes_op = define<split_sizes_forward, split_sizes_gradient>(
-    {.name = "split_with_sizes", .inputs = {"x"}, .reads = {shape()}, .view = true});
+    {.name = "split", .inputs = {"x"}, .reads = {shape()}, .view = true, .complex = true});
+constexpr auto split_sizes_op =
+    define<split_sizes_forward, split_sizes_gradient>({.name = "split_with_sizes",
+                                                       .inputs = {"x"},
+                                                       .reads = {shape()},
+                                                       .view = true,
+                                                       .complex = true});
 constexpr auto unstack_op = define<unstack_forward, unstack_gradient>(
-    {.name = "unstack", .inputs = {"x"}, .reads = {shape()}, .view = true});
+    {.name = "unstack", .inputs = {"x"}, .reads = {shape()}, .view = true, .complex = true});
 
 std::vector<Tensor> as_vector(Results results) {
   return {std::make_move_iterator(results.begin()), std::make_move_iterator(results.end())};

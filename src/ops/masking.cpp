@@ -93,6 +93,7 @@ void check_mask_broadcasts(const char* operation, const Tensor& mask, const Shap
 }
 
 Tensor fill_where(const char* operation, const Tensor& x, const Tensor& mask, const Scalar& value) {
+  if (value.is_complex()) return where(mask, ops::complex_number(value, x.dtype()), x);
   const ops::Source inputs[] = {mask, ops::Source(value, x.dtype()), x};
   return ops::evaluate(ops::ElementwiseOp::where, operation, ops::compute_dtype(x.dtype()),
                        x.dtype(), inputs);

@@ -88,8 +88,8 @@ Gradients tile_gradient(const GradientCall& call, const TileAttributes& attribut
   return tile_backward(call.grad(), call.shape(), attributes.repetitions);
 }
 
-constexpr auto tile_op =
-    define<tile_forward, tile_gradient>({.name = "tile", .inputs = {"x"}, .reads = {shape()}});
+constexpr auto tile_op = define<tile_forward, tile_gradient>(
+    {.name = "tile", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 
@@ -175,7 +175,7 @@ Gradients repeat_gradient(const GradientCall& call, const RepeatAttributes& attr
 }
 
 constexpr auto repeat_op = define<repeat_forward, repeat_gradient>(
-    {.name = "repeat", .inputs = {"x"}, .reads = {shape()}});
+    {.name = "repeat", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 
@@ -301,10 +301,10 @@ Gradients roll_gradient(const GradientCall& call, const RollAttributes& attribut
   return back ? roll(call.grad(), shifts, axes) : roll_backward(call.grad(), shifts, axes);
 }
 
-constexpr auto roll_op =
-    define<roll_forward<false>, roll_gradient<false>>({.name = "roll", .inputs = {"x"}});
+constexpr auto roll_op = define<roll_forward<false>, roll_gradient<false>>(
+    {.name = "roll", .inputs = {"x"}, .complex = true});
 constexpr auto roll_backward_op = define<roll_forward<true>, roll_gradient<true>>(
-    {.name = "roll_backward", .inputs = {"grad_output"}});
+    {.name = "roll_backward", .inputs = {"grad_output"}, .complex = true});
 
 }  // namespace
 
@@ -458,8 +458,8 @@ Gradients pad_gradient(const GradientCall& call, const PadAttributes& attributes
   return pad_backward(call.grad(), call.shape(), attributes.widths, attributes.mode);
 }
 
-constexpr auto pad_op =
-    define<pad_forward, pad_gradient>({.name = "pad", .inputs = {"x"}, .reads = {shape()}});
+constexpr auto pad_op = define<pad_forward, pad_gradient>(
+    {.name = "pad", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 

@@ -9,6 +9,11 @@
 
 namespace extensor::cpu {
 
+// An element of 16 bytes, such as a complex128, of which kernels know nothing else.
+struct SixteenBytes {
+  std::uint64_t halves[2];
+};
+
 // Calls f with an unsigned integer of `size` bytes: for kernels that only move elements.
 template <class Function>
 void with_width(std::size_t size, Function&& f) {
@@ -19,8 +24,10 @@ void with_width(std::size_t size, Function&& f) {
       return f(std::uint16_t{});
     case 4:
       return f(std::uint32_t{});
-    default:
+    case 8:
       return f(std::uint64_t{});
+    default:
+      return f(SixteenBytes{});
   }
 }
 
