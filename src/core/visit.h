@@ -4,11 +4,21 @@
 #include <utility>
 
 #include "extensor/dtype.h"
+#include "extensor/export.h"
+
+// Device libraries use this function.
+EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
 
 // Throws DTypeError: the code that visits a dtype does not take complex numbers.
 [[noreturn]] void throw_not_real(DType dtype);
+
+}  // namespace extensor::detail
+
+EXTENSOR_END_API
+
+namespace extensor::detail {
 
 // Calls f.template operator()<T>() with the C++ type that stores `dtype`, a real dtype:
 //   visit_dtype(x.dtype(), [&]<class T>() { fill(x.data<T>()); });

@@ -403,10 +403,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
 
 std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_output,
                                       const std::vector<Term>& terms, const Labels& output) {
-  for (const Term& term : terms) {
-    check_float(operation, "an operand", term.tensor);
-    check_real(operation, "an operand", term.tensor);
-  }
+  for (const Term& term : terms) check_float(operation, "an operand", term.tensor);
   check_devices(operation, terms);
   check_grad_output(operation, grad_output, contracted_shape(terms, output));
   const auto sizes = label_sizes(terms);

@@ -68,7 +68,7 @@ Tensor scan_forward(const Run& run, const ScanAttributes& attributes, const Tens
 
 Tensor sum_backward_forward(const Run& run, const ScanAttributes& attributes,
                             const Tensor& grad_output) {
-  check_float(run.name(), "grad_output", grad_output);
+  check_has_gradient(run.name(), "grad_output", grad_output);
   const std::int64_t along = scan_axis(run.name(), grad_output, attributes.axis);
   const Tensor dense = grad_output.contiguous();
   ScanCall call = scan_call(ScanOp::sum, dense, along);

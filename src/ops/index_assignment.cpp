@@ -111,7 +111,7 @@ std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
                                              const std::vector<Index>& index,
                                              const Shape& values_shape) {
   constexpr const char* operation = "index_put_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   detail::checked_numel(operation, values_shape);
   const IndexPlan plan(operation, grad_output, index);
   const Shape& selected = plan.result_shape();

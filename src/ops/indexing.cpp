@@ -68,7 +68,9 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
     if (op == IndexOp::take_rows || op == IndexOp::add_rows) {
       call.dtype = real_dtype(call.dtype);
       call.inner *= 2;
-    } else if (op != IndexOp::take_elements && op != IndexOp::put_elements) {
+    } else if (op == IndexOp::take_elements || op == IndexOp::put_elements) {
+      check_complex_device("index", call.dtype, out.device());
+    } else {
       check_real("index", "x", out);
     }
   }
@@ -411,7 +413,7 @@ constexpr auto scatter_add_op = define<scatter_forward<true>, scatter_gradient<t
 // The places from the arguments of a scatter's backward.
 Places checked_places(const char* operation, const Tensor& grad_output, std::int64_t axis,
                       const Tensor& indices, const Shape& source_shape) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   checked_numel(operation, source_shape);
   const Source operands[] = {grad_output, indices};
   common_device(operation, operands);
@@ -537,7 +539,7 @@ Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const T
 std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha) {
   constexpr const char* operation = "index_add_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   normalize_axis(operation, axis, grad_output.ndim());
   check_index_list(operation, indices);
   return {grad_output, multiply(take(grad_output, indices, axis), alpha)};

@@ -106,14 +106,15 @@ namespace {
 
 bool is_complex(const Source& input) { return input.is_tensor() && is_complex(input.dtype()); }
 
-void check_has_complex(const char* operation, DType dtype, Device device) {
+}  // namespace
+
+void check_complex_device(const char* operation, DType dtype, Device device) {
+  if (!extensor::is_complex(dtype)) return;
   if (backend::interface_of(device, operation).kernels.complex_elementwise != nullptr) return;
   throw DTypeError(
       message(operation, ": the operands are ", dtype, " on ", device,
               ", which computes no complex numbers (allowed: on the CPU; copy them there)"));
 }
-
-}  // namespace
 
 void check_real(const char* operation, const char* argument, const Tensor& x) {
   if (is_complex(x.dtype())) throw_complex(operation, argument, x.dtype());
@@ -133,7 +134,7 @@ void check_complex_row(ElementwiseOp op, const char* operation, DType compute,
       inputs[0].tensor().device() == device) {
     return;
   }
-  check_has_complex(operation, compute, device);
+  check_complex_device(operation, compute, device);
 }
 
 namespace {
@@ -312,7 +313,7 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
 Tensor evaluate_complex(backend::ComplexOp op, const char* operation, DType compute, DType dtype,
                         std::span<const Source> inputs) {
   const Device device = common_device(operation, inputs);
-  check_has_complex(operation, compute, device);
+  check_complex_device(operation, compute, device);
   const Shape shape = broadcast_inputs(operation, inputs);
   const bool row_major = std::ranges::all_of(inputs, [](const Source& input) {
     return !input.is_tensor() || input.tensor().is_contiguous();
@@ -328,14 +329,20 @@ Tensor evaluate_complex(backend::ComplexOp op, const char* operation, DType comp
   return out;
 }
 
-void check_float(const char* operation, const char* argument, const Tensor& x) {
+void check_has_gradient(const char* operation, const char* argument, const Tensor& x) {
   if (is_differentiable(x.dtype())) return;
   throw DTypeError(message(operation, ": ", argument, " is ", x.dtype(),
                            ", must be a float or complex dtype (only those have gradients)"));
 }
 
+void check_float(const char* operation, const char* argument, const Tensor& x) {
+  if (is_floating_point(x.dtype())) return;
+  throw DTypeError(
+      message(operation, ": ", argument, " is ", x.dtype(), ", must be a float dtype"));
+}
+
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   if (grad_output.shape() == expected) return;
   throw ShapeError(message(operation, ": grad_output is ", grad_output.shape(),
                            ", the forward gave ", expected));

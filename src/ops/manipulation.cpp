@@ -19,7 +19,7 @@ using namespace ops;
 // forward cannot have produced the shape of grad_output.
 Tensor reshaped_gradient(const char* operation, const Tensor& grad_output, const Shape& input_shape,
                          bool fits = true) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   if (!fits || grad_output.numel() != detail::checked_numel(operation, input_shape)) {
     throw ShapeError(message(operation, ": grad_output is ", grad_output.shape(),
                              ", the input was ", input_shape));
@@ -74,7 +74,7 @@ Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape) {
 
 Tensor unsqueeze(const Tensor& x, StrictInt axis) { return x.unsqueeze(axis); }
 Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis) {
-  check_float("unsqueeze_backward", "grad_output", grad_output);
+  check_has_gradient("unsqueeze_backward", "grad_output", grad_output);
   return grad_output.squeeze(Axes(axis));
 }
 
@@ -202,7 +202,7 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
 }
 
 std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis) {
-  check_float("stack_backward", "grad_output", grad_output);
+  check_has_gradient("stack_backward", "grad_output", grad_output);
   detail::normalize_axis("stack_backward", axis, grad_output.ndim());
   return unstack(grad_output, axis);
 }

@@ -108,7 +108,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
 }
 
 Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask) {
-  ops::check_float("masked_fill_backward", "grad_output", grad_output);
+  ops::check_has_gradient("masked_fill_backward", "grad_output", grad_output);
   check_mask_broadcasts("masked_fill_backward", mask, grad_output.shape());
   return fill_where("masked_fill_backward", grad_output, mask, 0);
 }

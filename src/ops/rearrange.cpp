@@ -284,7 +284,7 @@ struct RollAttributes {
 
 template <bool back>
 Tensor roll_forward(const Run& run, const RollAttributes& attributes, const Tensor& x) {
-  if (back) check_float(run.name(), "grad_output", x);
+  if (back) check_has_gradient(run.name(), "grad_output", x);
   if (attributes.axes.all()) {
     return roll_forward<back>(run, {attributes.shifts, Axes(0)}, x.flatten()).reshape(x.shape());
   }
@@ -311,7 +311,7 @@ constexpr auto roll_backward_op = define<roll_forward<true>, roll_gradient<true>
 Tensor flip(const Tensor& x, const Axes& axes) { return flipped("flip", x, axes); }
 
 Tensor flip_backward(const Tensor& grad_output, const Axes& axes) {
-  check_float("flip_backward", "grad_output", grad_output);
+  check_has_gradient("flip_backward", "grad_output", grad_output);
   return flipped("flip_backward", grad_output, axes);
 }
 
@@ -360,7 +360,7 @@ Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination) {
 
 Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Dims& destination) {
   constexpr const char* operation = "moveaxis_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   return grad_output.transpose(moved_order(operation, grad_output.ndim(), destination, source));
 }
 

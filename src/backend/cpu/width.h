@@ -9,12 +9,7 @@
 
 namespace extensor::cpu {
 
-// An element of 16 bytes, such as a complex128, of which kernels know nothing else.
-struct SixteenBytes {
-  std::uint64_t halves[2];
-};
-
-// Calls f with an unsigned integer of `size` bytes: for kernels that only move elements.
+// Calls f with an unsigned integer of `size` bytes, at most 8: for kernels that only move elements.
 template <class Function>
 void with_width(std::size_t size, Function&& f) {
   switch (size) {
@@ -24,11 +19,21 @@ void with_width(std::size_t size, Function&& f) {
       return f(std::uint16_t{});
     case 4:
       return f(std::uint32_t{});
-    case 8:
-      return f(std::uint64_t{});
     default:
-      return f(SixteenBytes{});
+      return f(std::uint64_t{});
   }
+}
+
+// An element of 16 bytes: a complex128.
+struct SixteenBytes {
+  std::uint64_t halves[2];
+};
+
+// The same for elements of any dtype.
+template <class Function>
+void with_any_width(std::size_t size, Function&& f) {
+  if (size == sizeof(SixteenBytes)) return f(SixteenBytes{});
+  with_width(size, f);
 }
 
 // Calls f.template operator()<T>() with the type of a float dtype.
