@@ -856,6 +856,11 @@ TEST(ComplexGradient, FollowsTheConventionOfPyTorch) {
   Tensor z = numbers({1.0 + 2i}, {1}).requires_grad_();
   sum(square(abs(z))).backward();
   EXPECT_NEAR(std::abs(z.grad().item<C128>() - (2.0 + 4i)), 0, 1e-14);
+  // A sum reads none of its operands, so they may change before the gradient is computed.
+  Tensor summand = numbers({1i}, {1});
+  const Tensor total = z * 2 + summand;
+  summand.fill(5);
+  EXPECT_NO_THROW(sum(abs(total)).backward());
   // A real leaf gets a real gradient.
   Tensor x = tensor({2.0}, float64).requires_grad_();
   sum(real((3.0 + 4i) * x)).backward();

@@ -43,6 +43,21 @@ Tensor power_exponent(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+bool complex_gradient_reads(ElementwiseOp row, std::size_t k) {
+  switch (row) {
+    case ElementwiseOp::copy:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::negative:
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+      return false;
+    case ElementwiseOp::where:
+      return k == 0;
+    default:
+      return true;
+  }
+}
+
 Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
                         const std::function<Tensor(std::size_t)>& operand) {
   switch (row) {
@@ -67,12 +82,11 @@ Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
     default:
       break;
   }
+  if (row == ElementwiseOp::negative) return negative(g);
   const Tensor x = operand(0);
   const auto one_plus_square = [&] { return add(square(x), 1); };
   const auto one_minus_square = [&] { return subtract(1, square(x)); };
   switch (row) {
-    case ElementwiseOp::negative:
-      return negative(g);
     case ElementwiseOp::abs:
       return multiply(g, sign(x));
     case ElementwiseOp::square:

@@ -14,4 +14,7 @@ namespace extensor::ops {
 Tensor complex_gradient(backend::ElementwiseOp row, std::size_t k, const Tensor& g,
                         const std::function<Tensor(std::size_t)>& operand);
 
+// Whether a gradient of the row reads operand k.
+bool complex_gradient_reads(backend::ElementwiseOp row, std::size_t k);
+
 }  // namespace extensor::ops

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "extensor/autocast.h"
 #include "extensor/broadcasting.h"
 #include "extensor/complex.h"
 #include "extensor/elementwise.h"
@@ -151,6 +152,7 @@ namespace {
 template <class Product>
 Tensor complex_product(const char* operation, const Tensor& a, const Tensor& b,
                        const Product& product) {
+  const Autocast off(DType::bfloat16, false);  // there are no complex numbers of half parts
   const DType part = real_dtype(promote_types(a.dtype(), b.dtype(), operation));
   // Dense parts, so that no product gathers every second element.
   const auto real_part = [&](const Tensor& x) { return real(x).to(part).contiguous(); };

@@ -50,8 +50,9 @@ class RowNode final : public CallNode {
       operand.device = x.device();
       operand.stretched = !(x.shape() == shape);
       if (operand.stretched) operand.shape = x.shape();
-      if (is_complex(call.compute) || keeps(call.inputs, k))
-        operand.saved = Saved(survives(x, written) ? x : copy_of(x));
+      const bool kept =
+          is_complex(call.compute) ? complex_gradient_reads(call.op, k) : keeps(call.inputs, k);
+      if (kept) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
     }
   }
 
