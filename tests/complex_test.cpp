@@ -138,6 +138,8 @@ TEST(Complex, IsCast) {
   EXPECT_EQ(z.to(complex64).to_vector<C64>(), (std::vector<C64>{{1.5F, -2}, 0, {0, 1}}));
   EXPECT_EQ(z.slice(0, 0, 1).item<C64>(), C64(1.5F, -2));
   EXPECT_EQ(ones({1}).item<C128>(), C128(1));
+  EXPECT_TRUE(z.slice(0, 2, 3).item<bool>());
+  EXPECT_FALSE(z.slice(0, 1, 2).item<bool>());
   EXPECT_THROW((void)z.slice(0, 0, 1).item<double>(), DTypeError);
   EXPECT_THROW((void)z.data<C64>(), DTypeError);
 }
