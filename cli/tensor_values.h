@@ -42,6 +42,10 @@ void visit_elements(const Tensor& tensor, Visit&& visit) {
       return call(std::type_identity<float>{});
     case DType::float64:
       return call(std::type_identity<double>{});
+    case DType::complex64:
+    case DType::complex128:
+      throw DTypeError(std::string("tensor: dtype is ") + name(tensor.dtype()) +
+                       " (allowed: a real dtype)");
   }
 }
 

@@ -74,6 +74,11 @@ TEST(OpRegistry, ListsWhatTheDatabaseRuns) {
     }
   }
   cross_entropy_with_statistics(ones({2, 3}), zeros({2}, int64));
+  // The samples of the database are real.
+  const Tensor z = complex(ones({2}), ones({2}));
+  for (const Tensor& y : {real(z), imag(z), conj(z), angle(z), view_as_complex(view_as_real(z))}) {
+    EXPECT_EQ(y.numel(), 2);
+  }
   const std::set<const Op*> listed(registered_ops().begin(), registered_ops().end());
   for (const Op* op : seen) EXPECT_TRUE(listed.contains(op)) << op->name << " is not listed";
   for (const Op* op : listed) {

@@ -110,7 +110,9 @@ class Literal {
   requires(std::is_arithmetic_v<T> || std::same_as<T, Float16> || std::same_as<T, BFloat16>)
       Literal(T number)  // NOLINT: implicit, a list of numbers
       : number_(number), is_number_(true) {}
-  Literal(std::initializer_list<Literal> list) : list_(list) {}  // NOLINT: implicit
+  template <class T>
+  Literal(std::complex<T> number) : number_(number), is_number_(true) {}  // NOLINT: implicit
+  Literal(std::initializer_list<Literal> list) : list_(list) {}           // NOLINT: implicit
 
   bool is_number() const { return is_number_; }
   const Scalar& number() const { return number_; }

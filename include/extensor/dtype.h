@@ -1,6 +1,7 @@
-// The 13 element types, how they promote, and how they map to C++ types.
+// The 15 element types, how they promote, and how they map to C++ types.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -12,7 +13,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The list of dtypes: X(name, C++ type). All code per dtype is generated from it.
+// The real dtypes: X(name, C++ type). All code per dtype is generated from it.
 #define EXTENSOR_DTYPES(X)          \
   X(bool_, bool)                    \
   X(int8, std::int8_t)              \
@@ -28,18 +29,26 @@ namespace extensor {
   X(float32, float)                 \
   X(float64, double)
 
+// The complex dtypes. Kernels take them only where they say so; code that stores or moves elements
+// of any dtype uses both lists.
+#define EXTENSOR_COMPLEX_DTYPES(X)  \
+  X(complex64, std::complex<float>) \
+  X(complex128, std::complex<double>)
+#define EXTENSOR_ALL_DTYPES(X) EXTENSOR_DTYPES(X) EXTENSOR_COMPLEX_DTYPES(X)
+
 enum class DType : std::uint8_t {
 #define EXTENSOR_ENUMERATE(name, type) name,
-  EXTENSOR_DTYPES(EXTENSOR_ENUMERATE)
+  EXTENSOR_ALL_DTYPES(EXTENSOR_ENUMERATE)
 #undef EXTENSOR_ENUMERATE
 };
 
 // Lets users write extensor::float32 rather than extensor::DType::float32.
 #define EXTENSOR_CONSTANT(name, type) inline constexpr DType name = DType::name;
-EXTENSOR_DTYPES(EXTENSOR_CONSTANT)
+EXTENSOR_ALL_DTYPES(EXTENSOR_CONSTANT)
 #undef EXTENSOR_CONSTANT
 
-inline constexpr int dtype_count = 13;
+inline constexpr int dtype_count = 13;      // of the real dtypes, which come first
+inline constexpr int all_dtype_count = 15;  // with the complex ones
 inline constexpr DType default_float = DType::float32;
 inline constexpr DType default_integer = DType::int64;
 
@@ -51,7 +60,7 @@ struct DTypeOf;
   struct DTypeOf<type> {                        \
     static constexpr DType value = DType::name; \
   };
-EXTENSOR_DTYPES(EXTENSOR_DTYPE_OF)
+EXTENSOR_ALL_DTYPES(EXTENSOR_DTYPE_OF)
 #undef EXTENSOR_DTYPE_OF
 // long and long long are both 64 bits; the list names only one of them.
 template <>
@@ -70,13 +79,13 @@ template <class T>
 inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 
 // Whether the value is in the list: a DType cast from a number may be anything.
-constexpr bool is_valid(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
+constexpr bool is_valid(DType dtype) { return static_cast<int>(dtype) < all_dtype_count; }
 
 // The bytes of an element; 1 for an invalid DType, so that dividing by it is defined.
 constexpr std::size_t itemsize(DType dtype) {
   constexpr std::size_t sizes[] = {
 #define EXTENSOR_SIZE(name, type) sizeof(type),
-      EXTENSOR_DTYPES(EXTENSOR_SIZE)
+      EXTENSOR_ALL_DTYPES(EXTENSOR_SIZE)
 #undef EXTENSOR_SIZE
   };
   return is_valid(dtype) ? sizes[static_cast<int>(dtype)] : 1;
@@ -86,14 +95,23 @@ constexpr std::size_t itemsize(DType dtype) {
 constexpr const char* name(DType dtype) {
   constexpr const char* names[] = {
 #define EXTENSOR_NAME(name, type) #name,
-      EXTENSOR_DTYPES(EXTENSOR_NAME)
+      EXTENSOR_ALL_DTYPES(EXTENSOR_NAME)
 #undef EXTENSOR_NAME
   };
   if (!is_valid(dtype)) return "invalid";
   return dtype == DType::bool_ ? "bool" : names[static_cast<int>(dtype)];
 }
 
-constexpr bool is_floating_point(DType dtype) { return dtype >= DType::float16; }
+constexpr bool is_complex(DType dtype) {
+  return dtype == DType::complex64 || dtype == DType::complex128;
+}
+// Whether the dtype is a real float: false for complex64 and complex128.
+constexpr bool is_floating_point(DType dtype) {
+  return dtype >= DType::float16 && dtype <= DType::float64;
+}
+// Whether tensors of this dtype have gradients: floats and complex numbers.
+constexpr bool is_differentiable(DType dtype) { return dtype >= DType::float16; }
+
 constexpr bool is_signed_integer(DType dtype) {
   return dtype >= DType::int8 && dtype <= DType::int64;
 }
@@ -105,9 +123,24 @@ constexpr bool is_integer(DType dtype) {
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
+// The dtype of the real and imaginary parts: float32 for complex64, float64 for complex128. A real
+// dtype is its own.
+constexpr DType real_dtype(DType dtype) {
+  if (dtype == DType::complex64) return DType::float32;
+  return dtype == DType::complex128 ? DType::float64 : dtype;
+}
+// The complex dtype that holds a real one: complex128 for float64, complex64 for all others. A
+// complex dtype is its own.
+constexpr DType complex_dtype(DType dtype) {
+  return dtype == DType::float64 || dtype == DType::complex128 ? DType::complex128
+                                                               : DType::complex64;
+}
+
 // The common dtype of two tensors: same kind → the wider; signed with unsigned → the next wider
 // signed; bool with a number → the number; integer with float → the float's; float16 with bfloat16
-// → float32. uint64 with a signed integer throws DTypeError, which names `operation`.
+// → float32; complex with another → complex, whose parts are the common float (complex64 for an
+// integer or a half, complex128 for float64). uint64 with a signed integer throws DTypeError, which
+// names `operation`.
 DType promote_types(DType a, DType b, const char* operation = "promote_types");
 
 }  // namespace extensor

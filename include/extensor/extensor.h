@@ -6,6 +6,7 @@
 #include "extensor/autocast.h"         // IWYU pragma: export
 #include "extensor/autograd.h"         // IWYU pragma: export
 #include "extensor/broadcasting.h"     // IWYU pragma: export
+#include "extensor/complex.h"          // IWYU pragma: export
 #include "extensor/convolution.h"      // IWYU pragma: export
 #include "extensor/creation.h"         // IWYU pragma: export
 #include "extensor/ctc_loss.h"         // IWYU pragma: export

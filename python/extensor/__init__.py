@@ -59,6 +59,8 @@ from ._types import (
     ValueError as ValueError,
     bfloat16 as bfloat16,
     bool_ as bool_,
+    complex64 as complex64,
+    complex128 as complex128,
     float16 as float16,
     float32 as float32,
     float64 as float64,

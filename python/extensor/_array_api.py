@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from . import _core
 from ._core import Tensor
-from ._types import Device, DType, ValueError, bool_, dtypes, float32, int64
+from ._types import Device, DType, ValueError, bool_, complex64, dtypes, float32, int64
 
 if TYPE_CHECKING:
     from ._core import DTypeLike, TensorLike
@@ -19,7 +19,7 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (builtins.bool, int, float))
+    return isinstance(value, (builtins.bool, int, float, complex))
 
 
 def _tensors(name: str, arrays: tuple[Any, ...]) -> Sequence[TensorLike]:
@@ -228,7 +228,7 @@ class _NamespaceInfo:
         return [facts.device for facts in _core.devices()]
 
     def default_dtypes(self, *, device: Device | str | None = None) -> dict[str, DType]:
-        return {"real floating": float32, "integral": int64, "indexing": int64}
+        return {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
 
     def dtypes(
         self, *, device: Device | str | None = None, kind: str | tuple[str, ...] | None = None

@@ -101,7 +101,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     result = self.detach().clone()
     if type(self) is not Tensor:
         result = type(self)(result)
-    result.requires_grad_(self.requires_grad) if self.dtype.is_floating_point else None
+    result.requires_grad_(self.requires_grad) if self.dtype.kind in "fc" else None
     memo[id(self)] = result
     return result
 

@@ -75,6 +75,10 @@ class DType:
     def is_floating_point(self) -> bool:
         return self.kind == "f"
 
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
 
 bool_ = DType("bool", 1, "b")
 int8 = DType("int8", 1, "i")
@@ -89,11 +93,13 @@ float16 = DType("float16", 2, "f")
 bfloat16 = DType("bfloat16", 2, "f")
 float32 = DType("float32", 4, "f")
 float64 = DType("float64", 8, "f")
+complex64 = DType("complex64", 8, "c")
+complex128 = DType("complex128", 16, "c")
 
 # In the order of the C++ enumeration.
 dtypes = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-    float16, bfloat16, float32, float64,
+    float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
 
 
@@ -143,7 +149,7 @@ def _parse(text: str) -> tuple[str, int]:
 
 
 _NAMES = {dtype.name: dtype for dtype in dtypes}
-_PYTHON_TYPES = {bool: bool_, int: int64, float: float32}
+_PYTHON_TYPES = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 
 def find_dtype(value: object) -> DType | None:

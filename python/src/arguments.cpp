@@ -32,7 +32,7 @@ bool is_boolean(PyObject* value, const ArgumentType&, bool convert) {
 }
 bool is_scalar(PyObject* value, const ArgumentType&, bool) {
   return PyBool_Check(value) || PyLong_Check(value) || PyFloat_Check(value) ||
-         numpy_kind(value) != 0;
+         PyComplex_Check(value) || numpy_kind(value) != 0;
 }
 bool is_string(PyObject* value, const ArgumentType&, bool) { return PyUnicode_Check(value); }
 bool is_path(PyObject* value, const ArgumentType&, bool) {
@@ -73,7 +73,7 @@ bool is_dict(PyObject* value, const ArgumentType&, bool) { return PyDict_Check(v
 bool is_callable(PyObject* value, const ArgumentType&, bool) { return PyCallable_Check(value); }
 bool is_anything(PyObject*, const ArgumentType&, bool) { return true; }
 
-PyObject* dtype_objects[dtype_count];
+PyObject* dtype_objects[all_dtype_count];
 PyObject *dtype_class, *device_class, *find_dtype, *generator_class;
 
 bool is_dtype(PyObject* value, const ArgumentType&, bool convert) {
@@ -110,8 +110,8 @@ const ArgumentType written{"Tensor", "a Tensor, which is changed in place", is_w
 const ArgumentType tensors{"Sequence[TensorLike | None]", "a list or tuple of Tensors",
                            list_of<or_none<is_tensor_argument>>};
 const ArgumentType named_tensors{"Mapping[str, Tensor]", "a dict from names to Tensors", is_dict};
-const ArgumentType scalar{"float | bool", "a number", is_scalar};
-const ArgumentType scalar_or_none{"float | bool | None", "a number or None", or_none<is_scalar>};
+const ArgumentType scalar{"complex | bool", "a number", is_scalar};
+const ArgumentType scalar_or_none{"complex | bool | None", "a number or None", or_none<is_scalar>};
 const ArgumentType integer{"int", "an int", is_integer};
 const ArgumentType integer_or_none{"int | None", "an int or None", or_none<is_integer>};
 const ArgumentType number{"float", "a float or an int", is_number};
@@ -177,7 +177,7 @@ bool load_types() {
   if (dtype_class == nullptr || device_class == nullptr || find_dtype == nullptr || !all) {
     return false;
   }
-  for (int k = 0; k < dtype_count; ++k) {
+  for (int k = 0; k < all_dtype_count; ++k) {
     dtype_objects[k] = PyTuple_GetItem(all.get(), k);
     if (dtype_objects[k] == nullptr) return false;
     Py_INCREF(dtype_objects[k]);
@@ -211,11 +211,11 @@ std::int64_t to_int64(PyObject* value, const std::string& name) {
 }
 
 DType to_dtype(PyObject* value) {
-  for (int k = 0; k < dtype_count; ++k) {
+  for (int k = 0; k < all_dtype_count; ++k) {
     if (value == dtype_objects[k]) return static_cast<DType>(k);
   }
   const Owned found(checked(PyObject_CallOneArg(find_dtype, value)));
-  for (int k = 0; k < dtype_count; ++k) {
+  for (int k = 0; k < all_dtype_count; ++k) {
     if (found.get() == dtype_objects[k]) return static_cast<DType>(k);
   }
   throw ArgumentError("dtype is not one of the dtypes of extensor");

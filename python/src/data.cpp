@@ -1,4 +1,5 @@
 // Python numbers and nested lists as tensors, and back.
+#include <complex>
 #include <cstring>
 
 #include "arguments.h"
@@ -15,6 +16,7 @@ char numpy_kind(PyObject* object) {
     return std::strncmp(name, text, std::strlen(text)) == 0;
   };
   if (begins("float")) return 'f';
+  if (begins("complex64") || begins("complex128")) return 'c';
   if (begins("int") || begins("uint") || begins("long") || begins("ulong")) {
     return PyIndex_Check(object) != 0 ? 'i' : 0;  // numpy.longdouble is no index
   }
@@ -50,6 +52,11 @@ bool read_scalar(PyObject* object, Scalar& result) {
     result = PyFloat_AsDouble(object);
     return true;
   }
+  if (PyComplex_Check(object)) {
+    const Py_complex value = PyComplex_AsCComplex(object);
+    result = std::complex<double>(value.real, value.imag);
+    return true;
+  }
   switch (numpy_kind(object)) {
     case 'i': {
       const Owned number(checked(PyNumber_Index(object)));
@@ -58,6 +65,12 @@ bool read_scalar(PyObject* object, Scalar& result) {
     case 'f': {
       const Owned number(checked(PyNumber_Float(object)));
       return read_scalar(number.get(), result);
+    }
+    case 'c': {
+      const Py_complex value = PyComplex_AsCComplex(object);  // calls __complex__
+      if (PyErr_Occurred() != nullptr) throw PythonError();
+      result = std::complex<double>(value.real, value.imag);
+      return true;
     }
     case 'b':
       result = PyObject_IsTrue(object) == 1;
@@ -69,7 +82,7 @@ bool read_scalar(PyObject* object, Scalar& result) {
 
 bool is_array_like(PyObject* object) {
   return PyList_Check(object) || PyTuple_Check(object) || PyBool_Check(object) ||
-         PyLong_Check(object) || PyFloat_Check(object) ||
+         PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
          (PyObject_CheckBuffer(object) != 0 && !PyBytes_Check(object)) ||
          PyObject_HasAttrString(object, "__dlpack__") == 1;
 }
@@ -93,14 +106,16 @@ class Literals {
     Scalar value = 0;
     if (!read_scalar(object, value) && !read_item(object, value)) {
       throw ArgumentError(std::string("tensor: an element is ") + Py_TYPE(object)->tp_name +
-                          " (accepted: bool, int, float and nested lists of them)");
+                          " (accepted: bool, int, float, complex and nested lists of them)");
     }
     if (leaf_depth_ < 0) leaf_depth_ = static_cast<int>(depth);
     if (leaf_depth_ != static_cast<int>(depth)) ragged(depth);
     booleans_ = booleans_ && value.kind() == Scalar::Kind::boolean;
     floats_ = floats_ || value.is_floating();
-    // numpy.float64 is a float, but one that was chosen to be wide.
-    doubles_ = doubles_ || (PyFloat_Check(object) && numpy_kind(object) == 'f');
+    complex_ = complex_ || value.is_complex();
+    // numpy.float64 is a float and numpy.complex128 a complex, but chosen to be wide.
+    doubles_ =
+        doubles_ || ((PyFloat_Check(object) || PyComplex_Check(object)) && numpy_kind(object) != 0);
     unsigned_ = unsigned_ || value.kind() == Scalar::Kind::unsigned_integer;
     negative_ = negative_ || (value.kind() == Scalar::Kind::integer && value.as_integer() < 0);
     numbers_.push_back(value);
@@ -110,6 +125,12 @@ class Literals {
     Shape shape;
     for (const Py_ssize_t size : sizes_) shape.push_back(size);
     const std::size_t count = numbers_.size();
+    if (complex_) {
+      std::vector<std::complex<double>> values;
+      for (const Scalar& number : numbers_) values.push_back(number.as_complex());
+      return detail::from_literals(values.data(), count, complex128, shape,
+                                   doubles_ ? complex128 : complex64, options);
+    }
     if (floats_ || (count == 0 && !booleans_) || (unsigned_ && negative_)) {
       std::vector<double> values;
       for (const Scalar& number : numbers_) values.push_back(number.as_double());
@@ -166,13 +187,14 @@ class Literals {
   std::vector<Py_ssize_t> sizes_;
   std::vector<Scalar> numbers_;
   int leaf_depth_ = -1;
-  bool booleans_ = true, floats_ = false, doubles_ = false, unsigned_ = false, negative_ = false;
+  bool complex_ = false, booleans_ = true, floats_ = false, doubles_ = false, unsigned_ = false,
+       negative_ = false;
 };
 
 bool has_dimensions(PyObject* object) {
   if (is_tensor(object)) return tensor_of(object).ndim() > 0;
   return !PyList_Check(object) && !PyTuple_Check(object) && !PyLong_Check(object) &&
-         !PyFloat_Check(object) &&
+         !PyFloat_Check(object) && !PyComplex_Check(object) &&
          (PyObject_CheckBuffer(object) != 0 || PyObject_HasAttrString(object, "__dlpack__") == 1);
 }
 
@@ -217,8 +239,8 @@ Tensor make_tensor(PyObject* object, const TensorOptions& options, bool copy) {
     const Tensor result = with_options(given, options);
     return copy && result.impl_or_null() == given.impl_or_null() ? result.clone() : result;
   }
-  if (PyLong_Check(object) || PyFloat_Check(object) || PyList_Check(object) ||
-      PyTuple_Check(object)) {
+  if (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object) ||
+      PyList_Check(object) || PyTuple_Check(object)) {
     return holds_arrays(object) ? with_options(stacked(object, 0), options)
                                 : read_literals(object, options);
   }
@@ -248,7 +270,7 @@ Tensor as_tensor(PyObject* object, const char* argument) {
 
 namespace {
 
-// The element at `data`, which stores bool, int64, uint64 or float64.
+// The element at `data`, which stores bool, int64, uint64, float64 or complex128.
 PyObject* element(const std::byte* data, DType dtype) {
   switch (dtype) {
     case DType::bool_:
@@ -263,6 +285,11 @@ PyObject* element(const std::byte* data, DType dtype) {
       std::memcpy(&value, data, sizeof value);
       return PyLong_FromLongLong(value);
     }
+    case DType::complex128: {
+      std::complex<double> value = 0;
+      std::memcpy(&value, data, sizeof value);
+      return PyComplex_FromDoubles(value.real(), value.imag());
+    }
     default: {
       double value = 0;
       std::memcpy(&value, data, sizeof value);
@@ -273,6 +300,7 @@ PyObject* element(const std::byte* data, DType dtype) {
 
 DType python_dtype(DType dtype) {
   if (dtype == DType::bool_ || dtype == DType::uint64) return dtype;
+  if (is_complex(dtype)) return DType::complex128;
   return is_floating_point(dtype) ? DType::float64 : DType::int64;
 }
 
@@ -309,6 +337,10 @@ PyObject* to_number(const Tensor& tensor) {
       return to_python(tensor.item<std::uint64_t>());
     case DType::int64:
       return to_python(tensor.item<std::int64_t>());
+    case DType::complex128: {
+      const auto value = tensor.item<std::complex<double>>();
+      return PyComplex_FromDoubles(value.real(), value.imag());
+    }
     default:
       return to_python(tensor.item<double>());
   }

@@ -1,4 +1,5 @@
 // Memory shared with other libraries: the buffer protocol and DLPack, without copies.
+#include <algorithm>
 #include <cstring>
 
 #include "arguments.h"
@@ -13,14 +14,16 @@ namespace {
 
 // The native code of struct, for one element; null for bfloat16, which has none.
 const char* format_of(DType dtype) {
-  constexpr const char* formats[] = {"?", "b", "h", "i",     "q", "B", "H",
-                                     "I", "Q", "e", nullptr, "f", "d"};
+  constexpr const char* formats[] = {"?", "b", "h",     "i", "q", "B",  "H", "I",
+                                     "Q", "e", nullptr, "f", "d", "Zf", "Zd"};
   return formats[static_cast<int>(dtype)];
 }
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (format == nullptr) return DType::uint8;
   if (*format == '@' || *format == '=' || (*format == '<' && PY_BIG_ENDIAN == 0)) ++format;
+  if (std::strcmp(format, "Zf") == 0) return DType::complex64;
+  if (std::strcmp(format, "Zd") == 0) return DType::complex128;
   if (format[0] == '\0' || format[1] != '\0') return {};
   const auto sized = [&](DType one, DType two, DType four, DType eight) -> std::optional<DType> {
     switch (itemsize) {
@@ -99,11 +102,13 @@ Tensor from_buffer(PyObject* object, bool& copied) {
     const std::string format = view->format;
     release();
     throw DTypeError("asarray: an array with elements of format '" + format +
-                     "' has no dtype (allowed: bool, integers and floats in native byte order)");
+                     "' has no dtype (allowed: bool, integers, floats and complex numbers in "
+                     "native byte order)");
   }
   Shape shape;
   Strides strides;
-  bool fits = reinterpret_cast<std::uintptr_t>(view->buf) % itemsize(*dtype) == 0;
+  bool fits =
+      reinterpret_cast<std::uintptr_t>(view->buf) % std::min<std::size_t>(8, itemsize(*dtype)) == 0;
   for (int k = 0; k < view->ndim; ++k) {
     shape.push_back(view->shape[k]);
     fits = fits && view->strides[k] % view->itemsize == 0;
@@ -241,17 +246,18 @@ enum Code : std::uint8_t {
   uint_code = 1,
   float_code = 2,
   bfloat_code = 4,
+  complex_code = 5,
   bool_code = 6
 };
 
-constexpr DLDataType dlpack_types[dtype_count] = {
-    {bool_code, 8, 1},  {int_code, 8, 1},    {int_code, 16, 1},    {int_code, 32, 1},
-    {int_code, 64, 1},  {uint_code, 8, 1},   {uint_code, 16, 1},   {uint_code, 32, 1},
-    {uint_code, 64, 1}, {float_code, 16, 1}, {bfloat_code, 16, 1}, {float_code, 32, 1},
-    {float_code, 64, 1}};
+constexpr DLDataType dlpack_types[all_dtype_count] = {
+    {bool_code, 8, 1},   {int_code, 8, 1},      {int_code, 16, 1},     {int_code, 32, 1},
+    {int_code, 64, 1},   {uint_code, 8, 1},     {uint_code, 16, 1},    {uint_code, 32, 1},
+    {uint_code, 64, 1},  {float_code, 16, 1},   {bfloat_code, 16, 1},  {float_code, 32, 1},
+    {float_code, 64, 1}, {complex_code, 64, 1}, {complex_code, 128, 1}};
 
 DType dtype_of_dlpack(const DLDataType& type) {
-  for (int k = 0; k < dtype_count; ++k) {
+  for (int k = 0; k < all_dtype_count; ++k) {
     const DLDataType& each = dlpack_types[k];
     if (each.code == type.code && each.bits == type.bits && type.lanes == 1) {
       return static_cast<DType>(k);

@@ -90,7 +90,8 @@ constexpr Overload result_type_overloads[] = {
          Scalar number = 0;
          if (is_tensor(operand)) {
            result.add(tensor_of(operand));
-         } else if (PyBool_Check(operand) || PyLong_Check(operand) || PyFloat_Check(operand)) {
+         } else if (PyBool_Check(operand) || PyLong_Check(operand) || PyFloat_Check(operand) ||
+                    PyComplex_Check(operand)) {
            if (read_scalar(operand, number)) result.add(number);
          } else if (types::dtype.matches(operand, types::dtype, true)) {
            result.add(to_dtype(operand));

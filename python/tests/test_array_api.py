@@ -38,11 +38,13 @@ def test_info():
     info = ex.__array_namespace_info__()
     assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
     assert info.default_device() == "cpu" and info.default_device() in info.devices()
-    assert info.default_dtypes() == {"real floating": ex.float32, "integral": ex.int64, "indexing": ex.int64}
+    assert info.default_dtypes() == {
+        "real floating": ex.float32, "complex floating": ex.complex64, "integral": ex.int64, "indexing": ex.int64,
+    }  # fmt: skip
     assert info.dtypes(kind=("bool", "real floating")) == {
         "bool": ex.bool, "float32": ex.float32, "float64": ex.float64,
     }  # fmt: skip
-    assert len(info.dtypes()) == 11
+    assert len(info.dtypes()) == 13
 
 
 @pytest.mark.parametrize("name", ["axis", "axes"])

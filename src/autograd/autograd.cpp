@@ -37,9 +37,9 @@ GradientEps::~GradientEps() { context.gradient_eps = before_; }
 Tensor& Tensor::requires_grad_(StrictBool required) & {
   detail::TensorImpl& tensor = impl();
   if (required) {
-    if (!is_floating_point(tensor.dtype)) {
+    if (!is_differentiable(tensor.dtype)) {
       throw DTypeError(message("requires_grad_: the tensor is ", tensor.dtype,
-                               " (allowed: a float dtype; others have no gradient)"));
+                               " (allowed: a float or complex dtype; others have no gradient)"));
     }
     if (detail::node_of(tensor) != nullptr) return *this;
     detail::forget_base(tensor);

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/autograd.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 
@@ -36,15 +37,32 @@ Tensor copy_with_layout(const Tensor& x) {
   const std::vector<std::int64_t> offsets = element_offsets(x);
   if (offsets.empty()) return x;
   const auto [low, high] = std::minmax_element(offsets.begin(), offsets.end());
-  Tensor memory = zeros({*high - *low + 1}, {float64, x.device()});
+  Tensor memory = zeros({*high - *low + 1}, {x.dtype(), x.device()});
   const Tensor whole = detail::strided_view("gradcheck", x, memory.shape(), {1}, *low);
   memory.copy_from(whole.detach());
   return detail::strided_view("gradcheck", memory, x.shape(), x.strides(), -*low);
 }
 
+// The elements as doubles: a pair for each complex number.
+std::vector<double> numbers_of(const Tensor& x) {
+  if (!is_complex(x)) return x.to(float64).to_vector<double>();
+  return view_as_real(x.detach().to(complex128)).to_vector<double>();
+}
+
+// Random weights of the elements of an output, complex for a complex one.
+Tensor weights_like(const Tensor& output, Generator& generator) {
+  const auto draw = [&] {
+    return uniform(output.shape(), 0.5, 1.5, {float64, output.device()}, generator);
+  };
+  if (!is_complex(output)) return draw();
+  const Tensor real = draw();
+  return complex(real, draw());
+}
+
+// Σ weight · y; of complex numbers the real part of Σ conj(weight) · y, whose gradient is the
+// weight.
 double weighted_sum(const Tensor& output, const Tensor& weights) {
-  const std::vector<double> y = output.to(float64).to_vector<double>();
-  const std::vector<double> w = weights.to_vector<double>();
+  const std::vector<double> y = numbers_of(output), w = numbers_of(weights);
   long double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i) sum += static_cast<long double>(y[i]) * w[i];
   return static_cast<double>(sum);
@@ -56,15 +74,16 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   std::vector<Tensor> moved;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (inputs[k].dtype() != float64) {
+    if (inputs[k].dtype() != float64 && inputs[k].dtype() != complex128) {
       throw DTypeError(message("gradcheck: input ", k, " is ", inputs[k].dtype(),
-                               ", must be float64 for finite differences to mean something"));
+                               ", must be float64 or complex128 for finite differences to mean "
+                               "something"));
     }
     moved.push_back(copy_with_layout(inputs[k]));
   }
   Generator generator(options.seed, 7);
   const Tensor output = forward(moved);
-  const Tensor weights = uniform(output.shape(), 0.5, 1.5, {float64, output.device()}, generator);
+  const Tensor weights = weights_like(output, generator);
   const std::vector<Tensor> gradients = backward(weights, moved);
   GradcheckResult result;
   if (gradients.size() != inputs.size()) {
@@ -77,12 +96,20 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
                                ", the input is ", moved[k].shape()));
     }
     const std::vector<std::int64_t> offsets = element_offsets(moved[k]);
-    const std::vector<double> analytic_elements = gradients[k].to(float64).to_vector<double>();
+    const std::vector<double> analytic_elements = numbers_of(gradients[k].to(moved[k].dtype()));
+    // Both parts of a complex number are moved, one after the other.
+    const std::int64_t parts = is_complex(moved[k]) ? 2 : 1;
     // Elements of a broadcast view share memory, so their gradients add up.
     std::map<std::int64_t, double> analytic;
-    for (std::size_t i = 0; i < offsets.size(); ++i) analytic[offsets[i]] += analytic_elements[i];
-    for (const auto& [offset, expected] : analytic) {
+    for (std::size_t i = 0; i < analytic_elements.size(); ++i) {
+      const auto part = static_cast<std::int64_t>(i) % parts;
+      analytic[offsets[i / static_cast<std::size_t>(parts)] * parts + part] += analytic_elements[i];
+    }
+    for (const auto& [place, expected] : analytic) {
+      // Places before the first element of a view are negative.
+      const std::int64_t part = parts == 1 ? 0 : place & 1, offset = (place - part) / parts;
       Tensor element = detail::strided_view("gradcheck", moved[k], {}, {}, offset).detach();
+      if (parts == 2) element = part == 0 ? real(element) : imag(element);
       const auto x = element.item<double>();
       const double h = options.step * std::max(1.0, std::fabs(x));
       const auto at = [&](double position) {
@@ -98,8 +125,11 @@ GradcheckResult gradcheck(const ForwardFunction& forward, const BackwardFunction
       result.worst_error = error;
       if (error <= options.tolerance) continue;
       result.passed = false;
-      result.message = message("gradcheck: input ", k, ", element at offset ", offset, " (x = ", x,
-                               "): the backward says ", expected, ", finite differences say ",
+      result.message = message("gradcheck: input ", k, ", element at offset ", offset,
+                               parts == 1  ? " (x = "
+                               : part == 0 ? " (real x = "
+                                           : " (imaginary x = ",
+                               x, "): the backward says ", expected, ", finite differences say ",
                                numeric, " (relative error ", error, ")");
     }
   }

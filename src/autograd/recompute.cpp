@@ -125,7 +125,7 @@ std::vector<Tensor> checkpoint(const TensorFunction& function, const std::vector
   // Always record: the function may hold parameters that require gradients.
   const detail::NodePointer node(new RecomputeNode(function, inputs, results.size(), random));
   for (std::size_t k = 0; k < results.size(); ++k) {
-    if (!is_floating_point(results[k].dtype())) continue;
+    if (!is_differentiable(results[k].dtype())) continue;
     results[k] = detail::adopt(node, std::move(results[k]), static_cast<std::uint32_t>(k));
   }
   return results;

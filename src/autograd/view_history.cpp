@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 
@@ -17,7 +18,21 @@ namespace {
 
 // ---- a view as a linear function of its base
 
-// The positions of a view's elements within its base.
+// Shape and strides of the real and imaginary parts of complex elements.
+Shape parts_shape(const Shape& shape) {
+  Shape parts = shape;
+  parts.push_back(2);
+  return parts;
+}
+Strides parts_strides(const Strides& strides) {
+  Strides parts = strides;
+  for (std::int64_t& stride : parts) stride *= 2;
+  parts.push_back(1);
+  return parts;
+}
+
+// The positions of a view's elements within its base. If one of the two is complex and the other is
+// not, the layout is that of real parts, and tensors of the complex one are passed as such.
 struct ViewLayout {
   Shape base_shape;
   Strides base_strides;
@@ -25,14 +40,32 @@ struct ViewLayout {
   Strides strides;
   std::int64_t offset;  // elements from the start of the base to the start of the view
   Device device;
+  bool parts_of_base = false, parts_of_view = false;
 
   ViewLayout(const TensorImpl& base, const TensorImpl& view)
       : base_shape(base.shape),
         base_strides(base.strides),
         shape(view.shape),
         strides(view.strides),
-        offset((view.data - base.data) / static_cast<std::ptrdiff_t>(itemsize(base.dtype))),
-        device(base.storage->device) {}
+        offset((view.data - base.data) /
+               static_cast<std::ptrdiff_t>(itemsize(std::min(base.dtype, view.dtype)))),
+        device(base.storage->device),
+        parts_of_base(is_complex(base.dtype) && !is_complex(view.dtype)),
+        parts_of_view(is_complex(view.dtype) && !is_complex(base.dtype)) {
+    if (parts_of_base) {
+      base_shape = parts_shape(base_shape);
+      base_strides = parts_strides(base_strides);
+    } else if (parts_of_view) {
+      shape = parts_shape(shape);
+      strides = parts_strides(strides);
+    }
+  }
+
+  // A tensor like the base, or like the view, in the layout above, and back.
+  Tensor base_parts(const Tensor& x) const { return parts_of_base ? view_as_real(x) : x; }
+  Tensor base_whole(const Tensor& x) const { return parts_of_base ? view_as_complex(x) : x; }
+  Tensor view_parts(const Tensor& x) const { return parts_of_view ? view_as_real(x) : x; }
+  Tensor view_whole(const Tensor& x) const { return parts_of_view ? view_as_complex(x) : x; }
 
   // An uninitialised tensor with the base's shape and strides.
   Tensor make_base(DType dtype) const {
@@ -70,7 +103,7 @@ Tensor select(const Tensor& x, const ViewLayout& layout) {
         "view", [&] { return select(x, layout); },
         [layout](const Tensor& g) { return embed(g, layout); }, x);
   }
-  return layout.part(layout.laid_out(x));
+  return layout.view_whole(layout.part(layout.laid_out(layout.base_parts(x))));
 }
 
 // The adjoint of select: a gradient of the base that is 0 outside the view.
@@ -88,9 +121,10 @@ Tensor embed(const Tensor& gradient, const ViewLayout& layout) {
     repeated.push_back(static_cast<std::int64_t>(d));
     single.shape[d] = 1;
   }
-  Tensor result = layout.make_base(gradient.dtype()).fill(0);
-  single.part(result).copy_from(repeated.empty() ? gradient : sum(gradient, repeated, true));
-  return result;
+  const Tensor given = layout.view_parts(gradient);
+  Tensor result = layout.make_base(given.dtype()).fill(0);
+  single.part(result).copy_from(repeated.empty() ? given : sum(given, repeated, true));
+  return layout.base_whole(result);
 }
 
 // x, which has the shape of the base, with 0 inside the view. It is its own adjoint.
@@ -100,10 +134,11 @@ Tensor clear(const Tensor& x, const ViewLayout& layout) {
         "write_view_backward", [&] { return clear(x, layout); },
         [layout](const Tensor& g) { return clear(g, layout); }, x);
   }
-  Tensor result = layout.make_base(x.dtype());
-  result.copy_from(x);
+  const Tensor given = layout.base_parts(x);
+  Tensor result = layout.make_base(given.dtype());
+  result.copy_from(given);
   layout.part(result).fill(0);
-  return result;
+  return layout.base_whole(result);
 }
 
 // The base after a write. Its inputs are the base before the write and the written elements.
@@ -118,7 +153,8 @@ class WriteNode final : public Node {
     // A loop that fills a base row by row makes a chain of these nodes. Each clears its row in the
     // one gradient that passes down the chain, so that the total cost is proportional to the rows.
     const bool reuse = needs(0) && !records(gradient) && is_unshared(gradient) &&
-                       gradient.is_contiguous() &&
+                       gradient.is_contiguous() && !layout_.parts_of_base &&
+                       !layout_.parts_of_view &&
                        is_contiguous(layout_.base_shape, layout_.base_strides);
     if (needs(1)) {
       gradients[1] = select(gradient, layout_);
@@ -217,7 +253,9 @@ void rewrite_history(Tensor& x, NodePointer writer) {
   const NodePointer checked = context.result_check == nullptr ? NodePointer() : writer;
   if (&root != &impl) {
     if (impl.numel == 0) return;
-    const bool writes_all = impl.numel == root.numel;  // the view does not overlap itself
+    // The view does not overlap itself.
+    const bool writes_all = impl.numel * static_cast<std::int64_t>(itemsize(impl.dtype)) ==
+                            root.numel * static_cast<std::int64_t>(itemsize(root.dtype));
     if (writer.get() != nullptr || !writes_all) {
       NodePointer node(new WriteNode(root, impl));
       if (!writes_all) node->edges()[0] = {root.node, root.output};

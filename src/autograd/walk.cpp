@@ -441,6 +441,10 @@ std::vector<Tensor> first_gradients(const char* operation, std::span<const Tenso
       }
       gradients.push_back(gradient);
     } else if (output.numel() == 1) {
+      if (is_complex(output.dtype())) {
+        throw DTypeError(message(operation, ": output ", k, " is ", output.dtype(),
+                                 ": a gradient must be given unless it is a real number"));
+      }
       gradients.push_back(ones_like(output));
     } else {
       throw ShapeError(message(operation, ": output ", k, " is ", output.shape(),

@@ -10,6 +10,7 @@
 
 #include "backend/attention_call.h"
 #include "backend/batch_offsets.h"
+#include "backend/complex_call.h"
 #include "backend/convolution_call.h"
 #include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
@@ -164,6 +165,10 @@ struct Backend {
   // Null if the device has no such kernels: ops then sort the rows, or add ones at the elements.
   void (*rank)(const RankCall&) = nullptr;
   void (*count)(const CountCall&) = nullptr;
+
+  // Null if the device computes no complex numbers. `compute` is complex64 or complex128, and
+  // operands of a real dtype are converted to it; `call.op` is not read.
+  void (*complex_elementwise)(ComplexOp op, const ElementwiseCall&) = nullptr;
 
   DType product_dtype(DType dtype) const {
     return is_half(dtype) && !takes_halves ? DType::float32 : dtype;

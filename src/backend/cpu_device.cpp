@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "backend/cpu/attention/attention.h"
+#include "backend/cpu/complex/complex.h"
 #include "backend/cpu/convolution/convolution.h"
 #include "backend/cpu/dropout.h"
 #include "backend/cpu/elementwise/elementwise.h"
@@ -107,7 +108,8 @@ constinit const DeviceInterface cpu_interface{
                 .interpolate = &cpu::interpolate,
                 .matrices = &cpu::matrices,
                 .rank = &cpu::rank,
-                .count = &cpu::count},
+                .count = &cpu::count,
+                .complex_elementwise = &cpu::complex_elementwise},
 };
 
 }  // namespace extensor::backend

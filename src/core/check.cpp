@@ -41,6 +41,14 @@ void append_part(std::string& text, const Scalar& part) {
       return append_number(text, part.as_unsigned());
     case Scalar::Kind::floating:
       return append_part(text, part.as_double());
+    case Scalar::Kind::complex: {
+      const std::complex<double> value = part.as_complex();
+      append_part(text, value.real());
+      if (!std::signbit(value.imag()) || std::isnan(value.imag())) text += '+';
+      append_part(text, value.imag());
+      text += 'j';
+      return;
+    }
   }
 }
 void append_part(std::string& text, double part) {
@@ -120,8 +128,8 @@ void throw_invalid_option(const char* operation, const char* argument, int value
 }
 
 void throw_invalid_dtype(const char* operation, DType dtype) {
-  throw DTypeError(message(operation, ": dtype is ", dtype, " (allowed: bool to float64, 0 to ",
-                           dtype_count - 1, ")"));
+  throw DTypeError(message(operation, ": dtype is ", dtype, " (allowed: bool to complex128, 0 to ",
+                           all_dtype_count - 1, ")"));
 }
 
 void throw_byte_overflow(const char* operation, std::int64_t numel, DType dtype) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/visit.h"
 #include "extensor/scalar.h"
 
 namespace extensor {
@@ -29,6 +30,10 @@ DType promote_types(DType a, DType b, const char* operation) {
   detail::check_dtype(operation, b);
   if (a == DType::bool_) return b;
   if (b == DType::bool_) return a;
+  if (is_complex(a) || is_complex(b)) {
+    const bool wide = real_dtype(a) == DType::float64 || real_dtype(b) == DType::float64;
+    return wide ? DType::complex128 : DType::complex64;
+  }
   // Both are numbers from here on. Within a kind, the enumeration runs from narrow to wide.
   if (is_floating_point(a) && is_floating_point(b)) {
     if (is_half(a) && is_half(b)) return DType::float32;
@@ -55,9 +60,23 @@ DType promote_with_scalar(DType tensor, const Scalar& scalar) {
     case Scalar::Kind::unsigned_integer:
       return tensor == DType::bool_ ? scalar.default_dtype() : tensor;
     case Scalar::Kind::floating:
-      return is_floating_point(tensor) ? tensor : default_float;
+      return is_differentiable(tensor) ? tensor : default_float;
+    case Scalar::Kind::complex:
+      return complex_dtype(tensor);
   }
   __builtin_unreachable();
 }
+
+namespace detail {
+
+void throw_not_real(DType dtype) {
+  throw DTypeError(message("kernel: dtype is ", dtype, " (allowed: a real dtype)"));
+}
+
+void throw_complex_number(std::complex<double> value) {
+  throw DTypeError(message("number: ", Scalar(value), " is complex (allowed here: a real number)"));
+}
+
+}  // namespace detail
 
 }  // namespace extensor

@@ -37,7 +37,8 @@ int bits_of(DType dtype) { return static_cast<int>(8 * itemsize(dtype)); }
 
 }  // namespace
 
-FloatInfo finfo(DType dtype) {
+FloatInfo finfo(DType asked) {
+  const DType dtype = real_dtype(asked);  // a complex dtype has the limits of its parts
   const Format format = format_of(dtype);
   const double eps = std::ldexp(1.0, 1 - format.digits);
   const double max = std::ldexp(2 - eps, format.largest_exponent);
@@ -62,7 +63,7 @@ bool isdtype(DType dtype, std::string_view kind) {
   if (kind == "unsigned integer") return is_unsigned_integer(dtype);
   if (kind == "integral") return is_integer(dtype);
   if (kind == "real floating") return is_floating_point(dtype);
-  if (kind == "complex floating") return false;
+  if (kind == "complex floating") return is_complex(dtype);
   if (kind == "numeric") return dtype != DType::bool_;
   throw ValueError(message("isdtype: kind is '", kind,
                            "' (allowed: 'bool', 'signed integer', 'unsigned integer', 'integral', "

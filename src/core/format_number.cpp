@@ -298,11 +298,54 @@ std::vector<std::string> format_values(const std::vector<T>& values) {
 
 }  // namespace
 
+namespace {
+
+// A formatted imaginary part with its sign in front and a j behind its digits: " 2.5 " → "+2.5j ".
+std::string imaginary_text(std::string text, bool negative) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  const std::size_t end = text.find_last_not_of(' ') + 1;
+  std::string digits = text.substr(begin, end - begin);
+  if (digits.front() == '-') digits.erase(0, 1);
+  return (negative ? "-" : "+") + digits + "j" + std::string(text.size() - end, ' ');
+}
+
+// Complex elements: the parts in a common form each, as NumPy prints them.
+template <class T>
+std::vector<std::string> format_complex(const std::vector<std::complex<T>>& values) {
+  std::vector<T> reals, imags;
+  for (const std::complex<T>& value : values) {
+    reals.push_back(value.real());
+    imags.push_back(value.imag());
+  }
+  std::vector<std::string> words = format_floats(reals);
+  const std::vector<std::string> behind = format_floats(imags);
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] += imaginary_text(behind[i], std::signbit(imags[i]) && !std::isnan(imags[i]));
+    width = std::max(width, words[i].size());
+  }
+  for (std::string& word : words) word = pad(width, word);
+  return words;
+}
+
+template <class T>
+std::string format_one_complex(std::complex<T> value) {
+  const std::string imag = imaginary_text(format_one_float(value.imag()),
+                                          std::signbit(value.imag()) && !std::isnan(value.imag()));
+  return "(" + format_one_float(value.real()) + imag + ")";
+}
+
+}  // namespace
+
 std::vector<std::string> format_elements(const TensorImpl& tensor,
                                          const std::vector<std::int64_t>& offsets) {
-  return visit_dtype(tensor.dtype, [&]<class T>() {
+  return visit_any_dtype(tensor.dtype, [&]<class T>() {
     const auto* first = reinterpret_cast<const T*>(tensor.data);
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (is_complex(dtype_of<T>)) {
+      std::vector<T> values;
+      for (const std::int64_t offset : offsets) values.push_back(first[offset]);
+      return format_complex(values);
+    } else if constexpr (std::is_same_v<T, bool>) {
       std::vector<std::string> words;
       words.reserve(offsets.size());
       for (const std::int64_t offset : offsets)
@@ -318,9 +361,11 @@ std::vector<std::string> format_elements(const TensorImpl& tensor,
 }
 
 std::string format_scalar(const TensorImpl& tensor) {
-  return visit_dtype(tensor.dtype, [&]<class T>() -> std::string {
+  return visit_any_dtype(tensor.dtype, [&]<class T>() -> std::string {
     const T value = *reinterpret_cast<const T*>(tensor.data);
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (is_complex(dtype_of<T>)) {
+      return format_one_complex(value);
+    } else if constexpr (std::is_same_v<T, bool>) {
       return value ? "True" : "False";
     } else if constexpr (std::is_integral_v<T>) {
       return std::to_string(value);

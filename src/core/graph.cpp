@@ -65,7 +65,7 @@ SavedResult::SavedResult(const Tensor& result, std::uint32_t output)
 
 Tensor SavedResult::get(Node& node) const {
   const Tensor& plain = plain_.get(node);
-  if (!recording_enabled() || !plain.defined() || !is_floating_point(plain.dtype())) return plain;
+  if (!recording_enabled() || !plain.defined() || !is_differentiable(plain.dtype())) return plain;
   Tensor result = make_view(plain, plain.impl().data, plain.shape(), plain.strides());
   return adopt(NodePointer(&node), std::move(result), output_);
 }

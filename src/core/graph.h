@@ -285,7 +285,7 @@ inline const TensorImpl& root_of(const TensorImpl& impl) {
 // on, a write into either changes the history of both.
 inline Tensor as_view_of(const Tensor& x, Tensor view) {
   TensorImpl& impl = view.impl();
-  if (!is_floating_point(impl.dtype)) return view;
+  if (!is_differentiable(impl.dtype)) return view;
   const TensorImpl& from = x.impl();
   const TensorImpl& root = root_of(from);
   impl.base = BasePointer(const_cast<TensorImpl*>(&root));

@@ -49,9 +49,24 @@ void Tensor::read_item(DType dtype, void* result) const {
 }
 
 void detail::read_element(const Tensor& x, DType dtype, void* result) {
-  visit_dtype(x.dtype(), [&]<class From>() {
-    visit_dtype(dtype, [&]<class To>() {
-      *static_cast<To*>(result) = convert<To>(*reinterpret_cast<const From*>(x.impl().data));
+  visit_any_dtype(x.dtype(), [&]<class From>() {
+    const From& element = *reinterpret_cast<const From*>(x.impl().data);
+    visit_any_dtype(dtype, [&]<class To>() {
+      if constexpr (is_complex(dtype_of<To>)) {
+        using Part = typename To::value_type;
+        if constexpr (is_complex(dtype_of<From>)) {
+          *static_cast<To*>(result) = static_cast<To>(element);
+        } else {
+          *static_cast<To*>(result) = To(convert<Part>(element), 0);
+        }
+      } else if constexpr (is_complex(dtype_of<From>) && std::is_same_v<To, bool>) {
+        *static_cast<bool*>(result) = element != From(0);
+      } else if constexpr (is_complex(dtype_of<From>)) {
+        throw DTypeError(message("item: the tensor is ", x.dtype(), ", asked for as ", dtype,
+                                 " (allowed: a complex dtype; real() has the real part)"));
+      } else {
+        *static_cast<To*>(result) = convert<To>(element);
+      }
     });
   });
 }

@@ -4,11 +4,25 @@
 #include <utility>
 
 #include "extensor/dtype.h"
+#include "extensor/export.h"
+
+// Device libraries use this function.
+EXTENSOR_BEGIN_API
 
 namespace extensor::detail {
 
-// Calls f.template operator()<T>() with the C++ type that stores `dtype`:
+// Throws DTypeError: the code that visits a dtype does not take complex numbers.
+[[noreturn]] void throw_not_real(DType dtype);
+
+}  // namespace extensor::detail
+
+EXTENSOR_END_API
+
+namespace extensor::detail {
+
+// Calls f.template operator()<T>() with the C++ type that stores `dtype`, a real dtype:
 //   visit_dtype(x.dtype(), [&]<class T>() { fill(x.data<T>()); });
+// Throws DTypeError for a complex one.
 template <class Function>
 decltype(auto) visit_dtype(DType dtype, Function&& function) {
   switch (dtype) {
@@ -17,8 +31,22 @@ decltype(auto) visit_dtype(DType dtype, Function&& function) {
     return std::forward<Function>(function).template operator()<type>();
     EXTENSOR_DTYPES(EXTENSOR_VISIT)
 #undef EXTENSOR_VISIT
+    default:
+      throw_not_real(dtype);
   }
-  __builtin_unreachable();
+}
+
+// The same with std::complex<float> and std::complex<double> among the types.
+template <class Function>
+decltype(auto) visit_any_dtype(DType dtype, Function&& function) {
+  switch (dtype) {
+    case DType::complex64:
+      return std::forward<Function>(function).template operator()<std::complex<float>>();
+    case DType::complex128:
+      return std::forward<Function>(function).template operator()<std::complex<double>>();
+    default:
+      return visit_dtype(dtype, std::forward<Function>(function));
+  }
 }
 
 }  // namespace extensor::detail

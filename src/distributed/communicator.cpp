@@ -42,6 +42,9 @@ void check_contiguous(const char* operation, const char* argument, const Tensor&
 }
 
 void check_op(const char* operation, ReduceOp op, DType dtype) {
+  if (is_complex(dtype)) {
+    throw DTypeError(message(operation, ": x is ", dtype, " (allowed: a real dtype)"));
+  }
   detail::check_option(operation, "op", op, ReduceOp::maximum);
   const bool is_order = op == ReduceOp::minimum || op == ReduceOp::maximum;
   if (dtype == DType::bool_ && !is_order) {

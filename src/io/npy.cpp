@@ -61,7 +61,9 @@ Tensor read_npy(ByteStream& stream) {
   Tensor tensor = detail::make_empty(label.c_str(), header.shape, header.dtype, cpu_device);
   stream.read(bytes_of(tensor), "the elements");
   if (header.dtype == DType::bool_) check_bools(label, bytes_of(tensor));
-  if (header.big_endian) reverse_bytes(bytes_of(tensor), itemsize(header.dtype));
+  if (header.big_endian) {
+    reverse_bytes(bytes_of(tensor), itemsize(real_dtype(header.dtype)));
+  }
   return header.fortran_order ? tensor.transpose().contiguous() : tensor;
 }
 
@@ -75,6 +77,7 @@ std::string npy_preamble(const std::string& label, const Tensor& tensor) {
   const char kind = dtype == DType::bool_        ? 'b'
                     : is_signed_integer(dtype)   ? 'i'
                     : is_unsigned_integer(dtype) ? 'u'
+                    : is_complex(dtype)          ? 'c'
                                                  : 'f';
   const std::size_t item = itemsize(dtype);
   std::string sizes;

@@ -28,7 +28,9 @@ class Parser {
       if (key == "descr") {
         once(has_descr, key);
         if (peek() == '[') {
-          damaged(label_, "descr is a structure of fields (allowed: one bool, integer or float)");
+          damaged(label_,
+                  "descr is a structure of fields (allowed: one bool, integer, float or complex "
+                  "number)");
         }
         read_descr(string("a dtype"), header);
       } else if (key == "fortran_order") {
@@ -124,7 +126,7 @@ class Parser {
       std::string_view code;
       DType dtype;
     };
-    static constexpr std::array<Known, 12> known = {{{"b1", DType::bool_},
+    static constexpr std::array<Known, 14> known = {{{"b1", DType::bool_},
                                                      {"i1", DType::int8},
                                                      {"i2", DType::int16},
                                                      {"i4", DType::int32},
@@ -135,7 +137,9 @@ class Parser {
                                                      {"u8", DType::uint64},
                                                      {"f2", DType::float16},
                                                      {"f4", DType::float32},
-                                                     {"f8", DType::float64}}};
+                                                     {"f8", DType::float64},
+                                                     {"c8", DType::complex64},
+                                                     {"c16", DType::complex128}}};
     if (!descr.empty()) {
       const char order = descr.front();
       for (const auto& [code, dtype] : known) {
@@ -150,7 +154,8 @@ class Parser {
       damaged(label_, "descr ", in_quotes(descr), ": Python objects are not read");
     }
     damaged(label_, "descr ", in_quotes(descr),
-            " (allowed: b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, f4, f8 behind '<', '>' or, for one "
+            " (allowed: b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, f4, f8, c8, c16 behind '<', '>' "
+            "or, for one "
             "byte, '|')");
   }
 

@@ -109,6 +109,7 @@ void check_safetensors(const std::string& label, const NamedTensors& tensors,
                        const Metadata& metadata) {
   check_tensors(label, tensors);
   for (const auto& [name, tensor] : tensors) {
+    safetensors_name(tensor.dtype());  // refuses a dtype that the format lacks
     if (name == "__metadata__") {
       throw ValueError(message(label,
                                ": a tensor is named '__metadata__', which the format keeps "

@@ -22,8 +22,11 @@ namespace {
 constexpr std::uint64_t longest_header = 100'000'000;
 constexpr std::string_view metadata_name = "__metadata__";
 
-constexpr std::array<std::string_view, dtype_count> names = {
-    "BOOL", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32", "F64"};
+// In the order of the dtypes. The format has no complex128.
+constexpr std::array<std::string_view, dtype_count + 1> names = {"BOOL", "I8",  "I16", "I32", "I64",
+                                                                 "U8",   "U16", "U32", "U64", "F16",
+                                                                 "BF16", "F32", "F64", "C64"};
+static_assert(static_cast<int>(DType::complex64) == dtype_count);
 
 std::optional<DType> dtype_named(std::string_view name) {
   const auto* found = std::ranges::find(names, name);
@@ -243,7 +246,13 @@ void check_layout(const std::string& label, SafetensorsHeader& header, std::uint
 
 }  // namespace
 
-std::string_view safetensors_name(DType dtype) { return names[static_cast<std::size_t>(dtype)]; }
+std::string_view safetensors_name(DType dtype) {
+  if (dtype == DType::complex128) {
+    throw DTypeError(message("safetensors: dtype is ", dtype,
+                             " (allowed: real dtypes and complex64; the format has no other)"));
+  }
+  return names[static_cast<std::size_t>(dtype)];
+}
 
 SafetensorsHeader read_safetensors_header(const ByteSource& source) {
   const std::string& label = source.label();

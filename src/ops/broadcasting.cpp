@@ -73,7 +73,7 @@ Tensor reduce_broadcast_dims(const Tensor& grad, const Shape& original_shape) {
 }
 
 Tensor broadcast_to_backward(const Tensor& grad_output, const Shape& input_shape) {
-  ops::check_float("broadcast_to_backward", "grad_output", grad_output);
+  ops::check_has_gradient("broadcast_to_backward", "grad_output", grad_output);
   return reduce_broadcast_dims(grad_output, input_shape);
 }
 

@@ -69,7 +69,7 @@ Gradients diagonal_backward_gradient(const GradientCall& call, const PartOf<Labe
 
 constexpr auto diagonal_backward_op =
     define<part_backward<make_diagonal, Labels>, diagonal_backward_gradient>(
-        {.name = "diagonal_backward", .inputs = {"grad_output"}});
+        {.name = "diagonal_backward", .inputs = {"grad_output"}, .complex = true});
 
 Gradients diagonal_gradient(const GradientCall& call, const Labels& labels) {
   return dispatch(diagonal_backward_op, {call.shape(), labels}, call.grad());

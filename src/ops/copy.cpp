@@ -5,6 +5,7 @@
 #include "core/memory_layout.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
+#include "extensor/elementwise.h"
 #include "extensor/tensor.h"
 #include "ops/launch.h"
 #include "ops/op.h"
@@ -67,7 +68,8 @@ Tensor move_forward(const ops::Run& run, const Move& move, const Tensor& x) {
 ops::Gradients move_gradient(const ops::GradientCall& call, const Move& move) {
   return call.grad().to(move.from);
 }
-constexpr auto move_op = ops::define<move_forward, move_gradient>({.name = "to", .inputs = {"x"}});
+constexpr auto move_op =
+    ops::define<move_forward, move_gradient>({.name = "to", .inputs = {"x"}, .complex = true});
 
 }  // namespace
 
@@ -89,7 +91,14 @@ Tensor Tensor::to(Device target, DType target_dtype) const {
 }
 
 Tensor Tensor::to(DType target) const {
-  return target == dtype() ? *this : copied("to", *this, target);
+  if (target == dtype()) return *this;
+  if (is_complex(dtype()) && !is_complex(target)) [[unlikely]] {
+    if (target == DType::bool_) return extensor::not_equal(*this, 0);
+    throw DTypeError(detail::message("to: x is ", dtype(), " and cannot become ", target,
+                                     " (allowed: bool and complex dtypes; real() and imag() have "
+                                     "the parts)"));
+  }
+  return copied("to", *this, target);
 }
 
 Tensor Tensor::to(MemoryFormat format) const {
@@ -119,8 +128,7 @@ bool Tensor::is_contiguous(MemoryFormat format) const {
 }
 
 Tensor& Tensor::copy_from(const Tensor& source) & {
-  if (source.dtype() != dtype() && !is_floating_point(dtype()) &&
-      is_floating_point(source.dtype())) {
+  if (source.dtype() != dtype() && ops::kind_of(source.dtype()) > ops::kind_of(dtype())) {
     throw DTypeError(detail::message("copy_from: source is ", source.dtype(),
                                      " and this tensor is ", dtype(), "; say so with source.to(",
                                      dtype(), ")"));
@@ -145,6 +153,9 @@ Tensor& Tensor::copy_from(const Tensor& source) & {
 
 Tensor& Tensor::fill(const Scalar& value) & {
   ops::check_scalar_fits("fill", value, dtype());
+  if (value.is_complex()) [[unlikely]] {
+    return copy_from(ops::complex_number(value, dtype()));
+  }
   ops::check_writable("fill", *this);
   const Source inputs[] = {Source(value, dtype())};
   return ops::write_in_place({ElementwiseOp::copy, "fill", dtype(), dtype(), inputs}, *this);

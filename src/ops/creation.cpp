@@ -352,9 +352,10 @@ Tensor wrap_external(void* data, DType dtype, const Shape& shape, const Strides&
   if (data == nullptr && numel != 0) {
     throw ValueError(message("from_external: data is null for a tensor of shape ", shape));
   }
-  if (reinterpret_cast<std::uintptr_t>(data) % itemsize(dtype) != 0) {
-    throw ValueError(message("from_external: data is not aligned to ", itemsize(dtype),
-                             " bytes, as ", dtype, " needs"));
+  const std::size_t alignment = std::min<std::size_t>(itemsize(dtype), 8);
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+    throw ValueError(message("from_external: data is not aligned to ", alignment, " bytes, as ",
+                             dtype, " needs"));
   }
   const auto [lowest, highest] = extent(dtype, shape, strides);
   const auto size = static_cast<std::int64_t>(itemsize(dtype));
@@ -392,6 +393,9 @@ namespace ops {
 Tensor random_tensor(const char* operation, backend::RandomCall call, const Shape& shape,
                      const TensorOptions& options, Generator& generator) {
   const DType dtype = chosen_dtype(options);
+  if (is_complex(dtype)) {
+    throw DTypeError(message(operation, ": dtype is ", dtype, " (allowed: a real dtype)"));
+  }
   const MemoryFormat format = options.memory_format.value_or(MemoryFormat::contiguous);
   detail::check_format(operation, shape, format);
   Tensor result = make_empty(operation, shape, dtype, chosen_device(options));

@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "core/graph.h"
 #include "core/make_tensor.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
@@ -48,6 +49,7 @@ ScanCall scan_call(ScanOp op, const Tensor& x, std::int64_t axis) {
 }
 
 Tensor run_scan(const char* operation, const Tensor& x, ScanCall& call) {
+  check_real(operation, "x", x);
   Tensor result = detail::make_empty(operation, x.shape(), x.dtype(), x.device());
   call.out = result.impl().data;
   backend::backend_for(x.device()).scan(call);
@@ -66,7 +68,7 @@ Tensor scan_forward(const Run& run, const ScanAttributes& attributes, const Tens
 
 Tensor sum_backward_forward(const Run& run, const ScanAttributes& attributes,
                             const Tensor& grad_output) {
-  check_float(run.name(), "grad_output", grad_output);
+  check_has_gradient(run.name(), "grad_output", grad_output);
   const std::int64_t along = scan_axis(run.name(), grad_output, attributes.axis);
   const Tensor dense = grad_output.contiguous();
   ScanCall call = scan_call(ScanOp::sum, dense, along);
@@ -159,13 +161,51 @@ constexpr auto cumulative_prod_backward_op = define<prod_backward_forward, prod_
 
 }  // namespace
 
+namespace {
+
+// The positive number of the axis of a complex tensor, which an axis of its parts then follows.
+std::int64_t axis_of_parts(const char* operation, const Tensor& x, std::optional<StrictInt> axis) {
+  return scan_axis(operation, x, axis ? std::optional<std::int64_t>(*axis) : std::nullopt);
+}
+
+template <auto& op>
+Tensor scanned_parts(const Tensor& x, std::optional<StrictInt> axis) {
+  const std::int64_t along = axis_of_parts(op.name, x, axis);
+  const Tensor rows = x.ndim() == 0 ? x.reshape({1}) : x;
+  return view_as_complex(dispatch(op, {along}, view_as_real(rows))).reshape(x.shape());
+}
+
+// Cumulative products in log n steps: after each, every element is the product of twice as many.
+Tensor complex_cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
+  const std::int64_t along = axis_of_parts("cumulative_prod", x, axis);
+  Tensor y = x.ndim() == 0 ? x.reshape({1}) : x;
+  const std::int64_t length = y.size(along);
+  for (std::int64_t step = 1; step < length; step *= 2) {
+    y = concatenate(
+        {y.slice(along, 0, step), multiply(y.slice(along, step), y.slice(along, 0, length - step))},
+        along);
+  }
+  return y.reshape(x.shape()).clone();
+}
+
+}  // namespace
+
 Tensor cumulative_sum(const Tensor& x, std::optional<StrictInt> axis) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return scanned_parts<cumulative_sum_op>(x, axis);
+  }
   return dispatch(cumulative_sum_op, {axis}, x);
 }
 Tensor cumulative_sum_backward(const Tensor& grad_output, std::optional<StrictInt> axis) {
+  if (is_complex(grad_output.dtype())) [[unlikely]] {
+    return scanned_parts<cumulative_sum_backward_op>(grad_output, axis);
+  }
   return dispatch(cumulative_sum_backward_op, {axis}, grad_output);
 }
 Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return complex_cumulative_prod(x, axis);
+  }
   return dispatch(cumulative_prod_op, {axis}, x);
 }
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/broadcasting.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 #include "ops/checked_indices.h"
@@ -38,10 +39,15 @@ enum class Domain { floats, numbers };  // numbers: also integers, which keep th
 }
 
 DType unary_dtype(const char* operation, Domain domain, DType x) {
-  if (is_floating_point(x)) return x;
+  if (is_differentiable(x)) return x;
   if (domain == Domain::floats) return default_float;
   if (x == DType::bool_) throw_unsupported(operation, x);
   return x;
+}
+
+// The absolute value of a complex number is real.
+DType result_dtype(ElementwiseOp op, DType x) {
+  return op == ElementwiseOp::abs ? real_dtype(x) : x;
 }
 
 // ---- one input
@@ -49,13 +55,18 @@ DType unary_dtype(const char* operation, Domain domain, DType x) {
 Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tensor& x,
              Parameter first = {}, Parameter second = {}) {
   const DType dtype = unary_dtype(operation, domain, x.dtype());
+  if (op == ElementwiseOp::round && is_complex(dtype)) {
+    return view_as_complex(round(view_as_real(x)).contiguous());  // part by part
+  }
   const Source inputs[] = {x};
-  return evaluate(op, operation, compute_dtype(dtype), dtype, inputs, first, second);
+  return evaluate(op, operation, compute_dtype(dtype), result_dtype(op, dtype), inputs, first,
+                  second);
 }
 
 Tensor& unary_in_place(ElementwiseOp op, const char* operation, Domain domain, Tensor& x,
                        Parameter first = {}, Parameter second = {}) {
-  const DType dtype = unary_dtype(operation, domain, x.dtype());
+  const DType compute = unary_dtype(operation, domain, x.dtype());
+  const DType dtype = result_dtype(op, compute);
   if (dtype != x.dtype()) {
     throw DTypeError(
         message(operation, ": the result is ", dtype, " and cannot be stored in ", x.dtype()));
@@ -119,12 +130,12 @@ struct Types {
 Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DType common) {
   if (rule.gives_bool) return {compute_dtype(common), DType::bool_};
   if (rule.integers_only) {
-    if (is_floating_point(common) || (common == DType::bool_ && !rule.allows_bool)) {
+    if (is_differentiable(common) || (common == DType::bool_ && !rule.allows_bool)) {
       throw_unsupported(operation, common);
     }
     return {common, common};
   }
-  if (is_floating_point(common)) return {compute_dtype(common), common};
+  if (is_differentiable(common)) return {compute_dtype(common), common};
   if (rule.domain == Domain::floats) return {default_float, default_float};
   if (common == DType::bool_ && !bool_is_closed(op)) throw_unsupported(operation, common);
   return {common, common};
@@ -132,7 +143,7 @@ Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DT
 
 // Checks conditions on the values of b that apply to integers only.
 void check_integer_operand(ElementwiseOp op, const char* operation, const Tensor& b, DType dtype) {
-  if (is_floating_point(dtype) || b.numel() == 0) return;
+  if (is_differentiable(dtype) || b.numel() == 0) return;
   backend::ValueCheck check{
       .operation = operation, .argument = "b", .dtype = b.dtype(), .shape = b.shape()};
   if (op == ElementwiseOp::floor_divide || op == ElementwiseOp::modulo) {
@@ -156,7 +167,7 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
       a.dtype() == b.dtype() ? a.dtype() : promote_types(a.dtype(), b.dtype(), operation);
   const Types types = binary_types(op, operation, rule, common);
   const Source inputs[] = {a, b};
-  if (!is_floating_point(types.compute)) {
+  if (!is_differentiable(types.compute)) {
     ops::broadcast_inputs(operation, inputs);
     check_integer_operand(op, operation, b, types.compute);
   }
@@ -181,7 +192,7 @@ Scalar compared_as(const Rule& rule, DType tensor, const Scalar& number) {
 Types scalar_types(ElementwiseOp op, const char* operation, const Rule& rule, DType tensor,
                    const Scalar& scalar) {
   const DType common = promote_with_scalar(tensor, scalar);
-  if (rule.gives_bool && !is_floating_point(common)) {
+  if (rule.gives_bool && !is_differentiable(common)) {
     // Compare with the exact number, not with the number cast to the tensor's dtype.
     const bool natural = tensor == DType::uint64 || scalar.default_dtype() == DType::uint64;
     const bool negative = scalar.kind() == Scalar::Kind::integer && scalar.as_integer() < 0;
@@ -195,10 +206,18 @@ Types scalar_types(ElementwiseOp op, const char* operation, const Rule& rule, DT
   return types;
 }
 
+// A complex number as an operand next to a tensor: its dtype follows that of the tensor.
+Tensor complex_operand(const Scalar& number, DType tensor) {
+  return ops::complex_number(number, complex_dtype(tensor));
+}
+
 Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Tensor& a,
               const Scalar& b) {
+  if (b.is_complex()) [[unlikely]] {
+    return binary(op, operation, rule, a, complex_operand(b, a.dtype()));
+  }
   const Types types = scalar_types(op, operation, rule, a.dtype(), b);
-  if (!is_floating_point(types.compute)) {
+  if (!is_differentiable(types.compute)) {
     check_integer_operand(op, operation,
                           scalar(b, {rule.gives_bool ? types.compute : types.result, cpu_device}),
                           types.compute);
@@ -209,6 +228,9 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const T
 
 Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const Scalar& a,
               const Tensor& b) {
+  if (a.is_complex()) [[unlikely]] {
+    return binary(op, operation, rule, complex_operand(a, b.dtype()), b);
+  }
   const Types types = scalar_types(op, operation, rule, b.dtype(), a);
   check_integer_operand(op, operation, b, types.compute);
   const Source inputs[] = {Source(compared_as(rule, b.dtype(), a), types.compute), b};
@@ -218,6 +240,7 @@ Tensor binary(ElementwiseOp op, const char* operation, const Rule& rule, const S
 void check_in_place(const char* operation, const Tensor& a, const Types& types) {
   const bool fits = types.result == a.dtype() ||
                     (is_floating_point(types.result) && is_floating_point(a.dtype())) ||
+                    (is_complex(types.result) && is_complex(a.dtype())) ||
                     (is_integer(types.result) && is_integer(a.dtype()));
   if (!fits) {
     throw DTypeError(message(operation, ": the result is ", types.result,
@@ -245,9 +268,12 @@ Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rul
 
 Tensor& binary_in_place(ElementwiseOp op, const char* operation, const Rule& rule, Tensor& a,
                         const Scalar& b) {
+  if (b.is_complex()) [[unlikely]] {
+    return binary_in_place(op, operation, rule, a, complex_operand(b, a.dtype()));
+  }
   const Types types = scalar_types(op, operation, rule, a.dtype(), b);
   check_in_place(operation, a, types);
-  if (!is_floating_point(types.compute)) {
+  if (!is_differentiable(types.compute)) {
     check_integer_operand(op, operation, scalar(b, {types.result, cpu_device}), types.compute);
   }
   const Source inputs[] = {a, Source(b, types.compute)};
@@ -445,7 +471,7 @@ Tensor& clipped_in_place(ElementwiseOp op, const char* operation, Tensor& x, con
 #define BITWISE_UNARY(name, ...)                                                                          \
   Tensor name(const Tensor& x) {                                                                          \
     if (x.dtype() == DType::bool_) return logical_not(x);                                                 \
-    if (is_floating_point(x.dtype())) throw_unsupported(#name, x.dtype());                                \
+    if (is_differentiable(x.dtype())) throw_unsupported(#name, x.dtype());                                \
     return unary(ElementwiseOp::name, #name, Domain::numbers, x);                                         \
   }
 #include "extensor/tables/logical.def"
@@ -513,7 +539,9 @@ Tensor isclose(const Tensor& a, const Tensor& b, StrictDouble relative, StrictDo
     throw ValueError(message("isclose: tolerances must be 0 or more, relative is ", relative,
                              ", absolute is ", absolute));
   }
-  const Tensor x = a.to(float64), y = b.to(float64);
+  const bool complex = is_complex(a.dtype()) || is_complex(b.dtype());
+  const DType wide = complex ? complex128 : float64;
+  const Tensor x = a.to(wide), y = b.to(wide);
   const Tensor near = less_equal(abs(x - y), absolute + relative * abs(y)) & isfinite(y);
   const Tensor close = near | equal(x, y);
   return equal_nan ? close | (isnan(x) & isnan(y)) : close;

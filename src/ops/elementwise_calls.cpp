@@ -39,20 +39,31 @@ Source number_as(const Scalar& value, DType dtype) {
   return {value, dtype};
 }
 
+// The same for a complex number, which is a tensor of its own.
+Tensor complex_as(const Scalar& value, DType dtype) {
+  ops::check_scalar_fits("where", value, dtype);
+  return ops::complex_number(value, dtype);
+}
+
 }  // namespace
 
 Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   const DType dtype = promote_with_scalar(a.dtype(), b);
+  if (b.is_complex()) return chosen(condition, a, complex_as(b, dtype), dtype);
   return chosen(condition, a, number_as(b, dtype), dtype);
 }
 
 Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   const DType dtype = promote_with_scalar(b.dtype(), a);
+  if (a.is_complex()) return chosen(condition, complex_as(a, dtype), b, dtype);
   return chosen(condition, number_as(a, dtype), b, dtype);
 }
 
 Tensor where(const Tensor& condition, const Scalar& a, const Scalar& b) {
   const DType dtype = promote_types(a.default_dtype(), b.default_dtype(), "where");
+  if (is_complex(dtype)) {
+    return chosen(condition, complex_as(a, dtype), complex_as(b, dtype), dtype);
+  }
   return chosen(condition, number_as(a, dtype), number_as(b, dtype), dtype);
 }
 

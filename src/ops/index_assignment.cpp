@@ -61,7 +61,7 @@ void check_values_shape(const char* operation, const Shape& values, const Shape&
 
 // The checked values for `target`, in its dtype and in separate memory.
 Tensor checked_values(const Tensor& target, const Shape& selected, const Tensor& values) {
-  if (!is_floating_point(target.dtype()) && is_floating_point(values.dtype())) {
+  if (kind_of(values.dtype()) > kind_of(target.dtype())) {
     throw DTypeError(message(put_name, ": values are ", values.dtype(), " and x is ",
                              target.dtype(), " (convert them with values.to(", target.dtype(),
                              "))"));
@@ -97,7 +97,7 @@ Reads index_put_reads(const IndexAttribute&, std::size_t k) {
 }
 
 constexpr auto index_put_op = define<index_put_forward, index_put_gradient, index_put_reads>(
-    {.name = put_name, .inputs = {"x", "values", "tensors of the index"}});
+    {.name = put_name, .inputs = {"x", "values", "tensors of the index"}, .complex = true});
 
 }  // namespace
 
@@ -111,7 +111,7 @@ std::pair<Tensor, Tensor> index_put_backward(const Tensor& grad_output,
                                              const std::vector<Index>& index,
                                              const Shape& values_shape) {
   constexpr const char* operation = "index_put_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   detail::checked_numel(operation, values_shape);
   const IndexPlan plan(operation, grad_output, index);
   const Shape& selected = plan.result_shape();
@@ -161,7 +161,7 @@ void IndexedTensor::write(const Tensor& source) {
 }
 
 void IndexedTensor::write(const Scalar& value) {
-  if (value.is_floating() && !is_floating_point(dtype())) {
+  if (value.is_floating() && !is_differentiable(dtype())) {
     throw DTypeError(message(put_name, ": the value is ", value, " and x is ", dtype(),
                              " (allowed: an integer)"));
   }

@@ -182,10 +182,10 @@ Gradients index_view_backward_gradient(const GradientCall& call,
 
 constexpr auto slice_backward_op =
     define<part_backward<make_slice, SliceAttributes>, slice_backward_gradient>(
-        {.name = "slice_backward", .inputs = {"grad_output"}});
+        {.name = "slice_backward", .inputs = {"grad_output"}, .complex = true});
 constexpr auto index_view_backward_op =
     define<part_backward<make_index_view, std::vector<Index>>, index_view_backward_gradient>(
-        {.name = "index_view_backward", .inputs = {"grad_output"}});
+        {.name = "index_view_backward", .inputs = {"grad_output"}, .complex = true});
 
 Gradients slice_gradient(const GradientCall& call, const SliceAttributes& attributes) {
   return dispatch(slice_backward_op, {call.shape(), attributes}, call.grad());
@@ -247,10 +247,12 @@ Reads index_backward_reads(const PartOf<IndexAttribute>&, std::size_t k) {
 }
 
 constexpr auto index_op = define<index_forward, index_gradient, index_reads>(
-    {.name = "index", .inputs = {"x", "tensors of the index"}});
+    {.name = "index", .inputs = {"x", "tensors of the index"}, .complex = true});
 constexpr auto index_backward_op =
     define<index_backward, index_backward_gradient, index_backward_reads>(
-        {.name = "index_backward", .inputs = {"grad_output", "tensors of the index"}});
+        {.name = "index_backward",
+         .inputs = {"grad_output", "tensors of the index"},
+         .complex = true});
 
 IndexedTensor select(const Tensor& x, std::span<const Index> index) {
   auto selection = std::make_unique<detail::Selection>(

@@ -255,6 +255,7 @@ Tensor IndexPlan::positions() const {
 }
 
 void IndexPlan::move(bool writes, const Tensor& view, const Tensor& dense) const {
+  check_complex_device(operation_, view.dtype(), view.device());
   Tensor offsets = this->offsets(view.shape(), view.strides()).to(view.device());
   // The indices may share the memory that is written.
   if (writes && offsets.impl().storage.get() == view.impl().storage.get()) {

@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "extensor/broadcasting.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
@@ -31,10 +32,16 @@ struct TakenFrom {
 };
 
 constexpr OpFacts taking(const char* name) {
-  return {.name = name, .inputs = {"x", "indices"}, .reads = {input(1) | shape(), no_gradient}};
+  return {.name = name,
+          .inputs = {"x", "indices"},
+          .reads = {input(1) | shape(), no_gradient},
+          .complex = true};
 }
 constexpr OpFacts taking_backward(const char* name) {
-  return {.name = name, .inputs = {"grad_output", "indices"}, .reads = {input(1), no_gradient}};
+  return {.name = name,
+          .inputs = {"grad_output", "indices"},
+          .reads = {input(1), no_gradient},
+          .complex = true};
 }
 
 template <const auto& backward_op>
@@ -56,6 +63,17 @@ void launch_index(IndexOp op, const AxisView& view, std::int64_t count, const Te
   call.source = detail::dense_data(source);
   call.out = detail::dense_data(out);
   call.factor = parameter(factor);
+  if (is_complex(call.dtype)) {
+    // Rows of complex numbers are rows of their parts; single elements move whole.
+    if (op == IndexOp::take_rows || op == IndexOp::add_rows) {
+      call.dtype = real_dtype(call.dtype);
+      call.inner *= 2;
+    } else if (op == IndexOp::take_elements || op == IndexOp::put_elements) {
+      check_complex_device("index", call.dtype, out.device());
+    } else {
+      check_real("index", "x", out);
+    }
+  }
   backend::backend_for(out.device()).index(call);
 }
 
@@ -160,6 +178,10 @@ Tensor take_elements(const Run& run, const Tensor& x, const Tensor& checked, std
 // The adjoint of take_elements, in the dtype of the gradient.
 Tensor add_elements(const Tensor& grad_output, const Shape& shape, const Tensor& checked,
                     std::int64_t axis) {
+  if (is_complex(grad_output.dtype())) {
+    return complex(add_elements(real(grad_output), shape, checked, axis),
+                   add_elements(imag(grad_output), shape, checked, axis));
+  }
   if (checked.size(axis) == 1) {  // nothing to add
     Tensor whole = zeros(shape, {grad_output.dtype(), grad_output.device()});
     launch_index(IndexOp::put_elements, AxisView(shape, axis), 1, checked, grad_output.contiguous(),
@@ -206,7 +228,8 @@ Tensor take_along_axis_backward_forward(const Run& run, const TakenFrom& from,
   check_grad_output(run.name(), grad_output, along.indices);
   const Tensor checked = checked_indices(run.name(), indices, along_axis(from.shape, along.axis));
   // Round to the dtype of the gradient after the sum over broadcast dimensions.
-  const Tensor sums = add_elements(grad_output.to(DType::float64), along.x,
+  const DType wide = is_complex(grad_output.dtype()) ? DType::complex128 : DType::float64;
+  const Tensor sums = add_elements(grad_output.to(wide), along.x,
                                    checked.broadcast_to(along.indices).contiguous(), along.axis);
   return reduce_broadcast_dims(sums, from.shape).to(grad_output.dtype());
 }
@@ -351,6 +374,14 @@ Tensor scatter_forward(const Run& run, const AxisAttribute& attributes, const Te
   const Places places(run.name(), x.shape(), attributes.axis, indices, source.shape());
   const DType dtype = promote_types(x.dtype(), source.dtype(), run.name());
   if (!adds) return scattered(IndexOp::put_elements, x, dtype, places, source);
+  if (is_complex(dtype)) {
+    const Tensor to = x.to(dtype), from = source.to(dtype);
+    const DType part = real_dtype(dtype);
+    const auto sums = [&](const Tensor& into, const Tensor& added) {
+      return scattered(IndexOp::add_elements, into, DType::float64, places, added).to(part);
+    };
+    return complex(sums(real(to), real(from)), sums(imag(to), imag(from)));
+  }
   return scattered(IndexOp::add_elements, x, sum_dtype(dtype), places, source).to(dtype);
 }
 
@@ -377,16 +408,18 @@ Gradients scatter_gradient(const GradientCall& call, const AxisAttribute& attrib
 constexpr auto scatter_op = define<scatter_forward<false>, scatter_gradient<false>>(
     {.name = "scatter",
      .inputs = {"x", "indices", "source"},
-     .reads = {input(1), no_gradient, input(1) | shape(2)}});
+     .reads = {input(1), no_gradient, input(1) | shape(2)},
+     .complex = true});
 constexpr auto scatter_add_op = define<scatter_forward<true>, scatter_gradient<true>>(
     {.name = "scatter_add",
      .inputs = {"x", "indices", "source"},
-     .reads = {nothing, no_gradient, input(1) | shape(2)}});
+     .reads = {nothing, no_gradient, input(1) | shape(2)},
+     .complex = true});
 
 // The places from the arguments of a scatter's backward.
 Places checked_places(const char* operation, const Tensor& grad_output, std::int64_t axis,
                       const Tensor& indices, const Shape& source_shape) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   checked_numel(operation, source_shape);
   const Source operands[] = {grad_output, indices};
   common_device(operation, operands);
@@ -465,7 +498,10 @@ Tensor index_add_forward(const Run& run, const IndexAddAttributes& attributes, c
                              " indices"));
   }
   const DType dtype = promote_types(x.dtype(), source.dtype(), run.name());
-  if (!is_floating_point(dtype)) {
+  if (alpha.is_complex()) {
+    throw DTypeError(message(run.name(), ": alpha is ", alpha, ", must be a real number"));
+  }
+  if (!is_differentiable(dtype)) {
     if (alpha.is_floating()) {
       throw DTypeError(message(run.name(), ": alpha is ", alpha,
                                ", must be an integer for a result of ", dtype));
@@ -496,7 +532,8 @@ Gradients index_add_gradient(const GradientCall& call, const IndexAddAttributes&
 constexpr auto index_add_op =
     define<index_add_forward, index_add_gradient>({.name = "index_add",
                                                    .inputs = {"x", "indices", "source"},
-                                                   .reads = {nothing, no_gradient, input(1)}});
+                                                   .reads = {nothing, no_gradient, input(1)},
+                                                   .complex = true});
 
 }  // namespace
 
@@ -508,7 +545,7 @@ Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const T
 std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha) {
   constexpr const char* operation = "index_add_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   normalize_axis(operation, axis, grad_output.ndim());
   check_index_list(operation, indices);
   return {grad_output, multiply(take(grad_output, indices, axis), alpha)};

@@ -1,5 +1,6 @@
 #include "ops/launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backend/device.h"
@@ -8,6 +9,7 @@
 #include "core/memory_layout.h"
 #include "extensor/broadcasting.h"
 #include "ops/record_elementwise.h"
+#include "ops/row_gradients.h"
 
 namespace extensor::ops {
 
@@ -98,6 +100,45 @@ Shape broadcast_inputs(const char* operation, std::span<const Source> inputs) {
 
 namespace {
 
+[[noreturn]] void throw_complex(const char* operation, const char* argument, DType dtype) {
+  throw DTypeError(message(operation, ": ", argument, " is ", dtype, " (allowed: a real dtype)"));
+}
+
+bool is_complex(const Source& input) { return input.is_tensor() && is_complex(input.dtype()); }
+
+}  // namespace
+
+void check_complex_device(const char* operation, DType dtype, Device device) {
+  if (!extensor::is_complex(dtype)) return;
+  if (backend::interface_of(device, operation).kernels.complex_elementwise != nullptr) return;
+  throw DTypeError(
+      message(operation, ": the operands are ", dtype, " on ", device,
+              ", which computes no complex numbers (allowed: on the CPU; copy them there)"));
+}
+
+void check_real(const char* operation, const char* argument, const Tensor& x) {
+  if (is_complex(x.dtype())) throw_complex(operation, argument, x.dtype());
+}
+
+void check_complex_row(ElementwiseOp op, const char* operation, DType compute,
+                       std::span<const Source> inputs, Device device) {
+  const bool allowed = extensor::is_complex(compute) && backend::complex_form(op).has_value();
+  for (std::size_t k = 0; k < inputs.size() && !allowed; ++k) {
+    if (!is_complex(inputs[k])) continue;
+    const char* argument = row_role(op).op.inputs[k];
+    throw_complex(operation, argument == nullptr ? "an operand" : argument, inputs[k].dtype());
+  }
+  if (!allowed) throw_complex(operation, "the result", compute);
+  // Copies move bytes, on every device.
+  if (op == ElementwiseOp::copy && inputs[0].is_tensor() && inputs[0].dtype() == compute &&
+      inputs[0].tensor().device() == device) {
+    return;
+  }
+  check_complex_device(operation, compute, device);
+}
+
+namespace {
+
 // Stores a number, or the value of a tensor that acts as one for a kernel of another device.
 void set_number(backend::Operand& operand, const Source& input) {
   if (input.is_tensor()) {
@@ -143,6 +184,57 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
   return call;
 }
 
+// Copies complex numbers without changing their dtype, as pairs of their parts.
+void copy_complex(const backend::Backend& backend, backend::ElementwiseCall& call) {
+  Shape shape = *call.shape;
+  Strides strides[2];
+  const auto split = [&](backend::Operand& operand, const Strides& given) {
+    Strides& steps = strides[&operand == &call.out ? 0 : 1];
+    steps = given;
+    for (std::int64_t& step : steps) step *= 2;
+    steps.push_back(1);
+    operand.dtype = real_dtype(operand.dtype);
+    operand.strides = steps.data();
+  };
+  Strides out(shape.size(), 0), in(shape.size(), 0);
+  for (std::size_t d = shape.size(), step = 1; d-- > 0;) {
+    out[d] = call.contiguous ? static_cast<std::int64_t>(step) : call.out.strides[d];
+    in[d] = call.repeats[0] ? 0 : call.contiguous ? out[d] : call.inputs[0].strides[d];
+    step *= static_cast<std::size_t>(shape[d]);
+  }
+  split(call.out, out);
+  split(call.inputs[0], in);
+  shape.push_back(2);
+  call.compute = real_dtype(call.compute);
+  call.shape = &shape;
+  call.numel *= 2;
+  call.whole_numel *= 2;
+  call.contiguous = call.contiguous && !call.repeats[0];
+  call.repeats[0] = false;
+  backend.elementwise(call);
+}
+
+// Runs a call whose compute dtype is complex.
+[[gnu::noinline]] void launch_complex(const backend::Backend& backend, backend::ComplexOp op,
+                                      backend::ElementwiseCall& call) {
+  const backend::Operand& first = call.inputs[0];
+  if (op == backend::ComplexOp::copy && first.dtype == call.out.dtype && !first.is_number()) {
+    return copy_complex(backend, call);
+  }
+  backend.complex_elementwise(op, call);
+}
+
+void fill_strides(std::span<const Source> inputs, const Shape& shape, Strides* strides,
+                  backend::ElementwiseCall& call) {
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Source& input = inputs[k];
+    strides[k] = input.is_tensor() ? compute_broadcast_strides(input.tensor().shape(),
+                                                               input.tensor().strides(), shape)
+                                   : Strides(shape.size(), 0);
+    call.inputs[k].strides = strides[k].data();
+  }
+}
+
 }  // namespace
 
 void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
@@ -152,16 +244,11 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
   backend::ElementwiseCall call = make_call(op, compute, inputs, result, first, second);
   call.whole_numel = whole_numel;
   const backend::Backend& backend = backend::interface_of(result.storage->device).kernels;
-  if (call.contiguous) return backend.elementwise(call);
+  const bool complex = is_complex(compute);
+  if (call.contiguous && !complex) return backend.elementwise(call);
   Strides strides[backend::max_inputs];
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const Source& input = inputs[k];
-    strides[k] = input.is_tensor()
-                     ? compute_broadcast_strides(input.tensor().shape(), input.tensor().strides(),
-                                                 result.shape)
-                     : Strides(result.shape.size(), 0);
-    call.inputs[k].strides = strides[k].data();
-  }
+  fill_strides(inputs, result.shape, strides, call);
+  if (complex) return launch_complex(backend, *backend::complex_form(op), call);
   backend.elementwise(call);
 }
 
@@ -197,15 +284,19 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
   const Device device = common_device(operation, inputs);
   // In the usual case every tensor has the same shape, and no shape is copied.
   const Shape* shape = nullptr;
-  bool same_shape = true, row_major = layout == nullptr;
+  bool same_shape = true, row_major = layout == nullptr, complex = is_complex(compute);
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
     row_major &= input.tensor().is_contiguous();
+    complex |= is_complex(input.tensor().dtype());
     if (shape == nullptr) {
       shape = &input.tensor().shape();
     } else {
       same_shape = same_shape && input.tensor().shape() == *shape;
     }
+  }
+  if (complex) [[unlikely]] {
+    check_complex_row(op, operation, compute, inputs, device);
   }
   Shape broadcast;
   if (!same_shape || shape == nullptr) {
@@ -219,14 +310,39 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
   return out;
 }
 
+Tensor evaluate_complex(backend::ComplexOp op, const char* operation, DType compute, DType dtype,
+                        std::span<const Source> inputs) {
+  const Device device = common_device(operation, inputs);
+  check_complex_device(operation, compute, device);
+  const Shape shape = broadcast_inputs(operation, inputs);
+  const bool row_major = std::ranges::all_of(inputs, [](const Source& input) {
+    return !input.is_tensor() || input.tensor().is_contiguous();
+  });
+  Tensor out = row_major ? detail::make_empty(operation, shape, dtype, device)
+                         : make_laid_out(operation, shape, dtype, device, inputs, nullptr);
+  if (out.numel() == 0) return out;
+  backend::ElementwiseCall call =
+      make_call(ElementwiseOp::copy, compute, inputs, out.impl(), {}, {});
+  Strides strides[backend::max_inputs];
+  fill_strides(inputs, shape, strides, call);
+  launch_complex(backend::interface_of(device).kernels, op, call);
+  return out;
+}
+
+void check_has_gradient(const char* operation, const char* argument, const Tensor& x) {
+  if (is_differentiable(x.dtype())) return;
+  throw DTypeError(message(operation, ": ", argument, " is ", x.dtype(),
+                           ", must be a float or complex dtype (only those have gradients)"));
+}
+
 void check_float(const char* operation, const char* argument, const Tensor& x) {
   if (is_floating_point(x.dtype())) return;
-  throw DTypeError(message(operation, ": ", argument, " is ", x.dtype(),
-                           ", must be a float dtype (only floats have gradients)"));
+  throw DTypeError(
+      message(operation, ": ", argument, " is ", x.dtype(), ", must be a float dtype"));
 }
 
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   if (grad_output.shape() == expected) return;
   throw ShapeError(message(operation, ": grad_output is ", grad_output.shape(),
                            ", the forward gave ", expected));

@@ -57,6 +57,21 @@ void check_on_device(const char* operation, std::span<const Source> inputs, Devi
 // The broadcast shape of the tensors among the inputs; ShapeError names the op and both shapes.
 Shape broadcast_inputs(const char* operation, std::span<const Source> inputs);
 
+// Throws DTypeError, naming the operation and the operand, if an operand is complex and the row has
+// no complex form or `compute` is real, or if the device computes no complex numbers.
+void check_complex_row(ElementwiseOp op, const char* operation, DType compute,
+                       std::span<const Source> inputs, Device device);
+// Throws DTypeError, naming the operation, if `dtype` is complex and the device computes no complex
+// numbers.
+void check_complex_device(const char* operation, DType dtype, Device device);
+// Throws DTypeError if x is complex: for functions that call a kernel without dispatch().
+void check_real(const char* operation, const char* argument, const Tensor& x);
+
+// A new tensor of `dtype`, computed in `compute`, a complex dtype; like evaluate() below, for
+// functions of complex numbers that are no rows. Not recorded.
+Tensor evaluate_complex(backend::ComplexOp op, const char* operation, DType compute, DType dtype,
+                        std::span<const Source> inputs);
+
 // out[i] = op(inputs[i] …). The arguments are already checked; inputs broadcast to the shape of
 // out. A call that computes part of a larger result passes the size of the whole.
 void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Tensor& out,
@@ -70,11 +85,18 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
                 const Strides* layout = nullptr);
 
 // Throws ShapeError unless grad_output has the shape of the forward's result, and DTypeError unless
-// it is a float.
+// it has a dtype with gradients, float or complex.
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected);
-// The same for another gradient, named `argument`.
+// The same for another gradient, named `argument`, which must be a float.
 void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
                     const Shape& expected);
+// Throws DTypeError unless x has a dtype with gradients: float or complex.
+void check_has_gradient(const char* operation, const char* argument, const Tensor& x);
+// Throws DTypeError unless x is a float: for a backward that is not defined for complex numbers.
 void check_float(const char* operation, const char* argument, const Tensor& x);
+
+// A gradient in the dtype of the tensor that it belongs to: a real tensor in a complex expression
+// gets the real part.
+Tensor gradient_as(const Tensor& gradient, DType dtype);
 
 }  // namespace extensor::ops

@@ -207,6 +207,7 @@ Tensor inv(const Tensor& x) { return dispatch(inv_op, {}, x); }
 // y = x⁻¹: dy = −y dx y.
 Tensor inv_backward(const Tensor& grad_output, const Tensor& y) {
   check_square_matrices("inv_backward", "y", y);
+  check_real("inv_backward", "grad_output", grad_output);
   check_grad_output("inv_backward", grad_output, y.shape());
   const Tensor t = transposed(y);
   return negative(matmul(matmul(t, grad_output), t));

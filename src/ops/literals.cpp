@@ -1,4 +1,5 @@
 // tensor({{1, 2}, {3, 4}}): nested lists of numbers.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -63,6 +64,10 @@ Tensor tensor(std::initializer_list<Literal> values, const TensorOptions& option
   std::vector<Scalar> numbers;
   collect(values, shape, 0, numbers);
   using Kind = Scalar::Kind;
+  if (std::ranges::any_of(numbers, [](const Scalar& x) { return x.is_complex(); })) {
+    return stored_as<std::complex<double>>(numbers, shape, complex_dtype(default_float), options,
+                                           [](const Scalar& x) { return x.as_complex(); });
+  }
   bool has_float = false, has_integer = false, has_negative = false, is_large = false;
   for (const Scalar& number : numbers) {
     has_float = has_float || number.is_floating();

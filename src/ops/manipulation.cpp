@@ -19,7 +19,7 @@ using namespace ops;
 // forward cannot have produced the shape of grad_output.
 Tensor reshaped_gradient(const char* operation, const Tensor& grad_output, const Shape& input_shape,
                          bool fits = true) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   if (!fits || grad_output.numel() != detail::checked_numel(operation, input_shape)) {
     throw ShapeError(message(operation, ": grad_output is ", grad_output.shape(),
                              ", the input was ", input_shape));
@@ -74,7 +74,7 @@ Tensor squeeze_backward(const Tensor& grad_output, const Shape& input_shape) {
 
 Tensor unsqueeze(const Tensor& x, StrictInt axis) { return x.unsqueeze(axis); }
 Tensor unsqueeze_backward(const Tensor& grad_output, StrictInt axis) {
-  check_float("unsqueeze_backward", "grad_output", grad_output);
+  check_has_gradient("unsqueeze_backward", "grad_output", grad_output);
   return grad_output.squeeze(Axes(axis));
 }
 
@@ -155,9 +155,9 @@ Gradients stack_gradient(const GradientCall& call, const AxisAttribute& attribut
 }
 
 constexpr auto concatenate_op = define<concatenate_forward, concatenate_gradient>(
-    {.name = "concatenate", .inputs = {"tensors"}, .reads = {shape()}});
-constexpr auto stack_op =
-    define<stack_forward, stack_gradient>({.name = "stack", .inputs = {"tensors"}});
+    {.name = "concatenate", .inputs = {"tensors"}, .reads = {shape()}, .complex = true});
+constexpr auto stack_op = define<stack_forward, stack_gradient>(
+    {.name = "stack", .inputs = {"tensors"}, .complex = true});
 
 }  // namespace
 
@@ -202,7 +202,7 @@ std::vector<Tensor> concatenate_backward(const Tensor& grad_output,
 }
 
 std::vector<Tensor> stack_backward(const Tensor& grad_output, StrictInt axis) {
-  check_float("stack_backward", "grad_output", grad_output);
+  check_has_gradient("stack_backward", "grad_output", grad_output);
   detail::normalize_axis("stack_backward", axis, grad_output.ndim());
   return unstack(grad_output, axis);
 }
@@ -302,11 +302,15 @@ Gradients unstack_gradient(const GradientCall& call, const AxisAttribute& attrib
 }
 
 constexpr auto split_op = define<split_forward, split_gradient>(
-    {.name = "split", .inputs = {"x"}, .reads = {shape()}, .view = true});
-constexpr auto split_sizes_op = define<split_sizes_forward, split_sizes_gradient>(
-    {.name = "split_with_sizes", .inputs = {"x"}, .reads = {shape()}, .view = true});
+    {.name = "split", .inputs = {"x"}, .reads = {shape()}, .view = true, .complex = true});
+constexpr auto split_sizes_op =
+    define<split_sizes_forward, split_sizes_gradient>({.name = "split_with_sizes",
+                                                       .inputs = {"x"},
+                                                       .reads = {shape()},
+                                                       .view = true,
+                                                       .complex = true});
 constexpr auto unstack_op = define<unstack_forward, unstack_gradient>(
-    {.name = "unstack", .inputs = {"x"}, .reads = {shape()}, .view = true});
+    {.name = "unstack", .inputs = {"x"}, .reads = {shape()}, .view = true, .complex = true});
 
 std::vector<Tensor> as_vector(Results results) {
   return {std::make_move_iterator(results.begin()), std::make_move_iterator(results.end())};

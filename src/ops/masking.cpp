@@ -93,6 +93,7 @@ void check_mask_broadcasts(const char* operation, const Tensor& mask, const Shap
 }
 
 Tensor fill_where(const char* operation, const Tensor& x, const Tensor& mask, const Scalar& value) {
+  if (value.is_complex()) return where(mask, ops::complex_number(value, x.dtype()), x);
   const ops::Source inputs[] = {mask, ops::Source(value, x.dtype()), x};
   return ops::evaluate(ops::ElementwiseOp::where, operation, ops::compute_dtype(x.dtype()),
                        x.dtype(), inputs);
@@ -107,7 +108,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
 }
 
 Tensor masked_fill_backward(const Tensor& grad_output, const Tensor& mask) {
-  ops::check_float("masked_fill_backward", "grad_output", grad_output);
+  ops::check_has_gradient("masked_fill_backward", "grad_output", grad_output);
   check_mask_broadcasts("masked_fill_backward", mask, grad_output.shape());
   return fill_where("masked_fill_backward", grad_output, mask, 0);
 }

@@ -5,7 +5,9 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "extensor/autocast.h"
 #include "extensor/broadcasting.h"
+#include "extensor/complex.h"
 #include "extensor/elementwise.h"
 #include "ops/batch_offsets.h"
 #include "ops/contract.h"
@@ -143,7 +145,48 @@ constexpr auto matmul_op =
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return dispatch(matmul_op, {}, a, b); }
+namespace {
+
+// The product of complex operands from products of their parts: four, or two if one operand is
+// real.
+template <class Product>
+Tensor complex_product(const char* operation, const Tensor& a, const Tensor& b,
+                       const Product& product) {
+  const Autocast off(DType::bfloat16, false);  // there are no complex numbers of half parts
+  const DType part = real_dtype(promote_types(a.dtype(), b.dtype(), operation));
+  // Dense parts, so that no product gathers every second element.
+  const auto real_part = [&](const Tensor& x) { return real(x).to(part).contiguous(); };
+  const auto imag_part = [&](const Tensor& x) { return imag(x).to(part).contiguous(); };
+  const Tensor a_real = real_part(a), b_real = real_part(b);
+  Tensor re = product(a_real, b_real), im;
+  if (is_complex(a)) {
+    const Tensor a_imag = imag_part(a);
+    im = product(a_imag, b_real);
+    if (is_complex(b)) {
+      const Tensor b_imag = imag_part(b);
+      re = subtract(re, product(a_imag, b_imag));
+      im = add(im, product(a_real, b_imag));
+    }
+  } else {
+    im = product(a_real, imag_part(b));
+  }
+  return complex(re, im);
+}
+
+bool any_complex(const Tensor& a, const Tensor& b) {
+  return is_complex(a.dtype()) || is_complex(b.dtype());
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (any_complex(a, b)) [[unlikely]] {
+    return complex_product("matmul", a, b, [](const Tensor& x, const Tensor& y) {
+      return dispatch(matmul_op, {}, x, y);
+    });
+  }
+  return dispatch(matmul_op, {}, a, b);
+}
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
   if (a.ndim() != 3 || b.ndim() != 3 || a.size(0) != b.size(0)) {
@@ -158,6 +201,7 @@ std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tenso
   constexpr const char* operation = "matmul_backward";
   check_float(operation, "a", a);
   check_float(operation, "b", b);
+  check_real(operation, "grad_output", grad_output);
   const Product product(operation, a.shape(), b.shape());
   check_grad_output(operation, grad_output, product.result);
   const Tensor g = product.result_matrices(grad_output);
@@ -178,7 +222,7 @@ Tensor transpose(const Tensor& x, StrictInt first, StrictInt second) {
 }
 
 Tensor transpose_backward(const Tensor& grad_output, const Dims& axes) {
-  check_float("transpose_backward", "grad_output", grad_output);
+  check_has_gradient("transpose_backward", "grad_output", grad_output);
   if (axes.empty()) return grad_output.transpose();
   const std::int64_t rank = grad_output.ndim();
   if (static_cast<std::int64_t>(axes.size()) != rank) {
@@ -230,7 +274,13 @@ constexpr auto dot_op = define<dot_forward, dot_gradient>(
 
 }  // namespace
 
-Tensor dot(const Tensor& a, const Tensor& b) { return dispatch(dot_op, {}, a, b); }
+Tensor dot(const Tensor& a, const Tensor& b) {
+  if (any_complex(a, b)) [[unlikely]] {
+    return complex_product(
+        "dot", a, b, [](const Tensor& x, const Tensor& y) { return dispatch(dot_op, {}, x, y); });
+  }
+  return dispatch(dot_op, {}, a, b);
+}
 
 std::pair<Tensor, Tensor> dot_backward(const Tensor& grad_output, const Tensor& a,
                                        const Tensor& b) {
@@ -400,7 +450,7 @@ std::pair<Tensor, Tensor> tensordot_backward(const Tensor& grad_output, const Te
 }
 
 Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis) {
-  return pair_forward("vecdot", plan_vecdot("vecdot", a, b, axis));
+  return pair_forward("vecdot", plan_vecdot("vecdot", conj(a), b, axis));
 }
 
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,

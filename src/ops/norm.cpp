@@ -182,6 +182,7 @@ constexpr auto norm_backward_op = define<norm_backward_forward, norm_backward_gr
 }  // namespace
 
 Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdims) {
+  if (is_complex(x.dtype())) return dispatch(norm_op, {p, axes, keepdims}, abs(x));
   return dispatch(norm_op, {p, axes, keepdims}, x);
 }
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,

@@ -27,6 +27,14 @@ struct Placement {
 };
 
 // Checks that required inputs are defined, and returns their device.
+void check_real_inputs(const Op& op, Inputs inputs) {
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (!inputs[k].defined() || !is_complex(inputs[k].dtype())) continue;
+    const char* argument = op.inputs[op.input_count == 0 ? 0 : k];
+    check_real(op.name, argument == nullptr ? "an input" : argument, inputs[k]);
+  }
+}
+
 Placement common_device(const Op& op, Inputs inputs) {
   const Tensor* first = nullptr;
   bool mixed = false;
@@ -94,7 +102,7 @@ void record(const Op& op, const void* attributes, Inputs inputs, Results& result
   }
   made->save(inputs, {results.begin(), results.size()});
   for (std::size_t k = 0; k < results.size(); ++k) {
-    if (!results[k].defined() || !is_floating_point(results[k].dtype())) continue;
+    if (!results[k].defined() || !is_differentiable(results[k].dtype())) continue;
     results[k] = detail::adopt(node, std::move(results[k]), static_cast<std::uint32_t>(k));
   }
 }
@@ -131,6 +139,7 @@ Results dispatch(const Op& op, const void* attributes, Inputs inputs) {
   }
   const bool recorded = records(op, attributes, inputs);
   const auto [device, mixed] = common_device(op, inputs);
+  if (!op.complex) check_real_inputs(op, inputs);
   if (mixed) [[unlikely]] {
     return dispatch_changed(op, attributes, inputs, [device = device](const Tensor& x) {
       return x.defined() ? x.to(device) : x;
@@ -200,7 +209,7 @@ Gradients OpNode::backward(Gradients& grad_outputs) {
     const detail::Edge& edge = edges()[k];
     if (edge.node.get() != nullptr && gradients[k].defined() &&
         gradients[k].dtype() != edge.dtype) {
-      gradients[k] = gradients[k].to(edge.dtype);
+      gradients[k] = gradient_as(gradients[k], edge.dtype);
     }
   }
   if (given >= count) return gradients;

@@ -68,6 +68,7 @@ struct OpFacts {
   Cast cast = Cast::none;
   std::uint32_t cast_along = 0;  // bit k: Autocast casts input k only if it casts another one
   bool view = false;             // the results share the memory of input 0
+  bool complex = false;          // takes complex inputs; dispatch() refuses them otherwise
   bool row = false;              // an elementwise row, whose forward records the call itself
   std::uint32_t optional = 0;    // bit k: input k may be undefined
 };
@@ -301,7 +302,7 @@ bool is_plain(const Op& op, const X&... inputs) {
     optional >>= 1;
     const detail::TensorImpl* impl = x.impl_or_null();
     if (impl == nullptr) return may_be_undefined;
-    return impl->storage->device.type == Device::Type::cpu &&
+    return impl->storage->device.type == Device::Type::cpu && !is_complex(impl->dtype) &&
            !(modes.recording && detail::tracked(x));
   };
   return (plain(inputs) && ...);

@@ -144,6 +144,7 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
   std::vector<OptimizerItem> items(values.size());
   std::vector<Tensor> dense(values.size());
   for (std::size_t k = 0; k < values.size(); ++k) {
+    check_real("move_averages", "a value", values[k]);
     dense[k] = values[k].contiguous();
     items[k].numel = dense[k].numel();
     items[k].grad = detail::dense_data(dense[k]);
@@ -166,7 +167,10 @@ void move_averages(std::span<const Tensor> averages, std::span<const Tensor> val
 
 void scale_in_place(const char* operation, std::span<Tensor> tensors, const Tensor& factor) {
   const detail::RecordingScope off(false);
-  for (const Tensor& x : tensors) check_writable(operation, x);
+  for (const Tensor& x : tensors) {
+    check_real(operation, "a tensor", x);
+    check_writable(operation, x);
+  }
   OptimizerCoefficients coefficients;
   const bool is_number = factor.device() == cpu_device;
   if (is_number) coefficients.values[0] = factor.item<double>();
@@ -193,7 +197,10 @@ Tensor gradient_norm(const char* operation, std::span<const Tensor> grads, doubl
   const detail::RecordingScope off(false);
   const Device device = grads.empty() ? cpu_device : grads[0].device();
   std::vector<Tensor> dense, parts;
-  for (const Tensor& grad : grads) dense.push_back(grad.contiguous());
+  for (const Tensor& grad : grads) {
+    check_real(operation, "a gradient", grad);
+    dense.push_back(grad.contiguous());
+  }
   std::vector<backend::PowerSumItem> items(grads.size());
   // Process each run of tensors with one device and dtype in one call.
   for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {

@@ -13,6 +13,10 @@ PendingItem::PendingItem(const Tensor& x) : tensor_(x.detach()) {
     throw ValueError(detail::message("PendingItem: a tensor of shape ", x.shape(), " has ",
                                      x.numel(), " elements (allowed: exactly one)"));
   }
+  if (x.itemsize() > sizeof ticket_) {
+    throw DTypeError(detail::message("PendingItem: the tensor is ", x.dtype(),
+                                     " (allowed: elements of at most 8 bytes)"));
+  }
   const Device device = x.device();
   ticket_ =
       backend::interface_of(device).begin_read(tensor_.impl().data, x.itemsize(), device.index);

@@ -88,8 +88,8 @@ Gradients tile_gradient(const GradientCall& call, const TileAttributes& attribut
   return tile_backward(call.grad(), call.shape(), attributes.repetitions);
 }
 
-constexpr auto tile_op =
-    define<tile_forward, tile_gradient>({.name = "tile", .inputs = {"x"}, .reads = {shape()}});
+constexpr auto tile_op = define<tile_forward, tile_gradient>(
+    {.name = "tile", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 
@@ -175,7 +175,7 @@ Gradients repeat_gradient(const GradientCall& call, const RepeatAttributes& attr
 }
 
 constexpr auto repeat_op = define<repeat_forward, repeat_gradient>(
-    {.name = "repeat", .inputs = {"x"}, .reads = {shape()}});
+    {.name = "repeat", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 
@@ -284,7 +284,7 @@ struct RollAttributes {
 
 template <bool back>
 Tensor roll_forward(const Run& run, const RollAttributes& attributes, const Tensor& x) {
-  if (back) check_float(run.name(), "grad_output", x);
+  if (back) check_has_gradient(run.name(), "grad_output", x);
   if (attributes.axes.all()) {
     return roll_forward<back>(run, {attributes.shifts, Axes(0)}, x.flatten()).reshape(x.shape());
   }
@@ -301,17 +301,17 @@ Gradients roll_gradient(const GradientCall& call, const RollAttributes& attribut
   return back ? roll(call.grad(), shifts, axes) : roll_backward(call.grad(), shifts, axes);
 }
 
-constexpr auto roll_op =
-    define<roll_forward<false>, roll_gradient<false>>({.name = "roll", .inputs = {"x"}});
+constexpr auto roll_op = define<roll_forward<false>, roll_gradient<false>>(
+    {.name = "roll", .inputs = {"x"}, .complex = true});
 constexpr auto roll_backward_op = define<roll_forward<true>, roll_gradient<true>>(
-    {.name = "roll_backward", .inputs = {"grad_output"}});
+    {.name = "roll_backward", .inputs = {"grad_output"}, .complex = true});
 
 }  // namespace
 
 Tensor flip(const Tensor& x, const Axes& axes) { return flipped("flip", x, axes); }
 
 Tensor flip_backward(const Tensor& grad_output, const Axes& axes) {
-  check_float("flip_backward", "grad_output", grad_output);
+  check_has_gradient("flip_backward", "grad_output", grad_output);
   return flipped("flip_backward", grad_output, axes);
 }
 
@@ -360,7 +360,7 @@ Tensor moveaxis(const Tensor& x, const Dims& source, const Dims& destination) {
 
 Tensor moveaxis_backward(const Tensor& grad_output, const Dims& source, const Dims& destination) {
   constexpr const char* operation = "moveaxis_backward";
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   return grad_output.transpose(moved_order(operation, grad_output.ndim(), destination, source));
 }
 
@@ -500,8 +500,8 @@ Gradients pad_gradient(const GradientCall& call, const PadAttributes& attributes
   return pad_backward(call.grad(), call.shape(), attributes.widths, attributes.mode);
 }
 
-constexpr auto pad_op =
-    define<pad_forward, pad_gradient>({.name = "pad", .inputs = {"x"}, .reads = {shape()}});
+constexpr auto pad_op = define<pad_forward, pad_gradient>(
+    {.name = "pad", .inputs = {"x"}, .reads = {shape()}, .complex = true});
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "extensor/dual.h"
 #include "extensor/elementwise.h"
 #include "ops/chunks.h"
+#include "ops/complex_gradient.h"
 #include "ops/gradient_eps.h"
 #include "ops/summed_row.h"
 
@@ -49,7 +50,9 @@ class RowNode final : public CallNode {
       operand.device = x.device();
       operand.stretched = !(x.shape() == shape);
       if (operand.stretched) operand.shape = x.shape();
-      if (keeps(call.inputs, k)) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
+      const bool kept =
+          is_complex(call.compute) ? complex_gradient_reads(call.op, k) : keeps(call.inputs, k);
+      if (kept) operand.saved = Saved(survives(x, written) ? x : copy_of(x));
     }
   }
 
@@ -111,6 +114,9 @@ class RowNode final : public CallNode {
   }
 
   Tensor gradient(std::size_t k, const Tensor& g) {
+    if (is_complex(call_.compute)) [[unlikely]] {
+      return fitted(complex_gradient(k, g), k);
+    }
     if (role_.unary != nullptr) {
       return role_.gradient < 0 ? unary_gradient(g) : gradient_of_unary_backward(k, g);
     }
@@ -127,6 +133,18 @@ class RowNode final : public CallNode {
       return binary_gradient(*row_role(ElementwiseOp::multiply).binary, k, g);
     }
     return fitted(g, k);  // copy, and the addend of fma
+  }
+
+  // The gradient of operand k of a call on complex numbers, in the convention of PyTorch: where the
+  // function is holomorphic, g times the conjugate of its derivative.
+  Tensor complex_gradient(std::size_t k, const Tensor& g) {
+    const auto operand = [&](std::size_t j) {
+      if (const std::optional<Source>& number = call_.numbers[j]) {
+        return full({}, number->scalar(), {call_.compute, cpu_device});
+      }
+      return operands_[j].saved.get(*this);
+    };
+    return ops::complex_gradient(call_.row, k, g, operand);
   }
 
   Tensor unary_gradient(const Tensor& g) {
@@ -223,7 +241,7 @@ class RowNode final : public CallNode {
 // ---- recording
 
 bool records(const RowCall& call) {
-  if (!is_floating_point(call.dtype)) return false;
+  if (!is_differentiable(call.dtype)) return false;
   for (const Source& input : call.inputs) {
     if (input.is_tensor() && detail::tracked(input.tensor())) return detail::recording_enabled();
   }
@@ -268,6 +286,11 @@ void record_row(const RowCall& call, Tensor& result) {
 
 Tensor& write_in_place(const RowCall& call, Tensor& x) {
   detail::note_call_begin();
+  bool complex = is_complex(x.dtype());
+  for (const Source& input : call.inputs) complex |= is_complex(input.dtype());
+  if (complex) [[unlikely]] {
+    check_complex_row(call.op, call.operation, call.compute, call.inputs, x.device());
+  }
   const bool recorded = records(call), rewrites = recorded || detail::has_history(x);
   if (rewrites) detail::check_in_place(call.operation, x);
   RowNode* node = recorded ? new RowNode(call, x.shape(), &x) : nullptr;
@@ -329,8 +352,8 @@ Results run_row(const Run& run, const void* attributes, Inputs inputs) {
 }
 
 Tensor fitted_to(const Tensor& full, const Shape& shape, DType dtype) {
-  if (full.shape() == shape) return full.to(dtype);
-  return reduce_broadcast_dims(full, shape).to(dtype);
+  if (full.shape() == shape) return gradient_as(full, dtype);
+  return gradient_as(reduce_broadcast_dims(full, shape), dtype);
 }
 
 Tensor second_gradient(const UnaryGradient& row, const char* operation, const double* parameters,

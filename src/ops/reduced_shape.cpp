@@ -57,7 +57,7 @@ Dims ReducedAxes::reduced_last(std::int64_t rank) const {
 
 Tensor gradient_with_kept_axes(const char* operation, const Tensor& grad_output,
                                const Shape& input_shape, const ReducedAxes& axes) {
-  check_float(operation, "grad_output", grad_output);
+  check_has_gradient(operation, "grad_output", grad_output);
   detail::checked_numel(operation, input_shape);
   const Shape kept = axes.shape(input_shape, true);
   if (grad_output.shape() == kept) return grad_output;

@@ -20,7 +20,7 @@ struct ReducedAxes {
 
 // The dtype of sums and products: 64 bits for integers and bool, the same for floats.
 inline DType accumulated_dtype(DType dtype) {
-  if (is_floating_point(dtype)) return dtype;
+  if (is_differentiable(dtype)) return dtype;
   return is_unsigned_integer(dtype) ? DType::uint64 : DType::int64;
 }
 

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
 #include "extensor/manipulation.h"
@@ -24,6 +25,7 @@ using namespace ops;
 
 Tensor reduce(ReduceOp op, const char* operation, const Tensor& x, const ReducedAxes& axes,
               bool keepdims, DType dtype, double divisor = 1) {
+  check_real(operation, "x", x);
   Tensor result = detail::make_empty(operation, axes.shape(x.shape(), keepdims), dtype, x.device());
   backend::ReduceCall call{};
   call.op = op;
@@ -103,7 +105,26 @@ constexpr auto mean_op = define<mean_forward, gradient_by_shape<spread_mean>>(
 
 }  // namespace
 
+namespace {
+
+// A linear reduction of a complex tensor: that of its parts, along an axis behind all others.
+template <class Reduction>
+Tensor reduced_parts(const char* operation, const Tensor& x, const Axes& axes,
+                     const Reduction& reduction) {
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Dims list = reduced.list(x.ndim());
+  // Without an axis to reduce, nothing changes.
+  return view_as_complex(reduction(view_as_real(x), Axes(list)).contiguous());
+}
+
+}  // namespace
+
 Tensor sum(const Tensor& x, const Axes& axes, StrictBool keepdims) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return reduced_parts("sum", x, axes, [&](const Tensor& parts, const Axes& list) {
+      return dispatch(sum_op, {list, keepdims}, parts);
+    });
+  }
   return dispatch(sum_op, {axes, keepdims}, x);
 }
 
@@ -112,6 +133,11 @@ Tensor sum_backward(const Tensor& grad_output, const Shape& input_shape, const A
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, StrictBool keepdims) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return reduced_parts("mean", x, axes, [&](const Tensor& parts, const Axes& list) {
+      return dispatch(mean_op, {list, keepdims}, parts);
+    });
+  }
   return dispatch(mean_op, {axes, keepdims}, x);
 }
 
@@ -265,7 +291,30 @@ constexpr auto prod_backward_op = define<prod_backward_forward, prod_backward_gr
 
 }  // namespace
 
+namespace {
+
+// The product of complex numbers: of the first half with the second, until one is left. The halves
+// are recorded, so the gradient is exact where factors are 0.
+Tensor complex_prod(const Tensor& x, const Axes& axes, bool keepdims) {
+  const ReducedAxes reduced("prod", axes, x.ndim());
+  const std::int64_t length = reduced.count(x.shape());
+  const Shape shape = reduced.shape(x.shape(), keepdims);
+  if (length == 0 || x.numel() == 0) return ones(shape, {x.dtype(), x.device()});
+  Tensor rows = x.transpose(reduced.reduced_last(x.ndim())).reshape({x.numel() / length, length});
+  while (rows.size(1) > 1) {
+    const std::int64_t half = rows.size(1) / 2, rest = rows.size(1) - 2 * half;
+    const Tensor products = multiply(rows.slice(1, 0, half), rows.slice(1, half, 2 * half));
+    rows = rest == 0 ? products : concatenate({products, rows.slice(1, 2 * half)}, 1);
+  }
+  return rows.reshape(shape).clone();
+}
+
+}  // namespace
+
 Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return complex_prod(x, axes, keepdims);
+  }
   return dispatch(prod_op, {axes, keepdims}, x);
 }
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
@@ -373,14 +422,21 @@ constexpr auto count_nonzero_op =
 
 }  // namespace
 
+namespace {
+
+// The truth of real or complex elements.
+Tensor truth(const Tensor& x) { return is_complex(x.dtype()) ? x.to(DType::bool_) : x; }
+
+}  // namespace
+
 Tensor all(const Tensor& x, const Axes& axes, StrictBool keepdims) {
-  return dispatch(all_op, {axes, keepdims}, x);
+  return dispatch(all_op, {axes, keepdims}, truth(x));
 }
 Tensor any(const Tensor& x, const Axes& axes, StrictBool keepdims) {
-  return dispatch(any_op, {axes, keepdims}, x);
+  return dispatch(any_op, {axes, keepdims}, truth(x));
 }
 Tensor count_nonzero(const Tensor& x, const Axes& axes, StrictBool keepdims) {
-  return dispatch(count_nonzero_op, {axes, keepdims}, x);
+  return dispatch(count_nonzero_op, {axes, keepdims}, truth(x));
 }
 
 constinit const OpList ops::reduction_ops =

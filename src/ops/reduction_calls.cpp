@@ -12,7 +12,7 @@ namespace {
 
 void check_float_dtype(const char* operation, DType dtype) {
   detail::check_dtype(operation, dtype);
-  if (is_floating_point(dtype)) return;
+  if (is_differentiable(dtype)) return;
   throw DTypeError(detail::message(operation, ": dtype is ", dtype, ", must be a float dtype"));
 }
 

@@ -12,6 +12,7 @@ const std::vector<const Op*>& registered_ops() {
     for (const OpList& family : {attention_ops,
                                  batch_norm_ops,
                                  class_loss_ops,
+                                 complex_ops,
                                  composed_loss_ops,
                                  contract_ops,
                                  convolution_3d_ops,

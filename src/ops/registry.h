@@ -19,6 +19,7 @@ inline constexpr const Op* listed[] = {&ops...};
 extern const OpList attention_ops;
 extern const OpList batch_norm_ops;
 extern const OpList class_loss_ops;
+extern const OpList complex_ops;
 extern const OpList composed_loss_ops;
 extern const OpList contract_ops;
 extern const OpList convolution_3d_ops;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/make_tensor.h"
 #include "core/visit.h"
 #include "extensor/error.h"
 
@@ -31,6 +32,10 @@ bool fits(const Scalar& scalar) {
 }  // namespace
 
 void check_scalar_fits(const char* operation, const Scalar& scalar, DType dtype) {
+  if (scalar.is_complex() && !is_complex(dtype)) [[unlikely]] {
+    throw DTypeError(detail::message(operation, ": ", scalar, " does not fit ", dtype,
+                                     " (allowed: a real number)"));
+  }
   if (!is_integer(dtype)) return;
   detail::visit_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -41,6 +46,16 @@ void check_scalar_fits(const char* operation, const Scalar& scalar, DType dtype)
                                        static_cast<std::uint64_t>(Limits::max()), ")"));
     }
   });
+}
+
+Tensor complex_number(const Scalar& value, DType dtype) {
+  Tensor number = detail::make_empty("full", {}, dtype, cpu_device);
+  if (dtype == DType::complex64) {
+    *number.data<std::complex<float>>() = std::complex<float>(value.as_complex());
+  } else {
+    *number.data<std::complex<double>>() = value.as_complex();
+  }
+  return number;
 }
 
 }  // namespace extensor::ops

@@ -20,6 +20,8 @@ UniqueInverse unique_inverse(const Tensor& x) {
 }
 
 Tensor isin(const Tensor& x, const Tensor& elements, StrictBool invert) {
+  ops::check_real("isin", "x", x);
+  ops::check_real("isin", "elements", elements);
   const DType dtype = promote_types(x.dtype(), elements.dtype(), "isin");
   Tensor result;
   if (elements.numel() == 0) {

@@ -434,7 +434,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, StrictInt minlength) {
   if (x.ndim() != 1) {
     throw ShapeError(message(operation, ": x is ", x.shape(), ", must have 1 dimension"));
   }
-  if (is_floating_point(x.dtype()) || x.dtype() == DType::bool_) {
+  if (!is_integer(x.dtype())) {
     throw DTypeError(message(operation, ": x is ", x.dtype(), ", must be an integer dtype"));
   }
   if (minlength < 0) {

@@ -20,7 +20,10 @@ using expression::Value;
 
 DType promoted(const char* name, std::span<const Tensor> inputs) {
   DType common = inputs[0].dtype();
-  for (const Tensor& input : inputs) common = promote_types(common, input.dtype(), name);
+  for (const Tensor& input : inputs) {
+    ops::check_real(name, "an input", input);
+    common = promote_types(common, input.dtype(), name);
+  }
   return is_floating_point(common) ? common : default_float;
 }
 
@@ -53,7 +56,7 @@ class UserNode final : public detail::Node {
 class SavedOutput {
  public:
   SavedOutput(const Tensor& output, std::uint32_t k)
-      : has_history_(is_floating_point(output.dtype())) {
+      : has_history_(is_differentiable(output.dtype())) {
     if (has_history_) {
       with_history_ = detail::SavedResult(output, k);
     } else {
@@ -196,7 +199,7 @@ CustomFunction::Tensors CustomFunction::operator()(const Tensors& inputs) const 
     Tensors given, results, read;
     for (std::size_t k = 0; k < saved_outputs.size(); ++k) {
       results.push_back(saved_outputs[k].get(node));
-      const bool has_gradient = is_floating_point(results[k].dtype());
+      const bool has_gradient = is_differentiable(results[k].dtype());
       given.push_back(g[k].defined() || !has_gradient ? g[k] : zeros_like(results[k]));
     }
     for (const detail::Saved& input : saved_inputs) read.push_back(input.get(node));
@@ -207,7 +210,7 @@ CustomFunction::Tensors CustomFunction::operator()(const Tensors& inputs) const 
                    outputs.size(), std::move(backward)));
   for (std::size_t k = 0; k < inputs.size(); ++k) detail::link(*node, k, inputs[k]);
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!is_floating_point(outputs[k].dtype())) continue;
+    if (!is_differentiable(outputs[k].dtype())) continue;
     outputs[k] = detail::adopt(node, std::move(outputs[k]), static_cast<std::uint32_t>(k));
   }
   return outputs;

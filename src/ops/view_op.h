@@ -21,7 +21,7 @@ struct ViewForward<make> {
 template <auto make, auto gradient>
 consteval auto define_view(const char* name, Reads reads = nothing) {
   return define<&ViewForward<make>::run, gradient>(
-      {.name = name, .inputs = {"x"}, .reads = {reads}, .view = true});
+      {.name = name, .inputs = {"x"}, .reads = {reads}, .view = true, .complex = true});
 }
 
 // Returns make(x, attributes), recorded by the op if x is tracked.

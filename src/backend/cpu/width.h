@@ -9,7 +9,7 @@
 
 namespace extensor::cpu {
 
-// Calls f with an unsigned integer of `size` bytes: for kernels that only move elements.
+// Calls f with an unsigned integer of `size` bytes, at most 8: for kernels that only move elements.
 template <class Function>
 void with_width(std::size_t size, Function&& f) {
   switch (size) {
@@ -22,6 +22,18 @@ void with_width(std::size_t size, Function&& f) {
     default:
       return f(std::uint64_t{});
   }
+}
+
+// An element of 16 bytes: a complex128.
+struct SixteenBytes {
+  std::uint64_t halves[2];
+};
+
+// The same for elements of any dtype.
+template <class Function>
+void with_any_width(std::size_t size, Function&& f) {
+  if (size == sizeof(SixteenBytes)) return f(SixteenBytes{});
+  with_width(size, f);
 }
 
 // Calls f.template operator()<T>() with the type of a float dtype.

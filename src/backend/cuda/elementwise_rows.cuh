@@ -114,8 +114,9 @@ __device__ __noinline__ C convert_element(const std::byte* data, DType dtype, st
       return static_cast<C>(element<float>(data, i));
     case DType::float64:
       return static_cast<C>(element<double>(data, i));
+    default:  // complex numbers are refused before
+      return C(0);
   }
-  return C(0);
 }
 
 // As a 64-bit integer: integers wrap to the width 64 − shift, floats saturate to it.
@@ -199,6 +200,8 @@ __device__ __noinline__ void store_element(std::byte* data, DType dtype, std::in
       break;
     case DType::float64:
       reinterpret_cast<double*>(data)[i] = static_cast<double>(value);
+      break;
+    default:  // complex numbers are refused before
       break;
   }
 }

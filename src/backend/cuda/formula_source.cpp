@@ -197,8 +197,9 @@ const char* type_name(DType dtype) {
       return "float";
     case DType::float64:
       return "double";
+    default:  // complex numbers are refused before
+      return "";
   }
-  return "";
 }
 
 class Writer {

@@ -90,6 +90,10 @@ MPI_Datatype type_of(DType dtype) {
       return MPI_FLOAT;
     case DType::float64:
       return MPI_DOUBLE;
+    case DType::complex64:
+      return MPI_C_FLOAT_COMPLEX;
+    case DType::complex128:
+      return MPI_C_DOUBLE_COMPLEX;
   }
   return MPI_DATATYPE_NULL;
 }

@@ -311,9 +311,9 @@ void index(const IndexCall& call) {
     case IndexOp::add_rows:
       return visit_unsigned(call.dtype, [&]<class T>() { add_rows<T>(call); });
     case IndexOp::take_elements:
-      return with_width(size, [&](auto width) { take_elements<decltype(width)>(call); });
+      return with_any_width(size, [&](auto width) { take_elements<decltype(width)>(call); });
     case IndexOp::put_elements:
-      return with_width(size, [&](auto width) { put_elements<decltype(width)>(call); });
+      return with_any_width(size, [&](auto width) { put_elements<decltype(width)>(call); });
     case IndexOp::add_elements:
     case IndexOp::multiply_elements:
       if (call.dtype == DType::float64) return combine_wrapped<double>(call);

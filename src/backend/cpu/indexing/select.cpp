@@ -129,7 +129,7 @@ void run(const SelectCall& call) {
 }  // namespace
 
 void select(const SelectCall& call) {
-  with_width(itemsize(call.dtype), [&](auto width) {
+  with_any_width(itemsize(call.dtype), [&](auto width) {
     using T = decltype(width);
     call.writes ? run<true, T>(call) : run<false, T>(call);
   });

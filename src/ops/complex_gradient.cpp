@@ -1,0 +1,146 @@
+#include "ops/complex_gradient.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/check.h"
+#include "extensor/complex.h"
+#include "extensor/creation.h"
+#include "extensor/elementwise.h"
+
+namespace extensor::ops {
+
+using backend::ElementwiseOp;
+using detail::message;
+
+namespace {
+
+// g / conj(d) and g · conj(derivative).
+Tensor over(const Tensor& g, const Tensor& d) { return divide(g, conj(d)); }
+Tensor times(const Tensor& g, const Tensor& derivative) { return multiply(g, conj(derivative)); }
+
+// The direction of z, and 0 at 0. Its length does not change with |z|, so that the gradient is the
+// part of g that is orthogonal to z, divided by |z|.
+Tensor sign_gradient(const Tensor& g, const Tensor& z) {
+  const Tensor length = abs(z), at_zero = equal(length, 0);
+  const Tensor y = sign(z);
+  const Tensor along = real(multiply(g, conj(y)));
+  const Tensor across = subtract(g, multiply(y, along));
+  return where(at_zero, 0, divide(across, where(at_zero, 1, length)));
+}
+
+// b · a^(b − 1), and 0 where b is 0.
+Tensor power_base(const Tensor& a, const Tensor& b) {
+  const Tensor constant = equal(b, 0);
+  return where(constant, 0, multiply(b, power(a, where(constant, 1, subtract(b, 1)))));
+}
+
+// a^b · log a, and 0 at a = 0 where the real part of b is 0 or more.
+Tensor power_exponent(const Tensor& a, const Tensor& b) {
+  const Tensor vanishes = equal(a, 0) & greater_equal(real(b), 0);
+  return where(vanishes, 0, multiply(power(a, b), log(where(vanishes, 1, a))));
+}
+
+}  // namespace
+
+bool complex_gradient_reads(ElementwiseOp row, std::size_t k) {
+  switch (row) {
+    case ElementwiseOp::copy:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::negative:
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+      return false;
+    case ElementwiseOp::where:
+      return k == 0;
+    default:
+      return true;
+  }
+}
+
+Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
+                        const std::function<Tensor(std::size_t)>& operand) {
+  switch (row) {
+    case ElementwiseOp::copy:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::add:
+      return g;
+    case ElementwiseOp::subtract:
+      return k == 0 ? g : negative(g);
+    case ElementwiseOp::multiply:
+      return times(g, operand(1 - k));
+    case ElementwiseOp::divide: {
+      const Tensor b = operand(1);
+      if (k == 0) return over(g, b);
+      return negative(over(over(times(g, operand(0)), b), b));
+    }
+    case ElementwiseOp::power:
+      return times(
+          g, k == 0 ? power_base(operand(0), operand(1)) : power_exponent(operand(0), operand(1)));
+    case ElementwiseOp::where:
+      return k == 1 ? where(operand(0), g, 0) : where(operand(0), 0, g);
+    default:
+      break;
+  }
+  if (row == ElementwiseOp::negative) return negative(g);
+  const Tensor x = operand(0);
+  const auto one_plus_square = [&] { return add(square(x), 1); };
+  const auto one_minus_square = [&] { return subtract(1, square(x)); };
+  switch (row) {
+    case ElementwiseOp::abs:
+      return multiply(g, sign(x));
+    case ElementwiseOp::square:
+      return times(multiply(g, 2), x);
+    case ElementwiseOp::sign:
+      return sign_gradient(g, x);
+    case ElementwiseOp::reciprocal:
+      return negative(over(over(g, x), x));
+    case ElementwiseOp::exp:
+      return times(g, exp(x));
+    case ElementwiseOp::exp2:
+      return times(multiply(g, std::numbers::ln2), exp2(x));
+    case ElementwiseOp::expm1:
+      return times(g, exp(x));
+    case ElementwiseOp::log:
+      return over(g, x);
+    case ElementwiseOp::log2:
+      return over(divide(g, std::numbers::ln2), x);
+    case ElementwiseOp::log10:
+      return over(divide(g, std::numbers::ln10), x);
+    case ElementwiseOp::log1p:
+      return over(g, add(x, 1));
+    case ElementwiseOp::sqrt:
+      return over(divide(g, 2), sqrt(x));
+    case ElementwiseOp::rsqrt:
+      return over(times(multiply(g, -0.5), rsqrt(x)), x);
+    case ElementwiseOp::sin:
+      return times(g, cos(x));
+    case ElementwiseOp::cos:
+      return negative(times(g, sin(x)));
+    case ElementwiseOp::tan:
+      return times(g, add(square(tan(x)), 1));
+    case ElementwiseOp::asin:
+      return over(g, sqrt(one_minus_square()));
+    case ElementwiseOp::acos:
+      return negative(over(g, sqrt(one_minus_square())));
+    case ElementwiseOp::atan:
+      return over(g, one_plus_square());
+    case ElementwiseOp::sinh:
+      return times(g, cosh(x));
+    case ElementwiseOp::cosh:
+      return times(g, sinh(x));
+    case ElementwiseOp::tanh:
+      return times(g, subtract(1, square(tanh(x))));
+    case ElementwiseOp::asinh:
+      return over(g, sqrt(one_plus_square()));
+    case ElementwiseOp::acosh:
+      return over(g, multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))));
+    case ElementwiseOp::atanh:
+      return over(g, one_minus_square());
+    default:
+      throw DTypeError(message("gradient: a complex row has none (number ", static_cast<int>(row),
+                               " in the tables)"));
+  }
+}
+
+}  // namespace extensor::ops
