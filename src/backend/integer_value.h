@@ -54,15 +54,15 @@ EXTENSOR_WORD Integer<T> trunc(Integer<T> x) {
 }
 template <class T>
 EXTENSOR_WORD Integer<T> max(Integer<T> a, std::type_identity_t<Integer<T>> b) {
-  return a < b ? b : a;
+  return a.v < b.v ? b.v : a.v;  // vectorized, unlike a choice of structs
 }
 template <class T>
 EXTENSOR_WORD Integer<T> min(Integer<T> a, std::type_identity_t<Integer<T>> b) {
-  return b < a ? b : a;
+  return b.v < a.v ? b.v : a.v;
 }
 template <class T>
 EXTENSOR_WORD Integer<T> clamp(Integer<T> x, Integer<T> lo, Integer<T> hi) {
-  return x < lo ? lo : (hi < x ? hi : x);
+  return x.v < lo.v ? lo.v : (hi.v < x.v ? hi.v : x.v);
 }
 // A divisor of 0 is rejected before the loop; the guard keeps a racing writer from trapping.
 template <class T>
