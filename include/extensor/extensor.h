@@ -21,6 +21,7 @@
 #include "extensor/einsum.h"           // IWYU pragma: export
 #include "extensor/elementwise.h"      // IWYU pragma: export
 #include "extensor/embedding.h"        // IWYU pragma: export
+#include "extensor/fft.h"              // IWYU pragma: export
 #include "extensor/floating_point.h"   // IWYU pragma: export
 #include "extensor/generation.h"       // IWYU pragma: export
 #include "extensor/gradcheck.h"        // IWYU pragma: export

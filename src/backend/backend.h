@@ -15,6 +15,7 @@
 #include "backend/dropout_call.h"
 #include "backend/elementwise_op.h"
 #include "backend/embedding_call.h"
+#include "backend/fft_call.h"
 #include "backend/formula_call.h"
 #include "backend/indexing_call.h"
 #include "backend/interpolation_call.h"
@@ -169,6 +170,9 @@ struct Backend {
   // Null if the device computes no complex numbers. `compute` is complex64 or complex128, and
   // operands of a real dtype are converted to it; `call.op` is not read.
   void (*complex_elementwise)(ComplexOp op, const ElementwiseCall&) = nullptr;
+
+  // Null if the device has no Fourier transforms.
+  void (*fft)(const FftCall&) = nullptr;
 
   DType product_dtype(DType dtype) const {
     return is_half(dtype) && !takes_halves ? DType::float32 : dtype;

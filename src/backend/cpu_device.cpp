@@ -8,6 +8,7 @@
 #include "backend/cpu/dropout.h"
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/embedding.h"
+#include "backend/cpu/fft/fft.h"
 #include "backend/cpu/indexing/indexing.h"
 #include "backend/cpu/interpolation/interpolation.h"
 #include "backend/cpu/linalg/linalg.h"
@@ -109,7 +110,8 @@ constinit const DeviceInterface cpu_interface{
                 .matrices = &cpu::matrices,
                 .rank = &cpu::rank,
                 .count = &cpu::count,
-                .complex_elementwise = &cpu::complex_elementwise},
+                .complex_elementwise = &cpu::complex_elementwise,
+                .fft = &cpu::fft},
 };
 
 }  // namespace extensor::backend

@@ -22,6 +22,7 @@ const std::vector<const Op*>& registered_ops() {
                                  cumulative_ops,
                                  dropout_ops,
                                  embedding_ops,
+                                 fft_ops,
                                  index_assignment_ops,
                                  index_expression_ops,
                                  indexing_ops,

@@ -29,6 +29,7 @@ extern const OpList ctc_loss_ops;
 extern const OpList cumulative_ops;
 extern const OpList dropout_ops;
 extern const OpList embedding_ops;
+extern const OpList fft_ops;
 extern const OpList index_assignment_ops;
 extern const OpList index_expression_ops;
 extern const OpList indexing_ops;
