@@ -432,13 +432,13 @@ TEST(FftGradient, OfRealNumbersAndPowers) {
 TEST(Fft, HasFrequencies) {
   const auto values = [](const Tensor& x) { return x.to(float64).to_vector<double>(); };
   EXPECT_EQ(values(fft::fftfreq(4, 0.5)), (std::vector<double>{0, 0.5, -1, -0.5}));
-  EXPECT_EQ(values(fft::fftfreq(5, 0.2, float64)), (std::vector<double>{0, 1, 2, -2, -1}));
+  EXPECT_EQ(values(fft::fftfreq(5, 0.2, {.dtype = float64})), (std::vector<double>{0, 1, 2, -2, -1}));
   EXPECT_EQ(values(fft::fftfreq(1)), (std::vector<double>{0}));
   EXPECT_EQ(values(fft::fftfreq(2)), (std::vector<double>{0, -0.5}));
   EXPECT_EQ(values(fft::rfftfreq(2)), (std::vector<double>{0, 0.5}));
   EXPECT_EQ(values(fft::rfftfreq(5, 0.2)), (std::vector<double>{0, 1, 2}));
   EXPECT_EQ(fft::fftfreq(4).dtype(), float32);
-  EXPECT_EQ(fft::rfftfreq(4, 1, float64).dtype(), float64);
+  EXPECT_EQ(fft::rfftfreq(4, 1, {.dtype = float64}).dtype(), float64);
 }
 
 TEST(Fft, ShiftsFrequencies) {
@@ -505,7 +505,7 @@ TEST(FftErrors, NameTheArgument) {
   expect_error<ValueError>([&] { fft::fftfreq(0); }, "fftfreq: n is 0");
   expect_error<ValueError>([&] { fft::rfftfreq(-1); }, "rfftfreq: n is -1");
   expect_error<ValueError>([&] { fft::fftfreq(4, 0.0); }, "fftfreq: d is 0");
-  expect_error<DTypeError>([&] { fft::fftfreq(4, 1.0, int32); }, "fftfreq: dtype is int32");
+  expect_error<DTypeError>([&] { fft::fftfreq(4, 1.0, {.dtype = int32}); }, "fftfreq: dtype is int32");
   expect_error<ShapeError>(
       [&] {
         fft::fft_backward(x, {2, 4});

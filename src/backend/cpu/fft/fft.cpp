@@ -22,6 +22,9 @@ using backend::FftKind;
 // Lines of a block: 128 bytes of complex64.
 constexpr std::size_t most_lines = 16;
 
+// Shorter rows are transformed several at a time.
+constexpr std::size_t least_row = 64;
+
 // A length is split between this many numbers for each thread at least.
 constexpr std::size_t least_numbers = std::size_t{1} << 14;
 
@@ -64,7 +67,8 @@ class Transform {
     if (lines == 0) return;
     const bool passes = plan_->method == FftPlan<T>::Method::passes;
     const bool whole = kind_ == FftKind::complex_to_complex && in_length_ >= n_;
-    if (whole && inner_ == 1 && (!passes || !plan_->row_twiddles.empty() || lines == 1)) {
+    const bool rows = !passes || (n_ >= least_row && !plan_->row_twiddles.empty());
+    if (whole && inner_ == 1 && (rows || lines == 1)) {
       return for_blocks(lines, 1, [&](std::size_t line, std::size_t, T*) {
         transform_row(*plan_, in_ + 2 * line * in_length_, out_ + 2 * line * n_, sign_, scale_);
       });
@@ -79,7 +83,7 @@ class Transform {
                           std::min(width, inner_ - first), sign_, scale_, work);
       });
     }
-    const bool row = !passes || (inner_ == 1 && half_ && !plan_->row_twiddles.empty());
+    const bool row = !passes || (inner_ == 1 && half_ && rows);
     for_blocks(lines, row ? 1 : block_lines(), [&](std::size_t first, std::size_t count, T* work) {
       gathered(first, count, work);
     });

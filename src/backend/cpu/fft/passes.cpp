@@ -192,38 +192,6 @@ struct Butterfly<T, 5> {
 };
 
 template <class T>
-struct Butterfly<T, 7> {
-  using C = Complexes<T>;
-  C cos1, cos2, cos3, sin1, sin2, sin3;
-  HWY_INLINE explicit Butterfly(T sign)
-      : cos1(C::real(T(0.623489801858733530525004884004239811))),
-        cos2(C::real(T(-0.222520933956314404288902564496794759))),
-        cos3(C::real(T(-0.900968867902419126236102319507445051))),
-        sin1(C::turn(sign * T(0.781831482468029808708444526674057750))),
-        sin2(C::turn(sign * T(0.974927912181823607018131682993931217))),
-        sin3(C::turn(sign * T(0.433883739117558120475768332848358755))) {}
-  HWY_INLINE void operator()(C* x) const {
-    const C a = x[0];
-    const C sum1 = x[1] + x[6], sum2 = x[2] + x[5], sum3 = x[3] + x[4];
-    const C turned1 = (x[1] - x[6]).swapped(), turned2 = (x[2] - x[5]).swapped(),
-            turned3 = (x[3] - x[4]).swapped();
-    x[0] = a + (sum1 + (sum2 + sum3));
-    const C even1 = multiply_add(sum3, cos3, multiply_add(sum2, cos2, multiply_add(sum1, cos1, a)));
-    const C odd1 = multiply_add(turned3, sin3, multiply_add(turned2, sin2, turned1 * sin1));
-    x[1] = even1 + odd1;
-    x[6] = even1 - odd1;
-    const C even2 = multiply_add(sum3, cos1, multiply_add(sum2, cos3, multiply_add(sum1, cos2, a)));
-    const C odd2 = subtract_product(subtract_product(turned1 * sin2, turned2, sin3), turned3, sin1);
-    x[2] = even2 + odd2;
-    x[5] = even2 - odd2;
-    const C even3 = multiply_add(sum3, cos2, multiply_add(sum2, cos1, multiply_add(sum1, cos3, a)));
-    const C odd3 = multiply_add(turned3, sin2, subtract_product(turned1 * sin3, turned2, sin1));
-    x[3] = even3 + odd3;
-    x[4] = even3 - odd3;
-  }
-};
-
-template <class T>
 struct Butterfly<T, 8> {
   using C = Complexes<T>;
   C turn, root, turned_root;
@@ -293,7 +261,8 @@ void run_pass(const FftPass<T>& pass) {
     const Factors<T, radix, last> factors(pass, group, turn);
     const T* in = pass.in + 2 * group * pass.in_group;
     T* out = pass.out + 2 * group * pass.out_group;
-    if (HWY_UNLIKELY(pass.columns < lanes)) {
+    // No case of the scalar target, where the compiler would keep a second copy.
+    if (HWY_TARGET != HWY_SCALAR && pass.columns < lanes) {
       C x[radix];
       for (std::size_t j = 0; j < radix; ++j) {
         x[j] = C::load(in + 2 * j * pass.in_leg, pass.columns);
@@ -335,7 +304,7 @@ void run_odd_pass(const FftPass<T>& pass) {
     const T* twiddles =
         pass.twiddles == nullptr ? nullptr : pass.twiddles + 2 * group * (radix - 1);
     for (std::size_t column = 0;; column += lanes) {
-      const bool partial = pass.columns < lanes;
+      const bool partial = HWY_TARGET != HWY_SCALAR && pass.columns < lanes;
       if (!partial && column + lanes > pass.columns) column = pass.columns - lanes;
       const auto load = [&](std::size_t j) {
         const T* at = in + 2 * (j * pass.in_leg + column);
@@ -387,8 +356,6 @@ void pass_of_kind(const FftPass<T>& pass) {
       return run_pass<T, 4, last>(pass);
     case 5:
       return run_pass<T, 5, last>(pass);
-    case 7:
-      return run_pass<T, 7, last>(pass);
     case 8:
       return run_pass<T, 8, last>(pass);
     default:

@@ -30,7 +30,7 @@ struct FftPass {
   const T* twiddles;
   T scale;
   T sign;          // of the exponent: -1 forward, 1 inverse
-  const T* roots;  // cos and sin of 2πk/radix for k < radix; read by radices above 8
+  const T* roots;  // cos and sin of 2πk/radix for k < radix; read by odd radices above 5
 };
 
 template <class T>

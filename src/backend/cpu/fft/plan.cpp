@@ -101,7 +101,7 @@ void plan_passes(FftPlan<T>& plan) {
   }
   for (auto& step : plan.steps) {
     step.roots = plan.twiddles.size() / 2;
-    if (step.radix <= 8) continue;
+    if (step.radix % 2 == 0 || step.radix <= 5) continue;
     for (std::size_t k = 0; k < step.radix; ++k) append(plan.twiddles, fft_root(k, step.radix));
   }
   if (plan.steps.size() > 1 && plan.steps[0].radix == 4) {
