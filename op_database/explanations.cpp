@@ -54,6 +54,25 @@ const std::string pairwise =
 const std::string per_input = "O(n) for the n elements of x.";
 
 // Linear algebra.
+const std::string line_alone =
+    "None: [..., m, ...] gives [..., n, ...]; a spectrum of real numbers has n / 2 + 1. Each line "
+    "along the axis is computed on its own.";
+const std::string line_edges =
+    "A longer axis is cropped to n, a shorter one followed by zeros. n below 1, as of an empty "
+    "axis "
+    "without n, is a ValueError. NaN and infinity give NaN in all numbers of their line.";
+const std::string block_alone =
+    "None: the axes become as long as s says; all others are a batch. An axis that is named twice "
+    "is "
+    "transformed twice.";
+const std::string block_edges =
+    "As fft along each axis. No axes give x; s of another length than axes is a ValueError.";
+const std::string transform_error =
+    "Computed in the precision of x, with roots of one computed in double: errors are a few ULP of "
+    "the root mean square of a line, and grow with the logarithm of n.";
+const std::string transform_time =
+    "O(n log n) for each line, also of a prime n, and scratch memory for a few lines.";
+
 const std::string matrices_alone =
     "None: each matrix of a batch is computed on its own, and the result has the shape of x.";
 const std::string system_shapes =
@@ -111,6 +130,7 @@ std::map<std::string, Explanation> make_explanations() {
   all[#name] = {derivation, broadcasting, edges, numerics, complexity};
 #include "op_database/explanations/creation.inc"
 #include "op_database/explanations/elementwise.inc"
+#include "op_database/explanations/fft.inc"
 #include "op_database/explanations/indexing.inc"
 #include "op_database/explanations/kernels.inc"
 #include "op_database/explanations/linalg.inc"

@@ -85,6 +85,7 @@ const std::vector<Op>& ops() {
     add_softmax(list);
     add_matrix(list);
     add_linalg(list);
+    add_fft(list);
     add_shape(list);
     add_index_expressions(list);
     add_indexing(list);

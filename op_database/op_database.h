@@ -119,6 +119,7 @@ void add_statistics(std::vector<Op>& ops);
 void add_losses(std::vector<Op>& ops);
 void add_composed_losses(std::vector<Op>& ops);
 void add_linalg(std::vector<Op>& ops);
+void add_fft(std::vector<Op>& ops);
 void add_linear(std::vector<Op>& ops);
 void add_convolution(std::vector<Op>& ops);
 void add_volumes(std::vector<Op>& ops);

@@ -13,7 +13,8 @@ namespace {
 
 void write_declarations(std::ostringstream& page, const std::string& name) {
   for (const Function& function : functions()) {
-    const bool is_op = function.space == "extensor" || function.space == "extensor::linalg";
+    const bool is_op = function.space == "extensor" || function.space == "extensor::linalg" ||
+                       function.space == "extensor::fft";
     if (is_op && function.name == name) {
       page << function.declaration() << ";\n";
     }
@@ -91,7 +92,8 @@ std::string reference_page() {
          "Every operation, made from the op database: `extensor ops --markdown` prints this page, "
          "and a "
          "test compares.\nAll functions are in namespace `extensor`, those of [linalg](#linalg) in "
-         "`extensor::linalg`; all take any layout and any float "
+         "`extensor::linalg` and\nthose of [fft](#fft) in `extensor::fft`; all take any layout and "
+         "any float "
          "dtype listed, and throw typed errors\nbefore anything is written. `StrictBool`, "
          "`StrictInt` and `StrictDouble` parameters take a bool, an integer and a number,\nand "
          "nothing that merely converts to one: `sum(x, true)` does not compile. The words and "

@@ -7,7 +7,7 @@
 Clang parses the headers, so the list has what the compiler sees: rows of the op tables are expanded, types
 are resolved, and default values and comments are quoted from the source.
 
-Listed are the functions of namespace extensor and of its namespaces linalg, nn, models, optim, data, train and
+Listed are the functions of namespace extensor and of its namespaces linalg, fft, nn, models, optim, data, train and
 distributed, in every header below include/extensor. Not listed are
   - namespaces detail and reflect: not for users;
   - namespace expression: the same names on the values of user-defined ops;
@@ -29,7 +29,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = "include/extensor/"
 LIST = ROOT / "op_database/functions.inc"
-NAMESPACES = ("linalg", "nn", "models", "optim", "data", "train", "distributed")
+NAMESPACES = ("linalg", "fft", "nn", "models", "optim", "data", "train", "distributed")
 
 # The kind of a type, by its name without const, & and namespace extensor. Every other type is a listed
 # enumeration or struct, or of the kind `other`.

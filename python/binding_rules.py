@@ -62,6 +62,7 @@ TYPES = {
     ("path", "list"): (None, None, "list[str]"),
     ("axes", "one"): ("axes", "call.axes({i})", None),
     ("shape", "one"): ("shape", "call.shape({i})", "tuple[int, ...]"),
+    ("shape", "optional"): ("shape_or_none", "call.shape({i})", "tuple[int, ...] | None"),
     ("shape", "list"): ("shapes", "call.shapes({i})", None),
     ("scale", "optional"): ("scale2d_or_none", "call.scale2d({i})", None),
     ("dtype", "one"): ("dtype", "call.dtype({i})", "DType"),
@@ -86,7 +87,7 @@ OTHER_TYPES = {
     "std::optional<ConfusionMatrix>": (None, None, "ConfusionMatrix | None"),
 }
 # The keywords of the Python Array API for parameters that have another name in C++, which is accepted,
-# too. The parameter `axes` of any reduction is `axis`.
+# too. The parameter `axes` of any reduction is `axis`; Fourier transforms keep it.
 KEYWORDS = {
     "eye": {"rows": "n_rows", "columns": "n_cols", "diagonal": "k"},
     "full": {"value": "fill_value"},

@@ -20,13 +20,14 @@ INTRODUCTION = "Made from the type stubs of the package; `./ex site` writes this
 TITLES = {
     "nn": "Layers in Python", "optim": "Optimizers in Python", "data": "Data in Python", "autograd": "Gradients in Python",
     "linalg": "Linear algebra in Python", "models": "Models in Python", "train": "Training in Python",
-    "onnx": "ONNX in Python",
+    "onnx": "ONNX in Python", "fft": "Fourier transforms in Python",
 }  # fmt: skip
 
 SEE = {
     "nn": "[Layers](../reference/layers.md) and [losses](../reference/losses.md) describe the same classes in C++.",
     "optim": "[Optimizers](../optimizers.md) shows their use; [operations](../ops.md#optimizer-steps) has the formulas.",
     "data": "[Data](../reference/data.md) describes the readers in C++.",
+    "fft": "[Operations](../ops.md#fft) has the definitions and the gradients.",
     "linalg": "[Linear algebra](../linear-algebra.md) shows their use; [operations](../ops.md#linalg) has the gradients.",
 }  # fmt: skip
 
@@ -235,8 +236,8 @@ def functions_page(functions: dict[str, list[Definition]], ops_page: str) -> str
     data = [name for name in ("tensor", "asarray", "from_dlpack") if name in rest]
     text += "## From data\n\n" + "".join(function_entry(rest.pop(name)) for name in data)
     for section, entries in sections_of_ops(ops_page).items():
-        if section == "linalg":
-            continue  # a module, with a page of its own
+        if section in ("fft", "linalg"):
+            continue  # modules, with pages of their own
         here = ""
         for op, (names, formula) in entries.items():
             present = [name for name in names if name in rest]

@@ -83,11 +83,12 @@ nan = float("nan")
 pi = 3.141592653589793
 
 # Imported when first used, so that `import extensor` stays fast.
-_SUBMODULES = ("autograd", "data", "linalg", "models", "nn", "onnx", "optim", "train")
+_SUBMODULES = ("autograd", "data", "fft", "linalg", "models", "nn", "onnx", "optim", "train")
 
 if TYPE_CHECKING:
     from . import autograd as autograd
     from . import data as data
+    from . import fft as fft
     from . import linalg as linalg
     from . import models as models
     from . import nn as nn

@@ -132,6 +132,9 @@ const ArgumentType axes{"int | Sequence[int] | None", "an int, a list or tuple o
 const ArgumentType integers{"Sequence[int]", "a list or tuple of ints", list_of<is_integer>};
 const ArgumentType shape{"int | Sequence[int]", "an int, or a list or tuple of ints",
                          one_or_list<is_integer>};
+const ArgumentType shape_or_none{"int | Sequence[int] | None",
+                                 "an int, a list or tuple of ints, or None",
+                                 or_none<one_or_list<is_integer>>};
 const ArgumentType shapes{"Sequence[Sequence[int]]", "a list or tuple of shapes",
                           list_of<is_integer_list>};
 const ArgumentType size2d{"int | tuple[int, int]", "an int or a pair of ints",

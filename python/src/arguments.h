@@ -33,9 +33,9 @@ namespace types {
 extern const ArgumentType tensor, tensor_or_none, written, tensors, named_tensors, scalar,
     scalar_or_none, integer, integer_or_none, number, number_or_none, integers, numbers,
     number_pair, number_pair_or_none, none, boolean, booleans, boolean_or_none, string, path, axes,
-    shape, shapes, size2d, size2d_or_none, size3d, size3d_or_none, scale2d_or_none, padding, dtype,
-    dtype_or_none, device, device_or_none, generator, strings, function, function_or_none, index,
-    record, object, gpt, model, loader, loss;
+    shape, shape_or_none, shapes, size2d, size2d_or_none, size3d, size3d_or_none, scale2d_or_none,
+    padding, dtype, dtype_or_none, device, device_or_none, generator, strings, function,
+    function_or_none, index, record, object, gpt, model, loader, loss;
 bool matches_name(PyObject* value, const ArgumentType& type, bool convert);
 }  // namespace types
 

@@ -298,6 +298,7 @@ void prepare(backend::InterpolationCall& call) { translate(call.x, call.out); }
 void prepare(backend::MatrixCall& call) {
   translate(call.x, call.b, call.out[0], call.out[1], call.out[2]);
 }
+void prepare(backend::FftCall& call) { translate(call.in, call.out); }
 void prepare(backend::RecurrentCall& call) {
   translate(call.weight, call.bias, call.gates, call.states, call.cells);
 }
@@ -314,6 +315,13 @@ void run(const Call& given) {
   prepare(call);
   (backend::cpu_interface.kernels.*kernel)(call);
   keep_note();
+}
+
+void complex_elementwise(backend::ComplexOp op, const backend::ElementwiseCall& given) {
+  ++state().launches;
+  backend::ElementwiseCall call = given;
+  prepare(call);
+  backend::cpu_interface.kernels.complex_elementwise(op, call);
 }
 
 void power_sum(const backend::PowerSumCall& given) {
@@ -472,7 +480,9 @@ const DeviceInterface fake_interface{
                 .recurrent_backward = &run<&Backend::recurrent_backward>,
                 .interpolate = &run<&Backend::interpolate>,
                 .matrices = &run<&Backend::matrices>,
-                .formula = &formula},
+                .formula = &formula,
+                .complex_elementwise = &complex_elementwise,
+                .fft = &run<&Backend::fft>},
 };
 
 }  // namespace
