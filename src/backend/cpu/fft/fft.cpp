@@ -69,24 +69,26 @@ class Transform {
     const bool whole = kind_ == FftKind::complex_to_complex && in_length_ >= n_;
     const bool rows = !passes || (n_ >= least_row && !plan_->row_twiddles.empty());
     if (whole && inner_ == 1 && (rows || lines == 1)) {
-      return for_blocks(lines, 1, [&](std::size_t line, std::size_t, T*) {
+      return for_blocks(lines, 1, n_, 0, [&](std::size_t line, std::size_t, T*) {
         transform_row(*plan_, in_ + 2 * line * in_length_, out_ + 2 * line * n_, sign_, scale_);
       });
     }
     if (whole && inner_ >= 4 && passes && (in_ != out_ || plan_->steps.size() > 1)) {
       const std::size_t width = std::min(block_lines(), inner_);
       const std::size_t blocks = (inner_ + width - 1) / width;
-      return for_blocks(outer_ * blocks, 1, [&](std::size_t block, std::size_t, T* work) {
+      const auto columns = [&](std::size_t block, std::size_t, T* work) {
         const std::size_t outer = block / blocks, first = block % blocks * width;
         transform_columns(*plan_, in_ + 2 * (outer * in_length_ * inner_ + first), inner_,
                           out_ + 2 * (outer * n_ * inner_ + first), inner_,
                           std::min(width, inner_ - first), sign_, scale_, work);
-      });
+      };
+      return for_blocks(outer_ * blocks, 1, n_ * width, 2 * n_ * width, columns);
     }
     const bool row = !passes || (inner_ == 1 && half_ && rows);
-    for_blocks(lines, row ? 1 : block_lines(), [&](std::size_t first, std::size_t count, T* work) {
-      gathered(first, count, work);
-    });
+    const std::size_t block = row ? 1 : std::min(block_lines(), lines);
+    for_blocks(
+        lines, block, block * plan_->n, 3 * block * plan_->n,
+        [&](std::size_t first, std::size_t count, T* work) { gathered(first, count, work); });
   }
 
  private:
@@ -98,18 +100,20 @@ class Transform {
     return lines;
   }
 
-  // Calls body(first, count, work) on blocks of at most `block` lines.
+  // Calls body(first, count, work) on blocks of at most `block` items, which have `numbers`
+  // complex numbers, with room for `scratch` of them.
   template <class Body>
-  void for_blocks(std::size_t lines, std::size_t block, const Body& body) const {
-    const std::size_t blocks = (lines + block - 1) / block;
-    const std::size_t grain = std::max<std::size_t>(1, least_numbers / (block * plan_->n));
+  void for_blocks(std::size_t items, std::size_t block, std::size_t numbers, std::size_t scratch,
+                  const Body& body) const {
+    const std::size_t blocks = (items + block - 1) / block;
+    const std::size_t grain = std::max<std::size_t>(1, least_numbers / numbers);
     const auto run = [&](std::int64_t begin, std::int64_t end) {
-      const FftWorkspace<T> work(3 * std::max(block, block_lines()) * plan_->n);
+      const FftWorkspace<T> work(scratch);
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        body(i * block, std::min(block, lines - i * block), work.data());
+        body(i * block, std::min(block, items - i * block), work.data());
       }
     };
-    // A single line may use the threads itself.
+    // A single block may use the threads itself.
     if (blocks == 1) return run(0, 1);
     detail::parallel_for(static_cast<std::int64_t>(blocks), static_cast<std::int64_t>(grain), run);
   }
