@@ -15,9 +15,10 @@ using Complex = std::complex<double>;
 
 std::size_t as_size(std::int64_t x) { return static_cast<std::size_t>(x); }
 
-// Another dtype than those of the parts is left to the function, which refuses it.
+// Other real dtypes than those of parts are left to the function, which refuses them.
 Tensor complex_of(const Tensor& x) {
-  return x.dtype() == float32 || x.dtype() == float64 ? view_as_complex(x.contiguous()) : x;
+  const bool parts = x.dtype() == float32 || x.dtype() == float64 || is_complex(x);
+  return parts ? view_as_complex(x.contiguous()) : x;
 }
 Tensor pairs_of(const Tensor& x) { return is_complex(x) ? view_as_real(x.contiguous()) : x; }
 Tensor pairs_or_real(const Tensor& x, bool real) { return real ? x : complex_of(x); }
@@ -39,6 +40,13 @@ struct Numbers {
   std::vector<Complex> values;
 };
 
+// exp(2πi k / n), exact at quarter turns, where sums of real numbers have a part of exactly 0.
+Complex root(std::size_t k, std::size_t n) {
+  constexpr Complex quarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+  if (4 * k % n == 0) return quarters[4 * k / n];
+  return std::polar(1.0, 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n));
+}
+
 std::vector<Complex> sums_of(Kind kind, std::vector<Complex> x, std::int64_t n, FftNorm norm) {
   const bool inverse = kind == Kind::ifft || kind == Kind::irfft || kind == Kind::ihfft;
   const std::size_t count = as_size(n);
@@ -57,8 +65,8 @@ std::vector<Complex> sums_of(Kind kind, std::vector<Complex> x, std::int64_t n, 
   std::vector<Complex> y(from_real(kind) ? count / 2 + 1 : count);
   for (std::size_t k = 0; k < y.size(); ++k) {
     for (std::size_t j = 0; j < count; ++j) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(j * k % count) / points;
-      y[k] += scale * x[j] * std::polar(1.0, inverse ? angle : -angle);
+      const Complex factor = root(j * k % count, count);
+      y[k] += scale * x[j] * (inverse ? factor : std::conj(factor));
     }
   }
   return y;
