@@ -288,8 +288,8 @@ void add_fft(std::vector<Op>& ops) {
                        std::vector<std::string> backward,
                        std::function<std::vector<Sample>()> samples,
                        DTypes dtypes = DTypes::wide_floats) {
-    ops.push_back(
-        {name, "fft", formula, gradient, std::move(backward), dtypes, std::move(samples)});
+    ops.push_back({name, "fourier transforms", formula, gradient, std::move(backward), dtypes,
+                   std::move(samples)});
   };
   add("fft", "y[k] = Σⱼ x[j] exp(−2πi jk / n)", "Σₖ g[k] exp(2πi jk / n), cropped or padded",
       {"fft_backward"}, [] { return line_samples(Kind::fft, fft::fft, fft::fft_backward); });

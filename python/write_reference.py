@@ -27,7 +27,7 @@ SEE = {
     "nn": "[Layers](../reference/layers.md) and [losses](../reference/losses.md) describe the same classes in C++.",
     "optim": "[Optimizers](../optimizers.md) shows their use; [operations](../ops.md#optimizer-steps) has the formulas.",
     "data": "[Data](../reference/data.md) describes the readers in C++.",
-    "fft": "[Operations](../ops.md#fft) has the definitions and the gradients.",
+    "fft": "[Operations](../ops.md#fourier-transforms) has the definitions and the gradients.",
     "linalg": "[Linear algebra](../linear-algebra.md) shows their use; [operations](../ops.md#linalg) has the gradients.",
 }  # fmt: skip
 
@@ -236,7 +236,7 @@ def functions_page(functions: dict[str, list[Definition]], ops_page: str) -> str
     data = [name for name in ("tensor", "asarray", "from_dlpack") if name in rest]
     text += "## From data\n\n" + "".join(function_entry(rest.pop(name)) for name in data)
     for section, entries in sections_of_ops(ops_page).items():
-        if section in ("fft", "linalg"):
+        if section in ("fourier transforms", "linalg"):
             continue  # modules, with pages of their own
         here = ""
         for op, (names, formula) in entries.items():
