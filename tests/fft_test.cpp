@@ -432,7 +432,8 @@ TEST(FftGradient, OfRealNumbersAndPowers) {
 TEST(Fft, HasFrequencies) {
   const auto values = [](const Tensor& x) { return x.to(float64).to_vector<double>(); };
   EXPECT_EQ(values(fft::fftfreq(4, 0.5)), (std::vector<double>{0, 0.5, -1, -0.5}));
-  EXPECT_EQ(values(fft::fftfreq(5, 0.2, {.dtype = float64})), (std::vector<double>{0, 1, 2, -2, -1}));
+  EXPECT_EQ(values(fft::fftfreq(5, 0.2, {.dtype = float64})),
+            (std::vector<double>{0, 1, 2, -2, -1}));
   EXPECT_EQ(values(fft::fftfreq(1)), (std::vector<double>{0}));
   EXPECT_EQ(values(fft::fftfreq(2)), (std::vector<double>{0, -0.5}));
   EXPECT_EQ(values(fft::rfftfreq(2)), (std::vector<double>{0, 0.5}));
@@ -505,7 +506,8 @@ TEST(FftErrors, NameTheArgument) {
   expect_error<ValueError>([&] { fft::fftfreq(0); }, "fftfreq: n is 0");
   expect_error<ValueError>([&] { fft::rfftfreq(-1); }, "rfftfreq: n is -1");
   expect_error<ValueError>([&] { fft::fftfreq(4, 0.0); }, "fftfreq: d is 0");
-  expect_error<DTypeError>([&] { fft::fftfreq(4, 1.0, {.dtype = int32}); }, "fftfreq: dtype is int32");
+  expect_error<DTypeError>([&] { fft::fftfreq(4, 1.0, {.dtype = int32}); },
+                           "fftfreq: dtype is int32");
   expect_error<ShapeError>(
       [&] {
         fft::fft_backward(x, {2, 4});
