@@ -389,7 +389,7 @@ TEST(Complex, HasTheSpecialCasesOfTheStandard) {
       {"exp", exp, {nan, 0}, {nan, 0}},
       {"exp", exp, {nan, 1}, {nan, nan}},
       {"expm1", expm1, {0, 0}, {0, 0}},
-      {"expm1", expm1, {-0.0, 0}, {-0.0, 0}},
+      {"expm1", expm1, {-0.0, 0}, {0, 0}},
       {"expm1", expm1, {1, inf}, {nan, nan}},
       {"expm1", expm1, {inf, 0}, {inf, 0}},
       {"expm1", expm1, {-inf, inf}, {-1, 0}},

@@ -115,7 +115,7 @@ TEST(Npy, RefusesOtherDicts) {
     EXPECT_THROW(read(npy(dict, "ab")), FormatError) << dict;
   }
   EXPECT_THROW(read(npy(good + std::string("\0", 1), "ab")), FormatError);
-  for (const char* descr : {"", "u1", "|u2", "<u3", "|O", "<U4", "|S2", "<c8", "<M8[ns]", "<V2",
+  for (const char* descr : {"", "u1", "|u2", "<u3", "|O", "<U4", "|S2", "<c32", "<M8[ns]", "<V2",
                             "=u2", "|b2", "<f16"}) {
     const std::string dict =
         std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (0,), }";

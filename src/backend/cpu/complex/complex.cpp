@@ -54,9 +54,11 @@ Z<T> expm1(Z<T> z) {
     const Z<T> e = std::exp(z);
     return {e.real() - 1, e.imag()};
   }
-  // eˣ cos y − 1 = (eˣ − 1) cos y − 2 sin²(y/2), which does not cancel near 0.
+  // eˣ cos y − 1 = (eˣ − 1) cos y − 2 sin²(y/2), which does not cancel near 0. The standard asks
+  // for a real part of +0 at −0, which the sum with 0 gives.
   const T half = std::sin(y / 2);
-  return {std::expm1(x) * std::cos(y) - 2 * half * half, y == 0 ? y : std::exp(x) * std::sin(y)};
+  return {std::expm1(x) * std::cos(y) - 2 * half * half + T(0),
+          y == 0 ? y : std::exp(x) * std::sin(y)};
 }
 
 template <class T>

@@ -377,8 +377,8 @@ bool row_pass(const FftPass<T>&) {
 // Stores lane i of the four vectors at out + 2 * i * stride, in their order.
 HWY_INLINE void store_transposed(const Complexes<double>* x, double* out, std::size_t stride) {
   const Complexes<double>::D d;
-  const auto a = x[0].v, b = x[1].v, c = x[2].v, e = x[3].v;
 #if HWY_MAX_BYTES == 64
+  const auto a = x[0].v, b = x[1].v, c = x[2].v, e = x[3].v;
   const auto even_low = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
   const auto odd_low = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
   const auto even_high = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(e), c);
@@ -388,6 +388,7 @@ HWY_INLINE void store_transposed(const Complexes<double>* x, double* out, std::s
   hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, out + 4 * stride);
   hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, out + 6 * stride);
 #elif HWY_MAX_BYTES == 32
+  const auto a = x[0].v, b = x[1].v, c = x[2].v, e = x[3].v;
   hn::StoreU(hn::ConcatLowerLower(d, b, a), d, out);
   hn::StoreU(hn::ConcatLowerLower(d, e, c), d, out + 4);
   hn::StoreU(hn::ConcatUpperUpper(d, b, a), d, out + 2 * stride);

@@ -74,8 +74,7 @@ void base_factors(const FftPlan<T>& plan, std::size_t first, T* base) {
     const double* fine = plan.fine.data() + 2 * (power % plan.fine_count);
     base[2 * row] = static_cast<T>(coarse[0] * fine[0] - coarse[1] * fine[1]);
     base[2 * row + 1] = static_cast<T>(coarse[0] * fine[1] + coarse[1] * fine[0]);
-    power += first;
-    if (power >= plan.n) power -= plan.n;
+    power += first;  // below n: row and column numbers are below those of the matrix
   }
 }
 
