@@ -51,7 +51,7 @@ struct SafetensorsSaveOptions {
   bool checksums = false;
 };
 
-// Supports all 13 dtypes. ValueError for a duplicate name, a name that is not UTF-8 or is
+// Supports all dtypes but complex128. ValueError for a duplicate name, a name that is not UTF-8 or is
 // "__metadata__", and an undefined tensor.
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, const SafetensorsSaveOptions& options = {});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <vector>
 
 #include "backend/backend.h"
@@ -69,7 +70,12 @@ Tensor transformed(const Run& run, FftKind kind, bool inverse, const FftAttribut
     if (d < axis) call.outer *= shape[d];
     if (d > axis) call.inner *= shape[d];
   }
-  run.kernels().fft(call);
+  try {
+    run.kernels().fft(call);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(
+        message(run.name(), ": no memory for the factors of transforms of length ", call.n));
+  }
   return y;
 }
 
