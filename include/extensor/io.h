@@ -51,8 +51,8 @@ struct SafetensorsSaveOptions {
   bool checksums = false;
 };
 
-// Supports all dtypes but complex128. ValueError for a duplicate name, a name that is not UTF-8 or is
-// "__metadata__", and an undefined tensor.
+// Supports all dtypes but complex128. ValueError for a duplicate name, a name that is not UTF-8 or
+// is "__metadata__", and an undefined tensor.
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, const SafetensorsSaveOptions& options = {});
 // Also throws FormatError for a tensor that does not match its checksum in the file.
