@@ -38,7 +38,7 @@ class Module:
     """The definitions of one file, with the overloads of a function together."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        self.tree = ast.parse(path.read_text("utf-8"))
+        self.tree = ast.parse(path.read_text("utf-8").replace("builtins.", ""))
         self.documentation = ast.get_docstring(self.tree) or ""
         self.definitions: dict[str, list[Definition]] = {}
         for node in self.tree.body:

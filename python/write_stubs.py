@@ -26,7 +26,7 @@ from typing import Any, Callable, Iterator, Literal, Mapping, NamedTuple, Sequen
 
 '''
 CORE_HEAD = (
-    HEAD
+    HEAD.replace("from os", "import builtins\nfrom os")
     + '''from extensor._types import Device, DType
 
 # Arrays of NumPy and other libraries are accepted, too; they need not be installed.
@@ -228,7 +228,8 @@ def core_stub(core: Any) -> str:
     for name in NAMESPACES:
         if hasattr(core, name):
             text += f"from . import {name} as {name}\n"
-    return text
+    # A function of the module has the name of the type.
+    return re.sub(r"(?<!\w)complex(?= \|)|(?<=-> )complex(?=:)", "builtins.complex", text)
 
 
 def classes_stub(functions: Any, base: str) -> str:

@@ -421,7 +421,7 @@ bool formula(const backend::FormulaCall& call) {
 
 using backend::Backend;
 
-const DeviceInterface fake_interface{
+DeviceInterface fake_interface{
     .count = [] { return device_count; },
     .info =
         [](int index) {
@@ -499,6 +499,10 @@ std::int64_t uploads() {
 std::int64_t unfinished_uploads() {
   const std::lock_guard lock(state().mutex);
   return std::ssize(state().unfinished_uploads);
+}
+
+void compute_complex(bool enabled) {
+  fake_interface.kernels.complex_elementwise = enabled ? &complex_elementwise : nullptr;
 }
 
 void fail_allocation_after(std::int64_t count) {

@@ -32,6 +32,9 @@ std::int64_t unfinished_uploads();
 // Makes one allocation fail with OutOfMemoryError, after `count` more; −1: none.
 void fail_allocation_after(std::int64_t count);
 
+// Whether the device has kernels of complex numbers, as it does at first.
+void compute_complex(bool enabled);
+
 // The address that kernels of the device use for an address that the library uses. DeviceError
 // unless it is memory of a fake device; null stays null.
 void* readable_address(const void* address);
