@@ -301,7 +301,7 @@ std::vector<std::string> format_values(const std::vector<T>& values) {
 namespace {
 
 // A formatted imaginary part with its sign in front and a j behind its digits: " 2.5 " → "+2.5j ".
-std::string imaginary_text(std::string text, bool negative) {
+std::string imaginary_text(const std::string& text, bool negative) {
   const std::size_t begin = text.find_first_not_of(' ');
   const std::size_t end = text.find_last_not_of(' ') + 1;
   std::string digits = text.substr(begin, end - begin);
@@ -343,6 +343,7 @@ std::vector<std::string> format_elements(const TensorImpl& tensor,
     const auto* first = reinterpret_cast<const T*>(tensor.data);
     if constexpr (is_complex(dtype_of<T>)) {
       std::vector<T> values;
+      values.reserve(offsets.size());
       for (const std::int64_t offset : offsets) values.push_back(first[offset]);
       return format_complex(values);
     } else if constexpr (std::is_same_v<T, bool>) {

@@ -59,11 +59,13 @@ void detail::read_element(const Tensor& x, DType dtype, void* result) {
         } else {
           *static_cast<To*>(result) = To(convert<Part>(element), 0);
         }
-      } else if constexpr (is_complex(dtype_of<From>) && std::is_same_v<To, bool>) {
-        *static_cast<bool*>(result) = element != From(0);
       } else if constexpr (is_complex(dtype_of<From>)) {
-        throw DTypeError(message("item: the tensor is ", x.dtype(), ", asked for as ", dtype,
-                                 " (allowed: a complex dtype; real() has the real part)"));
+        if constexpr (std::is_same_v<To, bool>) {
+          *static_cast<bool*>(result) = element != From(0);
+        } else {
+          throw DTypeError(message("item: the tensor is ", x.dtype(), ", asked for as ", dtype,
+                                   " (allowed: a complex dtype; real() has the real part)"));
+        }
       } else {
         *static_cast<To*>(result) = convert<To>(element);
       }
