@@ -32,12 +32,14 @@ std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& tensors) {
     shape = broadcast_shapes(shape, x.shape());
   }
   std::vector<Tensor> results;
+  results.reserve(tensors.size());
   for (const Tensor& x : tensors) results.push_back(x.broadcast_to(shape));
   return results;
 }
 
 Tensor concatenate(const std::vector<Tensor>& tensors, std::nullopt_t) {
   std::vector<Tensor> flat;
+  flat.reserve(tensors.size());
   for (const Tensor& x : tensors) flat.push_back(flatten(x));
   return concatenate(flat, 0);
 }

@@ -248,8 +248,10 @@ void launch(ElementwiseOp op, DType compute, std::span<const Source> inputs, Ten
   if (call.contiguous && !complex) return backend.elementwise(call);
   Strides strides[backend::max_inputs];
   fill_strides(inputs, result.shape, strides, call);
-  if (complex) return launch_complex(backend, *backend::complex_form(op), call);
-  backend.elementwise(call);
+  if (!complex) return backend.elementwise(call);
+  const auto form = backend::complex_form(op);
+  if (!form) throw_complex("kernel", "an operand", compute);
+  launch_complex(backend, *form, call);
 }
 
 namespace {

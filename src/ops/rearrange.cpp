@@ -454,7 +454,7 @@ Tensor pad_by_copies(const Run& run, const Frame& frame, const Tensor& x, PadMod
       region = region.slice(static_cast<std::int64_t>(e), first, first + x.shape()[e]);
     }
     const auto axis = static_cast<std::int64_t>(d);
-    const auto [before, behind] = frame.widths[d];
+    const std::int64_t before = frame.widths[d].first, behind = frame.widths[d].second;
     const std::int64_t n = x.shape()[d];
     const auto fill = [&](std::int64_t position) {
       const std::int64_t to = before + position, from = before + padded_position(n, position, mode);

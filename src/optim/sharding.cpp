@@ -81,7 +81,7 @@ Tensor joint_gradient_norm(const char* operation, const std::vector<Tensor>& par
     if (!grad.defined()) continue;
     grads.push_back(sharding == nullptr ? grad : part_of(grad, sharding->part(parameter)));
   }
-  const Tensor norm = ops::gradient_norm(operation, grads, norm_type);
+  Tensor norm = ops::gradient_norm(operation, grads, norm_type);
   if (sharding == nullptr) return norm;
   // The norm of the norms of all ranks is that of all gradients.
   const Tensor norms[] = {sharding->gather_number(norm)};

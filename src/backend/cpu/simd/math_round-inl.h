@@ -51,7 +51,8 @@ HWY_INLINE T FloorModLane(T a, T b) {
 // and 1 // -inf is -0, where NumPy has NaN and -1.
 template <class T>
 HWY_INLINE T FloorDivideLane(T a, T b) {
-  if (b == 0 || std::isinf(a) || std::isinf(b)) return a / b;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  if (b == 0 || std::abs(a) == infinity || std::abs(b) == infinity) return a / b;
   const T remainder = std::fmod(a, b);
   Wide<T> quotient = (static_cast<Wide<T>>(a) - remainder) / b;
   if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;
