@@ -50,7 +50,7 @@ class ExTensor(ConanFile):
         toolchain.cache_variables["EXTENSOR_BUILD_TESTS"] = False
         toolchain.cache_variables["EXTENSOR_BUILD_EXAMPLES"] = False
         toolchain.cache_variables["EXTENSOR_JPEG"] = "ON"
-        # What the machine happens to have must not decide on the contents of the package.
+        # The package must not depend on the libraries of the machine that builds it.
         toolchain.cache_variables["EXTENSOR_MPI"] = "OFF"
         toolchain.cache_variables["EXTENSOR_CUDA"] = "OFF"
         toolchain.cache_variables["EXTENSOR_BUILD_TOOL"] = bool(self.options.tool)

@@ -200,7 +200,7 @@ std::string text_of_integer(PyObject* value) {
 std::int64_t to_int64(PyObject* value, const std::string& name) {
   const Owned index(PyNumber_Index(value));
   if (!index) {
-    // What __index__ itself raises passes through.
+    // An exception of __index__ itself passes through.
     if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw PythonError();
     PyErr_Clear();
     throw ArgumentError(name + " is " + Py_TYPE(value)->tp_name + " (accepted: an int)");
