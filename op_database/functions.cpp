@@ -6,11 +6,18 @@ namespace extensor::op_database {
 
 namespace {
 
+// A string literal, whose length is known without reading it: Clang limits the steps of a constant.
+struct Text : std::string_view {
+  template <std::size_t n>
+  constexpr Text(const char (&literal)[n])  // NOLINT: implicit
+      : std::string_view(literal, n - 1) {}
+};
+
 // A row of functions.inc. Parameters, fields and values follow what they belong to.
 struct Row {
   enum Of : std::uint8_t { function, parameter, record, field, enumeration, value } of;
   Type type;
-  std::string_view name, space, header, default_value, comment, head;
+  Text name, space, header, default_value, comment, head;
 };
 
 constexpr Type no_type{Kind::nothing, Count::one, "", ""};
