@@ -1,6 +1,6 @@
 // Complex numbers: values against the long double functions of the C library and the special cases
-// of the Array API standard, gradients against finite differences in both directions, and movement.
-// complex_refusal_test has the ops that refuse them.
+// of the Array API standard, gradients of functions, and movement. complex_refusal_test has the ops
+// that refuse them.
 #include "extensor/complex.h"
 
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "extensor/extensor.h"
+#include "support/complex_samples.h"
 
 namespace extensor {
 namespace {
@@ -28,22 +29,6 @@ using namespace std::complex_literals;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-Tensor numbers(std::vector<C128> values, const Shape& shape) { return from_data(values, shape); }
-
-Tensor drawn_reals(const Shape& shape, double lo, double hi, std::uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::uniform_real_distribution<double> draw(lo, hi);
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  std::vector<double> values(count);
-  for (double& value : values) value = draw(engine);
-  return from_data(values, shape);
-}
-// Random numbers whose parts are in lo … hi.
-Tensor drawn(const Shape& shape, double lo, double hi, std::uint64_t seed) {
-  return complex(drawn_reals(shape, lo, hi, seed), drawn_reals(shape, lo, hi, seed + 1000));
-}
 
 bool same_part(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
@@ -693,47 +678,6 @@ TEST(Complex, IsSaved) {
 
 // ---- gradients
 
-// The gradients of a function by autograd, for gradcheck; and those of its gradient.
-void expect_gradient(const std::string& what, const ForwardFunction& function,
-                     const std::vector<Tensor>& inputs, bool second = true) {
-  const auto leaves = [](const std::vector<Tensor>& in) {
-    std::vector<Tensor> list;
-    for (const Tensor& x : in) list.push_back(x.detach().requires_grad_());
-    return list;
-  };
-  const BackwardFunction backward = [&](const Tensor& g, const std::vector<Tensor>& in) {
-    const std::vector<Tensor> list = leaves(in);
-    return grad({function(list)}, list, {.grad_outputs = {g}});
-  };
-  const GradcheckResult first = gradcheck(function, backward, inputs);
-  EXPECT_TRUE(first.passed) << what << ": " << first.message;
-  if (!second) return;
-  // The gradient with respect to input 0, as a function of all inputs.
-  const Tensor weights = [&] {
-    const Tensor y = function(inputs);
-    return is_complex(y) ? drawn(y.shape(), 0.5, 1.5, 77) : drawn_reals(y.shape(), 0.5, 1.5, 77);
-  }();
-  const ForwardFunction gradient = [&](const std::vector<Tensor>& in) {
-    std::vector<Tensor> list = in;
-    for (Tensor& x : list) {
-      if (!x.requires_grad()) x = x.detach().requires_grad_();
-    }
-    return grad({function(list)}, {list[0]}, {.create_graph = true, .grad_outputs = {weights}})[0];
-  };
-  const BackwardFunction twice = [&](const Tensor& g, const std::vector<Tensor>& in) {
-    const std::vector<Tensor> list = leaves(in);
-    const Tensor y = gradient(list);
-    std::vector<Tensor> found(list.size());
-    if (y.requires_grad()) found = grad({y}, list, {.allow_unused = true, .grad_outputs = {g}});
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      if (!found[k].defined()) found[k] = zeros_like(list[k]);
-    }
-    return found;
-  };
-  const GradcheckResult next = gradcheck(gradient, twice, inputs, {.tolerance = 1e-5});
-  EXPECT_TRUE(next.passed) << what << ", second order: " << next.message;
-}
-
 TEST(ComplexGradient, OfFunctions) {
   // Away from the poles and the branch cuts.
   const Tensor z = numbers({0.3 + 0.4i, -0.6 + 0.5i, 0.7 - 0.2i, -0.4 - 0.8i}, {2, 2});
@@ -748,142 +692,6 @@ TEST(ComplexGradient, OfFunctions) {
                   {z});
   expect_gradient("norm", [](const Tensors& in) { return norm(in[0]); }, {z});
   expect_gradient("transposed", [](const Tensors& in) { return exp(in[0]); }, {z.transpose()});
-}
-
-TEST(ComplexGradient, OfArithmetic) {
-  const Tensor a = drawn({2, 1}, 0.4, 1.5, 1), b = drawn({3}, 0.4, 1.5, 2);
-  const Tensor x = drawn_reals({3}, 0.5, 1.5, 3);
-  const auto check = [&](const char* what, const ForwardFunction& function) {
-    expect_gradient(what, function, {a, b});
-    expect_gradient(std::string(what) + ", real b", function, {a, x});
-    expect_gradient(std::string(what) + ", real a", function, {x, b});
-  };
-  check("add", [](const Tensors& in) { return in[0] + in[1]; });
-  check("subtract", [](const Tensors& in) { return in[0] - in[1]; });
-  check("multiply", [](const Tensors& in) { return in[0] * in[1]; });
-  check("divide", [](const Tensors& in) { return in[0] / in[1]; });
-  check("power", [](const Tensors& in) { return power(in[0], in[1]); });
-  check("where", [](const Tensors& in) {
-    return where(tensor({true, false, true}), in[0], in[1]) * in[0];
-  });
-  expect_gradient("numbers",
-                  [](const Tensors& in) { return (1.0 + 2i) * power(in[0], 2) / 3 - 1i; }, {a});
-  expect_gradient("complex", [](const Tensors& in) { return square(complex(in[0], in[1])); },
-                  {x, drawn_reals({2, 3}, -1, 1, 4)});
-  expect_gradient("cast", [](const Tensors& in) { return exp(1i * in[0].to(complex128)); }, {x});
-  expect_gradient("view_as_complex", [](const Tensors& in) { return exp(view_as_complex(in[0])); },
-                  {drawn_reals({3, 2}, -1, 1, 5)});
-}
-
-TEST(ComplexGradient, OfReductionsProductsAndMovement) {
-  const Tensor z = drawn({3, 4}, -1, 1, 1), w = drawn({4, 2}, -1, 1, 2);
-  expect_gradient("sum", [](const Tensors& in) { return square(sum(in[0], 1)); }, {z});
-  expect_gradient("mean", [](const Tensors& in) { return square(mean(in[0])); }, {z});
-  expect_gradient("prod", [](const Tensors& in) { return prod(in[0], 0); }, {z});
-  const Tensor with_zero = z * tensor({1.0, 0.0, 1.0, 1.0}, float64);
-  expect_gradient("prod of zeros", [](const Tensors& in) { return prod(in[0], 1); }, {with_zero});
-  expect_gradient("cumulative_sum",
-                  [](const Tensors& in) { return square(cumulative_sum(in[0], 0)); }, {z});
-  expect_gradient("cumulative_prod", [](const Tensors& in) { return cumulative_prod(in[0], 1); },
-                  {z});
-  expect_gradient("matmul", [](const Tensors& in) { return matmul(in[0], in[1]); }, {z, w});
-  expect_gradient("matmul, real b", [](const Tensors& in) { return matmul(in[0], in[1]); },
-                  {z, drawn_reals({4, 2}, -1, 1, 5)});
-  expect_gradient("vecdot", [](const Tensors& in) { return vecdot(in[0], in[1]); },
-                  {z, drawn({3, 4}, -1, 1, 9)});
-  expect_gradient("einsum", [](const Tensors& in) { return einsum("ij,jk->ik", in); }, {z, w});
-  const Tensor rows = tensor({2, 0, 2});
-  expect_gradient("take", [&](const Tensors& in) { return square(take(in[0], rows, 0)); }, {z});
-  expect_gradient("index", [&](const Tensors& in) { return square(in[0][rows]); }, {z});
-  expect_gradient("gather",
-                  [&](const Tensors& in) {
-                    return square(gather(in[0], 1, tensor({{0, 0}, {3, 1}, {2, 2}})));
-                  },
-                  {z});
-  expect_gradient("scatter_add",
-                  [&](const Tensors& in) {
-                    return square(scatter_add(in[0], 0, tensor({{0, 0}, {1, 2}}), in[1]));
-                  },
-                  {z, drawn({2, 2}, -1, 1, 3)});
-  expect_gradient("concatenate",
-                  [](const Tensors& in) {
-                    return square(concatenate({in[0], flip(in[0], 1), roll(in[0], 1, 0)}, 0));
-                  },
-                  {z});
-  expect_gradient("pad",
-                  [](const Tensors& in) {
-                    return square(pad(in[0], {{1, 1}, {0, 2}}));
-                  },
-                  {z});
-  expect_gradient("slice", [](const Tensors& in) { return square(in[0].slice(1, 1, 4, 2)); }, {z});
-  expect_gradient("tile", [](const Tensors& in) { return square(tile(in[0], {2, 1})); }, {z});
-  expect_gradient("index_put",
-                  [&](const Tensors& in) {
-                    return square(index_put(in[0], {tensor({1, 1})}, in[1]));
-                  },
-                  {z, drawn({2, 4}, -1, 1, 3)});
-}
-
-// Writes into views of parts change the history of the complex tensor.
-TEST(ComplexGradient, OfWritesIntoViews) {
-  const Tensor z = drawn({3, 2}, 0.5, 1, 1);
-  const Tensor x = drawn_reals({3, 2}, 0.5, 1, 2);
-  expect_gradient("write into imag",
-                  [](const Tensors& in) {
-                    Tensor y = in[0] * 2;
-                    imag(y).copy_from(square(in[1]));
-                    real(y).slice(0, 1, 2) *= 3;
-                    return exp(y);
-                  },
-                  {z, x});
-  expect_gradient("write into a row",
-                  [](const Tensors& in) {
-                    Tensor y = in[0] * 1i;
-                    y[1] = in[1][0].to(complex128);
-                    y.slice(1, 0, 1) *= 2.0 + 1i;
-                    return square(y);
-                  },
-                  {z, x});
-  expect_gradient("write into view_as_complex",
-                  [](const Tensors& in) {
-                    Tensor pairs = in[0] * 2;
-                    view_as_complex(pairs).slice(0, 0, 2) *= 1i;
-                    return square(pairs);
-                  },
-                  {x});
-}
-
-TEST(ComplexGradient, FollowsTheConventionOfPyTorch) {
-  // L = |z|² has the gradient 2z, and a descent along it shrinks z.
-  Tensor z = numbers({1.0 + 2i}, {1}).requires_grad_();
-  sum(square(abs(z))).backward();
-  EXPECT_NEAR(std::abs(z.grad().item<C128>() - (2.0 + 4i)), 0, 1e-14);
-  // A sum reads none of its operands, so they may change before the gradient is computed.
-  Tensor summand = numbers({1i}, {1});
-  const Tensor total = z * 2 + summand;
-  summand.fill(5);
-  EXPECT_NO_THROW(sum(abs(total)).backward());
-  // A real leaf gets a real gradient.
-  Tensor x = tensor({2.0}, float64).requires_grad_();
-  sum(real((3.0 + 4i) * x)).backward();
-  EXPECT_EQ(x.grad().dtype(), float64);
-  EXPECT_EQ(x.grad().item<double>(), 3);
-  // backward() without a gradient needs a real number.
-  EXPECT_THROW(sum(z * 2).backward(), DTypeError);
-  EXPECT_EQ(abs(numbers({0}, {1}).requires_grad_()).item<double>(), 0);
-  Tensor zero = numbers({0}, {1}).requires_grad_();
-  abs(zero).backward();
-  EXPECT_EQ(zero.grad().item<C128>(), C128(0));
-}
-
-TEST(Complex, GradcheckFindsWrongGradients) {
-  const Tensor z = drawn({3}, 0.5, 1, 1);
-  const auto result = gradcheck([](const Tensors& in) { return square(in[0]); },
-                                [](const Tensor& g, const Tensors& in) {
-                                  return Tensors{g * 2 * in[0]};  // lacks conj
-                                },
-                                {z});
-  EXPECT_FALSE(result.passed);
 }
 
 }  // namespace

@@ -384,8 +384,9 @@ TEST(LinalgErrors, NameTheOpAndTheMatrix) {
   expect_error<ShapeError>([&] { solve(ones({2, 3, 3}), ones({4, 3, 1})); }, "solve: a is");
   expect_error<ShapeError>([&] { solve(eye(3), ones({})); }, "solve: a is [3, 3] and b is []");
   expect_error<ShapeError>([&] { cross(ones({2}), ones({2})); }, "cross: a is [2]");
-  expect_error<DTypeError>([&] { inv(eye(3).to(float16)); },
-                           "inv: x has dtype float16 (allowed: float32, float64)");
+  expect_error<DTypeError>(
+      [&] { inv(eye(3).to(float16)); },
+      "inv: x has dtype float16 (allowed: float32, float64, complex64, complex128)");
   expect_error<DTypeError>([&] { svd(eye(3).to(int32)); }, "svd: x has dtype int32");
   expect_error<ValueError>([&] { matrix_norm(wide, "max"); }, "matrix_norm: ord is \"max\"");
   expect_error<ValueError>([&] { matrix_norm(wide, 3); }, "matrix_norm: ord is 3");

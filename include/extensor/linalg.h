@@ -6,8 +6,9 @@
 //   Tensor y = extensor::linalg::solve(a, b);
 //
 // Matrices are the last two axes of a tensor; all others are a batch, of which every matrix is
-// computed on its own. Matrices and batches may be empty. The dtype is float32 or float64, except
-// where another is named: all others, also float16 and bfloat16, are a DTypeError, as in PyTorch.
+// computed on its own. Matrices and batches may be empty. The dtype is float32, float64, complex64
+// or complex128, except where another is named: all others, also float16 and bfloat16, are a
+// DTypeError, as in PyTorch. Eigenvalues, singular values, norms and log |det| are real.
 // Fewer than two dimensions, and matrices that are not square where they must be, are a ShapeError.
 // A singular matrix that has to be inverted is a ValueError that names its position in the batch.
 //
@@ -78,19 +79,20 @@ Tensor det(const Tensor& x);
 Tensor det_backward(const Tensor& grad_output, const Tensor& x);
 
 struct SlogdetResult {
-  Tensor sign;       // −1, 0 or 1
+  Tensor sign;       // −1, 0 or 1; of length 1, or 0, for a complex matrix
   Tensor logabsdet;  // −infinity for a singular matrix
 };
-// The sign of the determinant and the logarithm of its magnitude, which does not overflow. Only
-// logabsdet has a gradient.
+// The sign of the determinant and the logarithm of its magnitude, which does not overflow. The sign
+// of a complex determinant is det / |det|. Only logabsdet has an explicit gradient; the sign is
+// constant for real matrices, and autograd differentiates that of complex ones.
 SlogdetResult slogdet(const Tensor& x);
 Tensor slogdet_backward(const Tensor& grad_logabsdet, const Tensor& x);
 
 // ---- factorizations
 
-// The triangular factor L of a positive-definite matrix x = L·Lᵀ, or with `upper` U of x = Uᵀ·U.
-// The factor of the symmetric part (x + xᵀ) / 2, so the gradient is symmetric. ValueError for a
-// matrix that is not positive-definite.
+// The triangular factor L of a positive-definite matrix x = L·Lᴴ, or with `upper` U of x = Uᴴ·U.
+// The factor of the Hermitian part (x + xᴴ) / 2, so the gradient is Hermitian; ᴴ is ᵀ for real
+// matrices. ValueError for a matrix that is not positive-definite.
 Tensor cholesky(const Tensor& x, StrictBool upper = false);
 // `y` is the factor.
 Tensor cholesky_backward(const Tensor& grad_output, const Tensor& y, StrictBool upper = false);
@@ -101,7 +103,7 @@ enum class QrMode : std::uint8_t {
 };
 struct QrResult {
   Tensor Q;  // orthonormal columns
-  Tensor R;  // upper triangular; its diagonal may be negative
+  Tensor R;  // upper triangular; its diagonal is real and may be negative
 };
 // x = Q·R, by Householder's reflections with the signs of LAPACK.
 QrResult qr(const Tensor& x, QrMode mode = QrMode::reduced);
@@ -113,12 +115,13 @@ struct EighResult {
   Tensor eigenvalues;   // [..., n], ascending
   Tensor eigenvectors;  // [..., n, n], orthonormal columns
 };
-// The eigenvalues and eigenvectors of symmetric matrices: those of (x + xᵀ) / 2, so the gradient is
-// symmetric. The first entry of an eigenvector that is not small (at least 0.618 of its largest) is
-// positive. A matrix with NaN or infinity has NaN results.
+// The eigenvalues and eigenvectors of symmetric or Hermitian matrices: those of (x + xᴴ) / 2, so
+// the gradient is Hermitian. The first entry of an eigenvector that is not small (at least 0.618 of
+// its largest) is positive. A matrix with NaN or infinity has NaN results.
 EighResult eigh(const Tensor& x);
 // An undefined gradient stands for 0. Pairs of equal eigenvalues contribute 0: the gradient is
-// right for functions that do not depend on the choice of their eigenvectors.
+// right for functions that do not depend on the choice of their eigenvectors. ValueError for
+// complex vectors if the result depends on their phases.
 Tensor eigh_backward(const Tensor& grad_eigenvalues, const Tensor& grad_eigenvectors,
                      const Tensor& eigenvalues, const Tensor& eigenvectors);
 // The eigenvalues alone.
@@ -136,7 +139,7 @@ struct SvdResult {
 SvdResult svd(const Tensor& x, StrictBool full_matrices = true);
 // An undefined gradient stands for 0. Pairs of equal singular values, and divisions by a singular
 // value of 0, contribute 0. The gradients of the columns of U and the rows of Vh beyond k, which
-// are arbitrary, are ignored.
+// are arbitrary, are ignored. ValueError for complex vectors if the result depends on their phases.
 Tensor svd_backward(const Tensor& grad_u, const Tensor& grad_s, const Tensor& grad_vh,
                     const Tensor& u, const Tensor& s, const Tensor& vh);
 // The singular values alone.

@@ -11,7 +11,7 @@ EXTENSOR_BEGIN_API
 
 namespace extensor {
 
-// The distinct elements, ascending; each NaN counts separately.
+// The distinct elements, ascending as in unique_all; each NaN counts separately.
 inline Tensor unique_values(const Tensor& x) { return unique(x); }
 
 struct UniqueCounts {

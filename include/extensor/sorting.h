@@ -41,7 +41,9 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, StrictBool right
                     const Tensor& sorter);
 
 struct UniqueTensor {
-  Tensor values;           // ascending, one dimension; each NaN counts separately
+  // Ascending, one dimension; each NaN counts separately. Complex numbers are ordered by their real
+  // parts, and equal ones by their imaginary parts.
+  Tensor values;
   Tensor indices;          // int64: the first position of each in x flattened
   Tensor inverse_indices;  // int64, the shape of x: values[inverse_indices] is x
   Tensor counts;           // int64: the number of occurrences of each

@@ -10,7 +10,7 @@
 namespace extensor::backend {
 
 enum class MatrixOp : std::uint8_t {
-  cholesky,          // out[0]: the triangular factor of the symmetric part of x
+  cholesky,          // out[0]: the triangular factor of the symmetric or Hermitian part of x
   qr,                // out[0]: q, out[1]: r
   eigh,              // out[0]: eigenvalues, ascending; out[1]: eigenvectors, as columns, or null
   svd,               // out[0]: u, out[1]: s, descending, out[2]: vh; u and vh, or null for both
@@ -26,7 +26,8 @@ enum class MatrixOp : std::uint8_t {
 // address of an operand or a result without elements may be null.
 struct MatrixCall {
   MatrixOp op;
-  DType dtype;  // float32 or float64
+  // float32, float64 or their complex dtypes; eigenvalues, singular values and log |det| are real.
+  DType dtype;
   std::int64_t batch, rows, columns, right = 0;
   const std::byte* x;
   const std::byte* b = nullptr;

@@ -353,9 +353,13 @@ void check_grad_output(const char* operation, const Tensor& grad_output, const S
 void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
                     const Shape& expected) {
   check_float(operation, argument, gradient);
-  if (gradient.shape() == expected) return;
-  throw ShapeError(
-      message(operation, ": ", argument, " is ", gradient.shape(), ", must be ", expected));
+  check_shape(operation, argument, gradient, expected);
+}
+
+void check_shape(const char* operation, const char* argument, const Tensor& x,
+                 const Shape& expected) {
+  if (x.shape() == expected) return;
+  throw ShapeError(message(operation, ": ", argument, " is ", x.shape(), ", must be ", expected));
 }
 
 }  // namespace extensor::ops

@@ -90,6 +90,9 @@ void check_grad_output(const char* operation, const Tensor& grad_output, const S
 // The same for another gradient, named `argument`, which must be a float.
 void check_gradient(const char* operation, const char* argument, const Tensor& gradient,
                     const Shape& expected);
+// ShapeError unless x, named `argument`, has this shape.
+void check_shape(const char* operation, const char* argument, const Tensor& x,
+                 const Shape& expected);
 // Throws DTypeError unless x has a dtype with gradients: float or complex.
 void check_has_gradient(const char* operation, const char* argument, const Tensor& x);
 // Throws DTypeError unless x is a float: for a backward that is not defined for complex numbers.

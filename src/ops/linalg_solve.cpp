@@ -2,6 +2,7 @@
 #include "backend/backend.h"
 #include "core/check.h"
 #include "extensor/broadcasting.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
 #include "extensor/linalg.h"
@@ -31,10 +32,7 @@ struct System {
 
   System(const char* operation, const Tensor& a, const Tensor& b) : is_vector(b.ndim() == 1) {
     check_square_matrices(operation, "a", a);
-    if (b.dtype() != DType::float32 && b.dtype() != DType::float64) {
-      throw DTypeError(
-          message(operation, ": b has dtype ", b.dtype(), " (allowed: float32, float64)"));
-    }
+    check_matrix_dtype(operation, "b", b.dtype());
     n = a.size(-1);
     const Shape own = is_vector || b.ndim() == 0 ? Shape() : batch_shape(b.shape());
     if (b.ndim() == 0 || b.size(is_vector ? 0 : -2) != n ||
@@ -86,19 +84,19 @@ Tensor solve_triangular_forward(const Run& run, const TriangleAttributes& attrib
   return solved(run, MatrixOp::solve_triangular, a, b, attributes.upper);
 }
 
-// With h = a⁻ᵀ·g, the gradient of b is h, and that of a is −h·yᵀ.
-Tensor gradient_of_a(const System& system, const Tensor& h, const Tensor& y, const Shape& a) {
-  const Tensor full = negative(matmul(system.columns(h), transposed(system.columns(y))));
-  return reduce_broadcast_dims(full, a);
+// With h = a⁻ᴴ·g, the gradient of b is h, and that of a is −h·yᴴ.
+Tensor gradient_of_a(const System& system, const Tensor& h, const Tensor& y, const Tensor& a) {
+  const Tensor full = negative(matmul(system.columns(h), adjoint(system.columns(y))));
+  return gradient_as(reduce_broadcast_dims(full, a.shape()), a.dtype());
 }
 Tensor one_triangle(const Tensor& x, bool upper) { return upper ? triu(x) : tril(x); }
 
-// a⁻ᵀ·g in the shape of the solution.
+// a⁻ᴴ·g in the shape of the solution.
 Tensor back_substituted(const System& system, const Tensor& a, const Tensor& g) {
-  return system.like_b(solve(transposed(a), system.columns(g)));
+  return system.like_b(solve(adjoint(a), system.columns(g)));
 }
 Tensor back_substituted(const System& system, const Tensor& a, const Tensor& g, bool upper) {
-  return system.like_b(solve_triangular(transposed(a), system.columns(g), !upper));
+  return system.like_b(solve_triangular(adjoint(a), system.columns(g), !upper));
 }
 
 Gradients solve_gradient(const GradientCall& call, const NoAttributes&) {
@@ -106,9 +104,8 @@ Gradients solve_gradient(const GradientCall& call, const NoAttributes&) {
   const System system(call.name(), a, b);
   const Tensor h = back_substituted(system, a, call.grad());
   Gradients gradients(2);
-  if (call.needs(0))
-    gradients[0] = gradient_of_a(system, h, call.result(), a.shape()).to(a.dtype());
-  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
+  if (call.needs(0)) gradients[0] = gradient_of_a(system, h, call.result(), a);
+  if (call.needs(1)) gradients[1] = gradient_as(reduce_broadcast_dims(h, b.shape()), b.dtype());
   return gradients;
 }
 
@@ -119,11 +116,9 @@ Gradients solve_triangular_gradient(const GradientCall& call,
   const Tensor h = back_substituted(system, a, call.grad(), attributes.upper);
   Gradients gradients(2);
   if (call.needs(0)) {
-    gradients[0] =
-        one_triangle(gradient_of_a(system, h, call.result(), a.shape()), attributes.upper)
-            .to(a.dtype());
+    gradients[0] = one_triangle(gradient_of_a(system, h, call.result(), a), attributes.upper);
   }
-  if (call.needs(1)) gradients[1] = reduce_broadcast_dims(h, b.shape()).to(b.dtype());
+  if (call.needs(1)) gradients[1] = gradient_as(reduce_broadcast_dims(h, b.shape()), b.dtype());
   return gradients;
 }
 
@@ -131,12 +126,14 @@ constexpr auto solve_op = define<solve_forward, solve_gradient>(
     {.name = "solve",
      .inputs = {"a", "b"},
      .reads = {input(0) | input(1) | result(), input(0) | input(1)},
-     .cast = Cast::up});
+     .cast = Cast::up,
+     .complex = true});
 constexpr auto solve_triangular_op = define<solve_triangular_forward, solve_triangular_gradient>(
     {.name = "solve_triangular",
      .inputs = {"a", "b"},
      .reads = {input(0) | input(1) | result(), input(0) | input(1)},
-     .cast = Cast::up});
+     .cast = Cast::up,
+     .complex = true});
 
 }  // namespace
 
@@ -150,10 +147,11 @@ std::pair<Tensor, Tensor> solve_backward(const Tensor& grad_output, const Tensor
   constexpr const char* operation = "solve_backward";
   const System system(operation, a, b);
   check_grad_output(operation, grad_output, system.result());
-  check_gradient(operation, "y", y, system.result());
+  check_matrix_dtype(operation, "y", y.dtype());
+  check_shape(operation, "y", y, system.result());
   const Tensor h = back_substituted(system, a, grad_output);
-  return {gradient_of_a(system, h, y, a.shape()).to(a.dtype()),
-          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
+  return {gradient_of_a(system, h, y, a),
+          gradient_as(reduce_broadcast_dims(h, b.shape()), b.dtype())};
 }
 
 std::pair<Tensor, Tensor> solve_triangular_backward(const Tensor& grad_output, const Tensor& a,
@@ -162,10 +160,11 @@ std::pair<Tensor, Tensor> solve_triangular_backward(const Tensor& grad_output, c
   constexpr const char* operation = "solve_triangular_backward";
   const System system(operation, a, b);
   check_grad_output(operation, grad_output, system.result());
-  check_gradient(operation, "y", y, system.result());
+  check_matrix_dtype(operation, "y", y.dtype());
+  check_shape(operation, "y", y, system.result());
   const Tensor h = back_substituted(system, a, grad_output, upper);
-  return {one_triangle(gradient_of_a(system, h, y, a.shape()), upper).to(a.dtype()),
-          reduce_broadcast_dims(h, b.shape()).to(b.dtype())};
+  return {one_triangle(gradient_of_a(system, h, y, a), upper),
+          gradient_as(reduce_broadcast_dims(h, b.shape()), b.dtype())};
 }
 
 // ---- inverses and powers
@@ -187,7 +186,7 @@ Gradients inv_gradient(const GradientCall& call, const NoAttributes&) {
 }
 
 constexpr auto inv_op = define<inv_forward, inv_gradient>(
-    {.name = "inv", .inputs = {"x"}, .reads = {result()}, .cast = Cast::up});
+    {.name = "inv", .inputs = {"x"}, .reads = {result()}, .cast = Cast::up, .complex = true});
 
 // The product of n factors x, n ≥ 1, by repeated squaring.
 Tensor power_of(const Tensor& x, std::int64_t n) {
@@ -207,9 +206,8 @@ Tensor inv(const Tensor& x) { return dispatch(inv_op, {}, x); }
 // y = x⁻¹: dy = −y dx y.
 Tensor inv_backward(const Tensor& grad_output, const Tensor& y) {
   check_square_matrices("inv_backward", "y", y);
-  check_real("inv_backward", "grad_output", grad_output);
   check_grad_output("inv_backward", grad_output, y.shape());
-  const Tensor t = transposed(y);
+  const Tensor t = adjoint(y);
   return negative(matmul(matmul(t, grad_output), t));
 }
 
@@ -224,8 +222,8 @@ Tensor matrix_power(const Tensor& x, StrictInt n) {
   return n < 0 ? power_of(inv(x), -n) : power_of(x, n);
 }
 
-// The gradient is the sum of (xᵀ)ⁱ·g·(xᵀ)ᵏ with i + k = n − 1: the upper right block of
-// [[xᵀ, g], [0, xᵀ]]ⁿ.
+// The gradient is the sum of (xᴴ)ⁱ·g·(xᴴ)ᵏ with i + k = n − 1: the upper right block of
+// [[xᴴ, g], [0, xᴴ]]ⁿ.
 Tensor matrix_power_backward(const Tensor& grad_output, const Tensor& x, StrictInt n) {
   constexpr const char* operation = "matrix_power_backward";
   check_square_matrices(operation, "x", x);
@@ -235,7 +233,7 @@ Tensor matrix_power_backward(const Tensor& grad_output, const Tensor& x, StrictI
     const Tensor y = inv(x);
     return inv_backward(matrix_power_backward(grad_output, y, -n), y);
   }
-  const Tensor t = transposed(x);
+  const Tensor t = adjoint(x);
   const Tensor blocks = concatenate(
       {concatenate({t, grad_output.to(x.dtype())}, -1), concatenate({zeros_like(t), t}, -1)}, -2);
   const std::int64_t size = x.size(-1);
@@ -253,7 +251,8 @@ Results determinants(const Run& run, const Tensor& x, bool of_logarithm) {
   MatrixCall call = matrix_call(MatrixOp::determinant, dense);
   Results results(of_logarithm ? 2 : 1);
   for (std::size_t k = 0; k < results.size(); ++k) {
-    results[k] = run.empty(batch, x.dtype());
+    const bool is_logarithm = k == 1;
+    results[k] = run.empty(batch, is_logarithm ? real_type(x) : x.dtype());
     call.out[of_logarithm ? k + 1 : k] = results[k].impl().data;
   }
   run_matrices(run, call, batch);
@@ -267,14 +266,23 @@ Results slogdet_forward(const Run& run, const NoAttributes&, const Tensor& x) {
   return determinants(run, x, true);
 }
 
+Tensor of_log_determinant(const Tensor& g, const Tensor& x) {
+  return multiply(g.unsqueeze(-1).unsqueeze(-1), adjoint(inv(x)));
+}
+
 Gradients det_gradient(const GradientCall& call, const NoAttributes&) {
   return det_backward(call.grad(), call.input(0));
 }
+// d log |det| is the real part of tr(x⁻¹ dx), and the sign of a complex determinant, which is
+// constant for a real one, turns by the imaginary part.
 Gradients slogdet_gradient(const GradientCall& call, const NoAttributes&) {
-  // The sign is constant.
-  const Tensor& g = call.grad(1);
+  const Tensor &of_sign = call.grad(0), &of_logarithm = call.grad(1);
   const Tensor& x = call.input(0);
-  return g.defined() ? slogdet_backward(g, x) : zeros_like(x);
+  const bool turns = is_complex(x) && of_sign.defined();
+  if (!turns) return of_logarithm.defined() ? slogdet_backward(of_logarithm, x) : zeros_like(x);
+  const Tensor turn = imag(multiply(of_sign, conj(slogdet(x).sign)));
+  const Tensor along = of_logarithm.defined() ? of_logarithm : zeros_like(turn);
+  return of_log_determinant(complex(along, turn), x);
 }
 
 Tensor cofactor_forward(const Run& run, const NoAttributes&, const Tensor& x) {
@@ -286,21 +294,21 @@ Tensor cofactor_forward(const Run& run, const NoAttributes&, const Tensor& x) {
   return y;
 }
 
-// c = det(x) x⁻ᵀ: dc = (⟨c, dx⟩ c − c dxᵀ c) / det(x), which has no value for a singular x.
+// c = det(x) x⁻ᵀ: dc = (tr(cᵀ dx) c − c dxᵀ c) / det(x), which has no value for a singular x.
 Gradients cofactor_gradient(const GradientCall& call, const NoAttributes&) {
-  const Tensor c = call.result();
+  const Tensor c = conj(call.result());
   const Tensor& g = call.grad();
   const Tensor along = sum(multiply(g, c), {-2, -1}, true);
-  const Tensor change = subtract(multiply(along, c), matmul(matmul(c, transposed(g)), c));
-  return divide(change, det(call.input(0)).unsqueeze(-1).unsqueeze(-1));
+  const Tensor change = subtract(multiply(along, c), matmul(matmul(c, matrix_transpose(g)), c));
+  return divide(change, conj(det(call.input(0))).unsqueeze(-1).unsqueeze(-1));
 }
 
 constexpr auto det_op = define<det_forward, det_gradient>(
-    {.name = "det", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up});
+    {.name = "det", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up, .complex = true});
 constexpr auto slogdet_op = define<slogdet_forward, slogdet_gradient>(
-    {.name = "slogdet", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up});
+    {.name = "slogdet", .inputs = {"x"}, .reads = {input(0)}, .cast = Cast::up, .complex = true});
 constexpr auto cofactor_op = define<cofactor_forward, cofactor_gradient>(
-    {.name = "cofactor", .inputs = {"x"}, .reads = {input(0) | result()}});
+    {.name = "cofactor", .inputs = {"x"}, .reads = {input(0) | result()}, .complex = true});
 
 }  // namespace
 
@@ -309,7 +317,7 @@ Tensor det(const Tensor& x) { return dispatch(det_op, {}, x); }
 Tensor det_backward(const Tensor& grad_output, const Tensor& x) {
   check_square_matrices("det_backward", "x", x);
   check_grad_output("det_backward", grad_output, batch_shape(x.shape()));
-  return multiply(grad_output.unsqueeze(-1).unsqueeze(-1), dispatch(cofactor_op, {}, x));
+  return multiply(grad_output.unsqueeze(-1).unsqueeze(-1), conj(dispatch(cofactor_op, {}, x)));
 }
 
 SlogdetResult slogdet(const Tensor& x) {
@@ -320,7 +328,7 @@ SlogdetResult slogdet(const Tensor& x) {
 Tensor slogdet_backward(const Tensor& grad_logabsdet, const Tensor& x) {
   check_square_matrices("slogdet_backward", "x", x);
   check_gradient("slogdet_backward", "grad_logabsdet", grad_logabsdet, batch_shape(x.shape()));
-  return multiply(grad_logabsdet.unsqueeze(-1).unsqueeze(-1), transposed(inv(x)));
+  return of_log_determinant(grad_logabsdet, x);
 }
 
 }  // namespace linalg

@@ -3,17 +3,22 @@
 #include "core/check.h"
 #include "extensor/elementwise.h"
 #include "ops/gradient_eps.h"
+#include "ops/launch.h"
 
 namespace extensor::ops {
 
 using backend::MatrixCall;
 using detail::message;
 
+void check_matrix_dtype(const char* operation, const char* argument, DType dtype) {
+  const DType real = is_complex(dtype) ? real_dtype(dtype) : dtype;
+  if (real == DType::float32 || real == DType::float64) return;
+  throw DTypeError(message(operation, ": ", argument, " has dtype ", dtype,
+                           " (allowed: float32, float64, complex64, complex128)"));
+}
+
 void check_matrices(const char* operation, const char* argument, const Tensor& x) {
-  if (x.dtype() != DType::float32 && x.dtype() != DType::float64) {
-    throw DTypeError(message(operation, ": ", argument, " has dtype ", x.dtype(),
-                             " (allowed: float32, float64)"));
-  }
+  check_matrix_dtype(operation, argument, x.dtype());
   if (x.ndim() < 2) {
     throw ShapeError(message(operation, ": ", argument, " is ", x.shape(),
                              ", must be a matrix or a batch of matrices"));
@@ -57,6 +62,7 @@ MatrixCall matrix_call(backend::MatrixOp op, const Tensor& x) {
 
 void run_matrices(const Run& run, MatrixCall call, const Shape& batch,
                   std::optional<MatrixCheck> check) {
+  check_complex_device(run.name(), call.dtype, run.device);
   if (call.batch == 0) return;
   if (!check) return run.kernels().matrices(call);
   const backend::ValueCheck full{.kind = check->kind,

@@ -4,15 +4,23 @@
 #include <optional>
 
 #include "backend/checks.h"
+#include "extensor/complex.h"
 #include "extensor/matrix.h"
 #include "ops/op.h"
 
 namespace extensor::ops {
 
-// DTypeError unless x is float32 or float64; ShapeError if it has fewer than two dimensions.
+// DTypeError unless `dtype` is float32, float64, complex64 or complex128.
+void check_matrix_dtype(const char* operation, const char* argument, DType dtype);
+// Also a ShapeError if x has fewer than two dimensions.
 void check_matrices(const char* operation, const char* argument, const Tensor& x);
 // Also a ShapeError unless the matrices are square.
 void check_square_matrices(const char* operation, const char* argument, const Tensor& x);
+
+// The dtype of magnitudes, such as singular values.
+inline DType real_type(const Tensor& x) {
+  return is_complex(x) ? real_dtype(x.dtype()) : x.dtype();
+}
 
 // The shape without its last two dimensions.
 Shape batch_shape(const Shape& matrices);
@@ -32,7 +40,8 @@ struct MatrixCheck {
 void run_matrices(const Run& run, backend::MatrixCall call, const Shape& batch,
                   std::optional<MatrixCheck> check = {});
 
-inline Tensor transposed(const Tensor& x) { return matrix_transpose(x); }
+// xᴴ, the conjugated transpose; xᵀ if x is real.
+inline Tensor adjoint(const Tensor& x) { return conj(matrix_transpose(x)); }
 // 1 / x, and 0 where x is 0; likewise for its gradient.
 Tensor reciprocal_or_zero(const Tensor& x);
 

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "core/check.h"
+#include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
 #include "extensor/elementwise.h"
@@ -246,15 +247,25 @@ Tensor starts_of_runs(const Tensor& ordered) {
   return starts;
 }
 
+// The elements of flat x in ascending order, and where they are in x: complex numbers by their real
+// parts, and equal ones by their imaginary parts.
+SortedTensor in_order(const Tensor& x) {
+  if (!is_complex(x)) return sort_with_indices(x);
+  const Tensor by_imag = argsort(imag(x.detach()));
+  const Tensor order = take(by_imag, argsort(take(real(x.detach()), by_imag)));
+  return {take(x, order), order};
+}
+
 }  // namespace
 
 Tensor unique(const Tensor& x) {
-  const Tensor ordered = sort(x.flatten());
+  const Tensor flat = x.flatten();
+  const Tensor ordered = is_complex(x) ? in_order(flat).values : sort(flat);
   return masked_select(ordered, starts_of_runs(ordered));
 }
 
 UniqueTensor unique_all(const Tensor& x) {
-  const auto [ordered, order] = sort_with_indices(x.flatten());
+  const auto [ordered, order] = in_order(x.flatten());
   const Tensor starts = starts_of_runs(ordered);
   const Tensor first = nonzero(starts)[0];
   const Tensor run = subtract(cumulative_sum(starts), 1);

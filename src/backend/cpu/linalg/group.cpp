@@ -15,9 +15,6 @@ using backend::MatrixCall;
 using backend::MatrixOp;
 using detail::Scratch;
 
-// Squares of numbers within these bounds, and sums of many, neither overflow nor underflow.
-constexpr double smallest_safe = 0x1p-400, largest_safe = 0x1p+400;
-
 // Computes a call group by group, with the same memory for each.
 template <class T>
 class Group {

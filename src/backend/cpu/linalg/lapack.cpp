@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "core/check.h"
 #include "extensor/error.h"
@@ -37,10 +38,11 @@ bool find(void* library, const Spelling& spelling, const std::string& name, Func
 template <class T>
 bool find_routines(void* library, const Spelling& spelling, const std::string& type,
                    LapackRoutines<T>& found) {
+  constexpr bool real = std::is_floating_point_v<T>;
   return find(library, spelling, type + "potrf", found.potrf) &&
          find(library, spelling, type + "geqrf", found.geqrf) &&
-         find(library, spelling, type + "orgqr", found.orgqr) &&
-         find(library, spelling, type + "syevd", found.syevd) &&
+         find(library, spelling, type + (real ? "orgqr" : "ungqr"), found.orgqr) &&
+         find(library, spelling, type + (real ? "syevd" : "heevd"), found.syevd) &&
          find(library, spelling, type + "gesdd", found.gesdd) &&
          find(library, spelling, type + "getrf", found.getrf) &&
          find(library, spelling, type + "getrs", found.getrs) &&
@@ -66,8 +68,11 @@ std::unique_ptr<Lapack> open(const char* path, std::string& reason) {
   for (const Spelling& spelling : spellings) {
     auto found = std::make_unique<Lapack>();
     found->has_wide_integers = spelling.has_wide_integers;
-    if (find_routines(library, spelling, "s", found->single) &&
-        find_routines(library, spelling, "d", found->twice)) {
+    auto& [single, twice, complex, complex_twice] = found->types;
+    if (find_routines(library, spelling, "s", single) &&
+        find_routines(library, spelling, "d", twice) &&
+        find_routines(library, spelling, "c", complex) &&
+        find_routines(library, spelling, "z", complex_twice)) {
       find_threads(library, *found);
       return found;
     }

@@ -14,9 +14,17 @@ using backend::MatrixOp;
 using detail::Scratch;
 using Int = LapackInt;
 
+double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+std::complex<double> sign_of(std::complex<double> z) {
+  return z == 0.0 ? z : orientation(&z, 1, 1);
+}
+
 template <class T>
 class Matrix {
  public:
+  using Real = decltype(std::abs(T(0)));
+  static constexpr bool is_real = std::is_same_v<Real, T>;
+
   Matrix(const MatrixCall& call, const Lapack& library, std::int64_t matrix, FirstFailure& failure)
       : call_(call),
         library_(library),
@@ -34,7 +42,8 @@ class Matrix {
     routines_.potrf(call_.upper ? "L" : "U", &n_, factor, &n_, &info, 1);
     if (library_.value(&info) != 0) return failure_.note(matrix_);
     for (std::int64_t i = 0; i < n_; ++i) {
-      if (std::isnan(factor[i * (n_ + 1)])) return failure_.note(matrix_);  // LAPACK may miss it
+      if (std::isnan(std::abs(factor[i * (n_ + 1)])))
+        return failure_.note(matrix_);  // LAPACK may miss it
       for (std::int64_t j = i + 1; j < n_; ++j) {
         (call_.upper ? factor[j * n_ + i] : factor[i * n_ + j]) = 0;
       }
@@ -53,7 +62,7 @@ class Matrix {
     routines_.geqrf(&m_, &n_, a.data(), &m_, tau.data(), &wanted, &query, &info);
     T more = 0;
     routines_.orgqr(&m_, &width, &k, a.data(), &m_, tau.data(), &more, &query, &info);
-    const Int work_size = static_cast<Int>(std::max(wanted, more));
+    const Int work_size = std::max(size_of_work(wanted), size_of_work(more));
     Scratch<T> work(size(work_size));
     routines_.geqrf(&m_, &n_, a.data(), &m_, tau.data(), work.data(), &work_size, &info);
     T* r = out(1, width * n_);
@@ -67,8 +76,10 @@ class Matrix {
     }
   }
 
+  // A complex matrix is its conjugate in LAPACK, whose eigenvectors are the conjugates.
   void eigh() {
-    T *values = out(0, n_), *vectors = out(1, n_ * n_);
+    Real* values = out<Real>(0, n_);
+    T* vectors = out(1, n_ * n_);
     Scratch<T> a(size(n_ * n_));
     copy_symmetric(a.data());
     const char* job = vectors == nullptr ? "N" : "V";
@@ -77,28 +88,41 @@ class Matrix {
       return fill_nan(vectors, n_ * n_);
     }
     T wanted = 0;
+    Real wanted_reals = 0;
     Int wanted_integers = 0, info = 0, query = -1;
-    routines_.syevd(job, "L", &n_, a.data(), &n_, values, &wanted, &query, &wanted_integers, &query,
-                    &info, 1, 1);
-    const Int work_size = static_cast<Int>(wanted);
+    const auto run = [&](T* work, const Int* work_size, Real* reals, const Int* reals_size,
+                         Int* integers, const Int* integers_size) {
+      if constexpr (is_real) {
+        routines_.syevd(job, "L", &n_, a.data(), &n_, values, work, work_size, integers,
+                        integers_size, &info, 1, 1);
+      } else {
+        routines_.syevd(job, "L", &n_, a.data(), &n_, values, work, work_size, reals, reals_size,
+                        integers, integers_size, &info, 1, 1);
+      }
+    };
+    run(&wanted, &query, &wanted_reals, &query, &wanted_integers, &query);
+    const Int work_size = size_of_work(wanted), reals_size = size_of_work(wanted_reals);
     const Int integers_size = library_.value(&wanted_integers);
     Scratch<T> work(size(work_size));
+    Scratch<Real> reals(size(reals_size));
     Scratch<Int> integers(size(integers_size));
-    routines_.syevd(job, "L", &n_, a.data(), &n_, values, work.data(), &work_size, integers.data(),
-                    &integers_size, &info, 1, 1);
+    run(work.data(), &work_size, reals.data(), &reals_size, integers.data(), &integers_size);
     check_converged("eigh", info);
     if (vectors == nullptr) return;
     for (std::int64_t j = 0; j < n_; ++j) {
       T* vector = a.data() + j * n_;
-      if (orientation(vector, n_, 1) < 0) negate(vector, n_, 1);
+      scale_vector(vector, n_, 1, static_cast<T>(conjugate(orientation(vector, n_, 1))));
     }
-    transpose(a.data(), vectors);
+    for_each_block([&](std::int64_t r, std::int64_t c) {
+      vectors[r * n_ + c] = static_cast<T>(conjugate(a[size(c * n_ + r)]));
+    });
   }
 
   // xᵀ = vhᵀ s uᵀ: LAPACK's u is vh, and its vᵀ is u.
   void svd() {
     const Int k = std::min(m_, n_), u_width = call_.full ? m_ : k, vh_rows = call_.full ? n_ : k;
-    T *u = out(0, m_ * u_width), *s = out(1, k), *vh = out(2, vh_rows * n_);
+    T *u = out(0, m_ * u_width), *vh = out(2, vh_rows * n_);
+    Real* s = out<Real>(1, k);
     if (!all_finite(x_, m_ * n_)) {
       fill_nan(u, m_ * u_width);
       fill_nan(s, k);
@@ -111,21 +135,31 @@ class Matrix {
     const Int ldu = n_, ldvt = u == nullptr ? 1 : u_width;
     T *first = u == nullptr ? &none : vh, *second = u == nullptr ? &none : u;
     Int info = 0, query = -1;
-    routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, &wanted, &query,
-                    integers.data(), &info, 1);
-    const Int work_size = static_cast<Int>(wanted);
+    const Int longer = std::max(m_, n_);
+    Scratch<Real> reals(size(is_real ? 0 : k * std::max(5 * k + 7, 2 * longer + 2 * k + 1)));
+    const auto run = [&](T* work, const Int* work_size) {
+      if constexpr (is_real) {
+        routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, work,
+                        work_size, integers.data(), &info, 1);
+      } else {
+        routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, work,
+                        work_size, reals.data(), integers.data(), &info, 1);
+      }
+    };
+    run(&wanted, &query);
+    const Int work_size = size_of_work(wanted);
     Scratch<T> work(size(work_size));
-    routines_.gesdd(job, &n_, &m_, a.data(), &n_, s, first, &ldu, second, &ldvt, work.data(),
-                    &work_size, integers.data(), &info, 1);
+    run(work.data(), &work_size);
     check_converged("svd", info);
     if (u == nullptr) return;
     for (std::int64_t j = 0; j < u_width; ++j) {
-      if (orientation(u + j, m_, u_width) >= 0) continue;
-      negate(u + j, m_, u_width);
-      if (j < k) negate(vh + j * n_, n_, 1);
+      const T turn = orientation(u + j, m_, u_width);
+      scale_vector(u + j, m_, u_width, static_cast<T>(conjugate(turn)));
+      if (j < k) scale_vector(vh + j * n_, n_, 1, turn);
     }
     for (std::int64_t j = k; j < vh_rows; ++j) {
-      if (orientation(vh + j * n_, n_, 1) < 0) negate(vh + j * n_, n_, 1);
+      T* row = vh + j * n_;
+      scale_vector(row, n_, 1, static_cast<T>(conjugate(orientation(row, n_, 1))));
     }
   }
 
@@ -141,29 +175,36 @@ class Matrix {
     Scratch<T> a(x_, x_ + n_ * n_);
     Scratch<Int> pivots(size(n_), 0);
     factor(a.data(), pivots);
-    double product = parity(pivots), sign = product, logarithm = 0;
+    Wide product = parity(pivots), sign = product;
+    double logarithm = 0;
     for (std::int64_t i = 0; i < n_; ++i) {
-      const double pivot = static_cast<double>(a[size(i * (n_ + 1))]);
+      const Wide pivot = static_cast<Wide>(a[size(i * (n_ + 1))]);
       product *= pivot;
-      sign *= pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;
-      logarithm += std::log(std::fabs(pivot));
+      sign *= sign_of(pivot);
+      logarithm += std::log(std::abs(pivot));
     }
     if (T* to = out(0, 1)) *to = static_cast<T>(product);
     if (T* to = out(1, 1)) *to = static_cast<T>(sign);
-    if (T* to = out(2, 1)) *to = static_cast<T>(logarithm);
+    if (Real* to = out<Real>(2, 1)) *to = static_cast<Real>(logarithm);
   }
 
   void cofactor() {
     T* cofactors = out(0, n_ * n_);
     Scratch<T> a(x_, x_ + n_ * n_);
     Scratch<Int> pivots(size(n_), 0);
-    if (!factor(a.data(), pivots)) return singular_cofactors(x_, n_, cofactors);
-    double product = parity(pivots);
-    for (std::int64_t i = 0; i < n_; ++i) product *= static_cast<double>(a[size(i * (n_ + 1))]);
+    if (!factor(a.data(), pivots)) {
+      if constexpr (is_real) {
+        return singular_cofactors(x_, n_, cofactors);
+      } else {
+        return compute_complex(call_, matrix_, failure_);
+      }
+    }
+    Wide product = parity(pivots);
+    for (std::int64_t i = 0; i < n_; ++i) product *= static_cast<Wide>(a[size(i * (n_ + 1))]);
     invert(a.data(), pivots);
     for (std::int64_t i = 0; i < n_; ++i) {
       for (std::int64_t j = 0; j < n_; ++j) {
-        cofactors[i * n_ + j] = static_cast<T>(product * static_cast<double>(a[size(j * n_ + i)]));
+        cofactors[i * n_ + j] = static_cast<T>(product * static_cast<Wide>(a[size(j * n_ + i)]));
       }
     }
   }
@@ -189,8 +230,18 @@ class Matrix {
  private:
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  T* out(int k, std::int64_t elements) const {
-    T* first = reinterpret_cast<T*>(call_.out[k]);
+  // In which determinants are multiplied.
+  using Wide = std::conditional_t<is_real, double, std::complex<double>>;
+
+  // The answer to a query, an integer that was perhaps rounded down to a float.
+  static Int size_of_work(T wanted) {
+    const Real size = std::real(wanted);
+    return static_cast<Int>(std::nextafter(size, std::numeric_limits<Real>::infinity()));
+  }
+
+  template <class Element = T>
+  Element* out(int k, std::int64_t elements) const {
+    auto* first = reinterpret_cast<Element*>(call_.out[k]);
     return first == nullptr ? nullptr : first + matrix_ * elements;
   }
 
@@ -208,12 +259,9 @@ class Matrix {
   }
   void copy_symmetric(T* to) const {
     for_each_block([&](std::int64_t r, std::int64_t c) {
-      const T a = x_[r * n_ + c], b = x_[c * n_ + r];
-      to[r * n_ + c] = a == b ? a : a / 2 + b / 2;
+      const T a = x_[r * n_ + c], b = static_cast<T>(conjugate(x_[c * n_ + r]));
+      to[r * n_ + c] = a == b ? a : a / Real(2) + b / Real(2);
     });
-  }
-  void transpose(const T* from, T* to) const {
-    for_each_block([&](std::int64_t r, std::int64_t c) { to[r * n_ + c] = from[c * n_ + r]; });
   }
 
   // False if a pivot is 0.
@@ -233,7 +281,7 @@ class Matrix {
     T wanted = 0;
     Int info = 0, query = -1;
     routines_.getri(&n_, a, &n_, pivots.data(), &wanted, &query, &info);
-    const Int work_size = static_cast<Int>(wanted);
+    const Int work_size = size_of_work(wanted);
     Scratch<T> work(size(work_size));
     routines_.getri(&n_, a, &n_, pivots.data(), work.data(), &work_size, &info);
   }
@@ -284,5 +332,9 @@ template void compute_by_lapack<float>(const MatrixCall&, const Lapack&, std::in
                                        FirstFailure&);
 template void compute_by_lapack<double>(const MatrixCall&, const Lapack&, std::int64_t,
                                         FirstFailure&);
+template void compute_by_lapack<std::complex<float>>(const MatrixCall&, const Lapack&, std::int64_t,
+                                                     FirstFailure&);
+template void compute_by_lapack<std::complex<double>>(const MatrixCall&, const Lapack&,
+                                                      std::int64_t, FirstFailure&);
 
 }  // namespace extensor::cpu

@@ -1,8 +1,10 @@
 #include "backend/cpu/linalg/linalg.h"
 
 #include <algorithm>
+#include <complex>
 #include <mutex>
 #include <shared_mutex>
+#include <type_traits>
 
 #include "backend/checks.h"
 #include "backend/cpu/linalg/paths.h"
@@ -83,6 +85,17 @@ bool solve_triangle(const MatrixCall& call, std::int64_t matrix) {
 }
 
 template <class T>
+void compute_in_groups(const MatrixCall& call, std::int64_t grain, FirstFailure& failure) {
+  const MatrixKernels& kernels = call.batch == 1 ? single_matrix_kernels() : wide_matrix_kernels();
+  const std::int64_t lanes = kernels.lanes, groups = (call.batch + lanes - 1) / lanes;
+  detail::parallel_for(
+      groups, std::max<std::int64_t>(1, grain / lanes), [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = begin * lanes;
+        compute_groups<T>(call, kernels, first, std::min(end * lanes, call.batch) - first, failure);
+      });
+}
+
+template <class T>
 void compute(const MatrixCall& call, FirstFailure& failure) {
   constexpr double work_per_chunk = 1 << 17;
   const auto grain = static_cast<std::int64_t>(std::max(1.0, work_per_chunk / work_of(call)));
@@ -106,13 +119,13 @@ void compute(const MatrixCall& call, FirstFailure& failure) {
       for (std::int64_t i = begin; i < end; ++i) compute_by_lapack<T>(call, *library, i, failure);
     });
   }
-  const MatrixKernels& kernels = call.batch == 1 ? single_matrix_kernels() : wide_matrix_kernels();
-  const std::int64_t lanes = kernels.lanes, groups = (call.batch + lanes - 1) / lanes;
-  detail::parallel_for(
-      groups, std::max<std::int64_t>(1, grain / lanes), [&](std::int64_t begin, std::int64_t end) {
-        const std::int64_t first = begin * lanes;
-        compute_groups<T>(call, kernels, first, std::min(end * lanes, call.batch) - first, failure);
-      });
+  if constexpr (!std::is_floating_point_v<T>) {
+    detail::parallel_for(call.batch, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) compute_complex(call, i, failure);
+    });
+  } else {
+    compute_in_groups<T>(call, grain, failure);
+  }
 }
 
 }  // namespace
@@ -120,10 +133,19 @@ void compute(const MatrixCall& call, FirstFailure& failure) {
 void matrices(const MatrixCall& call) {
   if (call.batch == 0) return;
   FirstFailure failure(call.batch);
-  if (call.dtype == DType::float32) {
-    compute<float>(call, failure);
-  } else {
-    compute<double>(call, failure);
+  switch (call.dtype) {
+    case DType::float32:
+      compute<float>(call, failure);
+      break;
+    case DType::float64:
+      compute<double>(call, failure);
+      break;
+    case DType::complex64:
+      compute<std::complex<float>>(call, failure);
+      break;
+    default:
+      compute<std::complex<double>>(call, failure);
+      break;
   }
   if (failure.first() < call.batch && call.check != 0) {
     backend::note({call.check, failure.first(), 0});

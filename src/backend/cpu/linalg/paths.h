@@ -1,5 +1,5 @@
-// The two ways to compute a MatrixCall: own kernels on groups of matrices, and LAPACK on one
-// matrix.
+// The ways to compute a MatrixCall: own kernels on groups of real matrices or on one complex
+// matrix, and LAPACK on one matrix.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,10 @@ template <class T>
 void compute_groups(const backend::MatrixCall& call, const MatrixKernels& kernels,
                     std::int64_t first, std::int64_t count, FirstFailure& failure);
 
-// Computes one matrix.
+// Computes one matrix of complex numbers.
+void compute_complex(const backend::MatrixCall& call, std::int64_t matrix, FirstFailure& failure);
+
+// Computes one matrix, real or complex.
 template <class T>
 void compute_by_lapack(const backend::MatrixCall& call, const Lapack& library, std::int64_t matrix,
                        FirstFailure& failure);

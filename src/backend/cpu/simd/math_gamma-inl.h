@@ -166,7 +166,7 @@ HWY_NOINLINE Number LogGammaAbove0(D d, Number y) {
   const Number one(1, 0), half(0.5, 0);
   const double start = StirlingStart(static_cast<Number*>(nullptr));
   Number product = one;
-  for (double k = 0; k < start; ++k) {
+  for (int k = 0; k < start; ++k) {
     const auto low = hn::Lt(y.high, hn::Set(d, start));
     if (hn::AllTrue(d, hn::Not(low))) break;
     product = Choose(low, product * y, product);
@@ -222,7 +222,7 @@ HWY_NOINLINE Number DigammaAbove0(D d, Number y) {
   const double start = StirlingStart(static_cast<Number*>(nullptr));
   // top / bottom is the sum of the reciprocals.
   Number top(0, 0), bottom = one;
-  for (double k = 0; k < start; ++k) {
+  for (int k = 0; k < start; ++k) {
     const auto low = hn::Lt(y.high, hn::Set(d, start));
     if (hn::AllTrue(d, hn::Not(low))) break;
     top = Choose(low, top * y + bottom, top);
@@ -248,7 +248,7 @@ HWY_NOINLINE Number PolygammaAbove0(D d, int n, Number y) {
   const Number one(1, 0), half(0.5, 0);
   const double start = StirlingStart(static_cast<Number*>(nullptr)) + n;
   Number sum(0, 0);
-  for (double k = 0; k < start; ++k) {
+  for (int k = 0; k < start; ++k) {
     const auto low = hn::Lt(y.high, hn::Set(d, start));
     if (hn::AllTrue(d, hn::Not(low))) break;
     sum = Choose(low, sum + FactorialOverPower(n + 1, one / y), sum);
