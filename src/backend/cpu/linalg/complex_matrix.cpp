@@ -447,7 +447,7 @@ class Matrix {
       }
     }
     complete_basis(basis.data(), rank, total, length);
-    const std::int64_t u_width = u->size() == 0 ? 0 : static_cast<std::int64_t>(u->size()) / m_;
+    const std::int64_t u_width = u->empty() ? 0 : static_cast<std::int64_t>(u->size()) / m_;
     for (std::int64_t j = 0; j < total; ++j) {
       const Complex* long_vector = basis.data() + j * length;
       const Complex* short_vector = j < k ? &turns[as_size(order[as_size(j)] * k)] : nullptr;
