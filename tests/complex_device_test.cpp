@@ -33,6 +33,11 @@ TEST_P(ComplexDevice, ComputesAsTheCpuDoes) {
   EXPECT_TRUE(same(exp(there.transpose()), exp(z.transpose())));
   EXPECT_TRUE(same(abs(there), abs(z)));
   EXPECT_TRUE(same(conj(there), conj(z)));
+  // Numbers, and tensors on the CPU that act as numbers, are passed by value.
+  using namespace std::complex_literals;
+  EXPECT_TRUE(same((2.0 - 3i) * there, (2.0 - 3i) * z));
+  EXPECT_TRUE(same(there - z[0][1], z - z[0][1]));
+  EXPECT_TRUE(same(zeros_like(there).fill(1.0 + 2i), zeros_like(z).fill(1.0 + 2i)));
 }
 
 TEST_P(ComplexDevice, CopiesBytes) {

@@ -28,7 +28,9 @@ TEST(ComplexGradient, OfArithmetic) {
   check("subtract", [](const Tensors& in) { return in[0] - in[1]; });
   check("multiply", [](const Tensors& in) { return in[0] * in[1]; });
   check("divide", [](const Tensors& in) { return in[0] / in[1]; });
-  check("power", [](const Tensors& in) { return power(in[0], in[1]); });
+  const auto to_the_power = [](const Tensors& in) { return power(in[0], in[1]); };
+  check("power", to_the_power);
+  expect_gradient("power of negative reals", to_the_power, {drawn_reals({3}, -1.5, -0.5, 6), b});
   check("where", [](const Tensors& in) {
     return where(tensor({true, false, true}), in[0], in[1]) * in[0];
   });
@@ -117,6 +119,84 @@ TEST(ComplexGradient, OfWritesIntoViews) {
                     return square(pairs);
                   },
                   {x});
+}
+
+// Parts of a longer vector, of which the second starts in the middle of a number.
+TEST(ComplexGradient, OfPartsAtOddOffsets) {
+  const Tensor z = drawn({2}, 0.5, 1, 1), x = drawn_reals({2, 2}, 0.5, 1, 2);
+  const Tensor one = ones({1}, float64);
+  expect_gradient("view_as_real",
+                  [&](const Tensors& in) {
+                    return square(concatenate({one, flatten(view_as_real(in[0]))}));
+                  },
+                  {z});
+  expect_gradient("write into view_as_complex",
+                  [&](const Tensors& in) {
+                    Tensor pairs = in[0] * 2;
+                    view_as_complex(pairs).slice(0, 0, 1) *= 1i;
+                    return square(concatenate({one, flatten(pairs)}));
+                  },
+                  {x});
+}
+
+// On a branch cut, the derivative is that of the side on which the function is.
+TEST(ComplexGradient, OnBranchCuts) {
+  const auto derivative = [](const auto& function, C128 at) {
+    const Tensor z = numbers({at}, {1}).requires_grad_(), one = numbers({1}, {1});
+    const Tensor found = grad({function(z)}, {z}, {.grad_outputs = {one}})[0];
+    return std::conj(found.item<C128>());
+  };
+  const auto expect = [&](const char* what, const auto& function, const auto& reference, C128 at,
+                          C128 along) {
+    // Along the cut, so that both points are on the same side as `at`.
+    const double h = 1e-6;
+    // A sum with 0 would lose the sign of a zero.
+    const auto shifted = [&](double by) {
+      return along.real() != 0 ? reference(C128(at.real() + by, at.imag()))
+                               : reference(C128(at.real(), at.imag() + by));
+    };
+    const C128 wanted = (shifted(h) - shifted(-h)) / (2 * h) / along;
+    const C128 found = derivative(function, at);
+    EXPECT_NEAR(std::abs(found - wanted), 0, 1e-8) << what << " at " << at << ": " << found;
+  };
+  for (const double side : {0.0, -0.0}) {
+    for (const double x : {2.0, -2.0}) {
+      expect(
+          "asin", [](const Tensor& z) { return asin(z); }, [](C128 z) { return std::asin(z); },
+          {x, side}, 1);
+      expect(
+          "acos", [](const Tensor& z) { return acos(z); }, [](C128 z) { return std::acos(z); },
+          {x, side}, 1);
+      expect(
+          "asinh", [](const Tensor& z) { return asinh(z); }, [](C128 z) { return std::asinh(z); },
+          {side, x}, 1i);
+    }
+    for (const double x : {0.5, -0.5, -2.0}) {
+      expect(
+          "acosh", [](const Tensor& z) { return acosh(z); }, [](C128 z) { return std::acosh(z); },
+          {x, side}, 1);
+    }
+  }
+}
+
+// Sums, scans, rounding and copies of tensors with the most axes.
+TEST(ComplexGradient, OfTheHighestRank) {
+  Shape shape(64, 1);
+  shape[3] = 2;
+  shape[60] = 3;
+  const Tensor z = drawn(shape, -1, 1, 1);
+  const auto values = [](const Tensor& x) { return x.reshape({-1}); };
+  const Tensor flat = z.reshape({2, 3});
+  EXPECT_TRUE(allclose(sum(z, {3, 60}).reshape({}), sum(flat), 1e-14));
+  EXPECT_TRUE(allclose(values(mean(z, 60)), mean(flat, 1), 1e-14));
+  EXPECT_TRUE(allclose(values(cumulative_sum(z, 60)), values(cumulative_sum(flat, 1)), 1e-14));
+  EXPECT_TRUE(all(equal(values(round(z * 3)), values(round(flat * 3)))).item<bool>());
+  EXPECT_TRUE(all(equal(values(swapaxes(z, 3, 60).clone(MemoryFormat::contiguous)),
+                        values(transpose(flat).contiguous())))
+                  .item<bool>());
+  expect_gradient("sum",
+                  [&](const Tensors& in) { return values(square(sum(in[0].reshape(shape), 60))); },
+                  {flat});
 }
 
 TEST(ComplexGradient, FollowsTheConventionOfPyTorch) {

@@ -362,6 +362,17 @@ TEST(ComplexLinalgGradient, OfSolutionsAndDeterminants) {
   expect_gradient("Frobenius norm", [](const Tensors& in) { return matrix_norm(in[0]); }, {a});
 }
 
+// A gradient of 0 for one side leaves the rounding errors of the other.
+TEST(ComplexLinalgGradient, OfOneSideAloneIsNoDependenceOnPhases) {
+  const Tensor x = draw({4, 4}, 121).requires_grad_();
+  const auto [u, s, vh] = svd(x, false);
+  const Tensor weight = linspace(1, 2, 16).reshape({4, 4}).to(float64);
+  const Tensor one = sum(weight * square(abs(vh)));
+  const Tensor both = one + 0 * sum(square(abs(u)));
+  const Tensor expected = grad({one}, {x}, {.retain_graph = true})[0];
+  EXPECT_TRUE(allclose(grad({both}, {x})[0], expected, 1e-10));
+}
+
 TEST(ComplexLinalgGradient, OfPhasesIsRefused) {
   const Tensor x = draw({3, 3}, 120).requires_grad_();
   const auto message = [](const auto& function) -> std::string {

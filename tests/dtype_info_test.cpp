@@ -177,6 +177,10 @@ TEST(Cumulative, TakesOptions) {
 
 TEST(Cumulative, RefusesWrongDifferences) {
   EXPECT_THROW(diff(ones({3}), 0, -1), ValueError);
+  // Differences have the dtype of what is joined.
+  const Tensor joined = diff(tensor({true, false}), 0, 1, tensor({5}));
+  EXPECT_EQ(joined.dtype(), int64);
+  EXPECT_EQ(joined.to_vector<std::int64_t>(), (std::vector<std::int64_t>{-4, -1}));
   EXPECT_THROW(diff(ones({3}), 1), IndexError);
   EXPECT_THROW(diff(ones({}), 0), IndexError);
   EXPECT_THROW(diff(ones({2, 3}), 1, 1, ones({3, 1})), ShapeError);

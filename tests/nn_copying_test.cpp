@@ -309,6 +309,9 @@ TEST(NnTying, StatesOfOneNameOrBoth) {
   EXPECT_TRUE(allclose(model.wte.weight, before));
   EXPECT_THROW(model.load_state_dict({}), ValueError);
   EXPECT_THROW(model.load_state_dict({{"lm_head.weight", ones({2, 2})}}), ShapeError);
+  for (const DType dtype : {int64, complex64}) {
+    EXPECT_THROW(model.load_state_dict({{"lm_head.weight", ones({5, 3}, dtype)}}), DTypeError);
+  }
 }
 
 TEST(NnTying, ThroughSafetensorsAndCheckpoints) {

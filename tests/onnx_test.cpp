@@ -1,6 +1,7 @@
 // Export to ONNX and import: every model and function comes back with the same results.
 #include <gtest/gtest.h>
 
+#include <complex>
 #include <cstdlib>
 #include <set>
 
@@ -207,6 +208,19 @@ TEST(Onnx, NamesTheOpWithoutAFormAndItsModule) {
   Outer net;
   expect_refused<ValueError>([&] { export_onnx(folder / "x.onnx", net, eye(3)); },
                              {"export_onnx", "inv in Outer.inner"});
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Onnx, RefusesComplexNumbers) {
+  const TemporaryDirectory folder;
+  const auto path = folder / "x.onnx";
+  const auto inside = [](const Tensor& y) {
+    return abs(y * std::complex<double>(0, 1)).to(float32);
+  };
+  expect_refused<DTypeError>([&] { export_onnx(path, inside, ones({3})); },
+                             {"multiply", "complex64"});
+  const auto twice = [](const Tensor& y) { return y + y; };
+  EXPECT_THROW(export_onnx(path, twice, ones({3}, complex64)), DTypeError);
   EXPECT_TRUE(folder.names().empty());
 }
 

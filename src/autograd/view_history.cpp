@@ -65,7 +65,10 @@ struct ViewLayout {
   Tensor base_parts(const Tensor& x) const { return parts_of_base ? view_as_real(x) : x; }
   Tensor base_whole(const Tensor& x) const { return parts_of_base ? view_as_complex(x) : x; }
   Tensor view_parts(const Tensor& x) const { return parts_of_view ? view_as_real(x) : x; }
-  Tensor view_whole(const Tensor& x) const { return parts_of_view ? view_as_complex(x) : x; }
+  Tensor view_whole(const Tensor& x) const {
+    // The part may start at the second half of a number.
+    return parts_of_view ? view_as_complex(x.clone(MemoryFormat::contiguous)) : x;
+  }
 
   // An uninitialised tensor with the base's shape and strides.
   Tensor make_base(DType dtype) const {

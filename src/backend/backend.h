@@ -41,7 +41,7 @@ struct Operand {
   std::byte* data = nullptr;
   DType dtype = DType::float32;
   const std::int64_t* strides = nullptr;
-  alignas(8) std::byte number[8];
+  alignas(8) std::byte number[16];
 
   Operand() {}  // NOLINT: clearing `number` would cost every small op 10 ns
   Operand(std::byte* first, DType type, const std::int64_t* steps)  // NOLINT: likewise

@@ -19,7 +19,7 @@ namespace extensor::backend {
 
 // Counts changes of DeviceInterface, Backend and the calls: a library built against another version
 // is rejected.
-inline constexpr std::uint32_t device_interface_version = 9;
+inline constexpr std::uint32_t device_interface_version = 10;
 
 // Moves `bytes` bytes. One side is the host, or both are devices of one type.
 struct CopyCall {

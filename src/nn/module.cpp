@@ -10,6 +10,7 @@
 #include "extensor/autograd.h"
 #include "nn/layer_checks.h"
 #include "nn/naming_walker.h"
+#include "ops/scalar_range.h"
 
 namespace extensor::nn {
 
@@ -132,7 +133,7 @@ void check_fits(const Entry& entry, const Tensor& tensor) {
     throw ShapeError(message("load_state_dict: ", entry.name, " is ", tensor.shape(),
                              " in the state and ", entry.tensor->shape(), " in the module"));
   }
-  if (is_floating_point(tensor.dtype()) != is_floating_point(entry.tensor->dtype())) {
+  if (ops::kind_of(tensor.dtype()) != ops::kind_of(entry.tensor->dtype())) {
     throw DTypeError(message("load_state_dict: ", entry.name, " is ", tensor.dtype(),
                              " in the state and ", entry.tensor->dtype(), " in the module"));
   }

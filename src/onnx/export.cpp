@@ -62,13 +62,31 @@ std::vector<const RecordedCall*> needed_calls(const Recording& recording) {
   return calls;
 }
 
+std::string place_of(const RecordedCall& call) {
+  return message(call.op->name, call.module.empty() ? "" : " in ", call.module);
+}
+
+// Few runtimes have kernels for complex numbers.
+void check_dtypes(const Recording& recording, const std::vector<const RecordedCall*>& calls) {
+  for (const RecordedCall* call : calls) {
+    for (const std::vector<int>* ids : {&call->inputs, &call->results}) {
+      for (const int id : *ids) {
+        if (id == no_value || !recording.values[at(id)].tensor.defined()) continue;
+        const DType dtype = recording.values[at(id)].tensor.dtype();
+        if (!is_complex(dtype)) continue;
+        throw DTypeError(message(operation, ": ", place_of(*call), " computes with ", dtype,
+                                 " (allowed: real dtypes)"));
+      }
+    }
+  }
+}
+
 // Refuses ops without a rule, all of them at once.
 void check_rules(const std::vector<const RecordedCall*>& calls) {
   std::vector<std::string> missing;
   for (const RecordedCall* call : calls) {
     if (find_export_rule(call->op->name) != nullptr) continue;
-    const std::string place =
-        message(call->op->name, call->module.empty() ? "" : " in ", call->module);
+    const std::string place = place_of(*call);
     if (std::ranges::find(missing, place) == missing.end()) missing.push_back(place);
   }
   if (missing.empty()) return;
@@ -107,6 +125,7 @@ class Exporter {
 
   Model model(const OnnxExportOptions& options) {
     const auto calls = needed_calls(recording_);
+    check_dtypes(recording_, calls);
     check_rules(calls);
     reserve();
     for (const RecordedCall* call : calls) write(*call);

@@ -30,7 +30,11 @@ constexpr Element elements[] = {{DType::float32, 1},  {DType::uint8, 2},   {DTyp
 }  // namespace
 
 std::int64_t type_number(DType dtype) {
-  return std::ranges::find(elements, dtype, &Element::dtype)->number;
+  const auto* found = std::ranges::find(elements, dtype, &Element::dtype);
+  if (found == std::end(elements)) {
+    throw DTypeError(message("export_onnx: a tensor is ", dtype, " (allowed: real dtypes)"));
+  }
+  return found->number;
 }
 std::optional<DType> dtype_of_number(std::int64_t number) {
   const auto* found = std::ranges::find(elements, number, &Element::number);

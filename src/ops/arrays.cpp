@@ -58,7 +58,7 @@ Tensor diff(const Tensor& x, StrictInt axis, StrictInt n, const Tensor& prepend,
   }
   for (std::int64_t k = 0; k < n && result.size(along) > 0; ++k) {
     const Tensor next = result.slice(along, 1), previous = result.slice(along, 0, -1);
-    result = x.dtype() == DType::bool_ ? not_equal(next, previous) : subtract(next, previous);
+    result = result.dtype() == DType::bool_ ? not_equal(next, previous) : subtract(next, previous);
   }
   return result;
 }

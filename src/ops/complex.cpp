@@ -73,7 +73,8 @@ Tensor make_whole(const Tensor& x, const NoAttributes&) {
 
 // The gradient of a pair is that of its complex number, and the reverse.
 Gradients pairs_gradient(const GradientCall& call, const NoAttributes&) {
-  return view_as_complex(call.grad().contiguous());
+  // A contiguous gradient may start at the second part of a number.
+  return view_as_complex(call.grad().clone(MemoryFormat::contiguous));
 }
 Gradients whole_gradient(const GradientCall& call, const NoAttributes&) {
   return view_as_real(call.grad());

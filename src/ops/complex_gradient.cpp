@@ -41,6 +41,18 @@ Tensor power_exponent(const Tensor& a, const Tensor& b) {
   return where(vanishes, 0, multiply(power(a, b), log(where(vanishes, 1, a))));
 }
 
+// √(1 − x²) and √(x² − 1), on the side of their branch cuts on which asin and acosh are: x − (−1)
+// keeps the sign of a zero imaginary part, which 1 − x² and x + 1 lose.
+Tensor root_of_one_minus_square(const Tensor& x) {
+  return multiply(sqrt(negative(subtract(x, 1))), sqrt(subtract(x, -1)));
+}
+Tensor root_of_square_minus_one(const Tensor& x) {
+  return multiply(sqrt(subtract(x, 1)), sqrt(subtract(x, -1)));
+}
+
+// x times i, without the rounding of signs of zero that a product has.
+Tensor turned(const Tensor& x) { return complex(negative(imag(x)), real(x)); }
+
 }  // namespace
 
 bool complex_gradient_reads(ElementwiseOp row, std::size_t k) {
@@ -120,9 +132,9 @@ Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
     case ElementwiseOp::tan:
       return times(g, add(square(tan(x)), 1));
     case ElementwiseOp::asin:
-      return over(g, sqrt(one_minus_square()));
+      return over(g, root_of_one_minus_square(x));
     case ElementwiseOp::acos:
-      return negative(over(g, sqrt(one_minus_square())));
+      return negative(over(g, root_of_one_minus_square(x)));
     case ElementwiseOp::atan:
       return over(g, one_plus_square());
     case ElementwiseOp::sinh:
@@ -132,9 +144,9 @@ Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
     case ElementwiseOp::tanh:
       return times(g, subtract(1, square(tanh(x))));
     case ElementwiseOp::asinh:
-      return over(g, sqrt(one_plus_square()));
+      return over(g, root_of_one_minus_square(turned(x)));
     case ElementwiseOp::acosh:
-      return over(g, multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))));
+      return over(g, root_of_square_minus_one(x));
     case ElementwiseOp::atanh:
       return over(g, one_minus_square());
     default:

@@ -10,6 +10,7 @@
 #include "extensor/manipulation.h"
 #include "extensor/reduction.h"
 #include "ops/axis_view.h"
+#include "ops/complex_parts.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
 #include "ops/registry.h"
@@ -172,7 +173,8 @@ template <auto& op>
 Tensor scanned_parts(const Tensor& x, std::optional<StrictInt> axis) {
   const std::int64_t along = axis_of_parts(op.name, x, axis);
   const Tensor rows = x.ndim() == 0 ? x.reshape({1}) : x;
-  return view_as_complex(dispatch(op, {along}, view_as_real(rows))).reshape(x.shape());
+  const auto scan = [&](const Tensor& parts) { return dispatch(op, {along}, parts); };
+  return by_parts(rows, scan).reshape(x.shape());
 }
 
 // Cumulative products in log n steps: after each, every element is the product of twice as many.

@@ -12,6 +12,7 @@
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 #include "ops/checked_indices.h"
+#include "ops/complex_parts.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
 #include "ops/record_elementwise.h"
@@ -56,7 +57,7 @@ Tensor unary(ElementwiseOp op, const char* operation, Domain domain, const Tenso
              Parameter first = {}, Parameter second = {}) {
   const DType dtype = unary_dtype(operation, domain, x.dtype());
   if (op == ElementwiseOp::round && is_complex(dtype)) {
-    return view_as_complex(round(view_as_real(x)).contiguous());  // part by part
+    return ops::by_parts(x, [](const Tensor& parts) { return round(parts); });
   }
   const Source inputs[] = {x};
   return evaluate(op, operation, compute_dtype(dtype), result_dtype(op, dtype), inputs, first,

@@ -144,7 +144,7 @@ void set_number(backend::Operand& operand, const Source& input) {
   if (input.is_tensor()) {
     std::memcpy(operand.number, input.tensor().impl().data, itemsize(operand.dtype));
   } else {
-    std::memcpy(operand.number, input.number(), sizeof operand.number);
+    std::memcpy(operand.number, input.number(), sizeof(double));
   }
 }
 
@@ -201,6 +201,11 @@ void copy_complex(const backend::Backend& backend, backend::ElementwiseCall& cal
     out[d] = call.contiguous ? static_cast<std::int64_t>(step) : call.out.strides[d];
     in[d] = call.repeats[0] ? 0 : call.contiguous ? out[d] : call.inputs[0].strides[d];
     step *= static_cast<std::size_t>(shape[d]);
+  }
+  // With 64 axes, one has length 1: there are no 2⁶⁴ elements. It makes room for the axis of parts.
+  if (shape.size() == static_cast<std::size_t>(max_rank)) {
+    const auto single = static_cast<std::size_t>(std::ranges::find(shape, 1) - shape.begin());
+    for (Dims* dims : {&shape, &out, &in}) dims->erase(single);
   }
   split(call.out, out);
   split(call.inputs[0], in);

@@ -53,11 +53,16 @@ void check_values_gradient(const char* operation, const char* argument, const Te
 Tensor upper_half(const Tensor& x) { return multiply(add(triu(x), triu(x, 1)), 0.5); }
 
 // Complex eigenvectors and singular vectors can be multiplied by numbers of length 1, so a function
-// that depends on these numbers has no gradient. vᴴ g is real on the diagonal unless it does.
-void check_phases(const char* operation, const Tensor& along, const Tensor& gradient) {
-  if (!is_complex(along)) return;
+// that depends on these numbers has no gradient. vᴴ g is real on the diagonal unless it does, up to
+// rounding errors of the size of the gradients, either of which may be undefined.
+void check_phases(const char* operation, const Tensor& along, const Tensor& gradient,
+                  const Tensor& other_gradient = {}) {
+  if (!along.defined() || !is_complex(along)) return;
   const Tensor dependence = abs(imag(diagonal(along.detach())));
-  const Tensor size = norm(gradient.detach(), 2, {-2, -1}).unsqueeze(-1);
+  Tensor size = zeros({}, {.dtype = dependence.dtype(), .device = dependence.device()});
+  for (const Tensor& g : {gradient, other_gradient}) {
+    if (g.defined()) size = add(size, norm(g.detach(), 2, {-2, -1}).unsqueeze(-1));
+  }
   if (!any(greater(dependence, multiply(size, 1e-3))).item<bool>()) return;
   throw ValueError(message(operation,
                            ": the result depends on the phases of complex vectors, which "
@@ -339,7 +344,7 @@ Tensor svd_backward(const Tensor& grad_u, const Tensor& grad_s, const Tensor& gr
   const Tensor f = reciprocal_or_zero(multiply(subtract(row, column), add(row, column)));
   const Tensor along_u = gu.defined() ? matmul(adjoint(left), gu) : gu;
   const Tensor along_v = gv.defined() ? matmul(right, adjoint(gv)) : gv;
-  check_phases(operation, sum_of(along_u, along_v), gu.defined() ? gu : gv);
+  check_phases(operation, sum_of(along_u, along_v), gu, gv);
   Tensor inner;
   if (gu.defined()) inner = scaled_columns(multiply(antihermitian(along_u), f), s);
   if (gv.defined()) {

@@ -142,7 +142,10 @@ class RowNode final : public CallNode {
       if (const std::optional<Source>& number = call_.numbers[j]) {
         return full({}, number->scalar(), {call_.compute, cpu_device});
       }
-      return operands_[j].saved.get(*this);
+      const Tensor x = operands_[j].saved.get(*this);
+      // A real operand acts as a complex number, whose powers and logarithms differ below 0.
+      const bool is_condition = call_.row == ElementwiseOp::where && j == 0;
+      return is_condition ? x : x.to(call_.compute);
     };
     return ops::complex_gradient(call_.row, k, g, operand);
   }

@@ -10,6 +10,7 @@
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
 #include "extensor/manipulation.h"
+#include "ops/complex_parts.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
 #include "ops/reduced_shape.h"
@@ -114,7 +115,7 @@ Tensor reduced_parts(const char* operation, const Tensor& x, const Axes& axes,
   const ReducedAxes reduced(operation, axes, x.ndim());
   const Dims list = reduced.list(x.ndim());
   // Without an axis to reduce, nothing changes.
-  return view_as_complex(reduction(view_as_real(x), Axes(list)).contiguous());
+  return by_parts(x, [&](const Tensor& parts) { return reduction(parts, Axes(list)); });
 }
 
 }  // namespace

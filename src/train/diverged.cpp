@@ -16,7 +16,7 @@ using detail::message;
 namespace {
 
 bool is_finite(const Tensor& x) {
-  return !is_floating_point(x.dtype()) || all(isfinite(x)).item<bool>();
+  return !is_differentiable(x.dtype()) || all(isfinite(x)).item<bool>();
 }
 
 // "'a', 'b', 'c' and 4 others".
