@@ -15,8 +15,8 @@
 //
 // With the same number of ranks, a collective has the same bits in every run and on every rank.
 // MPI connects the ranks and carries tensors on the CPU: libextensor_mpi.so, which is loaded when
-// there are several ranks. NCCL carries those on CUDA devices. All ranks pass tensors of one type of
-// device, and a process passes those of one CUDA device; others are a DeviceError.
+// there are several ranks. NCCL carries those on CUDA devices. All ranks pass tensors of one type
+// of device, and a process passes those of one CUDA device; others are a DeviceError.
 #pragma once
 
 #include <cstdint>
