@@ -3,6 +3,7 @@
 #include <extensor/cuda.h>
 #include <extensor/extensor.h>
 
+#include <algorithm>
 #include <iostream>
 #include <limits>
 
@@ -44,6 +45,15 @@ Device available_device(const std::string& text) {
   const Device device = parse_device(text);
   backend::available_interface(device, "--device");
   return device;
+}
+
+Device device_of_rank(const std::string& text, int local_rank) {
+  const Device device = available_device(text);
+  if (text != "cuda") return device;
+  const std::vector<DeviceInfo> all = devices();
+  const auto count = std::ranges::count_if(
+      all, [](const DeviceInfo& info) { return info.device.type == Device::Type::cuda; });
+  return cuda(static_cast<int>(local_rank % count));
 }
 
 void add_device_option(CLI::App& command, std::optional<std::string>& device) {

@@ -15,6 +15,10 @@ Device parse_device(const std::string& text);
 // Throws DeviceError, which says what to install, if the device is not available.
 Device available_device(const std::string& text);
 
+// That of a process among several on this machine: "cuda" names another device for each of them,
+// as long as there are enough. ValueError and DeviceError as above.
+Device device_of_rank(const std::string& text, int local_rank);
+
 // Adds --device to a command that uses the network of a run.
 void add_device_option(CLI::App& command, std::optional<std::string>& device);
 

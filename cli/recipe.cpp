@@ -289,7 +289,9 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
   apply(file, recipe);
   apply(command_line, recipe);
   recipe.model = model;
-  recipe.device = to_string(parse_device(recipe.device));
+  // "cuda" stays as it is: each process of the run chooses its own device.
+  const Device device = parse_device(recipe.device);
+  if (recipe.device != "cuda") recipe.device = to_string(device);
   check(recipe);
   return recipe;
 }

@@ -81,7 +81,9 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("checkpoint_every", r.checkpoint_every, "steps between checkpoints; 0: every epoch");
   visit("keep_checkpoints", r.keep_checkpoints, "how many checkpoints stay");
   visit("patience", r.patience, "end after so many evaluations without a better one; 0: do not");
-  visit("device", r.device, "where the network is trained: cpu, cuda or cuda:N");
+  visit("device", r.device,
+        "where the network is trained: cpu, cuda or cuda:N; with several processes, cuda is a GPU "
+        "for each");
   visit("shard_optimizer", r.shard_optimizer,
         "each process holds its part of the optimizer's states: true or false");
   visit("workers", r.workers, "threads that prepare batches ahead; 0: those that compute do it");

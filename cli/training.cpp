@@ -111,7 +111,7 @@ data::DataLoaderOptions Training::loader_options(bool training) const {
 nn::AnyLayer Training::seeded_model() const {
   manual_seed(recipe_.seed);
   nn::AnyLayer model = make_model(recipe_, data_.language);
-  train::ModelReference(model).to(parse_device(recipe_.device));
+  train::ModelReference(model).to(device_of_rank(recipe_.device, world_.local_rank()));
   return model;
 }
 

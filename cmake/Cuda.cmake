@@ -133,7 +133,7 @@ if(EXTENSOR_WERROR)
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_link_libraries(extensor_cuda PRIVATE extensor_headers CUDA::cudart_static ${CMAKE_DL_LIBS})
-# Only extensor_cuda_library is exported, not the symbols of the runtime.
+# The functions that libextensor looks up are exported, not the symbols of the runtime.
 target_link_options(extensor_cuda PRIVATE LINKER:-z,nodelete LINKER:--no-undefined
   LINKER:--exclude-libs,ALL LINKER:--gc-sections LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda_library.map)
 set_target_properties(extensor_cuda PROPERTIES

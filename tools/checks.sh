@@ -127,8 +127,8 @@ check_ranks() {
 check_cuda() {
   local programs
   programs=$(cd tests/cuda && basename -s .cpp -- *_test.cpp | tr '\n' ' ')
-  build_gpu cuda "one_lane_test formula_source_test $programs" || return 1
-  run_tests cuda -R '^(one_lane_test|formula_source_test|cuda_.*_test)$'
+  build_gpu cuda "one_lane_test formula_source_test nccl_test $programs" || return 1
+  run_tests cuda -R '^(one_lane_test|formula_source_test|nccl_test|cuda_.*_test)$'
 }
 
 command_check() {

@@ -42,18 +42,32 @@ run_sanitizer() {
     build/release/tests/cuda/cuda_database_test --gtest_brief=1 --gtest_filter="$filter" >"$1" 2>&1
 }
 
-# Runs the test programs of tests/cuda, the tool and the memory checker, and ends with the numbers of
-# tests and cases. Without a device all of them are skipped, and the command says so.
+# run_ranks LOG: two ranks on the devices, which may share one, and then a rank that ends, hangs or
+# disagrees. 77: there is no mpirun, no device or no NCCL.
+run_ranks() {
+  local programs=build/release/tests/distributed
+  if [[ ! -x $programs/distributed_failing_rank ]]; then
+    echo 'SKIPPED ranks: the build found no MPI' >"$1"
+    return 77
+  fi
+  EXTENSOR_TRACE=$PWD/${1%.log}.json \
+    tests/distributed/run.sh 2 $programs/nccl_test --gtest_brief=1 >"$1" 2>&1 || return
+  tests/distributed/failure_test.sh $programs/distributed_failing_rank 0 cuda >>"$1" 2>&1
+}
+
+# Runs the test programs of tests/cuda, the tool, several ranks and the memory checker, and ends with
+# the numbers of tests and cases. Without a device all of them are skipped, and the command says so.
 command_gpu-test() {
   (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
   local logs=build/gpu-test programs program name code failed=''
   mapfile -t programs < <(cd tests/cuda && basename -s .cpp -- *_test.cpp)
-  build_gpu release "${programs[*]} extensor_tool"
+  build_gpu release "${programs[*]} nccl_test extensor_tool"
   rm -rf $logs && mkdir -p $logs
-  for program in "${programs[@]}" tool sanitizer; do
+  for program in "${programs[@]}" tool ranks sanitizer; do
     code=0
     case $program in
       tool) tests/tool_test.sh build/release/cli/extensor cuda_device >$logs/tool.log 2>&1 || code=$? ;;
+      ranks) run_ranks $logs/ranks.log || code=$? ;;
       sanitizer) run_sanitizer $logs/sanitizer.log || code=$? ;;
       *)
         "build/release/tests/cuda/$program" --gtest_brief=1 --gtest_output=xml:$logs/$program.xml \

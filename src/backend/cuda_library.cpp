@@ -17,17 +17,18 @@ namespace {
 constexpr const char* file_name = "libextensor_cuda.so";
 
 struct Loaded {
+  void* handle = nullptr;  // of dlopen
   const cuda::Library* library = nullptr;
   std::string reason;
 };
 
 Loaded load() {
   Loaded loaded;
-  void* handle =
+  loaded.handle =
       detail::open_part(file_name, "EXTENSOR_CUDA_LIBRARY", "EXTENSOR_CUDA=ON", loaded.reason);
-  if (handle == nullptr) return loaded;
+  if (loaded.handle == nullptr) return loaded;
   const auto function =
-      reinterpret_cast<cuda::LibraryFunction>(dlsym(handle, cuda::library_function));
+      reinterpret_cast<cuda::LibraryFunction>(dlsym(loaded.handle, cuda::library_function));
   if (function == nullptr) {
     loaded.reason = detail::message(file_name, " has no function ", cuda::library_function);
     return loaded;
@@ -60,6 +61,10 @@ const Loaded& loaded() {
 }  // namespace
 
 const cuda::Library* cuda_library() { return loaded().library; }
+
+void* cuda_function(const char* name) {
+  return loaded().library == nullptr ? nullptr : dlsym(loaded().handle, name);
+}
 
 std::string cuda_unavailable_reason() { return loaded().reason; }
 

@@ -67,8 +67,8 @@ void BucketSharding::gather_parameters() {
   const detail::RecordingScope off(false);
   const auto start = [&](const Bucket& bucket) {
     Gathering made;
-    made.own = full({bucket.numel / communicator_.size()}, 0, {bucket.dtype, cpu_device});
-    made.all = detail::make_empty(operation, {bucket.numel}, bucket.dtype, cpu_device);
+    made.own = full({bucket.numel / communicator_.size()}, 0, {bucket.dtype, bucket.device});
+    made.all = detail::make_empty(operation, {bucket.numel}, bucket.dtype, bucket.device);
     const std::int64_t first = communicator_.rank() * made.own.numel();
     for (const Tensor& parameter : bucket.parameters) {
       const Part own = part(parameter);
@@ -103,10 +103,10 @@ Tensor BucketSharding::gather_state(const Tensor& parameter, const Tensor& own) 
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     largest = std::max(largest, part_of_rank(place, rank).size());
   }
-  Tensor padded = full({largest}, 0, {own.dtype(), cpu_device});
+  Tensor padded = full({largest}, 0, {own.dtype(), own.device()});
   padded.slice(0, 0, own.numel()).copy_from(own);
   const Tensor all = communicator_.all_gather(padded);
-  Tensor whole = detail::make_empty(operation, {place.numel}, own.dtype(), cpu_device);
+  Tensor whole = detail::make_empty(operation, {place.numel}, own.dtype(), own.device());
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     const Part part = part_of_rank(place, rank);
     if (part.size() == 0) continue;

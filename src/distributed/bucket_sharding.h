@@ -15,6 +15,7 @@ class BucketSharding final : public optim::Sharding {
  public:
   struct Bucket {
     DType dtype;
+    Device device;
     std::int64_t numel;              // a multiple of the number of ranks
     std::vector<Tensor> parameters;  // one after another from the first element on
   };

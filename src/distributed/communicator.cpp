@@ -20,8 +20,9 @@ using detail::message;
 namespace {
 
 void check_input(const char* operation, const Tensor& x) {
-  if (!(x.device() == cpu_device)) {
-    throw DeviceError(message(operation, ": the tensor is on ", x.device(), " (allowed: cpu)"));
+  if (x.device().type != Device::Type::cpu && x.device().type != Device::Type::cuda) {
+    throw DeviceError(
+        message(operation, ": the tensor is on ", x.device(), " (allowed: cpu, cuda)"));
   }
   if (detail::records(x)) {
     throw ValueError(message(operation, ": the tensor of shape ", x.shape(),
@@ -41,7 +42,8 @@ void check_contiguous(const char* operation, const char* argument, const Tensor&
                            ", is not contiguous (allowed: contiguous, or the blocking form)"));
 }
 
-void check_op(const char* operation, ReduceOp op, DType dtype) {
+void check_op(const char* operation, ReduceOp op, const Tensor& x) {
+  const DType dtype = x.dtype();
   if (is_complex(dtype)) {
     throw DTypeError(message(operation, ": x is ", dtype, " (allowed: a real dtype)"));
   }
@@ -55,6 +57,12 @@ void check_op(const char* operation, ReduceOp op, DType dtype) {
   if (op == ReduceOp::mean && !is_floating_point(dtype)) {
     throw DTypeError(message(operation, ": the mean of ", dtype, " (allowed: float dtypes)"));
   }
+  const bool is_short = dtype == DType::int16 || dtype == DType::uint16;
+  if (is_short && x.device().type == Device::Type::cuda) {
+    throw DTypeError(message(operation, ": x is ", dtype, " on ", x.device(),
+                             ", which NCCL cannot reduce (allowed: bool, int8, uint8, int32, "
+                             "uint32, int64, uint64 and float dtypes, or the CPU)"));
+  }
 }
 
 void check_root(const char* operation, int root, int size) {
@@ -62,14 +70,18 @@ void check_root(const char* operation, int root, int size) {
   throw ValueError(message(operation, ": root is ", root, " (allowed: 0 to ", size - 1, ")"));
 }
 
-void check_target(const char* operation, const Tensor& out, const Shape& shape, DType dtype) {
+void check_target(const char* operation, const Tensor& out, const Shape& shape, const Tensor& x) {
   check_output(operation, out);
   check_contiguous(operation, "out", out);
+  if (!(out.device() == x.device())) {
+    throw DeviceError(
+        message(operation, ": out is on ", out.device(), ", must be on ", x.device(), " as x is"));
+  }
   if (!(out.shape() == shape)) {
     throw ShapeError(message(operation, ": out is ", out.shape(), ", must be ", shape));
   }
-  if (out.dtype() != dtype) {
-    throw DTypeError(message(operation, ": out is ", out.dtype(), ", must be ", dtype));
+  if (out.dtype() != x.dtype()) {
+    throw DTypeError(message(operation, ": out is ", out.dtype(), ", must be ", x.dtype()));
   }
 }
 
@@ -91,9 +103,10 @@ Shape joined_shape(const Tensor& x, int size) {
   return shape;
 }
 
-void check_count(const char* operation, std::int64_t count) {
+// MPI counts the elements of a rank's part in an int.
+void check_count(const char* operation, std::int64_t count, Device device) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
-  if (count <= most) return;
+  if (count <= most || device.type == Device::Type::cuda) return;
   throw ValueError(
       message(operation, ": ", count, " elements of each rank (allowed: up to ", most, ")"));
 }
@@ -162,7 +175,7 @@ Work Communicator::start(const Call& call) {
 
 Work Communicator::all_reduce_async(Tensor& x, ReduceOp op) {
   check_output("all_reduce", x);
-  check_op("all_reduce", op, x.dtype());
+  check_op("all_reduce", op, x);
   check_contiguous("all_reduce", "x", x);
   if (engine_ == nullptr) return {};
   detail::wrote(x);
@@ -182,13 +195,13 @@ void Communicator::all_reduce(Tensor& x, ReduceOp op) {
 
 Work Communicator::reduce_scatter_async(const Tensor& x, Tensor& out, ReduceOp op) {
   check_input("reduce_scatter", x);
-  check_op("reduce_scatter", op, x.dtype());
+  check_op("reduce_scatter", op, x);
   check_contiguous("reduce_scatter", "x", x);
-  check_target("reduce_scatter", out, part_shape(x, size()), x.dtype());
+  check_target("reduce_scatter", out, part_shape(x, size()), x);
   if (ops::overlap(x, out) != ops::Overlap::none) {
     throw ValueError("reduce_scatter: x and out share memory (allowed: separate tensors)");
   }
-  check_count("reduce_scatter", out.numel());
+  check_count("reduce_scatter", out.numel(), x.device());
   detail::wrote(out);
   if (engine_ == nullptr) {
     const detail::RecordingScope off(false);
@@ -207,7 +220,7 @@ Work Communicator::reduce_scatter_async(const Tensor& x, Tensor& out, ReduceOp o
 Tensor Communicator::reduce_scatter(const Tensor& x, ReduceOp op) {
   check_input("reduce_scatter", x);
   const detail::RecordingScope off(false);
-  Tensor out = detail::make_empty("reduce_scatter", part_shape(x, size()), x.dtype(), cpu_device);
+  Tensor out = detail::make_empty("reduce_scatter", part_shape(x, size()), x.dtype(), x.device());
   reduce_scatter_async(x.contiguous(), out, op).wait();
   return out;
 }
@@ -215,11 +228,11 @@ Tensor Communicator::reduce_scatter(const Tensor& x, ReduceOp op) {
 Work Communicator::all_gather_async(const Tensor& x, Tensor& out) {
   check_input("all_gather", x);
   check_contiguous("all_gather", "x", x);
-  check_target("all_gather", out, joined_shape(x, size()), x.dtype());
+  check_target("all_gather", out, joined_shape(x, size()), x);
   if (ops::overlap(x, out) != ops::Overlap::none) {
     throw ValueError("all_gather: x and out share memory (allowed: separate tensors)");
   }
-  check_count("all_gather", x.numel());
+  check_count("all_gather", x.numel(), x.device());
   detail::wrote(out);
   if (engine_ == nullptr) {
     const detail::RecordingScope off(false);
@@ -232,7 +245,7 @@ Work Communicator::all_gather_async(const Tensor& x, Tensor& out) {
 Tensor Communicator::all_gather(const Tensor& x) {
   check_input("all_gather", x);
   const detail::RecordingScope off(false);
-  Tensor out = detail::make_empty("all_gather", joined_shape(x, size()), x.dtype(), cpu_device);
+  Tensor out = detail::make_empty("all_gather", joined_shape(x, size()), x.dtype(), x.device());
   all_gather_async(x.contiguous(), out).wait();
   return out;
 }

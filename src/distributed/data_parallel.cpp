@@ -54,6 +54,7 @@ class DistributedDataParallel::Reducer {
 
   Communicator& communicator;
   std::size_t bucket_count() const { return buckets_.size(); }
+  Device device() const { return parameters_.front().tensor.device(); }
   bool syncs = true;
 
  private:
@@ -75,6 +76,7 @@ class DistributedDataParallel::Reducer {
   };
 
   void remove_sinks() const;
+  void check_device() const;
   void check_ranks(const NamedTensors& buffers);
   void make_buckets();
   void take(Parameter& parameter, const Tensor& gradient, bool create_graph);
@@ -108,12 +110,7 @@ DistributedDataParallel::Reducer::Reducer(const NamedTensors& parameters,
   if (parameters_.empty()) {
     throw ValueError(message(operation, ": no parameter requires a gradient"));
   }
-  for (const Parameter& each : parameters_) {
-    if (!(each.tensor.device() == cpu_device)) {
-      throw DeviceError(message(operation, ": parameter ", each.name, " is on ",
-                                each.tensor.device(), " (allowed: cpu)"));
-    }
-  }
+  check_device();
   check_ranks(buffers);
   const NoGrad off;
   for (const auto& [name, tensor] : parameters) {
@@ -141,11 +138,28 @@ void DistributedDataParallel::Reducer::remove_sinks() const {
   }
 }
 
+// One device, because buckets contain the gradients of several parameters.
+void DistributedDataParallel::Reducer::check_device() const {
+  const Parameter& first = parameters_.front();
+  const Device device = first.tensor.device();
+  if (device.type != Device::Type::cpu && device.type != Device::Type::cuda) {
+    throw DeviceError(
+        message(operation, ": parameter ", first.name, " is on ", device, " (allowed: cpu, cuda)"));
+  }
+  for (const Parameter& each : parameters_) {
+    if (each.tensor.device() == device) continue;
+    throw DeviceError(message(operation, ": parameter ", each.name, " is on ", each.tensor.device(),
+                              ", parameter ", first.name, " on ", device,
+                              " (allowed: one device)"));
+  }
+}
+
 void DistributedDataParallel::Reducer::check_ranks(const NamedTensors& buffers) {
   std::vector<std::string> lines{message("version ", version()),
                                  message("buckets of ", options_.bucket_bytes, " bytes"),
                                  message("overlap = ", options_.overlap),
                                  message(parameters_.size(), " parameters with a gradient")};
+  if (device().type == Device::Type::cuda) lines.push_back("parameters on cuda");
   for (const Parameter& each : parameters_) {
     lines.push_back(
         message("parameter ", each.name, " ", each.tensor.dtype(), " ", each.tensor.shape()));
@@ -180,7 +194,7 @@ void DistributedDataParallel::Reducer::make_buckets() {
   for (const Plan& plan : plans) {
     const std::int64_t ranks = communicator.size();
     const std::int64_t padded = (plan.numel + ranks - 1) / ranks * ranks;
-    Bucket bucket{.flat = detail::make_empty(operation, {padded}, plan.dtype, cpu_device),
+    Bucket bucket{.flat = detail::make_empty(operation, {padded}, plan.dtype, device()),
                   .own = {},
                   .size = plan.members.size()};
     bucket.flat.fill(0);
@@ -266,7 +280,7 @@ void DistributedDataParallel::Reducer::launch_ready(bool all) {
       bucket.work = communicator.all_reduce_async(bucket.flat, ReduceOp::mean);
     } else {
       bucket.own = detail::make_empty(operation, {bucket.flat.numel() / communicator.size()},
-                                      bucket.flat.dtype(), cpu_device);
+                                      bucket.flat.dtype(), bucket.flat.device());
       bucket.work = communicator.reduce_scatter_async(bucket.flat, bucket.own, ReduceOp::mean);
     }
   }
@@ -357,7 +371,7 @@ void DistributedDataParallel::Reducer::shard(optim::Optimizer& optimizer) {
   std::vector<BucketSharding::Bucket> buckets;
   buckets.reserve(buckets_.size());
   for (const Bucket& bucket : buckets_) {
-    buckets.push_back({bucket.flat.dtype(), bucket.flat.numel(), {}});
+    buckets.push_back({bucket.flat.dtype(), bucket.flat.device(), bucket.flat.numel(), {}});
   }
   // The order of the parameters in a bucket, see make_buckets().
   for (std::size_t k = parameters_.size(); k-- > 0;) {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "backend/cuda_library.h"
 #include "core/check.h"
 #include "core/open_part.h"
 
@@ -35,6 +36,25 @@ const TransportLibrary* mpi_library() {
         "distributed::init: libextensor_mpi.so belongs to another version of the library");
   }
   return library;
+}
+
+const TransportLibrary* nccl_library() {
+  const auto function =
+      reinterpret_cast<TransportFunction>(backend::cuda_function(nccl_library_function));
+  const TransportLibrary* library = function == nullptr ? nullptr : function();
+  if (library == nullptr || library->interface_version != transport_version) {
+    throw DistributedError("libextensor_cuda.so belongs to another version of the library");
+  }
+  return library;
+}
+
+// The event after which work of other streams may use what this thread's work on the device writes.
+std::shared_ptr<void> recorded_event(int index) {
+  const backend::cuda::Library& cuda = *backend::cuda_library();
+  const auto destroy = [&cuda, index](void* event) { cuda.events.destroy(event, index); };
+  std::shared_ptr<void> event(cuda.events.create(index), destroy);
+  cuda.events.record(event.get(), cuda.native_stream(index), index);
+  return event;
 }
 
 Reduction reduction_of(ReduceOp op) {
@@ -67,15 +87,17 @@ std::vector<TraceEvent> Trace::take() {
 }
 
 void Trace::add(const std::string& name, Clock::time_point begin) {
-  const auto seconds = [](Clock::time_point at) {
-    return std::chrono::duration<double>(at.time_since_epoch()).count();
-  };
+  add(name, std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+void Trace::add(const std::string& name, double seconds) {
+  const double end = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
   const std::lock_guard lock(mutex_);
-  if (is_on()) events_.push_back({name, seconds(begin), seconds(Clock::now())});
+  if (is_on()) events_.push_back({name, end - seconds, end});
 }
 
 Communicator::Engine::Engine(const Launch& launch, const InitOptions& options)
-    : launch_(launch), options_(options), library_(mpi_library()) {
+    : launch_(launch), options_(options), mpi_{.library = mpi_library()} {
   std::promise<void> connected;
   std::future<void> result = connected.get_future();
   thread_ =
@@ -98,22 +120,46 @@ std::shared_ptr<Work::State> Communicator::Engine::submit(const Call& call) {
   state->output = call.output;
   state->finish = call.finish;
   state->trace = trace_;
-  const DType dtype = call.output.defined() ? call.output.dtype() : DType::bool_;
+  const bool has_tensor = call.output.defined();
+  const DType dtype = has_tensor ? call.output.dtype() : DType::bool_;
+  const Device device = has_tensor ? call.output.device() : cpu_device;
+  const auto signature =
+      Signature::of(call.kind, dtype, call.op, device.type, call.root, call.count);
+  std::shared_ptr<void> ready;
+  if (!(device == cpu_device)) {
+    choose_device(device, signature);
+    ready = recorded_event(device.index);
+  }
   Job job{{.kind = call.kind,
            .dtype = dtype,
            .reduction = reduction_of(call.op),
            .root = call.root,
            .input = call.input.defined() ? call.input.impl().data : nullptr,
-           .output = call.output.defined() ? call.output.impl().data : nullptr,
-           .count = call.count},
-          Signature::of(call.kind, dtype, call.op, call.root, call.count),
-          state};
+           .output = has_tensor ? call.output.impl().data : nullptr,
+           .count = call.count,
+           .ready = ready.get()},
+          signature,
+          state,
+          device,
+          ready};
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
   }
   changed_.notify_all();
   return state;
+}
+
+void Communicator::Engine::choose_device(Device device, const Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  if (device_ == cpu_device) {
+    cuda_.library = nccl_library();
+    device_ = device;
+  }
+  if (device == device_) return;
+  throw DeviceError(message(signature.describe(), ": the tensor is on ", device,
+                            ", the collectives of this process are on ", device_,
+                            " (allowed: one CUDA device in each process)"));
 }
 
 void Communicator::Engine::fail(const std::string& reason) {
@@ -125,21 +171,27 @@ void Communicator::Engine::fail(const std::string& reason) {
 // ---- connecting
 
 void Communicator::Engine::connect() {
-  if (const char* error = library_->open(&rank_, &size_)) {
+  Connection connection;
+  void* request = nullptr;
+  if (const char* error = mpi_.library->open(&connection, &request)) {
     throw DistributedError(message("distributed::init: ", error));
   }
+  mpi_.is_open = true;
+  rank_ = connection.rank;
+  size_ = connection.size;
   if (size_ != launch_.size || rank_ != launch_.rank) {
     throw DistributedError(
         message("distributed::init: ", launch_.launcher, " says rank ", launch_.rank, " of ",
-                launch_.size, ", ", library_->name, " says rank ", rank_, " of ", size_,
+                launch_.size, ", ", mpi_.library->name, " says rank ", rank_, " of ", size_,
                 " (allowed: the launcher of the MPI that libextensor_mpi.so is built with)"));
   }
   const Introduction own = introduce();
   ranks_.resize(static_cast<std::size_t>(size_));
-  const auto all = [this](const void* mine, void* out, std::size_t bytes) {
-    exchange(mine, out, bytes);
+  const Watch::Exchange all = [this](const void* mine, void* out, std::size_t bytes) {
+    const std::string error = exchange(mine, out, bytes);
+    if (!error.empty()) throw DistributedError(message("distributed::init: ", error));
   };
-  exchange(&own, ranks_.data(), sizeof own);
+  all(&own, ranks_.data(), sizeof own);
   for (std::size_t k = 1; k < ranks_.size(); ++k) {
     if (std::strcmp(ranks_[k].version, ranks_[0].version) == 0) continue;
     throw DistributedError(message("distributed::init: the ranks run different versions: rank 0 (",
@@ -152,8 +204,7 @@ void Communicator::Engine::connect() {
   watch_ = std::make_unique<Watch>(rank_, ranks_, options_, all);
 }
 
-// An all_gather of bytes before the ranks watch each other.
-void Communicator::Engine::exchange(const void* own, void* all, std::size_t bytes) {
+std::string Communicator::Engine::exchange(const void* own, void* all, std::size_t bytes) {
   const CollectiveCall call{.kind = CollectiveKind::all_gather,
                             .dtype = DType::uint8,
                             .reduction = Reduction::sum,
@@ -162,8 +213,37 @@ void Communicator::Engine::exchange(const void* own, void* all, std::size_t byte
                             .output = all,
                             .count = static_cast<std::int64_t>(bytes)};
   const std::atomic<bool> is_awaited{true};
-  const std::string error = run_parts(call, is_awaited);
-  if (!error.empty()) throw DistributedError(message("distributed::init: ", error));
+  double seconds = -1;
+  return run_parts(*mpi_.library, call, is_awaited, &seconds);
+}
+
+// In the first collective on a CUDA device, which all ranks have called. Rank 0 invites the others
+// over MPI.
+std::string Communicator::Engine::open_cuda(const std::atomic<bool>& is_awaited) {
+  struct Letter {
+    Invitation invitation;
+    char error[512];
+  };
+  Letter own{};
+  if (rank_ == 0) {
+    if (const char* error = cuda_.library->invite(&own.invitation)) {
+      std::string(error).copy(own.error, sizeof own.error - 1);
+    }
+  }
+  std::vector<Letter> all(static_cast<std::size_t>(size_));
+  std::string error = exchange(&own, all.data(), sizeof own);
+  if (!error.empty()) return error;
+  if (all[0].error[0] != '\0') return all[0].error;
+  Connection connection{.rank = rank_, .size = size_, .device = 0, .invitation = all[0].invitation};
+  {
+    const std::lock_guard lock(mutex_);
+    connection.device = device_.index;
+  }
+  cuda_.is_open = true;  // also if it fails: what was begun must be aborted
+  void* request = nullptr;
+  if (const char* reason = cuda_.library->open(&connection, &request)) return reason;
+  double seconds = -1;
+  return finish_request(*cuda_.library, request, is_awaited, &seconds);
 }
 
 // ---- the thread
@@ -186,7 +266,7 @@ void Communicator::Engine::work(std::promise<void> connected) {
     if (jobs_.empty()) {
       if (stopping_) break;
       lock.unlock();
-      if (!watch_->failed()) library_->progress();
+      if (!watch_->failed()) mpi_.library->progress();
       continue;
     }
     const Job job = std::move(jobs_.front());
@@ -202,7 +282,8 @@ void Communicator::Engine::work(std::promise<void> connected) {
   }
   if (!watch_->failed()) {
     watch_->expect_end();
-    library_->close();
+    if (cuda_.is_open) cuda_.library->close();
+    mpi_.library->close();
     return;
   }
   if (!is_reported_) {
@@ -226,6 +307,7 @@ void Communicator::Engine::end(Work::State& state, const std::string& error) {
 void Communicator::Engine::run(const Job& job) {
   const std::uint64_t sequence = ++sequence_;
   const Clock::time_point begin = Clock::now();
+  double seconds = -1;
   std::string error;
   const auto described = [&](const std::string& what) {
     return message(job.signature.describe(), ", collective ", sequence, " of rank ", rank_, ": ",
@@ -239,7 +321,7 @@ void Communicator::Engine::run(const Job& job) {
     watch_->announce(sequence, job.signature, compare);
     if (!compare || watch_->wait_confirmed(sequence)) {
       if (compare && agreed_.size() < most) agreed_.insert(key);
-      error = run_parts(job.call, job.state->is_awaited);
+      error = run_job(job, &seconds);
     }
   }
   if (watch_->failed()) {
@@ -255,26 +337,45 @@ void Communicator::Engine::run(const Job& job) {
   if (!error.empty()) {
     is_reported_ = true;
     keep_forever(*job.state);
+    for (Transport* each : {&cuda_, &mpi_}) {
+      if (std::exchange(each->is_open, false)) each->library->abort();
+    }
   }
-  if (trace_->is_on()) trace_->add(job.signature.describe(), begin);
+  if (trace_->is_on() && seconds >= 0) {
+    trace_->add(job.signature.describe(), seconds);
+  } else if (trace_->is_on()) {
+    trace_->add(job.signature.describe(), begin);
+  }
   end(*job.state, error.empty() ? error : described(error));
 }
 
-std::string Communicator::Engine::run_parts(const CollectiveCall& call,
-                                            const std::atomic<bool>& is_awaited) {
+std::string Communicator::Engine::run_job(const Job& job, double* seconds) {
+  if (job.device == cpu_device) {
+    return run_parts(*mpi_.library, job.call, job.state->is_awaited, seconds);
+  }
+  if (!cuda_.is_open) {
+    std::string error = open_cuda(job.state->is_awaited);
+    if (!error.empty()) return error;
+  }
+  return run_parts(*cuda_.library, job.call, job.state->is_awaited, seconds);
+}
+
+std::string Communicator::Engine::run_parts(const TransportLibrary& library,
+                                            const CollectiveCall& call,
+                                            const std::atomic<bool>& is_awaited, double* seconds) {
   const bool is_divisible =
       call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
   std::int64_t at = 0;
   do {
     CollectiveCall part = call;
     if (is_divisible) {
-      part.count = std::min(call.count - at, library_->most);
+      part.count = std::min(call.count - at, library.most);
       part.output = static_cast<std::byte*>(call.output) +
                     static_cast<std::size_t>(at) * itemsize(call.dtype);
     }
     void* request = nullptr;
-    if (const char* error = library_->start(part, &request)) return error;
-    std::string error = finish_request(request, is_awaited);
+    if (const char* error = library.start(part, &request)) return error;
+    std::string error = finish_request(library, request, is_awaited, seconds);
     if (!error.empty()) return error;
     at += part.count;
   } while (is_divisible && at < call.count);
@@ -283,16 +384,17 @@ std::string Communicator::Engine::run_parts(const CollectiveCall& call,
 
 // Polls until the request has ended. While a thread of this rank waits for it, polling takes no
 // core from a computation; it does otherwise, and pauses between short bursts.
-std::string Communicator::Engine::finish_request(void* request,
-                                                 const std::atomic<bool>& is_awaited) {
-  constexpr int burst = 50;
+std::string Communicator::Engine::finish_request(const TransportLibrary& library, void* request,
+                                                 const std::atomic<bool>& is_awaited,
+                                                 double* seconds) {
   const Clock::time_point begin = Clock::now();
   for (std::int64_t polls = 1;; ++polls) {
-    bool done = false;
-    const char* error = library_->test(request, &done);
+    Progress progress;
+    const char* error = library.test(request, &progress);
     if (error != nullptr) return error;
-    if (done) return "";
-    if (polls % burst != 0) continue;
+    *seconds = progress.seconds;
+    if (progress.done) return "";
+    if (polls % library.burst != 0) continue;
     if (watch_ != nullptr && watch_->failed()) return watch_->reason();
     if (watch_ == nullptr && Clock::now() - begin > std::chrono::seconds(60)) {
       return "not all ranks have called distributed::init within 60 s";

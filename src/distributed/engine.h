@@ -28,12 +28,21 @@ class Trace {
   void start();
   std::vector<TraceEvent> take();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
-  void add(const std::string& name, std::chrono::steady_clock::time_point begin);  // ends now
+  // An event that ends now and began at `begin`, or `seconds` ago.
+  void add(const std::string& name, std::chrono::steady_clock::time_point begin);
+  void add(const std::string& name, double seconds);
 
  private:
   std::mutex mutex_;
   std::atomic<bool> is_on_{false};
   std::vector<TraceEvent> events_;
+};
+
+// A library and whether its connection to the other ranks was opened. The thread of the engine sets
+// and reads `is_open`.
+struct Transport {
+  const TransportLibrary* library = nullptr;
+  bool is_open = false;
 };
 
 struct Work::State {
@@ -80,22 +89,31 @@ class Communicator::Engine {
     CollectiveCall call;
     Signature signature;
     std::shared_ptr<Work::State> state;
+    Device device;
+    std::shared_ptr<void> ready;  // the event of a CUDA device that the call names
   };
 
   void work(std::promise<void> connected);
   void connect();
-  void exchange(const void* own, void* all, std::size_t bytes);
+  // Throws DeviceError unless this process can call collectives on the device.
+  void choose_device(Device device, const Signature& signature);
   void run(const Job& job);
-  // Returns the error, or an empty text.
-  std::string run_parts(const CollectiveCall& call, const std::atomic<bool>& is_awaited);
-  std::string finish_request(void* request, const std::atomic<bool>& is_awaited);
+  // The following return the error, or an empty text.
+  // An all_gather of bytes over MPI.
+  std::string exchange(const void* own, void* all, std::size_t bytes);
+  std::string run_job(const Job& job, double* seconds);
+  std::string open_cuda(const std::atomic<bool>& is_awaited);
+  std::string run_parts(const TransportLibrary& library, const CollectiveCall& call,
+                        const std::atomic<bool>& is_awaited, double* seconds);
+  std::string finish_request(const TransportLibrary& library, void* request,
+                             const std::atomic<bool>& is_awaited, double* seconds);
   static void end(Work::State& state, const std::string& error);
   // The memory of a collective that failed: the transport may still write to it.
   static void keep_forever(Work::State& state);
 
   const Launch launch_;
   const InitOptions options_;
-  const TransportLibrary* library_ = nullptr;
+  Transport mpi_, cuda_;  // cuda_.library is null until choose_device() has set it
   int rank_ = 0, size_ = 1;
   std::vector<Introduction> ranks_;
   std::unique_ptr<Watch> watch_;
@@ -109,6 +127,7 @@ class Communicator::Engine {
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   std::deque<Job> jobs_;
+  Device device_;  // of the tensors that are not on the CPU; the CPU: none yet
   bool stopping_ = false;
   std::jthread thread_;
 };

@@ -22,6 +22,7 @@ std::string Signature::describe() const {
   const auto dtype = static_cast<DType>(what >> 8 & 255);
   text += message(" of ", count, " ");
   text += is_valid(dtype) ? message(dtype) : std::string("unknown");
+  if (static_cast<Device::Type>(what >> 24 & 255) == Device::Type::cuda) text += " on cuda";
   if (kind == CollectiveKind::broadcast) text += message(" from rank ", what >> 32);
   return text;
 }

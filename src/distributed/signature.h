@@ -16,12 +16,15 @@ struct Signature {
   std::uint64_t what = end;
   std::int64_t count = 0;
 
-  static Signature of(CollectiveKind kind, DType dtype, ReduceOp op, int root, std::int64_t count) {
+  // Ranks may use devices of different indices, but not of different types.
+  static Signature of(CollectiveKind kind, DType dtype, ReduceOp op, Device::Type device, int root,
+                      std::int64_t count) {
     return {static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(dtype) << 8 |
-                static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(root) << 32,
+                static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(device) << 24 |
+                static_cast<std::uint64_t>(root) << 32,
             count};
   }
-  // "all_reduce (sum) of 1024 float32"
+  // "all_reduce (sum) of 1024 float32", with " on cuda" for tensors of CUDA devices
   std::string describe() const;
 
   friend bool operator==(const Signature&, const Signature&) = default;

@@ -42,7 +42,8 @@ Statistics combined(const Tensor& x, Communicator& communicator) {
   const Tensor own_mean = mean(x, axes);
   const Tensor own_squares = sum(square(x - own_mean.reshape(channel_shape(x))), axes);
   const Tensor all = communicator.all_gather(
-      concatenate({full({1}, own_count, DType::float64), own_mean, own_squares}).unsqueeze(0));
+      concatenate({full({1}, own_count, {DType::float64, x.device()}), own_mean, own_squares})
+          .unsqueeze(0));
   const Tensor counts = all.slice(1, 0, 1), means = all.slice(1, 1, 1 + features);
   Statistics result;
   result.count = sum(counts).item<double>();

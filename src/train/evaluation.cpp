@@ -82,18 +82,19 @@ struct Totals {
 
 void combine(distributed::Communicator& communicator, std::int64_t most_worst, Totals& totals,
              Evaluation& result) {
-  Tensor loss = scalar(totals.loss, DType::float64);
+  Tensor loss = scalar(totals.loss, {DType::float64, cpu_device});
   communicator.all_reduce(loss);
-  Tensor counts = tensor({totals.examples, totals.right, totals.targets});
+  Tensor counts = tensor({totals.examples, totals.right, totals.targets}, cpu_device);
   communicator.all_reduce(counts);
   const auto count = counts.to_vector<std::int64_t>();
   totals = {loss.item<double>(), count[0], count[1], count[2]};
 
   // A rank without examples does not know the classes.
-  Tensor classes = scalar(result.confusion ? result.confusion->classes() : 0);
+  Tensor classes = scalar(result.confusion ? result.confusion->classes() : 0, cpu_device);
   communicator.all_reduce(classes, distributed::ReduceOp::maximum);
   if (const auto all = classes.item<std::int64_t>(); all > 0) {
-    Tensor matrix = result.confusion ? result.confusion->matrix() : zeros({all, all}, DType::int64);
+    Tensor matrix = result.confusion ? result.confusion->matrix()
+                                     : zeros({all, all}, {DType::int64, cpu_device});
     communicator.all_reduce(matrix);
     result.confusion.emplace(all);
     result.confusion->add_counts(matrix);
@@ -101,7 +102,7 @@ void combine(distributed::Communicator& communicator, std::int64_t most_worst, T
 
   if (most_worst == 0) return;
   constexpr std::int64_t fields = 5;  // doubles hold indices up to 2⁵³
-  Tensor own = full({most_worst, fields}, -1, DType::float64);
+  Tensor own = full({most_worst, fields}, -1, {DType::float64, cpu_device});
   auto* to = own.data<double>();
   for (const Judged& one : result.worst) {
     *to++ = static_cast<double>(one.index);

@@ -17,7 +17,7 @@ bool Trainer::is_first() const {
 
 bool Trainer::on_any_rank(bool here) const {
   if (parallel_ == nullptr) return here;
-  Tensor any = full({}, here);
+  Tensor any = full({}, here, cpu_device);
   options_.communicator->all_reduce(any, distributed::ReduceOp::maximum);
   return any.item<bool>();
 }
@@ -40,7 +40,8 @@ std::vector<RandomState> Trainer::generators() const {
   if (parallel_ == nullptr) return {own};
   const Tensor all = options_.communicator->all_gather(
       tensor({static_cast<std::int64_t>(own.seed), static_cast<std::int64_t>(own.stream),
-              static_cast<std::int64_t>(own.offset)}));
+              static_cast<std::int64_t>(own.offset)},
+             cpu_device));
   const auto numbers = all.to_vector<std::int64_t>();
   std::vector<RandomState> states;
   for (std::size_t k = 0; k < numbers.size(); k += 3) {
@@ -66,7 +67,7 @@ void Trainer::combine(StepRecord& record, std::int64_t& right, std::int64_t& tar
   const bool stop = options_.stop && options_.stop();
   Tensor sums = tensor({record.loss, static_cast<double>(right), static_cast<double>(targets),
                         static_cast<double>(record.examples), stop ? 1.0 : 0.0},
-                       DType::float64);
+                       {DType::float64, cpu_device});
   options_.communicator->all_reduce(sums);
   const auto all = sums.to_vector<double>();
   record.loss = all[0];
@@ -101,7 +102,7 @@ void Trainer::restore_generator(const std::string& label, const Checkpoint& stat
 }
 
 void Trainer::check_same_checkpoint(std::int64_t step) const {
-  const Tensor all = options_.communicator->all_gather(tensor({step}));
+  const Tensor all = options_.communicator->all_gather(tensor({step}, cpu_device));
   const auto steps = all.to_vector<std::int64_t>();
   const auto other =
       std::ranges::find_if(steps, [&](std::int64_t each) { return each != steps[0]; });

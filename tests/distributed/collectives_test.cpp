@@ -9,6 +9,8 @@
 
 #include "extensor/distributed.h"
 #include "extensor/extensor.h"
+#include "support/device_checks.h"
+#include "support/fake_device.h"
 
 namespace extensor::distributed {
 namespace {
@@ -186,6 +188,21 @@ TEST(Communicator, RefusesWhatCannotWork) {
   EXPECT_THROW((void)world.reduce_scatter_async(zeros({3 * world.size()}), part), ShapeError);
   EXPECT_THROW(world.all_reduce(x, static_cast<ReduceOp>(9)), ValueError);
   EXPECT_THROW(init({.heartbeat_timeout = 0}), ValueError);
+}
+
+TEST(Communicator, RefusesOtherDevices) {
+  Communicator& world = init();
+  fake_device::install();
+  Tensor far = zeros({3}, fake_device::first);
+  const auto refused = [](const char* operation, const auto& function) {
+    device_checks::expect_words(device_checks::message_of<DeviceError>(function),
+                                {operation, ": the tensor is on test:0 (allowed: cpu, cuda)"});
+  };
+  refused("all_reduce", [&] { world.all_reduce(far); });
+  refused("reduce_scatter", [&] { (void)world.reduce_scatter(far); });
+  refused("all_gather", [&] { (void)world.all_gather(far); });
+  refused("all_gather", [&] { (void)world.all_gather_async(zeros({1}), far); });
+  refused("broadcast", [&] { world.broadcast(far); });
 }
 
 TEST(Communicator, RunsSeveralAtOnce) {

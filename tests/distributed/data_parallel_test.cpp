@@ -11,6 +11,8 @@
 
 #include "extensor/distributed.h"
 #include "extensor/extensor.h"
+#include "support/device_checks.h"
+#include "support/fake_device.h"
 
 namespace extensor::distributed {
 namespace {
@@ -251,6 +253,20 @@ TEST(DataParallel, RefusesWhatCannotWork) {
   model.zero_grad();
   sum(model(ones({1, 2}))).backward();
   EXPECT_EQ(model.bias.grad().to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+TEST(DataParallel, RefusesOtherDevices) {
+  Communicator& world = init();
+  fake_device::install();
+  NamedTensors parameters{{"near", zeros({2}).requires_grad_()},
+                          {"far", zeros({2}, fake_device::first).requires_grad_()}};
+  const auto make = [&] { DistributedDataParallel(parameters, {}, world); };
+  device_checks::expect_words(device_checks::message_of<DeviceError>(make),
+                              {"parameter far is on test:0, parameter near on cpu (allowed: one "
+                               "device)"});
+  parameters.erase(parameters.begin());
+  device_checks::expect_words(device_checks::message_of<DeviceError>(make),
+                              {"parameter far is on test:0 (allowed: cpu, cuda)"});
 }
 
 // An object that cannot be made leaves no trace in the parameters that it had begun with.

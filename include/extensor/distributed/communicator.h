@@ -14,7 +14,9 @@
 // all others. Both throw DistributedError on every rank.
 //
 // With the same number of ranks, a collective has the same bits in every run and on every rank.
-// MPI carries the data: libextensor_mpi.so, which is loaded when there are several ranks.
+// MPI connects the ranks and carries tensors on the CPU: libextensor_mpi.so, which is loaded when
+// there are several ranks. NCCL carries those on CUDA devices. All ranks pass tensors of one type
+// of device, and a process passes those of one CUDA device; others are a DeviceError.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,8 @@ class Work {
   Work() = default;      // nothing to wait for
   bool is_done() const;  // finished or failed: wait() returns at once
   // Waits for the result. Until then, the tensors of the collective must be neither read nor
-  // written. Throws DistributedError, also when called again.
+  // written. On a CUDA device, the host waits as well. Throws DistributedError, also when called
+  // again.
   void wait();
 
  private:
@@ -56,7 +59,8 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-// A collective, or a thread that waited for some, in seconds of std::chrono::steady_clock.
+// A collective, or a thread that waited for some, in seconds of std::chrono::steady_clock. One on a
+// CUDA device begins when the work before it in the tensor's stream has ended.
 struct TraceEvent {
   std::string name;  // "all_reduce (mean) of 1024 float32" or "wait"
   double begin = 0, end = 0;
@@ -85,8 +89,8 @@ class Communicator {
   int local_size() const;
 
   // Replaces x by its reduction over all ranks. Throws DTypeError for the sum, mean or product of
-  // bool and for the mean of integers, and DeviceError for a tensor that is not on the CPU. The
-  // asynchronous form throws ValueError for a tensor that is not contiguous.
+  // bool, for the mean of integers and for int16 and uint16 on a CUDA device. The asynchronous form
+  // throws ValueError for a tensor that is not contiguous.
   void all_reduce(Tensor& x, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work all_reduce_async(Tensor& x, ReduceOp op = ReduceOp::sum);
 

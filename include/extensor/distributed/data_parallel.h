@@ -45,7 +45,7 @@ class DistributedDataParallel {
   // grad() are views of buckets. Copies the parameters and buffers of rank 0 to all other ranks.
   // The communicator must outlive it. Throws DistributedError if the ranks have different
   // parameters; ValueError without parameters, for a bucket below 1 byte, or for parameters of
-  // another DistributedDataParallel.
+  // another DistributedDataParallel; DeviceError for parameters on several devices.
   template <nn::detail::IsModule Model>
   explicit DistributedDataParallel(Model& model, Communicator& communicator = init(),
                                    const DataParallelOptions& options = {})

@@ -106,7 +106,7 @@ MPI_Op op_of(DType dtype, Reduction reduction) {
   return ops[k];
 }
 
-const char* open(int* rank, int* size) {
+const char* open(Connection* connection, void**) {
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
   int code = MPI_SUCCESS;
@@ -130,8 +130,8 @@ const char* open(int* rank, int* size) {
   code = MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
   if (code != MPI_SUCCESS) return failed("MPI_Comm_dup", code);
   MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(communicator, rank);
-  MPI_Comm_size(communicator, size);
+  MPI_Comm_rank(communicator, &connection->rank);
+  MPI_Comm_size(communicator, &connection->size);
   code = create<Float16>(half_type, half_ops);
   if (code == MPI_SUCCESS) code = create<BFloat16>(brain_type, brain_ops);
   return code == MPI_SUCCESS ? nullptr : failed("MPI_Op_create", code);
@@ -167,12 +167,12 @@ const char* start(const CollectiveCall& call, void** request) {
   return nullptr;
 }
 
-const char* test(void* request, bool* done) {
+const char* test(void* request, Progress* progress) {
   auto* const mpi = static_cast<MPI_Request*>(request);
   int finished = 0;
   const int code = MPI_Test(mpi, &finished, MPI_STATUS_IGNORE);
-  *done = finished != 0 || code != MPI_SUCCESS;
-  if (*done) delete mpi;
+  progress->done = finished != 0 || code != MPI_SUCCESS;
+  if (progress->done) delete mpi;
   return code == MPI_SUCCESS ? nullptr : failed("MPI_Test", code);
 }
 
@@ -193,8 +193,17 @@ void close() {
   MPI_Finalize();
 }
 
-constexpr TransportLibrary library{transport_version, "MPI", INT_MAX, open, start, test,
-                                   progress,          close};
+constexpr TransportLibrary library{.interface_version = transport_version,
+                                   .name = "MPI",
+                                   .most = INT_MAX,
+                                   .burst = 50,
+                                   .invite = nullptr,
+                                   .open = open,
+                                   .start = start,
+                                   .test = test,
+                                   .progress = progress,
+                                   .abort = [] {},
+                                   .close = close};
 
 }  // namespace
 
