@@ -51,8 +51,8 @@ run_ranks() {
     return 77
   fi
   EXTENSOR_TRACE=$PWD/${1%.log}.json \
-    tests/distributed/run.sh 2 $programs/nccl_test --gtest_brief=1 >"$1" 2>&1 || return
-  tests/distributed/failure_test.sh $programs/distributed_failing_rank 0 cuda >>"$1" 2>&1
+    timeout 200 tests/distributed/run.sh 2 $programs/nccl_test --gtest_brief=1 >"$1" 2>&1 || return
+  timeout 200 tests/distributed/failure_test.sh $programs/distributed_failing_rank 0 cuda >>"$1" 2>&1
 }
 
 # Runs the test programs of tests/cuda, the tool, several ranks and the memory checker, and ends with
