@@ -200,8 +200,8 @@ TEST(Chart, ThinsByMeans) {
   for (int k = 0; k < 10; ++k) points.emplace_back(k, 2 * k);
   const auto few = thinned(points, 5);
   ASSERT_EQ(few.size(), 5U);
-  EXPECT_EQ(few[0], (std::pair<double, double>(0.5, 1)));
-  EXPECT_EQ(few[4], (std::pair<double, double>(8.5, 17)));
+  EXPECT_EQ(few[0], (std::pair<double, double>(1, 1)));
+  EXPECT_EQ(few[4], (std::pair<double, double>(9, 17)));
   EXPECT_EQ(thinned(points, 10), points);
 }
 

@@ -246,13 +246,9 @@ Points thinned(const Points& points, std::size_t most) {
   result.reserve(most);
   for (std::size_t k = 0; k < most; ++k) {
     const std::size_t begin = k * points.size() / most, end = (k + 1) * points.size() / most;
-    double x = 0, y = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      x += points[i].first;
-      y += points[i].second;
-    }
-    const auto count = static_cast<double>(end - begin);
-    result.emplace_back(x / count, y / count);
+    double y = 0;
+    for (std::size_t i = begin; i < end; ++i) y += points[i].second;
+    result.emplace_back(points[end - 1].first, y / static_cast<double>(end - begin));
   }
   return result;
 }

@@ -37,7 +37,8 @@ std::string chart_html(const Chart& chart);
 // Escapes text for HTML.
 std::string escaped(std::string_view text);
 
-// Reduces to at most `most` points, each the mean of the points it replaces.
+// Reduces to at most `most` points, each the mean of the points it replaces, at the step of the
+// last: axes end at a step that was made.
 Points thinned(const Points& points, std::size_t most);
 
 // Replaces every value by the mean of the `half` values before it, itself and the `half` values
