@@ -36,13 +36,15 @@ void for_each_case(const Function& function) {
   }
 }
 
-// The largest difference, relative to the largest magnitude; 0 for equal bytes.
+// The largest difference, relative to the largest finite magnitude; 0 for equal bytes.
 double distance(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return INFINITY;
   const Tensor x = a.to(float64), y = b.to(float64);
   if (x.numel() == 0) return 0;
-  const double difference = abs(x - y).max().item<double>();
-  return difference / std::max(1.0, abs(y).max().item<double>());
+  const Tensor same = logical_or(equal(x, y), logical_and(isnan(x), isnan(y)));  // also infinities
+  const double difference = where(same, 0.0, abs(x - y)).max().item<double>();
+  const double largest = where(isfinite(y), abs(y), 0.0).max().item<double>();
+  return difference / std::max(1.0, largest);
 }
 
 void expect_same(const OnnxCase& each, const std::vector<Tensor>& found,

@@ -287,19 +287,46 @@ void write_own_activation(CallWriter& call) {
 
 // ---- two operands
 
+// The remainder with the sign of a, which is exact, and whether b is to be added, since the sign is
+// not that of b. The floor of a / b is too large where the quotient is rounded up to an integer.
+struct Remainder {
+  Remainder(Row& row, const std::string& a, const std::string& b)
+      : value(row.node("Mod", {a, b}, {attribute("fmod", 1)})),
+        is_zero(row.node("Equal", {value, row.number(0)})) {
+    const std::string differ = row.node(
+        "Xor", {row.node("Less", {value, row.number(0)}), row.node("Less", {b, row.number(0)})});
+    needs_b = row.node("And", {row.node("Not", {is_zero}), differ});
+  }
+  std::string value, is_zero, needs_b;
+};
+
 // Rounds down, as Python does; the division of integers in ONNX rounds towards 0.
 void write_floor_divide(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
-  if (row.is_float()) return call.result(row.node("Floor", {row.node("Div", {a, b})}));
-  call.result(row.node("Div", {row.node("Sub", {a, row.node("Mod", {a, b})}), b}));
+  if (!row.is_float()) {
+    return call.result(row.node("Div", {row.node("Sub", {a, row.node("Mod", {a, b})}), b}));
+  }
+  const Remainder rest(row, a, b);
+  const std::string plain = row.node("Floor", {row.node("Div", {a, b})});
+  const std::string whole =
+      row.node("Round", {row.node("Div", {row.node("Sub", {a, rest.value}), b})});
+  const std::string down =
+      row.node("Where", {rest.needs_b, row.node("Sub", {whole, row.number(1)}), whole});
+  // The quotient is exact where b is 0 or infinite, or a is infinite.
+  const std::string infinite = row.node(
+      "Equal", {row.node("Abs", {b}), row.number(std::numeric_limits<double>::infinity())});
+  const std::string special = row.node("Or", {infinite, row.node("IsNaN", {rest.value})});
+  call.result(row.node("Where", {special, plain, down}));
 }
 void write_modulo(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
   if (!row.is_float()) return call.result(row.node("Mod", {a, b}));
-  const std::string whole = row.node("Floor", {row.node("Div", {a, b})});
-  call.result(row.node("Sub", {a, multiply(row, whole, b)}));
+  const Remainder rest(row, a, b);
+  // Mod gives −0 for negative multiples of b.
+  const std::string value = row.node("Where", {rest.is_zero, row.number(0), rest.value});
+  call.result(row.node("Where", {rest.needs_b, add(row, value, b), value}));
 }
 void write_power(CallWriter& call) {
   Row row(call);
