@@ -298,6 +298,44 @@ TEST(Onnx, NumbersMayDependOnTheBatch) {
                              {"pad", "depends on the size of the batch"});
 }
 
+// The derivative of a loaded function at each element of x.
+Tensor loaded_gradient(test_support::OneTensor function, const std::vector<float>& x) {
+  const TemporaryDirectory folder;
+  Tensor given = from_data(x);
+  export_onnx(folder / "x.onnx", function, given);
+  given.requires_grad_();
+  load_onnx(folder / "x.onnx")(given).sum().backward();
+  return given.grad();
+}
+
+TEST(Onnx, LoadedFunctionsHaveTheGradientsOfTheOps) {
+  const auto clipped = [](const Tensor& x) { return clip(x, -1, 2); };
+  EXPECT_EQ(loaded_gradient(clipped, {-2, -1, 0, 2, 3}).to_vector<float>(),
+            (std::vector<float>{0, 1, 1, 1, 0}));
+  const auto sizes = [](const Tensor& x) { return hypot(x, x * 0); };
+  EXPECT_EQ(loaded_gradient(sizes, {-2, 0, 3}).to_vector<float>(), (std::vector<float>{-1, 0, 1}));
+  const auto doubled = [](const Tensor& x) { return logaddexp(x, x.slice(0, 0, 1)); };
+  EXPECT_EQ(loaded_gradient(doubled, {0, 0}).to_vector<float>(), (std::vector<float>{1.5, 0.5}));
+}
+
+// A bound may have axes, as long as it is one number.
+TEST(Onnx, ClipKeepsTheShape) {
+  onnx::Model model;
+  model.opset = 18;
+  model.graph.inputs = {{"x", DType::float32, std::nullopt}};
+  model.graph.outputs = {{"y", DType::float32, std::nullopt}};
+  model.graph.initializers = {{"low", tensor({-1.0})}, {"high", scalar(2.0)}};
+  model.graph.nodes = {{"", "Clip", "", {"x", "low", "high"}, {"y"}, {}}};
+  const TemporaryDirectory folder;
+  io::MemorySink sink;
+  onnx::write_model("x", sink, model);
+  test_support::write_file(folder / "x.onnx",
+                           {reinterpret_cast<const char*>(sink.bytes.data()), sink.bytes.size()});
+  const OnnxModel loaded = load_onnx(folder / "x.onnx");
+  EXPECT_EQ(distance(loaded(scalar(5.0)), scalar(2.0)), 0);
+  EXPECT_EQ(distance(loaded(tensor({-3.0, double{NAN}})), tensor({-1.0, double{NAN}})), 0);
+}
+
 TEST(Onnx, NormsOfTensorsWithoutAxes) {
   const TemporaryDirectory folder;
   for (const double p : {1.0, 2.0, 3.0}) {

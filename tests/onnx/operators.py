@@ -80,6 +80,7 @@ Sigmoid Softplus Softsign HardSwish Identity IsNaN".split():
     yield "Cast", node("Cast", [x * 9], to=TensorProto.INT32)
     yield "CastLike", node("CastLike", [x, ints(1)])
     yield "Clip", node("Clip", [x], [np.float32(-0.2)])
+    yield "Clip_both", node("Clip", [x], [np.float32(-0.2), np.float32(0.3)])
     yield "Clip_max", node("Clip", [x, None], [np.float32(0.3)])
     yield "Clip_6", node("Clip", [x], opset=7, min=-0.3, max=0.4)
 
