@@ -363,6 +363,21 @@ TEST(Onnx, PadsWithLargeIntegers) {
   EXPECT_EQ(load_onnx(folder / "x.onnx")(tensor({5, 6}))[0].item<std::int64_t>(), large);
 }
 
+// Their floats are below the numbers.
+TEST(Onnx, ScalesLeadToTheSameSizes) {
+  const TemporaryDirectory folder;
+  const Tensor x = test_support::values({1, 2, 10, 10});
+  for (const double factor : {0.7, 0.9, 1.3, 1.4, 1.9, 2.3}) {
+    for (const InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::bilinear}) {
+      const auto resized = [&](const Tensor& y) {
+        return interpolate(y, {.scale_factor = Scale2d(factor), .mode = mode});
+      };
+      export_onnx(folder / "x.onnx", resized, x);
+      EXPECT_LE(distance(load_onnx(folder / "x.onnx")(x), resized(x)), 1e-5) << factor;
+    }
+  }
+}
+
 TEST(Onnx, RefusesOptionsAndInputs) {
   const TemporaryDirectory folder;
   const auto path = folder / "x.onnx";

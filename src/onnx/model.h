@@ -66,6 +66,9 @@ std::optional<DType> dtype_of_number(std::int64_t number);
 // "float32", or for other types "type 8".
 std::string type_text(std::int64_t number);
 
+// The shortest decimal number that is the float: 1e-5 is stored as a float, and meant.
+double decimal_value(float stored);
+
 // Throws FormatError for bytes that are not a model, or a model with parts that ExTensor cannot
 // represent. Data in other files is read from regular files inside `folder` only; without a folder,
 // it is refused.

@@ -1,7 +1,6 @@
 #include "onnx/program.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -48,12 +47,7 @@ std::int64_t NodeReader::integer(std::string_view name, std::int64_t otherwise) 
 }
 double NodeReader::real(std::string_view name, double otherwise) {
   const Attribute* found = find(name, Attribute::Kind::real);
-  if (found == nullptr) return otherwise;
-  // The shortest decimal number that is the float: 1e-5 is stored as a float, and meant.
-  const std::string text = message(found->real);
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return found == nullptr ? otherwise : decimal_value(found->real);
 }
 std::string NodeReader::text(std::string_view name, const char* otherwise) {
   const Attribute* found = find(name, Attribute::Kind::text);

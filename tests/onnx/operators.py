@@ -200,3 +200,6 @@ ReduceLogSum".split():
         "Resize", [image, None], [scale], mode="nearest", coordinate_transformation_mode="asymmetric",
         nearest_mode="floor"
     )  # fmt: skip
+    yield "Resize_below", node(
+        "Resize", [floats(1, 2, 10, 10), None], [np.array([1, 1, 0.7, 1.3], np.float32)], mode="linear"
+    )

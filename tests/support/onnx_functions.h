@@ -339,6 +339,15 @@ inline const OnnxFunctionCases& onnx_functions() {
              x.unsqueeze(0),
              {.size = Size2d{5, 7}, .mode = InterpolateMode::bilinear, .align_corners = true});
        }},
+      {"scales",
+       [](T x) {
+         const Tensor images = tile(x.unsqueeze(0), {1, 1, 11, 25});  // 33 · 100 pixels
+         return interpolate(images, {.scale_factor = Scale2d(1.0 / 33, 2.3),
+                                     .mode = InterpolateMode::bilinear}) +
+                interpolate(images,
+                            {.scale_factor = Scale2d(0.7, 0.9), .mode = InterpolateMode::bicubic})
+                    .sum();
+       }},
       {"bicubic",
        [](T x) {
          return interpolate(x.unsqueeze(0), {.scale_factor = 2, .mode = InterpolateMode::bicubic});
