@@ -332,17 +332,29 @@ void write_power(CallWriter& call) {
   Row row(call);
   call.result(row.node("Pow", {row.operand(0), row.operand(1)}));
 }
+// m √(1 + (n / m)²) of the magnitudes m ≥ n: squares of large and of small numbers leave the range.
 void write_hypot(CallWriter& call) {
   Row row(call);
-  const std::string a = row.operand(0), b = row.operand(1);
-  call.result(row.node("Sqrt", {add(row, multiply(row, a, a), multiply(row, b, b))}));
+  const std::string a = row.node("Abs", {row.operand(0)}), b = row.node("Abs", {row.operand(1)});
+  const std::string large = row.node("Max", {a, b}), small = row.node("Min", {a, b});
+  const std::string one = row.number(1);
+  const std::string divisor =
+      row.node("Where", {row.node("Equal", {large, row.number(0)}), one, large});
+  const std::string ratio = row.node("Div", {small, divisor});
+  const std::string root = row.node("Sqrt", {add(row, multiply(row, ratio, ratio), one)});
+  // An infinite operand, also beside NaN.
+  const std::string infinity = row.number(std::numeric_limits<double>::infinity());
+  const std::string infinite =
+      row.node("Or", {row.node("Equal", {a, infinity}), row.node("Equal", {b, infinity})});
+  call.result(row.node("Where", {infinite, infinity, multiply(row, large, root)}));
 }
-// max(a, b) + softplus(−|a − b|)
+// max(a, b) + softplus(−|a − b|), where equal infinities differ by 0
 void write_logaddexp(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
   const std::string gap = row.node("Neg", {row.node("Abs", {row.node("Sub", {a, b})})});
-  call.result(add(row, row.node("Max", {a, b}), row.node("Softplus", {gap})));
+  const std::string known = row.node("Where", {row.node("Equal", {a, b}), row.number(0), gap});
+  call.result(add(row, row.node("Max", {a, b}), row.node("Softplus", {known})));
 }
 void write_prelu(CallWriter& call) {
   Row row(call);

@@ -99,7 +99,11 @@ inline const OnnxFunctionCases& onnx_functions() {
       {"power", [](T x) { return power(abs(x) + 0.5, 1.5); }},
       {"extremes", [](T x) { return maximum(x, 0.1) - minimum(x, x * x); }},
       {"hypot", [](T x) { return hypot(x, x + 1); }},
+      {"hypot_large", [](T x) { return hypot(x * 1e30, (x + 1) * 1e30) / 1e30; }},
+      {"hypot_small", [](T x) { return hypot(x * 1e-30, (x + 1) * 1e-30) * 1e30; }},
+      {"hypot_specials", [](T x) { return of_special_pairs(x, hypot); }},
       {"logaddexp", [](T x) { return logaddexp(x, x * 2); }},
+      {"logaddexp_specials", [](T x) { return of_special_pairs(x, logaddexp); }},
       {"prelu",
        [](T x) {
          return prelu(x, tensor({0.1, 0.2, 0.3, 0.4}));
