@@ -45,6 +45,7 @@ struct ValueInfo {
   std::string name;
   std::optional<DType> dtype;  // of a tensor
   std::optional<std::vector<Dimension>> shape;
+  std::string unsupported = {};  // the type, if it is one that ExTensor lacks
 };
 
 struct Graph {

@@ -228,6 +228,10 @@ class Translator {
     // Older files list initializers among the inputs as well. Those have the first slots.
     const auto found = slots_.find(input.name);
     if (found != slots_.end() && static_cast<std::size_t>(found->second) < initializers) return;
+    if (!input.unsupported.empty()) {
+      refuse("input ", in_quotes(input.name), " is ", input.unsupported,
+             " (allowed: tensors of a dtype that ExTensor has)");
+    }
     program_->input_slots.push_back(define(input.name, "an input"));
     program_->inputs.push_back(value_of(input));
   }
