@@ -299,6 +299,30 @@ CHILD_TEST(BadInputOnnx, NamesThatAreGivenTwice) {
   expect_refused(model, {"'rectifier' (LeakyRelu)", "'alpha'", "twice"});
 }
 
+// An input of a type that no tensor has is not one of any type.
+CHILD_TEST(BadInputOnnx, TypesOfInputs) {
+  const auto with_input = [](std::uint32_t kind, std::int64_t element) {
+    WireWriter tensor, type, input, output, graph, opset, file;
+    tensor.integer(1, element);
+    type.message(kind, tensor);
+    input.text(1, "x");
+    input.message(2, type);
+    output.text(1, "x");
+    graph.message(11, input);
+    graph.message(12, output);
+    opset.integer(2, 18);
+    file.message(8, opset);
+    file.message(7, graph);
+    return file.bytes();
+  };
+  EXPECT_NO_THROW(load(with_input(1, 1)));
+  EXPECT_NO_THROW(load(with_input(1, 0)));                      // not said
+  expect_refused(with_input(1, 8), {"input 'x'", "type 8"});    // string
+  expect_refused(with_input(1, 14), {"input 'x'", "type 14"});  // complex64
+  expect_refused(with_input(1, 99), {"input 'x'", "type 99"});
+  expect_refused(with_input(4, 1), {"input 'x'", "not a tensor"});  // a sequence
+}
+
 // Nodes with one input that are whole when they are loaded, or not.
 Model with_node(Node node, std::vector<std::pair<std::string, Tensor>> constants = {}) {
   Model model;

@@ -53,15 +53,16 @@ TEST(Interruption, EndsABackward) {
 }
 
 TEST(Interruption, EndsTheWaitForAWorker) {
-  std::atomic<bool> finish{false};
+  std::atomic<bool> begun{false}, finish{false};
   const data::FunctionDataset slow(4, [&](std::int64_t, data::Draws&) {
+    begun = true;
     while (!finish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return data::Example{ones({1}), zeros({1})};
   });
   const data::DataLoader loader(slow, {.batch_size = 1, .shuffle = false, .workers = 1});
   data::DataLoader::Epoch epoch = loader.epoch(0);
   // Until the worker has begun the first batch, next() would make it itself.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  while (!begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   static const std::thread::id waiting = std::this_thread::get_id();
   detail::interruption_check = [] {
     if (std::this_thread::get_id() == waiting) throw Stopped{};

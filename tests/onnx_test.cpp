@@ -36,13 +36,15 @@ void for_each_case(const Function& function) {
   }
 }
 
-// The largest difference, relative to the largest magnitude; 0 for equal bytes.
+// The largest difference, relative to the largest finite magnitude; 0 for equal bytes.
 double distance(const Tensor& a, const Tensor& b) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return INFINITY;
   const Tensor x = a.to(float64), y = b.to(float64);
   if (x.numel() == 0) return 0;
-  const double difference = abs(x - y).max().item<double>();
-  return difference / std::max(1.0, abs(y).max().item<double>());
+  const Tensor same = logical_or(equal(x, y), logical_and(isnan(x), isnan(y)));  // also infinities
+  const double difference = where(same, 0.0, abs(x - y)).max().item<double>();
+  const double largest = where(isfinite(y), abs(y), 0.0).max().item<double>();
+  return difference / std::max(1.0, largest);
 }
 
 void expect_same(const OnnxCase& each, const std::vector<Tensor>& found,
@@ -296,6 +298,44 @@ TEST(Onnx, NumbersMayDependOnTheBatch) {
                              {"pad", "depends on the size of the batch"});
 }
 
+// The derivative of a loaded function at each element of x.
+Tensor loaded_gradient(test_support::OneTensor function, const std::vector<float>& x) {
+  const TemporaryDirectory folder;
+  Tensor given = from_data(x);
+  export_onnx(folder / "x.onnx", function, given);
+  given.requires_grad_();
+  load_onnx(folder / "x.onnx")(given).sum().backward();
+  return given.grad();
+}
+
+TEST(Onnx, LoadedFunctionsHaveTheGradientsOfTheOps) {
+  const auto clipped = [](const Tensor& x) { return clip(x, -1, 2); };
+  EXPECT_EQ(loaded_gradient(clipped, {-2, -1, 0, 2, 3}).to_vector<float>(),
+            (std::vector<float>{0, 1, 1, 1, 0}));
+  const auto sizes = [](const Tensor& x) { return hypot(x, x * 0); };
+  EXPECT_EQ(loaded_gradient(sizes, {-2, 0, 3}).to_vector<float>(), (std::vector<float>{-1, 0, 1}));
+  const auto doubled = [](const Tensor& x) { return logaddexp(x, x.slice(0, 0, 1)); };
+  EXPECT_EQ(loaded_gradient(doubled, {0, 0}).to_vector<float>(), (std::vector<float>{1.5, 0.5}));
+}
+
+// A bound may have axes, as long as it is one number.
+TEST(Onnx, ClipKeepsTheShape) {
+  onnx::Model model;
+  model.opset = 18;
+  model.graph.inputs = {{"x", DType::float32, std::nullopt}};
+  model.graph.outputs = {{"y", DType::float32, std::nullopt}};
+  model.graph.initializers = {{"low", tensor({-1.0})}, {"high", scalar(2.0)}};
+  model.graph.nodes = {{"", "Clip", "", {"x", "low", "high"}, {"y"}, {}}};
+  const TemporaryDirectory folder;
+  io::MemorySink sink;
+  onnx::write_model("x", sink, model);
+  test_support::write_file(folder / "x.onnx",
+                           {reinterpret_cast<const char*>(sink.bytes.data()), sink.bytes.size()});
+  const OnnxModel loaded = load_onnx(folder / "x.onnx");
+  EXPECT_EQ(distance(loaded(scalar(5.0)), scalar(2.0)), 0);
+  EXPECT_EQ(distance(loaded(tensor({-3.0, double{NAN}})), tensor({-1.0, double{NAN}})), 0);
+}
+
 TEST(Onnx, NormsOfTensorsWithoutAxes) {
   const TemporaryDirectory folder;
   for (const double p : {1.0, 2.0, 3.0}) {
@@ -321,6 +361,21 @@ TEST(Onnx, PadsWithLargeIntegers) {
   const auto padded = [](const Tensor& y) { return pad(y, {{1, 0}}, PadMode::constant, large); };
   export_onnx(folder / "x.onnx", padded, tensor({5, 6}));
   EXPECT_EQ(load_onnx(folder / "x.onnx")(tensor({5, 6}))[0].item<std::int64_t>(), large);
+}
+
+// Their floats are below the numbers.
+TEST(Onnx, ScalesLeadToTheSameSizes) {
+  const TemporaryDirectory folder;
+  const Tensor x = test_support::values({1, 2, 10, 10});
+  for (const double factor : {0.7, 0.9, 1.3, 1.4, 1.9, 2.3}) {
+    for (const InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::bilinear}) {
+      const auto resized = [&](const Tensor& y) {
+        return interpolate(y, {.scale_factor = Scale2d(factor), .mode = mode});
+      };
+      export_onnx(folder / "x.onnx", resized, x);
+      EXPECT_LE(distance(load_onnx(folder / "x.onnx")(x), resized(x)), 1e-5) << factor;
+    }
+  }
 }
 
 TEST(Onnx, RefusesOptionsAndInputs) {

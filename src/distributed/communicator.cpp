@@ -1,5 +1,7 @@
 #include "extensor/distributed/communicator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -116,6 +118,16 @@ void divide(Tensor x, int size) {
   x /= static_cast<double>(size);
 }
 
+// The process that has connected the ranks. A child of fork has the memory of its rank, and neither
+// its threads nor its connections.
+pid_t rank_process = 0;
+bool is_fork() { return getpid() != rank_process; }
+void check_process(const char* operation) {
+  if (!is_fork()) return;
+  throw DistributedError(message(operation, ": process ", getpid(), " is a fork of rank process ",
+                                 rank_process, " (allowed: in the process that called init)"));
+}
+
 }  // namespace
 
 // ---- work
@@ -128,6 +140,7 @@ bool Work::is_done() const {
 
 void Work::wait() {
   if (state_ == nullptr) return;
+  check_process("wait");
   state_->is_awaited.store(true, std::memory_order_relaxed);
   std::unique_lock lock(state_->mutex);
   if (!state_->done) {
@@ -168,6 +181,7 @@ int Communicator::local_size() const {
 }
 
 Work Communicator::start(const Call& call) {
+  check_process("collectives");
   Work work;
   work.state_ = engine_->submit(call);
   return work;
@@ -298,7 +312,9 @@ std::vector<TraceEvent> Communicator::take_trace() {
 }
 
 void Communicator::abort(const std::string& reason) {
-  if (engine_ != nullptr) engine_->fail(reason);
+  if (engine_ == nullptr) return;
+  check_process("abort");
+  engine_->fail(reason);
 }
 
 // ---- the communicator of all ranks
@@ -319,9 +335,17 @@ Communicator& init(const InitOptions& options) {
   check("collective_timeout", options.collective_timeout);
   const std::lock_guard lock(world_mutex);
   if (world == nullptr) {
+    rank_process = getpid();
     world = new Communicator(options);
-    // Before the library's other objects end, and in the order that ranks have come to the end.
-    std::atexit([] { world->engine_.reset(); });
+    // Before the library's other objects end, and in the order that ranks have come to the end. A
+    // fork leaves the engine as it is: it cannot join the threads, and its rank goes on.
+    std::atexit([] {
+      if (!is_fork()) {
+        world->engine_.reset();
+      } else {
+        static_cast<void>(world->engine_.release());
+      }
+    });
   }
   return *world;
 }

@@ -88,6 +88,10 @@ SyncBatchNorm::SyncBatchNorm(std::int64_t features, const nn::BatchNormOptions& 
                              Communicator& communicator)
     : features_(features), options_(options), communicator_(&communicator) {
   nn::detail::check_positive("SyncBatchNorm", "features", features);
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    throw ValueError(
+        message("SyncBatchNorm: momentum is ", options.momentum, ", must be in [0, 1]"));
+  }
   if (options.affine) {
     weight = nn::Parameter(ones({features}, options.dtype));
     bias = nn::Parameter(zeros({features}, options.dtype));

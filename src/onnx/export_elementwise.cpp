@@ -287,35 +287,74 @@ void write_own_activation(CallWriter& call) {
 
 // ---- two operands
 
+// The remainder with the sign of a, which is exact, and whether b is to be added, since the sign is
+// not that of b. The floor of a / b is too large where the quotient is rounded up to an integer.
+struct Remainder {
+  Remainder(Row& row, const std::string& a, const std::string& b)
+      : value(row.node("Mod", {a, b}, {attribute("fmod", 1)})),
+        is_zero(row.node("Equal", {value, row.number(0)})) {
+    const std::string differ = row.node(
+        "Xor", {row.node("Less", {value, row.number(0)}), row.node("Less", {b, row.number(0)})});
+    needs_b = row.node("And", {row.node("Not", {is_zero}), differ});
+  }
+  std::string value, is_zero, needs_b;
+};
+
 // Rounds down, as Python does; the division of integers in ONNX rounds towards 0.
 void write_floor_divide(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
-  if (row.is_float()) return call.result(row.node("Floor", {row.node("Div", {a, b})}));
-  call.result(row.node("Div", {row.node("Sub", {a, row.node("Mod", {a, b})}), b}));
+  if (!row.is_float()) {
+    return call.result(row.node("Div", {row.node("Sub", {a, row.node("Mod", {a, b})}), b}));
+  }
+  const Remainder rest(row, a, b);
+  const std::string plain = row.node("Floor", {row.node("Div", {a, b})});
+  const std::string whole =
+      row.node("Round", {row.node("Div", {row.node("Sub", {a, rest.value}), b})});
+  const std::string down =
+      row.node("Where", {rest.needs_b, row.node("Sub", {whole, row.number(1)}), whole});
+  // The quotient is exact where b is 0 or infinite, or a is infinite.
+  const std::string infinite = row.node(
+      "Equal", {row.node("Abs", {b}), row.number(std::numeric_limits<double>::infinity())});
+  const std::string special = row.node("Or", {infinite, row.node("IsNaN", {rest.value})});
+  call.result(row.node("Where", {special, plain, down}));
 }
 void write_modulo(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
   if (!row.is_float()) return call.result(row.node("Mod", {a, b}));
-  const std::string whole = row.node("Floor", {row.node("Div", {a, b})});
-  call.result(row.node("Sub", {a, multiply(row, whole, b)}));
+  const Remainder rest(row, a, b);
+  // Mod gives −0 for negative multiples of b.
+  const std::string value = row.node("Where", {rest.is_zero, row.number(0), rest.value});
+  call.result(row.node("Where", {rest.needs_b, add(row, value, b), value}));
 }
 void write_power(CallWriter& call) {
   Row row(call);
   call.result(row.node("Pow", {row.operand(0), row.operand(1)}));
 }
+// m √(1 + (n / m)²) of the magnitudes m ≥ n: squares of large and of small numbers leave the range.
 void write_hypot(CallWriter& call) {
   Row row(call);
-  const std::string a = row.operand(0), b = row.operand(1);
-  call.result(row.node("Sqrt", {add(row, multiply(row, a, a), multiply(row, b, b))}));
+  const std::string a = row.node("Abs", {row.operand(0)}), b = row.node("Abs", {row.operand(1)});
+  const std::string large = row.node("Max", {a, b}), small = row.node("Min", {a, b});
+  const std::string one = row.number(1);
+  const std::string divisor =
+      row.node("Where", {row.node("Equal", {large, row.number(0)}), one, large});
+  const std::string ratio = row.node("Div", {small, divisor});
+  const std::string root = row.node("Sqrt", {add(row, multiply(row, ratio, ratio), one)});
+  // An infinite operand, also beside NaN.
+  const std::string infinity = row.number(std::numeric_limits<double>::infinity());
+  const std::string infinite =
+      row.node("Or", {row.node("Equal", {a, infinity}), row.node("Equal", {b, infinity})});
+  call.result(row.node("Where", {infinite, infinity, multiply(row, large, root)}));
 }
-// max(a, b) + softplus(−|a − b|)
+// max(a, b) + softplus(−|a − b|), where equal infinities differ by 0
 void write_logaddexp(CallWriter& call) {
   Row row(call);
   const std::string a = row.operand(0), b = row.operand(1);
   const std::string gap = row.node("Neg", {row.node("Abs", {row.node("Sub", {a, b})})});
-  call.result(add(row, row.node("Max", {a, b}), row.node("Softplus", {gap})));
+  const std::string known = row.node("Where", {row.node("Equal", {a, b}), row.number(0), gap});
+  call.result(add(row, row.node("Max", {a, b}), row.node("Softplus", {known})));
 }
 void write_prelu(CallWriter& call) {
   Row row(call);

@@ -393,6 +393,23 @@ void write_packed_attention(CallWriter& call) {
 
 // ---- resampling
 
+// A float close to the factor that leads to the length that interpolate has found: in runtimes,
+// which multiply floats; in load_onnx, which multiplies decimals; and in onnx.checker, which
+// multiplies doubles. The nearest modes do without the last: another pixel would be worse.
+float scale_of(double factor, bool is_smooth, const Size& from, const Size& to) {
+  const auto nearest = static_cast<float>(factor);
+  const auto in = static_cast<double>(from.value), out = static_cast<double>(to.value);
+  for (const float scale :
+       {nearest, std::nextafter(nearest, INFINITY), std::nextafter(nearest, 0.0F)}) {
+    if (std::floor(static_cast<float>(from.value) * scale) == static_cast<float>(to.value) &&
+        std::floor(in * decimal_value(scale)) == out &&
+        (!is_smooth || std::floor(in * static_cast<double>(scale)) == out)) {
+      return scale;
+    }
+  }
+  return nearest;
+}
+
 void write_interpolate(CallWriter& call) {
   constexpr const char* modes[] = {"nearest", "nearest", "linear", "cubic"};
   const auto mode = static_cast<std::size_t>(call.integer("mode"));
@@ -414,8 +431,11 @@ void write_interpolate(CallWriter& call) {
     const std::string sizes = call.graph.integers(call.integers("size"));
     return call.result(call.node("Resize", {call.input(0), "", "", sizes}, attributes));
   }
-  const std::vector<float> scales{static_cast<float>(call.real(factor.items[0])),
-                                  static_cast<float>(call.real(factor.items[1]))};
+  std::vector<float> scales;
+  for (const std::size_t k : {0, 1}) {
+    scales.push_back(scale_of(call.real(factor.items[k]), mode >= 2, call.shape(0)[k + 2],
+                              call.result_shape()[k + 2]));
+  }
   call.result(
       call.node("Resize", {call.input(0), "", call.graph.constant(from_data(scales))}, attributes));
 }

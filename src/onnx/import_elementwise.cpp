@@ -128,8 +128,12 @@ Kernel translate_clip(NodeReader& node) {
       throw ValueError(message("Clip: a bound is ", bound.dtype(), " of shape ", bound.shape(),
                                " (allowed: one ", y.dtype(), ")"));
     }
-    if (x.size() > 1 && x[1].defined()) y = maximum(y, x[1]);
-    if (x.size() > 2 && x[2].defined()) y = minimum(y, x[2]);
+    // The op, whose gradient at a bound is 1. One number may have axes, which the result has not.
+    const auto bound = [&](std::size_t k) {
+      return k < x.size() && x[k].defined() ? beside(x[k].reshape(Shape{}), y) : Tensor();
+    };
+    const Tensor least = bound(1), most = bound(2);
+    if (least.defined() || most.defined()) y = clip(y, least, most);
     if (has_low || has_high) y = clip(y, low, high);
     return Results{y};
   };

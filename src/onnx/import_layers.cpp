@@ -498,7 +498,10 @@ Kernel translate_resize(NodeReader& node) {
       return std::pair(result[2], result[3]);
     };
     const auto numbers = [](const Tensor& list) {
-      return list.detach().to(DType::float64).to_vector<double>();
+      std::vector<double> values = list.detach().to(DType::float64).to_vector<double>();
+      if (list.dtype() != DType::float32) return values;
+      for (double& value : values) value = decimal_value(static_cast<float>(value));
+      return values;
     };
     InterpolateOptions given = options;
     const Tensor scales = optional_input(x, 2), sizes = optional_input(x, 3);

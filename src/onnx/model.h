@@ -45,6 +45,7 @@ struct ValueInfo {
   std::string name;
   std::optional<DType> dtype;  // of a tensor
   std::optional<std::vector<Dimension>> shape;
+  std::string unsupported = {};  // the type, if it is one that ExTensor lacks
 };
 
 struct Graph {
@@ -65,6 +66,9 @@ std::int64_t type_number(DType dtype);
 std::optional<DType> dtype_of_number(std::int64_t number);
 // "float32", or for other types "type 8".
 std::string type_text(std::int64_t number);
+
+// The shortest decimal number that is the float: 1e-5 is stored as a float, and meant.
+double decimal_value(float stored);
 
 // Throws FormatError for bytes that are not a model, or a model with parts that ExTensor cannot
 // represent. Data in other files is read from regular files inside `folder` only; without a folder,

@@ -1,7 +1,6 @@
 #include "onnx/program.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -48,12 +47,7 @@ std::int64_t NodeReader::integer(std::string_view name, std::int64_t otherwise) 
 }
 double NodeReader::real(std::string_view name, double otherwise) {
   const Attribute* found = find(name, Attribute::Kind::real);
-  if (found == nullptr) return otherwise;
-  // The shortest decimal number that is the float: 1e-5 is stored as a float, and meant.
-  const std::string text = message(found->real);
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return found == nullptr ? otherwise : decimal_value(found->real);
 }
 std::string NodeReader::text(std::string_view name, const char* otherwise) {
   const Attribute* found = find(name, Attribute::Kind::text);
@@ -234,6 +228,10 @@ class Translator {
     // Older files list initializers among the inputs as well. Those have the first slots.
     const auto found = slots_.find(input.name);
     if (found != slots_.end() && static_cast<std::size_t>(found->second) < initializers) return;
+    if (!input.unsupported.empty()) {
+      refuse("input ", in_quotes(input.name), " is ", input.unsupported,
+             " (allowed: tensors of a dtype that ExTensor has)");
+    }
     program_->input_slots.push_back(define(input.name, "an input"));
     program_->inputs.push_back(value_of(input));
   }

@@ -122,7 +122,9 @@ Dimension read_dimension(WireReader reader) {
 void read_tensor_type(WireReader reader, ValueInfo& info) {
   while (reader.next()) {
     if (reader.field() == 1) {
-      info.dtype = dtype_of_number(reader.integer("elem_type"));
+      const std::int64_t type = reader.integer("elem_type");
+      info.dtype = dtype_of_number(type);
+      if (type != 0 && !info.dtype) info.unsupported = type_text(type);
     } else if (reader.field() == 2) {
       WireReader shape = reader.message("shape");
       info.shape.emplace();
@@ -150,6 +152,8 @@ ValueInfo read_value_info(WireReader reader) {
         if (type.field() == 1) {
           read_tensor_type(type.message("tensor_type"), info);
         } else {
+          // A sequence, a map, a sparse or an optional tensor. Field 6 is a comment.
+          if (type.field() != 6) info.unsupported = "not a tensor";
           type.skip();
         }
       }

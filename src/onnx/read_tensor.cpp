@@ -2,6 +2,7 @@
 #include "onnx/read_tensor.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <limits>
 
@@ -44,6 +45,12 @@ std::optional<DType> dtype_of_number(std::int64_t number) {
 std::string type_text(std::int64_t number) {
   const std::optional<DType> dtype = dtype_of_number(number);
   return dtype ? std::string(extensor::name(*dtype)) : message("type ", number);
+}
+double decimal_value(float stored) {
+  const std::string text = message(stored);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 namespace {

@@ -1,10 +1,16 @@
 // Collectives on every dtype, layout and number of ranks. tests/distributed/run.sh starts this
 // program with 1 to 4 ranks; all of them run every test.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "extensor/distributed.h"
@@ -278,6 +284,47 @@ TEST(Communicator, GathersTexts) {
   for (int rank = 0; rank < world.size(); ++rank) {
     EXPECT_EQ(all[static_cast<std::size_t>(rank)], text(rank));
   }
+}
+
+// The threads of a rank do not exist in its child.
+TEST(Communicator, ThrowsInAForkAndLetsItEnd) {
+  Communicator& world = init();
+  if (world.size() == 1) GTEST_SKIP() << "needs several ranks";
+  Tensor x = ones({4});
+  const Work begun = world.all_reduce_async(x);
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto throws = [](const auto& function) {
+      try {
+        function();
+      } catch (const DistributedError& error) {
+        return std::strstr(error.what(), "is a fork of rank ") != nullptr;
+      }
+      return false;
+    };
+    Work work = begun;
+    std::exit(throws([&] { world.barrier(); }) && throws([&] { work.wait(); }) &&
+                      throws([&] { world.abort("the child"); })
+                  ? 0
+                  : 1);
+  }
+  int status = -1;
+  bool has_ended = false;
+  for (int k = 0; k < 3000 && !has_ended; ++k) {
+    has_ended = waitpid(child, &status, WNOHANG) == child;
+    if (!has_ended) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(status, 0);
+  if (!has_ended) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  Work work = begun;
+  work.wait();
+  EXPECT_EQ(x.sum().item<float>(), 4 * world.size());
+  world.barrier();
 }
 
 }  // namespace

@@ -379,6 +379,9 @@ TEST(SyncBatchNorm, IsTheBatchNormOfTheWholeBatch) {
   if (world.size() == 1) {
     EXPECT_THROW(norm(zeros({1, 3})), ValueError);
   }
+  for (const double momentum : {-0.1, 1.5, double{NAN}}) {
+    EXPECT_THROW(SyncBatchNorm(3, {.momentum = momentum}), ValueError) << momentum;
+  }
 }
 
 TEST(Loader, GivesEveryExampleOnce) {

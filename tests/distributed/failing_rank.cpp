@@ -1,7 +1,8 @@
 // A run in which one rank fails; tests/distributed/failure_test.sh starts it and reads what the
 // others say. `failing_rank WAY [DEVICE]`: rank 1 (or the rank that WAY@RANK names) ends, hangs or
 // disagrees in the middle of a run of all_reduce. Every other rank prints the error and the seconds
-// since. DEVICE is cpu or cuda, the first one for all ranks.
+// since, on lines that begin with a newline: another rank may have written the beginning of a line.
+// DEVICE is cpu or cuda, the first one for all ranks.
 #include <extensor/cuda.h>
 #include <extensor/distributed.h>
 #include <extensor/extensor.h>
@@ -24,7 +25,7 @@ double now() {
 
 void fail(distributed::Communicator& world, const std::string& way, Device device) {
   Tensor x = zeros({10}, device);
-  std::fprintf(stderr, "FAILS rank %d at %.3f\n", world.rank(), now());
+  std::fprintf(stderr, "\nFAILS rank %d at %.3f\n", world.rank(), now());
   if (way == "killed") kill(getpid(), SIGKILL);
   if (way == "hung") kill(getpid(), SIGSTOP);
   if (way == "exit") std::exit(3);
@@ -68,8 +69,8 @@ int main(int count, char** words) {
     way.resize(at);
   }
   const Device device = count > 2 && std::string(words[2]) == "cuda" ? cuda() : cpu_device;
-  const double patience = device == cpu_device ? 1 : 3;  // the library for CUDA takes time to load
-  const double collective_timeout = way == "late" ? patience : 60;
+  // The machine may stall, and the library for CUDA takes time to load.
+  const double collective_timeout = way == "late" ? 3 : 60;
   zeros({1}, device);  // starts CUDA before the ranks wait for each other
   distributed::Communicator& world = distributed::init({.collective_timeout = collective_timeout});
   // NCCL takes ranks on one device only if it believes them to be on different machines.
@@ -86,7 +87,7 @@ int main(int count, char** words) {
       if (step == 20 && world.rank() == rank) fail(world, way, device);
     }
   } catch (const distributed::DistributedError& error) {
-    std::fprintf(stderr, "ENDS rank %d at %.3f: %s\n", world.rank(), now(), error.what());
+    std::fprintf(stderr, "\nENDS rank %d at %.3f: %s\n", world.rank(), now(), error.what());
     return 5;
   }
   std::printf("rank %d is done\n", world.rank());

@@ -64,6 +64,9 @@ Sigmoid Softplus Softsign HardSwish Identity IsNaN".split():
     yield "Sum_3", node("Sum", [x, floats(4), floats(3, 1)])
     yield "Div_integers", node("Div", [whole, np.where(whole % 4 == 0, -3, 2)])
     yield "Mod", node("Mod", [whole, np.full_like(whole, 3)])
+    dividends = np.array([1, -1, 1, -1, np.inf, 0.3], np.float32)
+    divisors = np.array([np.inf, np.inf, 0.1, 0.1, 2, 0], np.float32)
+    yield "Mod_fmod_specials", node("Mod", [dividends, divisors], fmod=1)
     yield "Mod_fmod", node("Mod", [x * 9, np.full_like(x, 2.5)], fmod=1)
     yield "Pow", node("Pow", [positive, floats(4)])
     yield "Pow_integers", node("Pow", [x, np.full((4,), 2, np.int64)])
@@ -77,6 +80,7 @@ Sigmoid Softplus Softsign HardSwish Identity IsNaN".split():
     yield "Cast", node("Cast", [x * 9], to=TensorProto.INT32)
     yield "CastLike", node("CastLike", [x, ints(1)])
     yield "Clip", node("Clip", [x], [np.float32(-0.2)])
+    yield "Clip_both", node("Clip", [x], [np.float32(-0.2), np.float32(0.3)])
     yield "Clip_max", node("Clip", [x, None], [np.float32(0.3)])
     yield "Clip_6", node("Clip", [x], opset=7, min=-0.3, max=0.4)
 
@@ -196,3 +200,6 @@ ReduceLogSum".split():
         "Resize", [image, None], [scale], mode="nearest", coordinate_transformation_mode="asymmetric",
         nearest_mode="floor"
     )  # fmt: skip
+    yield "Resize_below", node(
+        "Resize", [floats(1, 2, 10, 10), None], [np.array([1, 1, 0.7, 1.3], np.float32)], mode="linear"
+    )

@@ -1,6 +1,7 @@
 // One function for every op with a form in ONNX, for the tests of export and import.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "support/onnx_cases.h"
@@ -13,6 +14,14 @@ struct OnnxFunctionCase {
 };
 
 using OnnxFunctionCases = std::vector<OnnxFunctionCase>;
+
+// A function of every pair of zeros, ordinary and special values, which count as computed from x.
+inline Tensor of_special_pairs(const Tensor& x, Tensor (*function)(const Tensor&, const Tensor&)) {
+  const Tensor list = ext::tensor(
+      {0.0, -0.0, 1.0, -1.0, 0.1, -0.7, 3.0, double{INFINITY}, -double{INFINITY}, double{NAN}});
+  const Tensor values = list + x.slice(0, 0, 1).sum() * 0;
+  return function(values.unsqueeze(1), values);
+}
 
 // Functions of a tensor [2, 3, 4].
 inline const OnnxFunctionCases& onnx_functions() {
@@ -77,6 +86,11 @@ inline const OnnxFunctionCases& onnx_functions() {
       {"numbers", [](T x) { return (2 - x) * 3 / (x * x + 1) + 1; }},
       {"floor_divide", [](T x) { return floor_divide(x * 10, 3); }},
       {"modulo", [](T x) { return modulo(x * 10, 3); }},
+      {"floor_divide_fractions", [](T x) { return floor_divide(round(x * 10), 0.1); }},
+      {"floor_divide_specials", [](T x) { return of_special_pairs(x, floor_divide); }},
+      {"modulo_fractions", [](T x) { return modulo(round(x * 10), 0.1); }},
+      {"modulo_specials", [](T x) { return of_special_pairs(x, modulo); }},
+      {"modulo_zeros", [](T x) { return 1 / modulo(round(x * 4), 1); }},
       {"integers",
        [](T x) {
          const Tensor k = (x * 20).to(int64);
@@ -85,7 +99,11 @@ inline const OnnxFunctionCases& onnx_functions() {
       {"power", [](T x) { return power(abs(x) + 0.5, 1.5); }},
       {"extremes", [](T x) { return maximum(x, 0.1) - minimum(x, x * x); }},
       {"hypot", [](T x) { return hypot(x, x + 1); }},
+      {"hypot_large", [](T x) { return hypot(x * 1e30, (x + 1) * 1e30) / 1e30; }},
+      {"hypot_small", [](T x) { return hypot(x * 1e-30, (x + 1) * 1e-30) * 1e30; }},
+      {"hypot_specials", [](T x) { return of_special_pairs(x, hypot); }},
       {"logaddexp", [](T x) { return logaddexp(x, x * 2); }},
+      {"logaddexp_specials", [](T x) { return of_special_pairs(x, logaddexp); }},
       {"prelu",
        [](T x) {
          return prelu(x, tensor({0.1, 0.2, 0.3, 0.4}));
@@ -324,6 +342,15 @@ inline const OnnxFunctionCases& onnx_functions() {
          return interpolate(
              x.unsqueeze(0),
              {.size = Size2d{5, 7}, .mode = InterpolateMode::bilinear, .align_corners = true});
+       }},
+      {"scales",
+       [](T x) {
+         const Tensor images = tile(x.unsqueeze(0), {1, 1, 11, 25});  // 33 · 100 pixels
+         return interpolate(images, {.scale_factor = Scale2d(1.0 / 33, 2.3),
+                                     .mode = InterpolateMode::bilinear}) +
+                interpolate(images,
+                            {.scale_factor = Scale2d(0.7, 0.9), .mode = InterpolateMode::bicubic})
+                    .sum();
        }},
       {"bicubic",
        [](T x) {

@@ -1,7 +1,8 @@
 # Runs that must not be lost: failed starts, two processes, signals, changed data, damaged files.
 # Sourced by tool_test.sh.
 
-long_run=(--examples 4096 --epochs 50 --batch-size 32 --workers 1 --evaluate-every 1000000)
+# Longer than any test: every user ends it.
+long_run=(--examples 4096 --epochs 5000 --batch-size 32 --workers 1 --evaluate-every 1000000)
 steps_done() { [[ $(grep -c '"type":"step"' "$1/log.jsonl" 2>/dev/null) -gt 0 ]]; }
 checksums() { (cd "$1" && find . -type f | sort | xargs sha256sum); }
 
