@@ -33,7 +33,9 @@ def interrupted(program, tmp_path, signals=1):
         text=True, cwd=tmp_path,
     )  # fmt: skip
     try:
-        assert child.stdout.readline() == "ready\n", child.stderr.read()
+        if child.stdout.readline() != "ready\n":
+            child.kill()  # reading its errors would wait for its end
+            pytest.fail(child.communicate()[1])
         for _ in range(signals):
             threading.Event().wait(0.3)
             child.send_signal(signal.SIGINT)
@@ -51,8 +53,8 @@ def test_one_long_call(tmp_path):
 from extensor import models
 model = models.Gpt(vocabulary=16, block=32, layers=2, heads=2, width=32).eval()
 before = {name: x.tolist() for name, x in model.state_dict().items()}
-ready()
 try:
+    ready()
     models.generate(model, ex.tensor([[1, 2, 3]]), tokens=10**8)
 except KeyboardInterrupt:
     print("interrupted", {name: x.tolist() for name, x in model.state_dict().items()} == before)
@@ -64,8 +66,8 @@ except KeyboardInterrupt:
 def test_python_loop(tmp_path):
     output = interrupted("""
 x = ex.ones(300, 300)
-ready()
 try:
+    ready()
     while True:
         x = x @ x / 300
 except KeyboardInterrupt:
