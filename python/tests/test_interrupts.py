@@ -400,3 +400,32 @@ batches = iter(data.DataLoader(Numbers(), 10, workers=3))
 print(next(batches).tolist())
 """], capture_output=True, text=True, timeout=60)  # fmt: skip
     assert run.returncode == 0 and run.stderr == "" and run.stdout.startswith("[0, 1, 2"), run.stderr
+
+
+def test_threads_take_gradients_of_one_graph():
+    """A thread that waits for a node does not hold the lock that the node's backward in Python needs."""
+    run = subprocess.run([sys.executable, "-c", """
+import threading, time
+import extensor as ex
+class Slow(ex.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(0.05)
+        return gradient * 2
+x = ex.ones(2).requires_grad_()
+loss = Slow.apply(x).sum()
+found = []
+def work():
+    found.append(ex.autograd.grad([loss], [x], retain_graph=True)[0].tolist())
+    found.append(ex.autograd.grad(loss, [x], retain_graph=True)[0].tolist())
+threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(found == [[2, 2]] * 6)
+"""], capture_output=True, text=True, timeout=20)  # fmt: skip
+    assert run.stdout == "True\n", run.stderr
