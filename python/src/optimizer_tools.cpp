@@ -89,6 +89,7 @@ void add_optimizer_tools(nb::module_& module) {
       .def("step",
            [](LBFGS& self, const nb::callable& closure) {
              return take(wrap(self.step([&] {
+               const WithGil gil;
                const Owned loss(checked(PyObject_CallNoArgs(closure.ptr())));
                return as_tensor(loss.get(), "LBFGS: the result of the closure");
              })));

@@ -429,3 +429,60 @@ for thread in threads:
 print(found == [[2, 2]] * 6)
 """], capture_output=True, text=True, timeout=20)  # fmt: skip
     assert run.stdout == "True\n", run.stderr
+
+
+ENDS_DURING_CALLS = {
+    "kernel": """
+x = ex.ones(64, 64)
+def work():
+    while True:
+        x @ x
+""",
+    "gradient": """
+class Same(ex.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+    @staticmethod
+    def backward(ctx, gradient):
+        for _ in range(1000):
+            pass
+        return gradient
+x = ex.ones(4).requires_grad_()
+def work():
+    while True:
+        Same.apply(x).sum().backward()
+""",
+    "closure": """
+def closure():
+    while True:
+        pass
+def work():
+    optim.LBFGS([nn.Parameter([1.0])]).step(closure)
+""",
+    "trainer": """
+class Numbers:
+    def __len__(self): return 64
+    def __getitem__(self, k):
+        for _ in range(1000):
+            pass
+        return ex.ones(4) * k, k % 2
+loader = data.DataLoader(Numbers(), 2, workers=2)
+def work():
+    model = nn.Linear(4, 2)
+    train.Trainer(model, optim.SGD(model.parameters(), lr=0.0), epochs=10**6).fit(loader)
+""",
+}
+
+
+@pytest.mark.parametrize("name", ENDS_DURING_CALLS)
+def test_interpreter_ends_during_calls_of_other_threads(name):
+    """Daemon threads in the middle of a call do not disturb the end of the process."""
+    program = PRELUDE + ENDS_DURING_CALLS[name] + """
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.15)
+"""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0 and run.stderr == "", run.stderr
