@@ -103,6 +103,28 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     assert output == "True True\nTrue\n"
 
 
+def test_end_of_an_evaluation():
+    """Ctrl-C while the modes of a model are set again arrives as KeyboardInterrupt."""
+    run = subprocess.run([sys.executable, "-c", PRELUDE + """
+import signal
+class Interrupted(nn.Linear):
+    def _set_training(self, mode):
+        super()._set_training(mode)
+        if mode:
+            signal.raise_signal(signal.SIGINT)
+class Broken(Interrupted):
+    def forward(self, x):
+        raise LookupError("in forward")
+loader = data.DataLoader(data.TensorDataset(ex.ones(4, 2), ex.zeros(4, dtype="int64")), 2)
+for model in (Interrupted(2, 2), Broken(2, 2)):
+    try:
+        train.evaluate(model, loader)
+    except (KeyboardInterrupt, LookupError) as error:
+        print(repr(error), model.training)
+"""], capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert run.stdout == "KeyboardInterrupt() True\nLookupError('in forward') True\n", run.stderr
+
+
 def test_loader_with_workers(tmp_path):
     output = interrupted("""
 class Slow:
