@@ -451,6 +451,7 @@ def test_divergence_and_wrong_arguments():
         ((model, optimizer), {"schedule": 3}, "'schedule' is int"),
         ((model, optimizer), {"epochs": -1}, "epochs"),
         ((model, optimizer), {"stop": 3}, "'stop' is int"),
+        ((nn.Linear(1, 2), optimizer), {}, "none of the model's parameters"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             train.Trainer(*arguments, **options)

@@ -87,7 +87,8 @@ class DeviceBatches;
 
 class Trainer {
  public:
-  // The references must outlive the trainer. Throws ValueError for an option outside its range.
+  // The references must outlive the trainer. Throws ValueError for an option outside its range, and
+  // for an optimizer that has none of the model's parameters that require a gradient.
   Trainer(const ModelReference& model, optim::Optimizer& optimizer,
           const TrainerOptions& options = {});
   Trainer(const Trainer&) = delete;
