@@ -315,6 +315,11 @@ TEST(Trainer, ChecksItsOptions) {
   Trainer trainer(model, optimizer, {.loss = squares});
   const data::DataLoader nothing(line(0), {.batch_size = 4});
   EXPECT_THROW(trainer.fit(nothing), ValueError);
+  const data::DataLoader whole(line(8), {.batch_size = 4});
+  const data::DataLoader half(line(8), {.batch_size = 4, .rank = 1, .ranks = 2});
+  expect_error<ValueError>([&] { trainer.fit(half); }, {"Trainer", "rank 1 of 2", "communicator"});
+  expect_error<ValueError>([&] { trainer.fit(whole, &half); }, {"Trainer", "rank 1 of 2"});
+  EXPECT_EQ(trainer.step(), 0);
 }
 
 // An optimizer of a part of the model is allowed, one of another model is not.

@@ -302,9 +302,9 @@ void Trainer::check_place(const data::DataLoader& training) {
 }
 
 Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
-  if (parallel_ == nullptr) return run(training, held_out);
   check_loader(training);
   if (held_out != nullptr) check_loader(*held_out);
+  if (parallel_ == nullptr) return run(training, held_out);
   try {
     return run(training, held_out);
   } catch (const distributed::DistributedError&) {
