@@ -120,7 +120,7 @@ void PythonModule::walk_inside(PyObject* module, const std::string& path, nn::Wa
   const Descent descent;
   const Owned mode(checked(PyObject_GetAttrString(module, "training")));
   const bool was = PyObject_IsTrue(mode.get()) == 1;
-  nn::Training training;
+  nn::Training& training = flags_[path];
   training.set(was);
   walker.training(training);
   if (training != was) {

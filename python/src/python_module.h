@@ -28,7 +28,9 @@ class PythonModule final : public nn::Module<PythonModule> {
   void walk_inside(PyObject* module, const std::string& path, nn::Walker& walker);
 
   std::shared_ptr<PyObject> module_;
-  // The walker keeps pointers to parameters beyond its walk: one object for each name.
+  // A walker keeps pointers to members beyond its walk: one object for each name. The flags are
+  // copies, which Python sees only during the walk.
+  std::map<std::string, nn::Training> flags_;
   std::map<std::string, std::unique_ptr<nn::Parameter>> parameters_;
   std::map<std::string, std::unique_ptr<nn::Buffer>> buffers_;
 };

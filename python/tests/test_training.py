@@ -185,6 +185,27 @@ def test_conversions_and_summaries():
             net.to(wrong)
 
 
+def test_summaries_call_the_model_in_evaluation_mode():
+    class Net(nn.Module):
+        def __init__(self):
+            self.drop = nn.Dropout(0.5)
+            self.modes = []
+
+        def forward(self, x):
+            self.modes.append((self.training, self.drop.training))
+            if x.shape == (2, 2):
+                raise LookupError("in forward")
+            return self.drop(x)
+
+    net = Net()
+    net.drop.eval()
+    assert "Net" in net.summary(ex.ones(1, 2))
+    with pytest.raises(LookupError, match="in forward"):
+        net.summary(ex.ones(2, 2))
+    assert net.modes == [(False, False)] * 2
+    assert (net.training, net.drop.training) == (True, False)
+
+
 def test_forward_hooks():
     layer = nn.Linear(2, 2)
     seen = []
