@@ -85,7 +85,7 @@ def random_split(dataset: Any, parts: Sequence[float], seed: int = 0) -> list[Su
 
 
 class _NativeDataset:
-    """A dataset of the C++ library."""
+    """A dataset of the C++ library. Indexing draws the random numbers of epoch 0 and seed 0."""
 
     _dataset: Any
 
@@ -97,6 +97,13 @@ class _NativeDataset:
             raise IndexError(f"{type(self).__name__}: index is {index} of {len(self)} examples")
         inputs, targets = self._dataset.batch([index % len(self)], 0, 0)
         return inputs[0], targets[0]
+
+
+def _is_as(dataset: Any, base: type) -> bool:
+    """Whether it is an instance of `base` whose class does not replace how examples are read."""
+    return isinstance(dataset, base) and all(
+        getattr(type(dataset), name) is getattr(base, name) for name in ("__len__", "__getitem__")
+    )
 
 
 class ImageDataset(_NativeDataset):
@@ -217,7 +224,7 @@ class DataLoader:
         self.batch_size = batch_size
         self.collate_fn = collate if collate_fn is None else collate_fn
         self.epoch = 0  # of the next pass
-        native = isinstance(dataset, _NativeDataset) and collate_fn in (None, collate)
+        native = _is_as(dataset, _NativeDataset) and collate_fn in (None, collate)
         source = dataset._dataset if native else _core._python_dataset(len(dataset), self._load())
         self._loader = _core._loaders.DataLoader(
             source, not native, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last,
@@ -227,7 +234,7 @@ class DataLoader:
     def _load(self) -> Callable[[list[int]], Any]:
         """The function that makes a batch of the examples at some positions."""
         dataset, collate_fn = self.dataset, self.collate_fn
-        if isinstance(dataset, TensorDataset) and collate_fn is collate:
+        if _is_as(dataset, TensorDataset) and collate_fn is collate:
             return lambda indices: dataset[_core.tensor(indices)]  # one gather for each tensor
         return lambda indices: collate_fn([dataset[k] for k in indices])
 

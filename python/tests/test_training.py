@@ -243,6 +243,31 @@ def test_python_datasets(workers):
     assert list(lengths) == [3, 3, 3, 1]
 
 
+def test_subclasses_of_datasets():
+    """What a subclass replaces is what a loader reads."""
+
+    class Noisy(data.ImageDataset):
+        def __getitem__(self, k):
+            image, label = super().__getitem__(k)
+            return image * 0, label + 10
+
+    class Short(data.TextDataset):
+        def __len__(self):
+            return 3
+
+    class Doubled(data.TensorDataset):
+        def __getitem__(self, k):
+            assert isinstance(k, int)
+            (row,) = super().__getitem__(k)
+            return row * 2
+
+    images = data.digits(4, seed=1)
+    x, y = next(iter(data.DataLoader(Noisy(images), 4)))
+    assert x.sum().item() == 0 and y.tolist() == [label + 10 for label in images.labels.tolist()]
+    assert sum(len(x) for x, _ in data.DataLoader(Short(ex.arange(20), 2), 2)) == 3
+    assert [b.tolist() for b in data.DataLoader(Doubled(ex.arange(3)), 2)] == [[0, 2], [4]]
+
+
 def test_samplers_and_splits():
     dataset = Squares()
     assert data.DataLoader(dataset, 4, sampler=data.subset_sampler([5, 1], shuffle=False)).order(0) == [5, 1]
