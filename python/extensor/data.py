@@ -163,10 +163,7 @@ class _Batches(Iterator[Any]):
         _open_passes.add(self)
 
     def __next__(self) -> Any:
-        batch = self._epoch.next()
-        if batch is None:
-            raise StopIteration
-        return batch
+        return self._epoch.next()
 
     def close(self) -> None:
         self._epoch.close()

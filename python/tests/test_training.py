@@ -243,6 +243,18 @@ def test_python_datasets(workers):
     assert list(lengths) == [3, 3, 3, 1]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_may_be_none(workers):
+    def even(examples):
+        return None if 2 in examples else examples
+
+    loader = data.DataLoader(list(range(12)), 2, workers=workers, collate_fn=even)
+    assert list(loader) == [[0, 1], None, [4, 5], [6, 7], [8, 9], [10, 11]]
+    batches = iter(loader)
+    batches.close()
+    assert list(batches) == []
+
+
 def test_subclasses_of_datasets():
     """What a subclass replaces is what a loader reads."""
 
