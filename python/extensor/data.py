@@ -187,6 +187,11 @@ class DataLoader:
     and reading files, NumPy and this library at once. An exception of the dataset or of collate_fn
     is raised at the position of its batch. `sampler` chooses the examples instead of `shuffle`: one
     of this module, or an object with __len__ and __iter__.
+
+    With `ranks`, for programs that train on several processes and average gradients themselves, the
+    batches are those of all processes together, and each gets its part of every batch. A process
+    whose part of the last batch is empty gets None, so that all count the same batches. train.Trainer
+    refuses such a loader: it would not average.
     """
 
     def __init__(

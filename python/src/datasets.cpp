@@ -203,7 +203,7 @@ class EpochObject {
     ended = nullptr;
   }
 
-  // Raises StopIteration at the end.
+  // Raises StopIteration at the end. A part of a batch without examples is None.
   PyObject* next() {
     if (epoch_ == nullptr || is_closing_) stop();
     if (process_ != getpid()) {
@@ -228,6 +228,7 @@ class EpochObject {
     }
     finish_call(batch.has_value());
     if (!batch) stop();
+    if (!batch->inputs.defined()) Py_RETURN_NONE;
     return is_python_ ? Py_NewRef(opened(batch->inputs)) : to_python(*batch);
   }
 

@@ -280,6 +280,23 @@ def test_subclasses_of_datasets():
     assert [b.tolist() for b in data.DataLoader(Doubled(ex.arange(3)), 2)] == [[0, 2], [4]]
 
 
+def test_parts_of_batches():
+    """Every process counts the same batches, although its part of the last one may be empty."""
+    for dataset in (list(range(5)), data.TensorDataset(ex.arange(5)), data.ImageDataset(data.digits(5))):
+        first, second = (data.DataLoader(dataset, 4, rank=rank, ranks=2) for rank in (0, 1))
+        assert len(first) == len(second) == 2
+        parts = [list(first), list(second)]
+        assert [len(part) for part in parts] == [2, 2]
+        assert parts[1][1] is None and all(part is not None for part in (*parts[0], parts[1][0]))
+    model = nn.Linear(1, 2)
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    part = data.DataLoader(data.TensorDataset(ex.ones(8, 1), ex.zeros(8, dtype="int64")), 4, rank=1, ranks=2)
+    with pytest.raises(ValueError, match="rank 1 of 2.*communicator"):
+        trainer.fit(part)
+    with pytest.raises(ValueError, match="rank 1 of 2"):
+        train.evaluate(model, part)
+
+
 def test_samplers_and_splits():
     dataset = Squares()
     assert data.DataLoader(dataset, 4, sampler=data.subset_sampler([5, 1], shuffle=False)).order(0) == [5, 1]
