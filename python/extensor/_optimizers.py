@@ -79,8 +79,12 @@ class LRScheduler:
     _schedule: Any
 
     def __init__(self, optimizer: Optimizer, *arguments: Any, **options: Any) -> None:
-        self.optimizer = optimizer  # the schedule refers to it
+        self._optimizer = optimizer
         self._schedule = self._make(_optimizer_of(self, optimizer), *arguments, **options)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
 
     def step(self) -> None:
         """Advances to the next epoch (or batch)."""
@@ -186,8 +190,12 @@ class _LBFGS(_State):
 
 class _ReduceLROnPlateau(_State):
     def __init__(self, optimizer: Optimizer, **options: Any) -> None:
-        self.optimizer = optimizer  # the schedule refers to it
+        self._optimizer = optimizer
         self._held = self._make(_optimizer_of(self, optimizer), **options)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
 
     def step(self, metric: float) -> None:
         self._held.step(float(metric))

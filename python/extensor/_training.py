@@ -115,9 +115,8 @@ class Trainer:
     """
 
     def __init__(self, model: Any, optimizer: Any, **options: Any) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self._options = options  # holds the schedule
+        self._model, self._optimizer = model, optimizer
+        self._options = options  # the C++ trainer refers to the schedule
         stop = options.get("stop")
         if stop is not None and not callable(stop):
             raise TypeError(
@@ -127,6 +126,14 @@ class Trainer:
         self._callbacks: list[Any] = []
         options = {**options, "stop": self._interrupts.wants_to_stop}
         self._trainer = _core._trainers.Trainer(model, optimizer, **options)
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    @property
+    def optimizer(self) -> Any:
+        return self._optimizer
 
     def add(self, callback: Any) -> Any:
         """Adds a callback and returns it."""

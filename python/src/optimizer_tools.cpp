@@ -36,8 +36,9 @@ PyObject* make_lbfgs(Call& call) {
   return owned(new LBFGS(parameters, read_fields<optim::LBFGSOptions>(call, 1)));
 }
 PyObject* make_plateau(Call& call) {
-  return owned(new ReduceLROnPlateau(optimizer_in(call.object(0)),
-                                     read_fields<optim::ReduceLROnPlateauOptions>(call, 1)));
+  return scheduled(call.object(0), std::make_unique<ReduceLROnPlateau>(
+                                       optimizer_in(call.object(0)),
+                                       read_fields<optim::ReduceLROnPlateauOptions>(call, 1)));
 }
 
 nb::object take(PyObject* object) { return nb::steal(checked(object)); }
@@ -96,12 +97,10 @@ void add_optimizer_tools(nb::module_& module) {
            })
       .def("zero_grad", &LBFGS::zero_grad);
   add_state(lbfgs);
-  nb::class_<ReduceLROnPlateau> plateau(module, "_Plateau");
-  plateau.def("step", &ReduceLROnPlateau::step)
-      .def("last_epoch", &ReduceLROnPlateau::last_epoch)
-      .def("last_lr",
-           [](const ReduceLROnPlateau& self) { return take(to_python(self.last_lr())); });
-  add_state(plateau);
+  add_schedule_class<ReduceLROnPlateau>(module, "_Plateau")
+      .def("step", [](Scheduled<ReduceLROnPlateau>& self, double metric) {
+        self.schedule->step(metric);
+      });
 
   nb::module_ tools = module.def_submodule("_optimizer_tools");
   PyObject* m = tools.ptr();

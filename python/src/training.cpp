@@ -4,6 +4,7 @@
 
 #include "datasets.h"
 #include "in_use.h"
+#include "optimizer_state.h"
 #include "python_module.h"
 #include "records.h"
 #include "reflected.h"
@@ -103,7 +104,7 @@ namespace {
 const ArgumentType schedule_type{"LRScheduler | None", "a schedule of extensor.optim or None",
                                  [](PyObject* value, const ArgumentType&, bool) {
                                    return value == Py_None ||
-                                          held<optim::LRScheduler>(value, "_schedule") != nullptr;
+                                          held<ScheduleObject>(value, "_schedule") != nullptr;
                                  }};
 const ArgumentType communicator_type{
     "None", "None: training on several processes is not available in Python",
@@ -119,7 +120,8 @@ template <>
 struct Argument<optim::LRScheduler*> {
   static constexpr const ArgumentType* type = &schedule_type;
   static optim::LRScheduler* read(Call& call, int i) {
-    return held<optim::LRScheduler>(call.object(i), "_schedule");
+    const auto* object = held<ScheduleObject>(call.object(i), "_schedule");
+    return object == nullptr ? nullptr : object->schedule.get();
   }
 };
 template <>
@@ -253,8 +255,12 @@ PyObject* make_event_log(Call& call) {
 
 class TrainerObject {
  public:
-  TrainerObject(PyObject* model, optim::Optimizer& optimizer, const train::TrainerOptions& options)
-      : model_(model, "Trainer"), trainer_(model_.reference, optimizer, options) {}
+  // `optimizer` is the object of one. The Trainer in Python keeps the schedule alive.
+  TrainerObject(PyObject* model, PyObject* optimizer, const train::TrainerOptions& options)
+      : owner_(share(optimizer)),
+        optimizer_(&optimizer_in(optimizer)),
+        model_(model, "Trainer"),
+        trainer_(model_.reference, *optimizer_, options) {}
 
   void add(nb::handle callback) {
     const InUse use(this, "Trainer.add");
@@ -286,6 +292,8 @@ class TrainerObject {
   std::int64_t step() const { return trainer_.step(); }
 
  private:
+  std::shared_ptr<PyObject> owner_;  // of the optimizer
+  optim::Optimizer* optimizer_;
   Model model_;
   train::Trainer trainer_;
   int python_callbacks_ = 0;
@@ -297,8 +305,8 @@ const ArgumentType optimizer_type{"Optimizer", "an optimizer of extensor.optim",
                                   }};
 
 PyObject* make_trainer(Call& call) {
-  auto& optimizer = *held<optim::Optimizer>(call.object(1), "_optimizer");
-  return nb::cast(new TrainerObject(call.object(0), optimizer,
+  const Owned optimizer(checked(PyObject_GetAttrString(call.object(1), "_optimizer")));
+  return nb::cast(new TrainerObject(call.object(0), optimizer.get(),
                                     read_fields<train::TrainerOptions>(call, 2)),
                   nb::rv_policy::take_ownership)
       .release()
