@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "in_use.h"
 #include "reflected.h"
 
 namespace extensor::python {
@@ -41,10 +42,12 @@ nanobind::class_<Scheduled<Schedule>> add_schedule_class(nanobind::module_& modu
            })
       .def("state_dict",
            [](const Object& self) {
+             InUse::check(self.schedule.get(), "state_dict");
              return saved_state(self.schedule->state_dict());
            })
       .def("load_state_dict", [](Object& self, const nanobind::dict& saved) {
         const optim::StateDict state = read_state(saved);
+        InUse::check(self.schedule.get(), "load_state_dict");
         self.schedule->load_state_dict(state);
       });
   return type;

@@ -134,7 +134,13 @@ void add_optimizers(nb::module_& module) {
       .def("parameters", [](const Optimizer& self,
                             std::size_t group) { return take(to_python(self.parameters(group))); })
       .def("lr", &Optimizer::lr, nb::arg("group") = 0)
-      .def("set_lr", &Optimizer::set_lr, nb::arg("group"), nb::arg("lr"))
+      .def(
+          "set_lr",
+          [](Optimizer& self, std::size_t group, double lr) {
+            InUse::check(&self, "Optimizer.set_lr");
+            self.set_lr(group, lr);
+          },
+          nb::arg("group"), nb::arg("lr"))
       .def("state_dict",
            [](const Optimizer& self) {
              InUse::check(&self, "Optimizer.state_dict");
@@ -146,6 +152,8 @@ void add_optimizers(nb::module_& module) {
         self.load_state_dict(state);
       });
   add_schedule_class<LRScheduler>(module, "_Schedule").def("step", [](ScheduleObject& self) {
+    const InUse use(self.schedule.get(), "LRScheduler.step");
+    InUse::check(self.optimizer, "LRScheduler.step");
     self.schedule->step();
   });
 

@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <type_traits>
+
 #include "datasets.h"
 #include "in_use.h"
 #include "optimizer_state.h"
@@ -257,8 +259,10 @@ class TrainerObject {
  public:
   // `optimizer` is the object of one. The Trainer in Python keeps the schedule alive.
   TrainerObject(PyObject* model, PyObject* optimizer, const train::TrainerOptions& options)
-      : owner_(share(optimizer)),
+      : model_object_(model),
+        owner_(share(optimizer)),
         optimizer_(&optimizer_in(optimizer)),
+        schedule_(options.schedule),
         model_(model, "Trainer"),
         trainer_(model_.reference, *optimizer_, options) {}
 
@@ -272,28 +276,34 @@ class TrainerObject {
     }
   }
   PyObject* fit(const LoaderObject& training, const LoaderObject* held_out) {
-    const InUse use(this, "Trainer.fit");
-    const train::Outcome outcome = [&] {
-      const WithoutGil released;
+    const train::Outcome outcome = alone("Trainer.fit", [&] {
       return trainer_.fit(*training.of_tensors(),
                           held_out == nullptr ? nullptr : held_out->of_tensors().get());
-    }();
+    });
     return record(outcome);
   }
   PyObject* resume() {
-    const InUse use(this, "Trainer.resume");
-    const auto found = [&] {
-      const WithoutGil released;
-      return trainer_.resume();
-    }();
+    const auto found = alone("Trainer.resume", [&] { return trainer_.resume(); });
     if (!found) Py_RETURN_NONE;
     return record(FoundCheckpoint{found->path, found->step, found->damaged});
   }
   std::int64_t step() const { return trainer_.step(); }
 
  private:
+  // Calls the function without the GIL. No other thread may use what it uses.
+  template <class F>
+  std::invoke_result_t<F> alone(const char* name, F&& function) {
+    const InUse use(this, name), model(model_object_, name), optimizer(optimizer_, name);
+    std::optional<InUse> schedule;
+    if (schedule_ != nullptr) schedule.emplace(schedule_, name);
+    const WithoutGil released;
+    return function();
+  }
+
+  const void* model_object_;
   std::shared_ptr<PyObject> owner_;  // of the optimizer
   optim::Optimizer* optimizer_;
+  optim::LRScheduler* schedule_;
   Model model_;
   train::Trainer trainer_;
   int python_callbacks_ = 0;

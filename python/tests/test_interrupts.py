@@ -256,6 +256,59 @@ print(refused)
     assert run.stdout == "{'Trainer.fit'}\n", run.stderr
 
 
+def test_a_trainer_reserves_what_it_uses():
+    """While it trains, other threads may not train its model, nor step or change its optimizer and
+    schedules. Callbacks may change them."""
+    model = nn.Linear(2, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    state, scaler, other = optimizer.state_dict(), optim.GradScaler(), optim.StepLR(optimizer, step_size=9)
+    plateau, schedule = optim.ReduceLROnPlateau(optimizer), optim.LambdaLR(optimizer, lambda epoch: 1.0)
+    calls = [
+        optimizer.step, optimizer.zero_grad, optimizer.state_dict, lambda: optimizer.set_lr(0.2),
+        lambda: optimizer.load_state_dict(state),
+        lambda: optimizer.add_param_group({"params": [nn.Parameter([1.0])]}),
+        lambda: scaler.unscale(optimizer), lambda: scaler.step(optimizer), lambda: plateau.step(1.0),
+        other.step, schedule.step, schedule.state_dict,
+    ]  # fmt: skip
+    accepted = []
+
+    def work():
+        for k, function in enumerate(calls):
+            try:
+                function()
+                accepted.append(k)
+            except ex.ValueError as error:
+                assert "one call at a time" in str(error)
+
+    class Watching(train.Callback):
+        def step(self, step):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            optimizer.set_lr(0.3)
+            other.step()
+
+    trainer = train.Trainer(model, optimizer, schedule=schedule)
+    loader = data.DataLoader(data.TensorDataset(ex.ones(4, 2), ex.zeros(4, dtype="int64")), 2)
+    second = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    calls.append(lambda: second.fit(loader))
+    trainer.add(Watching())
+    trainer.fit(loader)
+    assert accepted == [] and other.last_epoch == 2
+    work()
+    assert accepted == list(range(len(calls)))
+
+
+def test_calls_that_lead_to_themselves_are_refused():
+    w = nn.Parameter([1.0])
+    lbfgs = optim.LBFGS([w])
+    with pytest.raises(ex.ValueError, match="LBFGS.step: another call"):
+        lbfgs.step(lambda: lbfgs.step(lambda: (w * w).sum()))
+    schedule = optim.LambdaLR(optim.SGD([w], lr=1.0), lambda epoch: schedule.step() if epoch else 1.0)
+    with pytest.raises(ex.ValueError, match="LRScheduler.step: another call"):
+        schedule.step()
+
+
 def test_exceptions_of_callbacks_arrive_unchanged(tmp_path):
     class Broken(Function):
         @staticmethod
