@@ -20,6 +20,7 @@ from ._core import Tokenizer as Tokenizer
 from ._core import Transform as Transform
 from ._core import load_tokenizer as load_tokenizer
 from ._core._data import *
+from ._relay import relay
 from ._types import IndexError, ShapeError, ValueError
 
 __all__ = ["BytePairTokenizer", "CharacterTokenizer", "ConcatDataset", "DataLoader", "ImageDataset",
@@ -129,7 +130,9 @@ class ImageDataset(_NativeDataset):
                     "(accepted: LabelledImages, or a tensor and labels=)"
                 )
             images, labels, classes = images.images, images.labels, list(images.classes)
-        self._dataset = _core._loaders.ImageDataset(images, labels, classes, list(transforms))
+        steps = [step if isinstance(step, Transform) or not callable(step) else relay(self, step)
+                 for step in transforms]  # fmt: skip
+        self._dataset = _core._loaders.ImageDataset(images, labels, classes, steps)
 
 
 class TextDataset(_NativeDataset):
@@ -158,8 +161,9 @@ def collate(examples: Sequence[Any]) -> Any:
 class _Batches(Iterator[Any]):
     """A pass over an epoch. close() ends its workers, as does dropping it."""
 
-    def __init__(self, epoch: Any) -> None:
+    def __init__(self, epoch: Any, loader: DataLoader) -> None:
         self._epoch = epoch
+        self._loader = loader  # the workers call its functions
         _open_passes.add(self)
 
     def __next__(self) -> Any:
@@ -177,6 +181,19 @@ def _close_passes() -> None:
     # Worker threads must not call Python while the interpreter ends.
     for each in list(_open_passes):
         each.close()
+
+
+class _Sampler:
+    """A sampler that a DataLoader keeps."""
+
+    def __init__(self, size: Callable[[], int], order: Callable[[], Iterator[int]]) -> None:
+        self._size, self._order = size, order
+
+    def __len__(self) -> int:
+        return self._size()
+
+    def __iter__(self) -> Iterator[int]:
+        return self._order()
 
 
 class DataLoader:
@@ -227,7 +244,14 @@ class DataLoader:
         self.collate_fn = collate if collate_fn is None else collate_fn
         self.epoch = 0  # of the next pass
         native = _is_as(dataset, _NativeDataset) and collate_fn in (None, collate)
-        source = dataset._dataset if native else _core._python_dataset(len(dataset), self._load())
+        self._source = dataset
+        source = (
+            dataset._dataset
+            if native
+            else _core._python_dataset(len(dataset), relay(self, self._load()))
+        )
+        if hasattr(sampler, "__len__") and hasattr(sampler, "__iter__"):
+            sampler = _Sampler(relay(self, sampler.__len__), relay(self, sampler.__iter__))
         self._loader = _core._loaders.DataLoader(
             source, not native, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last,
             workers=workers, prefetch=prefetch, seed=seed, sampler=sampler, rank=rank, ranks=ranks,
@@ -250,7 +274,7 @@ class DataLoader:
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Any]:
         """The batches of an epoch from batch `first` on."""
-        return _Batches(self._loader.epoch(epoch, first))
+        return _Batches(self._loader.epoch(epoch, first), self)
 
     def __iter__(self) -> Iterator[Any]:
         epoch = self.epoch

@@ -31,8 +31,8 @@ T* held(PyObject* object, const char* attribute) {
 }
 
 struct Model {
-  Model(PyObject* object, const char* function)
-      : module(object, function, "model"), reference(module) {}
+  Model(PyObject* object, const char* function, PythonModule::Reference kind)
+      : module(object, function, "model", kind), reference(module) {}
   PythonModule module;
   train::ModelReference reference;
 };
@@ -56,7 +56,7 @@ const ArgumentType types::loss{"Callable[..., Tensor] | None",
 
 const train::ModelReference& Call::model(int i) {
   set_large();
-  auto model = std::make_shared<Model>(values[i], function);
+  auto model = std::make_shared<Model>(values[i], function, PythonModule::Reference::strong);
   kept_.push_back(model);
   return model->reference;
 }
@@ -257,13 +257,13 @@ PyObject* make_event_log(Call& call) {
 
 class TrainerObject {
  public:
-  // `optimizer` is the object of one. The Trainer in Python keeps the schedule alive.
+  // `optimizer` is the object of one. The Trainer in Python keeps the schedule and the model alive.
   TrainerObject(PyObject* model, PyObject* optimizer, const train::TrainerOptions& options)
       : model_object_(model),
         owner_(share(optimizer)),
         optimizer_(&optimizer_in(optimizer)),
         schedule_(options.schedule),
-        model_(model, "Trainer"),
+        model_(model, "Trainer", PythonModule::Reference::weak),
         trainer_(model_.reference, *optimizer_, options) {}
 
   void add(nb::handle callback) {
