@@ -103,4 +103,7 @@ WITHOUT_EFFECT = {"sort": {"stable": "True"}, "argsort": {"stable": "True"}}
 # bound with a leading underscore.
 WRAPPED = {"arange", "bitwise_left_shift", "bitwise_right_shift", "broadcast_arrays", "clip", "concat", "concatenate", "isdtype", "meshgrid", "nonzero", "reshape",
            "searchsorted", "tensordot", "trace"}  # fmt: skip
+# Functions that walk a graph, whose backwards may be written in Python: they run without the GIL however
+# small the tensors are. While one thread waits for a node, the thread that runs it may need the GIL.
+WALKS_GRAPH = {"grad"}
 UNSIGNED = {"std::size_t", "std::uint64_t"}

@@ -23,6 +23,7 @@ from binding_rules import (
     OTHER_TYPES,
     TYPES,
     UNSIGNED,
+    WALKS_GRAPH,
     WITHOUT_EFFECT,
     WRAPPED,
 )
@@ -251,6 +252,8 @@ class Generator:
                 lines.append(f"  const {bare} a{i} = {read};")
             arguments.append(f"a{i}")
         target = f"{function.space}::{function.name}({', '.join(arguments)})"
+        if function.name in WALKS_GRAPH:
+            lines.append("  call.set_large();")
         if function.result.text == "Tensor&":
             lines.append(f"  run(call, [&] {{ {target}; }});")
             lines.append("  Py_INCREF(call.object(0));\n  return call.object(0);")

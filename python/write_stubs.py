@@ -260,9 +260,9 @@ def training_stub(source: str, core: Any) -> str:
     head = head.replace("from typing import ", "from os import PathLike\nfrom typing import Literal, ")
     head = head.replace("from ._core import ", "from ._core import DTypeLike, Tensor, ")
     head = head.replace("from .data import", "from ._optimizers import LRScheduler, Optimizer\nfrom .data import")
-    body = "        self.model = model\n        self.optimizer = optimizer\n        self._trainer: Any\n"
+    body = "        self._model = model\n        self._optimizer = optimizer\n        self._trainer: Any\n"
     body += "        self._interrupts: _Interrupts\n        self._callbacks: list[Any]\n"
-    head = re.sub(r"        self\.model = model.*?(?=\n    def add)", lambda match: body, head, flags=re.S)
+    head = re.sub(r"        self\._model, .*?(?=\n    @property\n    def model)", lambda match: body, head, flags=re.S)
     names = [n for n in vars(core._callbacks) if not n.startswith("_")]
     head = head.replace('["Callback", "Trainer"]', repr(["Callback", "Trainer", *names]))
     text = head + "\n" + classes_stub(core._callbacks, "_Native")

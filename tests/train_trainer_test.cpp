@@ -7,11 +7,13 @@
 #include <sstream>
 
 #include "extensor/extensor.h"
+#include "support/child_process.h"
 #include "support/files.h"
 
 namespace extensor::train {
 namespace {
 
+using test_support::expect_error;
 using test_support::read_file;
 using test_support::TemporaryDirectory;
 using test_support::write_file;
@@ -313,6 +315,28 @@ TEST(Trainer, ChecksItsOptions) {
   Trainer trainer(model, optimizer, {.loss = squares});
   const data::DataLoader nothing(line(0), {.batch_size = 4});
   EXPECT_THROW(trainer.fit(nothing), ValueError);
+  const data::DataLoader whole(line(8), {.batch_size = 4});
+  const data::DataLoader half(line(8), {.batch_size = 4, .rank = 1, .ranks = 2});
+  expect_error<ValueError>([&] { trainer.fit(half); }, {"Trainer", "rank 1 of 2", "communicator"});
+  expect_error<ValueError>([&] { trainer.fit(whole, &half); }, {"Trainer", "rank 1 of 2"});
+  EXPECT_EQ(trainer.step(), 0);
+}
+
+// An optimizer of a part of the model is allowed, one of another model is not.
+TEST(Trainer, ChecksTheParametersOfItsOptimizer) {
+  nn::Linear model(1, 1), other(1, 1);
+  optim::SGD foreign(other.parameters(), {.lr = 0.1});
+  expect_error<ValueError>([&] { Trainer(model, foreign); },
+                           {"Trainer", "optimizer", "none of the model's parameters"});
+  optim::SGD part({model.bias.tensor()}, {.lr = 0.1});
+  model.weight.tensor().requires_grad_(false);
+  Trainer trainer(model, part, {.loss = squares});
+  trainer.fit(data::DataLoader(line(8), {.batch_size = 4}));
+  model.weight.tensor().requires_grad_();
+  model.bias.tensor().requires_grad_(false);
+  expect_error<ValueError>([&] { Trainer(model, part); }, {"Trainer", "require a gradient"});
+  model.weight.tensor().requires_grad_(false);
+  Trainer frozen(model, foreign);  // a loss may have parameters
 }
 
 // Invalid numbers of steps are rejected; a step of more batches than an epoch has uses all of them.

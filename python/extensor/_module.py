@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, TypeVar
 
@@ -314,7 +315,8 @@ class Module:
     def summary(self, *inputs: Any) -> str:
         """The tree of modules with shapes and parameter counts. With inputs, also the shape of every
         output and the floating-point operations of a call."""
-        text: str = _core._summarize_module(self, inputs)
+        with evaluating(self) if inputs else contextlib.nullcontext():
+            text: str = _core._summarize_module(self, inputs)
         return text
 
     def requires_grad_(self: _M, requires_grad: bool = True) -> _M:
@@ -416,6 +418,19 @@ class Layer(Module):
     def extra_repr(self) -> str:
         description: str = self._layer.describe()
         return description
+
+
+@contextlib.contextmanager
+def evaluating(model: Module) -> Iterator[None]:
+    """Sets evaluation mode, and then the mode that each module had."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        for module, _ in modes:
+            module._set_training(False)
+        yield
+    finally:
+        for module, training in modes:
+            module._set_training(training)
 
 
 def _join(prefix: str, name: str) -> str:

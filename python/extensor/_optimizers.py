@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from . import _core
 from ._core import Tensor
+from ._relay import relay
 from ._types import ValueError
 
 __all__ = ["LRScheduler", "Optimizer"]
@@ -79,8 +80,19 @@ class LRScheduler:
     _schedule: Any
 
     def __init__(self, optimizer: Optimizer, *arguments: Any, **options: Any) -> None:
-        self.optimizer = optimizer  # the schedule refers to it
-        self._schedule = self._make(_optimizer_of(self, optimizer), *arguments, **options)
+        def kept(value: Any) -> Any:
+            return relay(self, value) if callable(value) else value
+
+        self._optimizer = optimizer
+        self._schedule = self._make(
+            _optimizer_of(self, optimizer),
+            *map(kept, arguments),
+            **{name: kept(value) for name, value in options.items()},
+        )
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
 
     def step(self) -> None:
         """Advances to the next epoch (or batch)."""
@@ -186,8 +198,12 @@ class _LBFGS(_State):
 
 class _ReduceLROnPlateau(_State):
     def __init__(self, optimizer: Optimizer, **options: Any) -> None:
-        self.optimizer = optimizer  # the schedule refers to it
+        self._optimizer = optimizer
         self._held = self._make(_optimizer_of(self, optimizer), **options)
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
 
     def step(self, metric: float) -> None:
         self._held.step(float(metric))

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 from . import _core
 from ._core import EvaluationRecord, FoundCheckpoint, Outcome, RunRecord, StepRecord
+from ._relay import relay
 from .data import DataLoader
 
 __all__ = ["Callback", "Trainer"]
@@ -115,18 +116,27 @@ class Trainer:
     """
 
     def __init__(self, model: Any, optimizer: Any, **options: Any) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self._options = options  # holds the schedule
-        stop = options.get("stop")
+        self._model, self._optimizer = model, optimizer
+        self._options = options  # the C++ trainer refers to the schedule
+        stop, loss = options.get("stop"), options.get("loss")
         if stop is not None and not callable(stop):
             raise TypeError(
                 f"Trainer: argument 'stop' is {type(stop).__name__} (accepted: a callable or None)"
             )
-        self._interrupts = _Interrupts(stop)
+        self._interrupts = _Interrupts(None if stop is None else relay(self, stop))
         self._callbacks: list[Any] = []
         options = {**options, "stop": self._interrupts.wants_to_stop}
+        if callable(loss):
+            options["loss"] = relay(self, loss)
         self._trainer = _core._trainers.Trainer(model, optimizer, **options)
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    @property
+    def optimizer(self) -> Any:
+        return self._optimizer
 
     def add(self, callback: Any) -> Any:
         """Adds a callback and returns it."""

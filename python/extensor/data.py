@@ -20,6 +20,7 @@ from ._core import Tokenizer as Tokenizer
 from ._core import Transform as Transform
 from ._core import load_tokenizer as load_tokenizer
 from ._core._data import *
+from ._relay import relay
 from ._types import IndexError, ShapeError, ValueError
 
 __all__ = ["BytePairTokenizer", "CharacterTokenizer", "ConcatDataset", "DataLoader", "ImageDataset",
@@ -85,7 +86,7 @@ def random_split(dataset: Any, parts: Sequence[float], seed: int = 0) -> list[Su
 
 
 class _NativeDataset:
-    """A dataset of the C++ library."""
+    """A dataset of the C++ library. Indexing draws the random numbers of epoch 0 and seed 0."""
 
     _dataset: Any
 
@@ -97,6 +98,13 @@ class _NativeDataset:
             raise IndexError(f"{type(self).__name__}: index is {index} of {len(self)} examples")
         inputs, targets = self._dataset.batch([index % len(self)], 0, 0)
         return inputs[0], targets[0]
+
+
+def _is_as(dataset: Any, base: type) -> bool:
+    """Whether it is an instance of `base` whose class does not replace how examples are read."""
+    return isinstance(dataset, base) and all(
+        getattr(type(dataset), name) is getattr(base, name) for name in ("__len__", "__getitem__")
+    )
 
 
 class ImageDataset(_NativeDataset):
@@ -122,7 +130,9 @@ class ImageDataset(_NativeDataset):
                     "(accepted: LabelledImages, or a tensor and labels=)"
                 )
             images, labels, classes = images.images, images.labels, list(images.classes)
-        self._dataset = _core._loaders.ImageDataset(images, labels, classes, list(transforms))
+        steps = [step if isinstance(step, Transform) or not callable(step) else relay(self, step)
+                 for step in transforms]  # fmt: skip
+        self._dataset = _core._loaders.ImageDataset(images, labels, classes, steps)
 
 
 class TextDataset(_NativeDataset):
@@ -151,15 +161,13 @@ def collate(examples: Sequence[Any]) -> Any:
 class _Batches(Iterator[Any]):
     """A pass over an epoch. close() ends its workers, as does dropping it."""
 
-    def __init__(self, epoch: Any) -> None:
+    def __init__(self, epoch: Any, loader: DataLoader) -> None:
         self._epoch = epoch
+        self._loader = loader  # the workers call its functions
         _open_passes.add(self)
 
     def __next__(self) -> Any:
-        batch = self._epoch.next()
-        if batch is None:
-            raise StopIteration
-        return batch
+        return self._epoch.next()
 
     def close(self) -> None:
         self._epoch.close()
@@ -175,6 +183,19 @@ def _close_passes() -> None:
         each.close()
 
 
+class _Sampler:
+    """A sampler that a DataLoader keeps."""
+
+    def __init__(self, size: Callable[[], int], order: Callable[[], Iterator[int]]) -> None:
+        self._size, self._order = size, order
+
+    def __len__(self) -> int:
+        return self._size()
+
+    def __iter__(self) -> Iterator[int]:
+        return self._order()
+
+
 class DataLoader:
     """Iterates over the batches of a dataset. Each pass is one epoch with an order of its own, which
     is a function of (seed, epoch).
@@ -183,6 +204,11 @@ class DataLoader:
     and reading files, NumPy and this library at once. An exception of the dataset or of collate_fn
     is raised at the position of its batch. `sampler` chooses the examples instead of `shuffle`: one
     of this module, or an object with __len__ and __iter__.
+
+    With `ranks`, for programs that train on several processes and average gradients themselves, the
+    batches are those of all processes together, and each gets its part of every batch. A process
+    whose part of the last batch is empty gets None, so that all count the same batches. train.Trainer
+    refuses such a loader: it would not average.
     """
 
     def __init__(
@@ -217,8 +243,15 @@ class DataLoader:
         self.batch_size = batch_size
         self.collate_fn = collate if collate_fn is None else collate_fn
         self.epoch = 0  # of the next pass
-        native = isinstance(dataset, _NativeDataset) and collate_fn in (None, collate)
-        source = dataset._dataset if native else _core._python_dataset(len(dataset), self._load())
+        native = _is_as(dataset, _NativeDataset) and collate_fn in (None, collate)
+        self._source = dataset
+        source = (
+            dataset._dataset
+            if native
+            else _core._python_dataset(len(dataset), relay(self, self._load()))
+        )
+        if hasattr(sampler, "__len__") and hasattr(sampler, "__iter__"):
+            sampler = _Sampler(relay(self, sampler.__len__), relay(self, sampler.__iter__))
         self._loader = _core._loaders.DataLoader(
             source, not native, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last,
             workers=workers, prefetch=prefetch, seed=seed, sampler=sampler, rank=rank, ranks=ranks,
@@ -227,7 +260,7 @@ class DataLoader:
     def _load(self) -> Callable[[list[int]], Any]:
         """The function that makes a batch of the examples at some positions."""
         dataset, collate_fn = self.dataset, self.collate_fn
-        if isinstance(dataset, TensorDataset) and collate_fn is collate:
+        if _is_as(dataset, TensorDataset) and collate_fn is collate:
             return lambda indices: dataset[_core.tensor(indices)]  # one gather for each tensor
         return lambda indices: collate_fn([dataset[k] for k in indices])
 
@@ -241,7 +274,7 @@ class DataLoader:
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Any]:
         """The batches of an epoch from batch `first` on."""
-        return _Batches(self._loader.epoch(epoch, first))
+        return _Batches(self._loader.epoch(epoch, first), self)
 
     def __iter__(self) -> Iterator[Any]:
         epoch = self.epoch

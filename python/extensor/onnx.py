@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, Callable, Sequence
 
 from . import _core
 from ._core import Tensor
-from ._module import Layer, Module
+from ._module import Layer, Module, evaluating
 
 __all__ = ["OnnxModel", "export", "load"]
 
@@ -39,23 +40,18 @@ def export(
     whose calls depend on the values of its inputs.
     """
     state: dict[str, Tensor] = {}
-    modes: list[tuple[Module, bool]] = []
+    mode: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if isinstance(model, Module):
         state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-        modes = [(module, module.training) for module in model.modules()]
+        mode = evaluating(model)
 
     def call(given: list[Tensor]) -> list[Tensor]:
         result = model(*given)
         return [result] if isinstance(result, Tensor) else list(result)
 
-    try:
-        for module, _ in modes:
-            module._set_training(False)
+    with mode:
         _core._export_onnx(os.fsencode(path), call, state, list(inputs), list(input_names),
                            list(output_names), dynamic_batch, opset)  # fmt: skip
-    finally:
-        for module, training in modes:
-            module._set_training(training)
 
 
 def load(path: str | os.PathLike[str]) -> OnnxModel:

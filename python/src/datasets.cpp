@@ -203,8 +203,9 @@ class EpochObject {
     ended = nullptr;
   }
 
+  // Raises StopIteration at the end. A part of a batch without examples is None.
   PyObject* next() {
-    if (epoch_ == nullptr || is_closing_) Py_RETURN_NONE;
+    if (epoch_ == nullptr || is_closing_) stop();
     if (process_ != getpid()) {
       throw ValueError(
           "DataLoader: the iteration was begun in another process (allowed: iter(loader) after "
@@ -226,11 +227,16 @@ class EpochObject {
       throw;
     }
     finish_call(batch.has_value());
-    if (!batch) Py_RETURN_NONE;
+    if (!batch) stop();
+    if (!batch->inputs.defined()) Py_RETURN_NONE;
     return is_python_ ? Py_NewRef(opened(batch->inputs)) : to_python(*batch);
   }
 
  private:
+  [[noreturn]] static void stop() {
+    PyErr_SetNone(PyExc_StopIteration);
+    throw PythonError();
+  }
   void finish_call(bool continues) {
     is_running_ = false;
     if (!continues || is_closing_) close();

@@ -49,6 +49,7 @@ bool load_exception_types() {
 }
 
 void set_python_error() noexcept {
+  if (!holds_gil()) wait_for_exit();
   const auto set = [](Class which, const std::exception& e) {
     PyErr_SetString(classes[which], e.what());
   };

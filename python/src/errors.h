@@ -3,6 +3,7 @@
 #pragma once
 
 #include <Python.h>
+#include <unistd.h>
 
 #include <exception>
 #include <memory>
@@ -70,26 +71,55 @@ class Owned {
 // A reference that C++ objects may hold and drop on any thread, with or without the GIL.
 std::shared_ptr<PyObject> share(PyObject* borrowed);
 
-// Holds the GIL while it lives.
+// While the interpreter ends, Python before 3.14 ends every other thread that asks for the GIL by
+// pthread_exit(), which unwinds the stack of the thread. The first noexcept function, or catch (...)
+// that does not rethrow, would abort the process, and destructors would use objects of Python
+// without the GIL. Such a thread waits here for the end of the process instead.
+[[noreturn]] inline void wait_for_exit() {
+  while (true) ::pause();
+}
+
+inline bool holds_gil() {
+  return PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0;
+}
+
+// Holds the GIL while it lives. C++ code that calls Python makes one even if it holds the GIL: no
+// thread is unwound beyond it.
 class WithGil {
  public:
-  WithGil() : state_(PyGILState_Ensure()) {}
+  WithGil() {
+    if (Py_IsInitialized() == 0 && !holds_gil()) wait_for_exit();
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (...) {
+      wait_for_exit();
+    }
+  }
   WithGil(const WithGil&) = delete;
   WithGil& operator=(const WithGil&) = delete;
-  ~WithGil() { PyGILState_Release(state_); }
+  ~WithGil() {
+    if (!holds_gil()) wait_for_exit();
+    PyGILState_Release(state_);
+  }
 
  private:
   PyGILState_STATE state_;
 };
 
-// Releases the GIL while it lives, if asked to.
+// Releases the GIL while it lives, if asked to and unless the interpreter ends.
 class WithoutGil {
  public:
-  explicit WithoutGil(bool release = true) : saved_(release ? PyEval_SaveThread() : nullptr) {}
+  explicit WithoutGil(bool release = true)
+      : saved_(release && Py_IsInitialized() != 0 ? PyEval_SaveThread() : nullptr) {}
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
   ~WithoutGil() {
-    if (saved_ != nullptr) PyEval_RestoreThread(saved_);
+    if (saved_ == nullptr) return;
+    try {
+      PyEval_RestoreThread(saved_);
+    } catch (...) {
+      wait_for_exit();
+    }
   }
 
  private:

@@ -35,6 +35,7 @@ void add_onnx(nb::module_& module) {
           named.emplace_back(nb::cast<std::string>(name), as_tensor(tensor.ptr(), "state"));
         }
         const OnnxFunction called = [&](std::span<const Tensor> given) {
+          const WithGil gil;
           const Owned list(checked(to_python(std::vector<Tensor>(given.begin(), given.end()))));
           const Owned result(checked(PyObject_CallOneArg(function.ptr(), list.get())));
           return tensors_of(result.get(), "a result of the model");

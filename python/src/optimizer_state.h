@@ -3,6 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <utility>
+
+#include "errors.h"
+#include "in_use.h"
 #include "reflected.h"
 
 namespace extensor::python {
@@ -12,6 +17,46 @@ optim::StateDict read_state(const nanobind::dict& saved);
 optim::Optimizer& optimizer_in(PyObject* object);
 const ArgumentType& optimizer_argument();
 void add_optimizer_tools(nanobind::module_& module);
+
+// A schedule, LRScheduler or ReduceLROnPlateau, and the optimizer to which it refers.
+template <class Schedule>
+struct Scheduled {
+  Scheduled(PyObject* object, std::unique_ptr<Schedule> made)
+      : owner(share(object)), optimizer(&optimizer_in(object)), schedule(std::move(made)) {}
+  std::shared_ptr<PyObject> owner;  // of the optimizer; `schedule` ends first
+  optim::Optimizer* optimizer;
+  std::unique_ptr<Schedule> schedule;
+};
+using ScheduleObject = Scheduled<optim::LRScheduler>;
+
+// Defines what both kinds of schedules have.
+template <class Schedule>
+nanobind::class_<Scheduled<Schedule>> add_schedule_class(nanobind::module_& module,
+                                                         const char* name) {
+  using Object = Scheduled<Schedule>;
+  nanobind::class_<Object> type(module, name);
+  type.def("last_epoch", [](const Object& self) { return self.schedule->last_epoch(); })
+      .def("last_lr",
+           [](const Object& self) {
+             return nanobind::steal(checked(to_python(self.schedule->last_lr())));
+           })
+      .def("state_dict",
+           [](const Object& self) {
+             InUse::check(self.schedule.get(), "state_dict");
+             return saved_state(self.schedule->state_dict());
+           })
+      .def("load_state_dict", [](Object& self, const nanobind::dict& saved) {
+        const optim::StateDict state = read_state(saved);
+        InUse::check(self.schedule.get(), "load_state_dict");
+        self.schedule->load_state_dict(state);
+      });
+  return type;
+}
+
+template <class Schedule>
+PyObject* scheduled(PyObject* optimizer, std::unique_ptr<Schedule> made) {
+  return nanobind::cast(Scheduled<Schedule>(optimizer, std::move(made))).release().ptr();
+}
 
 // Defines the names of an enumeration that no public function takes.
 #define EXTENSOR_NAMES(Enumeration, annotation, first, second)                      \

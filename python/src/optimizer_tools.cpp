@@ -36,8 +36,9 @@ PyObject* make_lbfgs(Call& call) {
   return owned(new LBFGS(parameters, read_fields<optim::LBFGSOptions>(call, 1)));
 }
 PyObject* make_plateau(Call& call) {
-  return owned(new ReduceLROnPlateau(optimizer_in(call.object(0)),
-                                     read_fields<optim::ReduceLROnPlateauOptions>(call, 1)));
+  return scheduled(call.object(0), std::make_unique<ReduceLROnPlateau>(
+                                       optimizer_in(call.object(0)),
+                                       read_fields<optim::ReduceLROnPlateauOptions>(call, 1)));
 }
 
 nb::object take(PyObject* object) { return nb::steal(checked(object)); }
@@ -50,9 +51,16 @@ std::vector<Tensor> tensors_of(const nb::list& list) {
 
 template <class T>
 void add_state(nb::class_<T>& type) {
-  type.def("state_dict", [](const T& self) { return saved_state(self.state_dict()); })
-      .def("load_state_dict",
-           [](T& self, const nb::dict& saved) { self.load_state_dict(read_state(saved)); });
+  type.def("state_dict",
+           [](const T& self) {
+             InUse::check(&self, "state_dict");
+             return saved_state(self.state_dict());
+           })
+      .def("load_state_dict", [](T& self, const nb::dict& saved) {
+        const optim::StateDict state = read_state(saved);
+        InUse::check(&self, "load_state_dict");
+        self.load_state_dict(state);
+      });
 }
 
 }  // namespace
@@ -65,14 +73,22 @@ void add_optimizer_tools(nb::module_& module) {
              return take(wrap(self.scale(as_tensor(loss.ptr(), "scale: argument 'loss'"))));
            })
       .def("scale", [](const GradScaler& self) { return self.scale(); })
-      .def("unscale", &GradScaler::unscale)
+      .def("unscale",
+           [](GradScaler& self, optim::Optimizer& optimizer) {
+             InUse::check(&self, "GradScaler.unscale");
+             InUse::check(&optimizer, "GradScaler.unscale");
+             self.unscale(optimizer);
+           })
       .def("step",
            [](GradScaler& self, optim::Optimizer& optimizer) -> bool {
              const InUse use(&self, "GradScaler.step"), used(&optimizer, "GradScaler.step");
              const WithoutGil released;
              return self.step(optimizer);
            })
-      .def("update", &GradScaler::update);
+      .def("update", [](GradScaler& self) {
+        InUse::check(&self, "GradScaler.update");
+        self.update();
+      });
   add_state(scaler);
   nb::class_<ExponentialMovingAverage> average(module, "_Average");
   average.def("update", &ExponentialMovingAverage::update)
@@ -88,19 +104,24 @@ void add_optimizer_tools(nb::module_& module) {
   lbfgs
       .def("step",
            [](LBFGS& self, const nb::callable& closure) {
+             const InUse use(&self, "LBFGS.step");
              return take(wrap(self.step([&] {
+               const WithGil gil;
                const Owned loss(checked(PyObject_CallNoArgs(closure.ptr())));
                return as_tensor(loss.get(), "LBFGS: the result of the closure");
              })));
            })
-      .def("zero_grad", &LBFGS::zero_grad);
+      .def("zero_grad", [](LBFGS& self) {
+        InUse::check(&self, "LBFGS.zero_grad");
+        self.zero_grad();
+      });
   add_state(lbfgs);
-  nb::class_<ReduceLROnPlateau> plateau(module, "_Plateau");
-  plateau.def("step", &ReduceLROnPlateau::step)
-      .def("last_epoch", &ReduceLROnPlateau::last_epoch)
-      .def("last_lr",
-           [](const ReduceLROnPlateau& self) { return take(to_python(self.last_lr())); });
-  add_state(plateau);
+  add_schedule_class<ReduceLROnPlateau>(module, "_Plateau")
+      .def("step", [](Scheduled<ReduceLROnPlateau>& self, double metric) {
+        const InUse use(self.schedule.get(), "ReduceLROnPlateau.step");
+        InUse::check(self.optimizer, "ReduceLROnPlateau.step");
+        self.schedule->step(metric);
+      });
 
   nb::module_ tools = module.def_submodule("_optimizer_tools");
   PyObject* m = tools.ptr();

@@ -55,8 +55,8 @@ void add_optimizer(PyObject* module, const char* name) {
 
 template <class Class, class Options>
 PyObject* make_schedule(Call& call) {
-  LRScheduler* made = new Class(optimizer_of(call, 0), read_fields<Options>(call, 1));
-  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+  return scheduled<LRScheduler>(call.object(0), std::make_unique<Class>(optimizer_of(call, 0),
+                                                                       read_fields<Options>(call, 1)));
 }
 
 template <class Class, class Options>
@@ -67,16 +67,16 @@ void add_schedule(PyObject* module, const char* name) {
 }
 
 PyObject* make_lambda_schedule(Call& call) {
-  LRScheduler* made =
-      new optim::LambdaLR(optimizer_of(call, 0), [f = share(call.object(1))](std::int64_t epoch) {
-        const WithGil gil;
-        const Owned number(checked(PyLong_FromLongLong(epoch)));
-        const Owned result(checked(PyObject_CallOneArg(f.get(), number.get())));
-        const double factor = PyFloat_AsDouble(result.get());
-        if (factor == -1 && PyErr_Occurred() != nullptr) throw PythonError();
-        return factor;
-      });
-  return nb::cast(made, nb::rv_policy::take_ownership).release().ptr();
+  const auto factor = [f = share(call.object(1))](std::int64_t epoch) {
+    const WithGil gil;
+    const Owned number(checked(PyLong_FromLongLong(epoch)));
+    const Owned result(checked(PyObject_CallOneArg(f.get(), number.get())));
+    const double value = PyFloat_AsDouble(result.get());
+    if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+    return value;
+  };
+  return scheduled<LRScheduler>(call.object(0),
+                                std::make_unique<optim::LambdaLR>(optimizer_of(call, 0), factor));
 }
 
 nb::object take(PyObject* object) { return nb::steal(checked(object)); }
@@ -134,7 +134,13 @@ void add_optimizers(nb::module_& module) {
       .def("parameters", [](const Optimizer& self,
                             std::size_t group) { return take(to_python(self.parameters(group))); })
       .def("lr", &Optimizer::lr, nb::arg("group") = 0)
-      .def("set_lr", &Optimizer::set_lr, nb::arg("group"), nb::arg("lr"))
+      .def(
+          "set_lr",
+          [](Optimizer& self, std::size_t group, double lr) {
+            InUse::check(&self, "Optimizer.set_lr");
+            self.set_lr(group, lr);
+          },
+          nb::arg("group"), nb::arg("lr"))
       .def("state_dict",
            [](const Optimizer& self) {
              InUse::check(&self, "Optimizer.state_dict");
@@ -145,14 +151,11 @@ void add_optimizers(nb::module_& module) {
         InUse::check(&self, "Optimizer.load_state_dict");
         self.load_state_dict(state);
       });
-  nb::class_<LRScheduler>(module, "_Schedule")
-      .def("step", [](LRScheduler& self) { self.step(); })
-      .def("last_epoch", &LRScheduler::last_epoch)
-      .def("last_lr", [](const LRScheduler& self) { return take(to_python(self.last_lr())); })
-      .def("state_dict", [](const LRScheduler& self) { return saved_state(self.state_dict()); })
-      .def("load_state_dict", [](LRScheduler& self, const nb::dict& saved) {
-        self.load_state_dict(read_state(saved));
-      });
+  add_schedule_class<LRScheduler>(module, "_Schedule").def("step", [](ScheduleObject& self) {
+    const InUse use(self.schedule.get(), "LRScheduler.step");
+    InUse::check(self.optimizer, "LRScheduler.step");
+    self.schedule->step();
+  });
 
   nb::module_ optimizers = module.def_submodule("_optimizers");
 #define OPTIMIZER(row, Class, Options, ...) \

@@ -68,18 +68,29 @@ Slot& slot(std::map<std::string, std::unique_ptr<Slot>>& slots, const std::strin
 
 }  // namespace
 
-PythonModule::PythonModule(PyObject* module, const char* function, const char* argument)
-    : module_(share(module)) {
+PythonModule::PythonModule(PyObject* module, const char* function, const char* argument,
+                           Reference reference)
+    : reference_(reference) {
   if (!is_module(module)) {
     throw ArgumentError(std::string(function) + ": argument '" + argument + "' is " +
                         Py_TYPE(module)->tp_name + " (accepted: a Module)");
   }
+  const Owned weak(reference == Reference::weak ? checked(PyWeakref_NewRef(module, nullptr))
+                                                : nullptr);
+  module_ = share(weak ? weak.get() : module);
+}
+
+Owned PythonModule::object() const {
+  if (reference_ == Reference::strong) return Owned(Py_NewRef(module_.get()));
+  Owned module(checked(PyObject_CallNoArgs(module_.get())));
+  if (module.get() == Py_None) throw Error("Trainer: the model is gone");
+  return module;
 }
 
 std::vector<Tensor> PythonModule::forward(const std::vector<Tensor>& inputs) const {
   const WithGil gil;
   const Owned arguments(checked(to_python(inputs)));
-  const Owned result(checked(PyObject_CallObject(module_.get(), arguments.get())));
+  const Owned result(checked(PyObject_CallObject(object().get(), arguments.get())));
   std::vector<Tensor> outputs;
   if (!PyTuple_Check(result.get()) && !PyList_Check(result.get())) {
     outputs.push_back(as_tensor(result.get(), "the result of forward"));
@@ -93,12 +104,12 @@ std::vector<Tensor> PythonModule::forward(const std::vector<Tensor>& inputs) con
 
 nn::ModuleDescription PythonModule::description() const {
   const WithGil gil;
-  return description_of(module_.get(), true);
+  return description_of(object().get(), true);
 }
 
 void PythonModule::visit(nn::Walker& walker) {
   const WithGil gil;
-  walk_inside(module_.get(), "", walker);
+  walk_inside(object().get(), "", walker);
 }
 
 namespace {
@@ -120,7 +131,7 @@ void PythonModule::walk_inside(PyObject* module, const std::string& path, nn::Wa
   const Descent descent;
   const Owned mode(checked(PyObject_GetAttrString(module, "training")));
   const bool was = PyObject_IsTrue(mode.get()) == 1;
-  nn::Training training;
+  nn::Training& training = flags_[path];
   training.set(was);
   walker.training(training);
   if (training != was) {

@@ -2,8 +2,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <type_traits>
+
 #include "datasets.h"
 #include "in_use.h"
+#include "optimizer_state.h"
 #include "python_module.h"
 #include "records.h"
 #include "reflected.h"
@@ -28,8 +31,8 @@ T* held(PyObject* object, const char* attribute) {
 }
 
 struct Model {
-  Model(PyObject* object, const char* function)
-      : module(object, function, "model"), reference(module) {}
+  Model(PyObject* object, const char* function, PythonModule::Reference kind)
+      : module(object, function, "model", kind), reference(module) {}
   PythonModule module;
   train::ModelReference reference;
 };
@@ -53,7 +56,7 @@ const ArgumentType types::loss{"Callable[..., Tensor] | None",
 
 const train::ModelReference& Call::model(int i) {
   set_large();
-  auto model = std::make_shared<Model>(values[i], function);
+  auto model = std::make_shared<Model>(values[i], function, PythonModule::Reference::strong);
   kept_.push_back(model);
   return model->reference;
 }
@@ -103,7 +106,7 @@ namespace {
 const ArgumentType schedule_type{"LRScheduler | None", "a schedule of extensor.optim or None",
                                  [](PyObject* value, const ArgumentType&, bool) {
                                    return value == Py_None ||
-                                          held<optim::LRScheduler>(value, "_schedule") != nullptr;
+                                          held<ScheduleObject>(value, "_schedule") != nullptr;
                                  }};
 const ArgumentType communicator_type{
     "None", "None: training on several processes is not available in Python",
@@ -119,7 +122,8 @@ template <>
 struct Argument<optim::LRScheduler*> {
   static constexpr const ArgumentType* type = &schedule_type;
   static optim::LRScheduler* read(Call& call, int i) {
-    return held<optim::LRScheduler>(call.object(i), "_schedule");
+    const auto* object = held<ScheduleObject>(call.object(i), "_schedule");
+    return object == nullptr ? nullptr : object->schedule.get();
   }
 };
 template <>
@@ -253,8 +257,14 @@ PyObject* make_event_log(Call& call) {
 
 class TrainerObject {
  public:
-  TrainerObject(PyObject* model, optim::Optimizer& optimizer, const train::TrainerOptions& options)
-      : model_(model, "Trainer"), trainer_(model_.reference, optimizer, options) {}
+  // `optimizer` is the object of one. The Trainer in Python keeps the schedule and the model alive.
+  TrainerObject(PyObject* model, PyObject* optimizer, const train::TrainerOptions& options)
+      : model_object_(model),
+        owner_(share(optimizer)),
+        optimizer_(&optimizer_in(optimizer)),
+        schedule_(options.schedule),
+        model_(model, "Trainer", PythonModule::Reference::weak),
+        trainer_(model_.reference, *optimizer_, options) {}
 
   void add(nb::handle callback) {
     const InUse use(this, "Trainer.add");
@@ -266,26 +276,34 @@ class TrainerObject {
     }
   }
   PyObject* fit(const LoaderObject& training, const LoaderObject* held_out) {
-    const InUse use(this, "Trainer.fit");
-    const train::Outcome outcome = [&] {
-      const WithoutGil released;
+    const train::Outcome outcome = alone("Trainer.fit", [&] {
       return trainer_.fit(*training.of_tensors(),
                           held_out == nullptr ? nullptr : held_out->of_tensors().get());
-    }();
+    });
     return record(outcome);
   }
   PyObject* resume() {
-    const InUse use(this, "Trainer.resume");
-    const auto found = [&] {
-      const WithoutGil released;
-      return trainer_.resume();
-    }();
+    const auto found = alone("Trainer.resume", [&] { return trainer_.resume(); });
     if (!found) Py_RETURN_NONE;
     return record(FoundCheckpoint{found->path, found->step, found->damaged});
   }
   std::int64_t step() const { return trainer_.step(); }
 
  private:
+  // Calls the function without the GIL. No other thread may use what it uses.
+  template <class F>
+  std::invoke_result_t<F> alone(const char* name, F&& function) {
+    const InUse use(this, name), model(model_object_, name), optimizer(optimizer_, name);
+    std::optional<InUse> schedule;
+    if (schedule_ != nullptr) schedule.emplace(schedule_, name);
+    const WithoutGil released;
+    return function();
+  }
+
+  const void* model_object_;
+  std::shared_ptr<PyObject> owner_;  // of the optimizer
+  optim::Optimizer* optimizer_;
+  optim::LRScheduler* schedule_;
   Model model_;
   train::Trainer trainer_;
   int python_callbacks_ = 0;
@@ -297,8 +315,8 @@ const ArgumentType optimizer_type{"Optimizer", "an optimizer of extensor.optim",
                                   }};
 
 PyObject* make_trainer(Call& call) {
-  auto& optimizer = *held<optim::Optimizer>(call.object(1), "_optimizer");
-  return nb::cast(new TrainerObject(call.object(0), optimizer,
+  const Owned optimizer(checked(PyObject_GetAttrString(call.object(1), "_optimizer")));
+  return nb::cast(new TrainerObject(call.object(0), optimizer.get(),
                                     read_fields<train::TrainerOptions>(call, 2)),
                   nb::rv_policy::take_ownership)
       .release()

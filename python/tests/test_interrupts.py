@@ -33,7 +33,9 @@ def interrupted(program, tmp_path, signals=1):
         text=True, cwd=tmp_path,
     )  # fmt: skip
     try:
-        assert child.stdout.readline() == "ready\n", child.stderr.read()
+        if child.stdout.readline() != "ready\n":
+            child.kill()  # reading its errors would wait for its end
+            pytest.fail(child.communicate()[1])
         for _ in range(signals):
             threading.Event().wait(0.3)
             child.send_signal(signal.SIGINT)
@@ -51,8 +53,8 @@ def test_one_long_call(tmp_path):
 from extensor import models
 model = models.Gpt(vocabulary=16, block=32, layers=2, heads=2, width=32).eval()
 before = {name: x.tolist() for name, x in model.state_dict().items()}
-ready()
 try:
+    ready()
     models.generate(model, ex.tensor([[1, 2, 3]]), tokens=10**8)
 except KeyboardInterrupt:
     print("interrupted", {name: x.tolist() for name, x in model.state_dict().items()} == before)
@@ -64,8 +66,8 @@ except KeyboardInterrupt:
 def test_python_loop(tmp_path):
     output = interrupted("""
 x = ex.ones(300, 300)
-ready()
 try:
+    ready()
     while True:
         x = x @ x / 300
 except KeyboardInterrupt:
@@ -99,6 +101,28 @@ import signal
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """, tmp_path)  # fmt: skip
     assert output == "True True\nTrue\n"
+
+
+def test_end_of_an_evaluation():
+    """Ctrl-C while the modes of a model are set again arrives as KeyboardInterrupt."""
+    run = subprocess.run([sys.executable, "-c", PRELUDE + """
+import signal
+class Interrupted(nn.Linear):
+    def _set_training(self, mode):
+        super()._set_training(mode)
+        if mode:
+            signal.raise_signal(signal.SIGINT)
+class Broken(Interrupted):
+    def forward(self, x):
+        raise LookupError("in forward")
+loader = data.DataLoader(data.TensorDataset(ex.ones(4, 2), ex.zeros(4, dtype="int64")), 2)
+for model in (Interrupted(2, 2), Broken(2, 2)):
+    try:
+        train.evaluate(model, loader)
+    except (KeyboardInterrupt, LookupError) as error:
+        print(repr(error), model.training)
+"""], capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert run.stdout == "KeyboardInterrupt() True\nLookupError('in forward') True\n", run.stderr
 
 
 def test_loader_with_workers(tmp_path):
@@ -230,6 +254,59 @@ for thread in threads:
 print(refused)
 """], capture_output=True, text=True, timeout=100)  # fmt: skip
     assert run.stdout == "{'Trainer.fit'}\n", run.stderr
+
+
+def test_a_trainer_reserves_what_it_uses():
+    """While it trains, other threads may not train its model, nor step or change its optimizer and
+    schedules. Callbacks may change them."""
+    model = nn.Linear(2, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    state, scaler, other = optimizer.state_dict(), optim.GradScaler(), optim.StepLR(optimizer, step_size=9)
+    plateau, schedule = optim.ReduceLROnPlateau(optimizer), optim.LambdaLR(optimizer, lambda epoch: 1.0)
+    calls = [
+        optimizer.step, optimizer.zero_grad, optimizer.state_dict, lambda: optimizer.set_lr(0.2),
+        lambda: optimizer.load_state_dict(state),
+        lambda: optimizer.add_param_group({"params": [nn.Parameter([1.0])]}),
+        lambda: scaler.unscale(optimizer), lambda: scaler.step(optimizer), lambda: plateau.step(1.0),
+        other.step, schedule.step, schedule.state_dict,
+    ]  # fmt: skip
+    accepted = []
+
+    def work():
+        for k, function in enumerate(calls):
+            try:
+                function()
+                accepted.append(k)
+            except ex.ValueError as error:
+                assert "one call at a time" in str(error)
+
+    class Watching(train.Callback):
+        def step(self, step):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            optimizer.set_lr(0.3)
+            other.step()
+
+    trainer = train.Trainer(model, optimizer, schedule=schedule)
+    loader = data.DataLoader(data.TensorDataset(ex.ones(4, 2), ex.zeros(4, dtype="int64")), 2)
+    second = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    calls.append(lambda: second.fit(loader))
+    trainer.add(Watching())
+    trainer.fit(loader)
+    assert accepted == [] and other.last_epoch == 2
+    work()
+    assert accepted == list(range(len(calls)))
+
+
+def test_calls_that_lead_to_themselves_are_refused():
+    w = nn.Parameter([1.0])
+    lbfgs = optim.LBFGS([w])
+    with pytest.raises(ex.ValueError, match="LBFGS.step: another call"):
+        lbfgs.step(lambda: lbfgs.step(lambda: (w * w).sum()))
+    schedule = optim.LambdaLR(optim.SGD([w], lr=1.0), lambda epoch: schedule.step() if epoch else 1.0)
+    with pytest.raises(ex.ValueError, match="LRScheduler.step: another call"):
+        schedule.step()
 
 
 def test_exceptions_of_callbacks_arrive_unchanged(tmp_path):
@@ -398,3 +475,89 @@ batches = iter(data.DataLoader(Numbers(), 10, workers=3))
 print(next(batches).tolist())
 """], capture_output=True, text=True, timeout=60)  # fmt: skip
     assert run.returncode == 0 and run.stderr == "" and run.stdout.startswith("[0, 1, 2"), run.stderr
+
+
+def test_threads_take_gradients_of_one_graph():
+    """A thread that waits for a node does not hold the lock that the node's backward in Python needs."""
+    run = subprocess.run([sys.executable, "-c", """
+import threading, time
+import extensor as ex
+class Slow(ex.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(0.05)
+        return gradient * 2
+x = ex.ones(2).requires_grad_()
+loss = Slow.apply(x).sum()
+found = []
+def work():
+    found.append(ex.autograd.grad([loss], [x], retain_graph=True)[0].tolist())
+    found.append(ex.autograd.grad(loss, [x], retain_graph=True)[0].tolist())
+threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(found == [[2, 2]] * 6)
+"""], capture_output=True, text=True, timeout=20)  # fmt: skip
+    assert run.stdout == "True\n", run.stderr
+
+
+ENDS_DURING_CALLS = {
+    "kernel": """
+x = ex.ones(64, 64)
+def work():
+    while True:
+        x @ x
+""",
+    "gradient": """
+class Same(ex.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+    @staticmethod
+    def backward(ctx, gradient):
+        for _ in range(1000):
+            pass
+        return gradient
+x = ex.ones(4).requires_grad_()
+def work():
+    while True:
+        Same.apply(x).sum().backward()
+""",
+    "closure": """
+def closure():
+    while True:
+        pass
+def work():
+    optim.LBFGS([nn.Parameter([1.0])]).step(closure)
+""",
+    "trainer": """
+class Numbers:
+    def __len__(self): return 64
+    def __getitem__(self, k):
+        for _ in range(1000):
+            pass
+        return ex.ones(4) * k, k % 2
+loader = data.DataLoader(Numbers(), 2, workers=2)
+def work():
+    model = nn.Linear(4, 2)
+    train.Trainer(model, optim.SGD(model.parameters(), lr=0.0), epochs=10**6).fit(loader)
+""",
+}
+
+
+@pytest.mark.parametrize("name", ENDS_DURING_CALLS)
+def test_interpreter_ends_during_calls_of_other_threads(name):
+    """Daemon threads in the middle of a call do not disturb the end of the process."""
+    program = PRELUDE + ENDS_DURING_CALLS[name] + """
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.15)
+"""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0 and run.stderr == "", run.stderr

@@ -185,6 +185,27 @@ def test_conversions_and_summaries():
             net.to(wrong)
 
 
+def test_summaries_call_the_model_in_evaluation_mode():
+    class Net(nn.Module):
+        def __init__(self):
+            self.drop = nn.Dropout(0.5)
+            self.modes = []
+
+        def forward(self, x):
+            self.modes.append((self.training, self.drop.training))
+            if x.shape == (2, 2):
+                raise LookupError("in forward")
+            return self.drop(x)
+
+    net = Net()
+    net.drop.eval()
+    assert "Net" in net.summary(ex.ones(1, 2))
+    with pytest.raises(LookupError, match="in forward"):
+        net.summary(ex.ones(2, 2))
+    assert net.modes == [(False, False)] * 2
+    assert (net.training, net.drop.training) == (True, False)
+
+
 def test_forward_hooks():
     layer = nn.Linear(2, 2)
     seen = []
@@ -220,6 +241,60 @@ def test_python_datasets(workers):
     assert [b["x"].tolist() for b in loader.batches(0, first=2)] == [batches[2]["x"].tolist()]
     lengths = data.DataLoader(Squares(), 3, workers=workers, collate_fn=lambda examples: len(examples))
     assert list(lengths) == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_may_be_none(workers):
+    def even(examples):
+        return None if 2 in examples else examples
+
+    loader = data.DataLoader(list(range(12)), 2, workers=workers, collate_fn=even)
+    assert list(loader) == [[0, 1], None, [4, 5], [6, 7], [8, 9], [10, 11]]
+    batches = iter(loader)
+    batches.close()
+    assert list(batches) == []
+
+
+def test_subclasses_of_datasets():
+    """What a subclass replaces is what a loader reads."""
+
+    class Noisy(data.ImageDataset):
+        def __getitem__(self, k):
+            image, label = super().__getitem__(k)
+            return image * 0, label + 10
+
+    class Short(data.TextDataset):
+        def __len__(self):
+            return 3
+
+    class Doubled(data.TensorDataset):
+        def __getitem__(self, k):
+            assert isinstance(k, int)
+            (row,) = super().__getitem__(k)
+            return row * 2
+
+    images = data.digits(4, seed=1)
+    x, y = next(iter(data.DataLoader(Noisy(images), 4)))
+    assert x.sum().item() == 0 and y.tolist() == [label + 10 for label in images.labels.tolist()]
+    assert sum(len(x) for x, _ in data.DataLoader(Short(ex.arange(20), 2), 2)) == 3
+    assert [b.tolist() for b in data.DataLoader(Doubled(ex.arange(3)), 2)] == [[0, 2], [4]]
+
+
+def test_parts_of_batches():
+    """Every process counts the same batches, although its part of the last one may be empty."""
+    for dataset in (list(range(5)), data.TensorDataset(ex.arange(5)), data.ImageDataset(data.digits(5))):
+        first, second = (data.DataLoader(dataset, 4, rank=rank, ranks=2) for rank in (0, 1))
+        assert len(first) == len(second) == 2
+        parts = [list(first), list(second)]
+        assert [len(part) for part in parts] == [2, 2]
+        assert parts[1][1] is None and all(part is not None for part in (*parts[0], parts[1][0]))
+    model = nn.Linear(1, 2)
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    part = data.DataLoader(data.TensorDataset(ex.ones(8, 1), ex.zeros(8, dtype="int64")), 4, rank=1, ranks=2)
+    with pytest.raises(ValueError, match="rank 1 of 2.*communicator"):
+        trainer.fit(part)
+    with pytest.raises(ValueError, match="rank 1 of 2"):
+        train.evaluate(model, part)
 
 
 def test_samplers_and_splits():
@@ -451,6 +526,7 @@ def test_divergence_and_wrong_arguments():
         ((model, optimizer), {"schedule": 3}, "'schedule' is int"),
         ((model, optimizer), {"epochs": -1}, "epochs"),
         ((model, optimizer), {"stop": 3}, "'stop' is int"),
+        ((nn.Linear(1, 2), optimizer), {}, "none of the model's parameters"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             train.Trainer(*arguments, **options)

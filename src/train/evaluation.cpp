@@ -1,6 +1,7 @@
 #include "extensor/train/evaluation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "extensor/autograd.h"
@@ -130,16 +131,26 @@ void check_ranks(const distributed::Communicator& communicator, const data::Data
                                    communicator.rank(), " of ", communicator.size()));
 }
 
-// Sets evaluation mode during its lifetime.
+// Sets evaluation mode until end(). The walk of a model in Python may throw, for example on Ctrl-C;
+// the destructor, which runs after another exception, drops that one.
 class Evaluating {
  public:
   explicit Evaluating(const ModelReference& model) : model_(model) { model_.train(false); }
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
-  ~Evaluating() { model_.train(); }
+  ~Evaluating() {
+    try {
+      end();
+    } catch (...) {
+    }
+  }
+  void end() {
+    if (std::exchange(active_, false)) model_.train();
+  }
 
  private:
   const ModelReference& model_;
+  bool active_ = true;
 };
 
 }  // namespace
@@ -148,7 +159,7 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
                     const EvaluationOptions& options) {
   constexpr std::int64_t most_classes = 1000;
   const NoGrad off;
-  const Evaluating evaluating(model);
+  Evaluating evaluating(model);
   Evaluation result;
   distributed::Communicator* communicator = nullptr;
   if (loader.options().ranks > 1) {
@@ -184,6 +195,7 @@ Evaluation evaluate(const ModelReference& model, const data::DataLoader& loader,
   if (totals.targets > 0) {
     result.accuracy = static_cast<double>(totals.right) / static_cast<double>(totals.targets);
   }
+  evaluating.end();
   return result;
 }
 

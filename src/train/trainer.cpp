@@ -45,6 +45,21 @@ void check_options(const TrainerOptions& options) {
   if (!options.loss) throw ValueError("Trainer: there is no loss");
 }
 
+void check_optimizer(const std::vector<Tensor>& parameters, const optim::Optimizer& optimizer) {
+  const std::vector<Tensor> stepped = optimizer.parameters();
+  const auto is_stepped = [&](const Tensor& parameter) {
+    return std::ranges::any_of(stepped, [&](const Tensor& each) {
+      return each.impl_or_null() == parameter.impl_or_null();
+    });
+  };
+  std::vector<Tensor> trainable = parameters;
+  std::erase_if(trainable, [](const Tensor& parameter) { return !parameter.requires_grad(); });
+  if (trainable.empty() || std::ranges::any_of(trainable, is_stepped)) return;
+  throw ValueError(
+      "Trainer: the optimizer has none of the model's parameters that require a gradient (allowed: "
+      "all or some of them)");
+}
+
 NamedTensors buffers_of(const ModelReference& model) {
   NamedTensors buffers = model.state_dict();
   const NamedTensors parameters = model.named_parameters();
@@ -105,6 +120,7 @@ Trainer::Trainer(const ModelReference& model, optim::Optimizer& optimizer,
                  const TrainerOptions& options)
     : model_(model), optimizer_(optimizer), options_(options), parameters_(model.parameters()) {
   check_options(options);
+  check_optimizer(parameters_, optimizer);
   if (options.autocast == DType::float16) scaler_ = std::make_unique<optim::GradScaler>();
   if (options.communicator != nullptr && options.communicator->size() > 1) {
     parallel_ = std::make_unique<distributed::DistributedDataParallel>(
@@ -286,9 +302,9 @@ void Trainer::check_place(const data::DataLoader& training) {
 }
 
 Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
-  if (parallel_ == nullptr) return run(training, held_out);
   check_loader(training);
   if (held_out != nullptr) check_loader(*held_out);
+  if (parallel_ == nullptr) return run(training, held_out);
   try {
     return run(training, held_out);
   } catch (const distributed::DistributedError&) {

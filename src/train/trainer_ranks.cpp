@@ -23,7 +23,13 @@ bool Trainer::on_any_rank(bool here) const {
 }
 
 void Trainer::check_loader(const data::DataLoader& loader) const {
-  if (parallel_ == nullptr) return;
+  if (parallel_ == nullptr) {
+    if (loader.is_stream() || loader.options().ranks == 1) return;
+    throw ValueError(message("Trainer: the loader is for rank ", loader.options().rank, " of ",
+                             loader.options().ranks,
+                             ", the trainer has no communicator of several ranks, so gradients "
+                             "would not be averaged (allowed: ranks = 1)"));
+  }
   const distributed::Communicator& ranks = *options_.communicator;
   if (loader.is_stream()) {
     throw ValueError("Trainer: a stream cannot be split between ranks (allowed: a dataset)");

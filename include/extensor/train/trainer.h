@@ -87,7 +87,8 @@ class DeviceBatches;
 
 class Trainer {
  public:
-  // The references must outlive the trainer. Throws ValueError for an option outside its range.
+  // The references must outlive the trainer. Throws ValueError for an option outside its range, and
+  // for an optimizer that has none of the model's parameters that require a gradient.
   Trainer(const ModelReference& model, optim::Optimizer& optimizer,
           const TrainerOptions& options = {});
   Trainer(const Trainer&) = delete;
@@ -110,7 +111,8 @@ class Trainer {
   // Runs the remaining steps. A stream is read again in every epoch and needs options.steps. Throws
   // DivergedError, and ValueError if the checkpoint was written with another number of batches, if
   // the batches have another number of inputs than the model takes, or several targets for a loss
-  // of one; exceptions from the data, the loss and the callbacks propagate.
+  // of one, or if a loader is for other ranks than the communicator's; exceptions from the data,
+  // the loss and the callbacks propagate.
   // A run that options.stop interrupts, on any rank, has written a checkpoint. An exception on one
   // rank ends fit() on all others with a DistributedError that contains its message.
   Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
