@@ -231,6 +231,7 @@ std::vector<Case> all_cases() {
   add_network_ops(cases);
   add_linalg(cases);
   add_training(cases);
+  add_networks(cases);
   add_attention(cases);
   add_library(cases);
   add_other_rows(cases);

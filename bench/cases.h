@@ -50,12 +50,14 @@ void add_network_ops(std::vector<Case>& cases);
 void add_linalg(std::vector<Case>& cases);
 void add_attention(std::vector<Case>& cases);
 void add_training(std::vector<Case>& cases);
+void add_networks(std::vector<Case>& cases);
 Work convolution_work(const Task& task);
 Work layers_work(const Task& task);
 Work network_ops_work(const Task& task);
 Work linalg_work(const Task& task);
 Work attention_work(const Task& task);
 Work training_work(const Task& task);
+Work networks_work(const Task& task);
 
 struct Row {
   std::string name;

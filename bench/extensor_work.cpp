@@ -50,7 +50,7 @@ Tensor task_operand(const Task& task, std::size_t index) {
 
 Work extensor_work(const Task& task) {
   for (const auto family : {convolution_work, network_ops_work, layers_work, attention_work,
-                            training_work, linalg_work}) {
+                            training_work, networks_work, linalg_work}) {
     if (Work work = family(task)) return work;
   }
   const Tensor a = task_operand(task, 0);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,6 +90,8 @@ std::vector<Contender> contenders_for(const Case& c, const std::vector<Peer*>& p
       Work work = peer->make(c.task);
       if (work) work();
       contenders.push_back({peer->name, std::move(work)});
+    } catch (const OtherNetwork& error) {
+      throw std::runtime_error(peer->name + ": " + error.what());
     } catch (const std::exception&) {
       // The peer has the function but not this dtype or layout: an empty cell.
     }

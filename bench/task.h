@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,18 @@ inline void fill(float* first, std::int64_t n, double lo, double hi, std::uint32
     state = state * 1664525u + 1013904223u;
     first[i] = static_cast<float>(lo + (hi - lo) * (state >> 8) / 16777216.0);
   }
+}
+
+// Thrown if a contender has another network than the others; the case then fails.
+struct OtherNetwork : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+// For tasks of networks, whose attribute 0 is the number of parameters.
+inline void check_parameters(const Task& task, std::int64_t parameters) {
+  if (task.attributes.empty() || task.attributes[0] == parameters) return;
+  throw OtherNetwork(task.op + ": a network of " + std::to_string(parameters) +
+                     " parameters, must have " + std::to_string(task.attributes[0]));
 }
 
 // C = A·B, row-major, as a BLAS sees it.

@@ -5,32 +5,11 @@
 
 #include "cases.h"
 #include "peak.h"
+#include "training_step.h"
 
 namespace extensor::bench {
 
 namespace {
-
-Tensor images(const Shape& shape) {
-  Tensor x = empty(shape);
-  fill(x.data<float>(), x.numel(), 0, 1, 1);
-  return x;
-}
-
-Tensor labels(std::int64_t n, std::int64_t classes) { return arange(n) % classes; }
-
-// One step of `model` on x and y.
-template <class Options, class Model>
-Work training(Model model, const Options& options, const Tensor& x, const Tensor& y) {
-  auto kept = std::make_shared<Model>(std::move(model));
-  auto optimizer = std::make_shared<optim::OptimizerOf<Options>>(kept->parameters(), options);
-  return [kept, optimizer, x, y] {
-    optimizer->zero_grad();
-    const Tensor logits = (*kept)(x);
-    cross_entropy(logits.ndim() == 2 ? logits : logits.reshape({-1, logits.size(-1)}), y)
-        .backward();
-    optimizer->step();
-  };
-}
 
 // The last output of an LSTM.
 struct Tagger : nn::Module<Tagger> {

@@ -392,6 +392,32 @@ TEST(CrossEntropy, StatisticsSaveWorkAndChangeNothing) {
   EXPECT_THROW(backward(ones({2, 2}, DType::float32)), ShapeError);
 }
 
+// Rows of few classes are computed side by side, others one by one: classes of probability 0
+// choose.
+TEST(CrossEntropy, ImpossibleClassesDoNotMatter) {
+  const std::int64_t rows = 300, classes = 5;
+  for (DType dtype : {DType::float32, DType::float64}) {
+    const Tensor few = draw::uniform({rows, classes}, -30, 30, 1).to(dtype);
+    const Tensor many = concatenate({few, full({rows, 75}, -infinity, dtype)}, 1);
+    const Tensor labels = arange(rows) % (classes + 1) - 1;
+    const Tensor weight = draw::uniform({classes}, 0.5, 2, 2).to(dtype);
+    const Tensor padded = concatenate({weight, ones({75}, dtype)});
+    const double tolerance = dtype == DType::float32 ? 2e-6 : 1e-14;
+    for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
+      for (bool weighted : {false, true}) {
+        const Tensor of_few = weighted ? weight : Tensor(), of_many = weighted ? padded : Tensor();
+        const Tensor loss = cross_entropy(few, labels, of_few, reduction, -1);
+        EXPECT_TRUE(allclose(loss, cross_entropy(many, labels, of_many, reduction, -1), tolerance));
+        const Tensor g = draw::uniform(loss.shape(), 1, 2, 3).to(dtype);
+        EXPECT_TRUE(allclose(
+            cross_entropy_backward(g, few, labels, of_few, reduction, -1).first,
+            cross_entropy_backward(g, many, labels, of_many, reduction, -1).first.slice(1, 0, 5),
+            tolerance, 0));
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, NoClassesAtAll) {
   const Tensor none = zeros({2, 0});
   EXPECT_EQ(cross_entropy(none, none).item<float>(), 0);

@@ -138,7 +138,7 @@ TEST(Normalization, SeveralTrailingAxes) {
 TEST(Normalization, GroupInstanceAndBatchValuesInEveryLayout) {
   for (DType dtype : float_dtypes) {
     for (const Shape& shape : {Shape{3, 6, 5}, Shape{2, 6, 4, 9}, Shape{70, 6}, Shape{2, 6, 33},
-                               Shape{131, 6, 2}, Shape{2, 6, 20000}}) {
+                               Shape{131, 6, 2}, Shape{2, 6, 20000}, Shape{70, 6, 25}}) {
       for (Layout layout : layouts::every_layout) {
         if (shape[shape.size() - 1] == 20000 && layout != Layout::contiguous) continue;
         SCOPED_TRACE(testing::Message() << name(dtype) << " " << layout << shape);
@@ -308,14 +308,16 @@ TEST(Normalization, TheSameBitsForAnyNumberOfThreads) {
     const Tensor rows_g = laid_out({701, 130}, Layout::contiguous, 2, dtype);
     const Tensor maps = laid_out({9, 8, 33, 17}, Layout::contiguous, 3, dtype);
     const Tensor maps_g = laid_out({9, 8, 33, 17}, Layout::contiguous, 4, dtype);
+    const Tensor small = laid_out({40, 8, 6, 7}, Layout::contiguous, 5, dtype);
+    const Tensor small_g = laid_out({40, 8, 6, 7}, Layout::contiguous, 6, dtype);
     const Tensor w = drawn_weight({130}, dtype), w8 = drawn_weight({8}, dtype);
     const auto run = [&] {
       Tensors list{layer_norm(rows, {130}, w, w), group_norm(maps, 2, w8, w8)};
       append(list, layer_norm_backward(rows_g, rows, {130}, w, w));
       append(list, group_norm_backward(maps_g, maps, 2, w8, w8));
       append(list, instance_norm_backward(maps_g, maps, w8, w8));
-      for (const auto& [x, g, weight] :
-           {std::tuple{rows, rows_g, w}, std::tuple{maps, maps_g, w8}}) {
+      for (const auto& [x, g, weight] : {std::tuple{rows, rows_g, w}, std::tuple{maps, maps_g, w8},
+                                         std::tuple{small, small_g, w8}}) {
         list.push_back(batch_norm(x, {}, {}, weight, weight, true));
         append(list, batch_norm_backward(g, x, {}, {}, weight, weight, true));
       }
@@ -441,6 +443,23 @@ TEST(NormalizationGradient, GroupInstanceAndBatch) {
       }
     }
   }
+}
+
+// Samples of few elements per channel are summed together.
+TEST(NormalizationGradient, OfManySmallImages) {
+  const auto pixels_first = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
+  const Tensor x = laid_out({70, 3, 5, 5}, Layout::contiguous, 1);
+  const Tensor g = laid_out({70, 3, 5, 5}, Layout::contiguous, 2);
+  const Tensor w = laid_out({3}, Layout::contiguous, 3), b = zeros({3}, DType::float64);
+  const Tensors got = list_of(batch_norm_backward(g, x, {}, {}, w, b, true));
+  const Tensors expected =
+      list_of(batch_norm_backward(pixels_first(g), pixels_first(x), {}, {}, w, b, true));
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(allclose(got[i], expected[i], 1e-12));
+  const Tensor y = batch_norm_add_relu(x, {}, {}, {}, w, b, true);
+  const auto fused = batch_norm_add_relu_backward(g, x, {}, y, {}, {}, w, b, true);
+  const Tensors apart = list_of(batch_norm_backward(relu_backward(g, y), x, {}, {}, w, b, true));
+  EXPECT_TRUE(identical(fused.x, apart[0]));
+  EXPECT_TRUE(identical(fused.weight, apart[1]));
 }
 
 TEST(NormalizationGradient, WithoutParameters) {

@@ -97,8 +97,8 @@ Work by_name(const Task& task, const std::vector<at::Tensor>& x) {
 }
 
 Work make(const Task& task) {
-  for (const auto family :
-       {torch_convolution, torch_layers, torch_network_ops, torch_attention, torch_training}) {
+  for (const auto family : {torch_convolution, torch_layers, torch_network_ops, torch_attention,
+                            torch_training, torch_networks}) {
     if (Work work = family(task)) return work;
   }
   if (task.operands.empty()) return {};

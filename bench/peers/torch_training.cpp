@@ -1,41 +1,11 @@
 // Training steps in PyTorch's C++ API, with model, autograd and optimizer as a user writes them.
-#include <torch/torch.h>
-
+#include "peers/networks/resnet.h"
+#include "peers/torch_training_step.h"
 #include "peers/torch_work.h"
 
 namespace extensor::bench {
 
 namespace {
-
-namespace F = torch::nn::functional;
-
-torch::Tensor images(std::vector<std::int64_t> shape) {
-  torch::Tensor x = torch::empty(shape);
-  fill(x.data_ptr<float>(), x.numel(), 0, 1, 1);
-  return x;
-}
-
-torch::Tensor labels(std::int64_t n, std::int64_t classes) {
-  return torch::arange(n, torch::kLong).remainder(classes);
-}
-
-// One step of `model` on x and y.
-template <class Model, class Optimizer>
-Work training(Model model, std::shared_ptr<Optimizer> optimizer, torch::Tensor x, torch::Tensor y) {
-  return [model, optimizer, x, y]() mutable {
-    const c10::InferenceMode recording(false);
-    optimizer->zero_grad();
-    const torch::Tensor logits = model->forward(x);
-    F::cross_entropy(logits.reshape({-1, logits.size(-1)}), y).backward();
-    optimizer->step();
-  };
-}
-template <class Model>
-Work sgd_training(Model model, torch::Tensor x, torch::Tensor y) {
-  auto optimizer =
-      std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01));
-  return training(model, optimizer, x, y);
-}
 
 torch::nn::Sequential mlp(const std::vector<std::int64_t>& widths) {
   torch::nn::Sequential model;
@@ -51,45 +21,6 @@ torch::nn::Sequential lenet() {
   return Sequential(Conv2d(Conv2dOptions(1, 6, 5).padding(2)), ReLU(), MaxPool2d(2),
                     Conv2d(Conv2dOptions(6, 16, 5)), ReLU(), MaxPool2d(2), Flatten(),
                     Linear(400, 120), ReLU(), Linear(120, 84), ReLU(), Linear(84, 10));
-}
-
-// ---- ResNet-18 for 32 × 32
-
-struct BlockImpl : torch::nn::Module {
-  BlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
-      : conv1(register_module("conv1", convolution(in, out, 3, stride, 1))),
-        bn1(register_module("bn1", torch::nn::BatchNorm2d(out))),
-        conv2(register_module("conv2", convolution(out, out, 3, 1, 1))),
-        bn2(register_module("bn2", torch::nn::BatchNorm2d(out))) {
-    if (stride != 1 || in != out) {
-      downsample = register_module(
-          "downsample",
-          torch::nn::Sequential(convolution(in, out, 1, stride, 0), torch::nn::BatchNorm2d(out)));
-    }
-  }
-  static torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel,
-                                       std::int64_t stride, std::int64_t padding) {
-    return torch::nn::Conv2d(
-        torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(padding).bias(false));
-  }
-  torch::Tensor forward(const torch::Tensor& x) {
-    const torch::Tensor y = bn2(conv2(torch::relu(bn1(conv1(x)))));
-    return torch::relu(y + (downsample.is_empty() ? x : downsample->forward(x)));
-  }
-  torch::nn::Conv2d conv1;
-  torch::nn::BatchNorm2d bn1;
-  torch::nn::Conv2d conv2;
-  torch::nn::BatchNorm2d bn2;
-  torch::nn::Sequential downsample{nullptr};
-};
-TORCH_MODULE(Block);
-
-torch::nn::Sequential resnet18() {
-  using namespace torch::nn;
-  return Sequential(BlockImpl::convolution(3, 64, 3, 1, 1), BatchNorm2d(64), ReLU(),
-                    Block(64, 64, 1), Block(64, 64, 1), Block(64, 128, 2), Block(128, 128, 1),
-                    Block(128, 256, 2), Block(256, 256, 1), Block(256, 512, 2), Block(512, 512, 1),
-                    AdaptiveAvgPool2d(1), Flatten(), Linear(512, 10));
 }
 
 // ---- GPT
@@ -167,25 +98,25 @@ Work torch_training(const Task& task) {
   // The other families need no gradients, so the peer disables them globally.
   const c10::InferenceMode recording(false);
   if (task.op == "train_mlp") {
-    return sgd_training(mlp({784, 512, 256, 10}), images({128, 784}), labels(128, 10));
+    return torch_sgd_step(mlp({784, 512, 256, 10}), torch_images({128, 784}),
+                          torch_labels(128, 10));
   }
   if (task.op == "train_tiny") {
-    return sgd_training(mlp({4, 16, 2}), images({8, 4}), labels(8, 2));
+    return torch_sgd_step(mlp({4, 16, 2}), torch_images({8, 4}), torch_labels(8, 2));
   }
   if (task.op == "train_lenet") {
-    return sgd_training(lenet(), images({64, 1, 28, 28}), labels(64, 10));
+    return torch_sgd_step(lenet(), torch_images({64, 1, 28, 28}), torch_labels(64, 10));
   }
   if (task.op == "train_resnet18") {
-    return sgd_training(resnet18(), images({32, 3, 32, 32}), labels(32, 10));
+    return torch_sgd_step(torch_resnet18(true, 10), torch_images({32, 3, 32, 32}),
+                          torch_labels(32, 10));
   }
   if (task.op == "train_gpt") {
-    Gpt model(65, 64, 4, 4, 128);
-    auto optimizer = std::make_shared<torch::optim::AdamW>(model->parameters(),
-                                                           torch::optim::AdamWOptions(1e-3));
-    return training(model, optimizer, labels(12 * 64, 65).reshape({12, 64}), labels(12 * 64, 65));
+    return torch_adamw_step(Gpt(65, 64, 4, 4, 128), torch_labels(12 * 64, 65).reshape({12, 64}),
+                            torch_labels(12 * 64, 65));
   }
   if (task.op == "train_lstm") {
-    return sgd_training(Tagger(256, 2), images({64, 32, 256}), labels(32, 256));
+    return torch_sgd_step(Tagger(256, 2), torch_images({64, 32, 256}), torch_labels(32, 256));
   }
   return {};
 }

@@ -16,5 +16,6 @@ Work torch_layers(const Task& task);
 Work torch_network_ops(const Task& task);
 Work torch_attention(const Task& task);
 Work torch_training(const Task& task);
+Work torch_networks(const Task& task);
 
 }  // namespace extensor::bench

@@ -127,13 +127,79 @@ struct ClassRow : RowBase<T> {
       store(hn::Mul(value, scale), out + i, n - i);
     }
   }
+
+  // ---- rows side by side, with one lane each
+
+  // NaN may be lost here; the exponentials restore it.
+  static HWY_INLINE V largest_of_column(const ClassColumns<T>& columns, std::size_t i) {
+    const std::size_t left = columns.n - i;
+    V m = load(columns.x + i, left, T(0));
+    for (std::size_t c = 1; c < columns.classes; ++c) {
+      m = hn::Max(m, load(columns.x + c * columns.stride + i, left, T(0)));
+    }
+    return m;
+  }
+
+  static void column_losses(const ClassColumns<T>& columns, T* m, T* others, T* loss) {
+    const D d;
+    const V one = hn::Set(d, T(1));
+    for (std::size_t i = 0; i < columns.n; i += hn::Lanes(d)) {
+      const std::size_t left = columns.n - i;
+      const V named = load(columns.named + i, left, T(-1));
+      const V largest = largest_of_column(columns, i);
+      V named_logit = hn::Zero(d), named_power = hn::Zero(d), sum = hn::Zero(d);
+      for (std::size_t c = 0; c < columns.classes; ++c) {
+        const V x = load(columns.x + c * columns.stride + i, left, T(0));
+        const V power = exp_of_negative(hn::Sub(x, largest));
+        const auto is_named = hn::Eq(named, hn::Set(d, static_cast<T>(c)));
+        named_logit = hn::IfThenElse(is_named, x, named_logit);
+        named_power = hn::IfThenElse(is_named, power, named_power);
+        sum = hn::Add(sum, hn::IfThenZeroElse(is_named, power));
+      }
+      store(largest, m + i, left);
+      store(sum, others + i, left);
+      // Unless the named class is the largest, one of the others is: its power is 1.
+      const V beyond_one =
+          hn::IfThenElse(hn::Eq(named_power, one), sum, hn::Add(hn::Sub(sum, one), named_power));
+      store(hn::Add(hn::Sub(largest, named_logit), Log1p(d, beyond_one)), loss + i, left);
+    }
+  }
+
+  static void column_gradients(const ClassColumns<T>& columns, const T* m, const T* others,
+                               const T* factor, T* out) {
+    const D d;
+    for (std::size_t i = 0; i < columns.n; i += hn::Lanes(d)) {
+      const std::size_t left = columns.n - i;
+      const V named = load(columns.named + i, left, T(-1));
+      const auto is_kept = hn::Ge(named, hn::Zero(d));
+      const V largest = load(m + i, left, T(0)), rest = load(others + i, left, T(0));
+      V named_logit = hn::Zero(d);
+      for (std::size_t c = 0; c < columns.classes; ++c) {
+        named_logit =
+            hn::IfThenElse(hn::Eq(named, hn::Set(d, static_cast<T>(c))),
+                           load(columns.x + c * columns.stride + i, left, T(0)), named_logit);
+      }
+      const V sum = hn::Add(exp_of_negative(hn::Sub(named_logit, largest)), rest);
+      const V scale = hn::Div(load(factor + i, left, T(0)), sum);
+      // softmax − 1, computed from the other classes.
+      const V of_named = hn::Neg(hn::Mul(scale, rest));
+      for (std::size_t c = 0; c < columns.classes; ++c) {
+        const V x = load(columns.x + c * columns.stride + i, left, T(0));
+        const V softmax = hn::Mul(exp_of_negative(hn::Sub(x, largest)), scale);
+        const V gradient =
+            hn::IfThenElse(hn::Eq(named, hn::Set(d, static_cast<T>(c))), of_named, softmax);
+        store(hn::IfThenElseZero(is_kept, gradient), out + c * columns.stride + i, left);
+      }
+    }
+  }
 };
 
 template <class T>
 void fill_class_kernels(ClassKernels<T>* kernels) {
   using Row = ClassRow<T>;
-  *kernels = {&Row::add_exponentials, &Row::spread_sums, &Row::scaled_exp,
-              &Row::scaled_exp_minus_spread, &Row::gradient_of_target};
+  *kernels = {&Row::add_exponentials,        &Row::spread_sums,        &Row::scaled_exp,
+              &Row::scaled_exp_minus_spread, &Row::gradient_of_target, &Row::column_losses,
+              &Row::column_gradients};
 }
 template void fill_class_kernels(ClassKernels<float>*);
 template void fill_class_kernels(ClassKernels<double>*);

@@ -1,6 +1,6 @@
 // The cross-entropy of dense rows of logits, a row at a time. The forward is one pass for the
 // maximum and the sum of exponentials; the backward adds the gradient while the row is in the
-// cache.
+// cache. Rows of few classes are computed side by side, one in each lane of a vector.
 //
 // With m the largest logit, L = log Σ exp(x − m) and a target t (weights included) of total T, a
 // row's loss is Σ t · ((m − x) + L), and the gradient of x is T · softmax(x) − t.
@@ -42,10 +42,14 @@ class ClassLossRunner {
 
   void forward() const {
     detail::Scratch<double> losses(static_cast<std::size_t>(call_.rows));
-    for_each_row([&](std::int64_t row, Buffers& buffers) {
-      if (call_.statistics != nullptr) std::fill_n(call_.statistics + 2 * row, 2, 0.0);
-      losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
-    });
+    if (runs_by_columns()) {
+      for_each_chunk([&](Chunk& chunk) { chunk_losses(chunk, losses.data()); });
+    } else {
+      for_each_row([&](std::int64_t row, Buffers& buffers) {
+        if (call_.statistics != nullptr) std::fill_n(call_.statistics + 2 * row, 2, 0.0);
+        losses[static_cast<std::size_t>(row)] = is_kept(row) ? row_loss(row, buffers) : 0;
+      });
+    }
     if (call_.reduction == LossReduction::none) {
       for (std::int64_t row = 0; row < call_.rows; ++row) {
         write_number(losses[static_cast<std::size_t>(row)], call_.dtype, call_.out, row);
@@ -59,6 +63,9 @@ class ClassLossRunner {
     const bool each = call_.reduction == LossReduction::none;
     const T* g = reinterpret_cast<const T*>(call_.g);
     const double common = each ? 1 : scale();
+    if (runs_by_columns()) {
+      return for_each_chunk([&](Chunk& chunk) { chunk_gradient(chunk, common, each); });
+    }
     for_each_row([&](std::int64_t row, Buffers& buffers) {
       T* gradient = buffers.row_of(call_.gradient_x, row, 2);
       if (!is_kept(row) || n_ == 0) {
@@ -118,6 +125,11 @@ class ClassLossRunner {
     double total = static_cast<double>(call_.rows);
     if (call_.indices != nullptr) {
       total = sum_of_pieces(call_.rows, 4096, [this](std::int64_t begin, std::int64_t end) {
+        if (weight_ == nullptr) {
+          const std::int64_t* indices = call_.indices;
+          const auto ignored = std::count(indices + begin, indices + end, call_.ignore_index);
+          return static_cast<double>(end - begin - ignored);
+        }
         double sum = 0;
         for (std::int64_t row = begin; row < end; ++row) {
           if (is_kept(row)) sum += weight_of(call_.indices[row]);
@@ -222,6 +234,104 @@ class ClassLossRunner {
     kernels_.gradient_of_target(x, softmax.m, static_cast<T>(softmax.log_sum()), weight_,
                                 static_cast<T>(factor * (1 - smoothing_)), of_target, n_);
     buffers.finish(of_target, call_.gradient_probabilities, row);
+  }
+
+  // ---- rows side by side
+
+  static constexpr std::size_t most_columns_classes = 64, chunk_rows = 128;
+
+  // Consecutive rows, with their classes transposed to columns.
+  struct Chunk {
+    std::int64_t first;
+    ClassColumns<T> columns;
+    T* logits;    // [classes, chunk_rows]
+    T* gradient;  // likewise
+    T named[chunk_rows], m[chunk_rows], others[chunk_rows], result[chunk_rows];
+  };
+
+  bool runs_by_columns() const {
+    return call_.softmax && call_.indices != nullptr && smoothing_ == 0 && widen_ == nullptr &&
+           n_ > 0 && n_ <= most_columns_classes;
+  }
+
+  template <class Body>
+  void for_each_chunk(const Body& body) const {
+    constexpr auto length = static_cast<std::int64_t>(chunk_rows);
+    const std::int64_t chunks = (call_.rows + length - 1) / length;
+    const std::int64_t grain = std::max<std::int64_t>(1, grain_ / length);
+    const int threads = detail::threads_for(chunks, grain);
+    // Allocated here, so that the result stays unwritten if memory runs out.
+    const std::size_t room = (call_.g == nullptr ? 1 : 2) * n_ * chunk_rows;
+    detail::Scratch<T> memory(static_cast<std::size_t>(threads) * room);
+    detail::parallel_for(
+        threads, chunks, grain, [&](std::int64_t begin, std::int64_t end, int slot) {
+          Chunk chunk;
+          chunk.logits = memory.data() + static_cast<std::size_t>(slot) * room;
+          chunk.gradient = chunk.logits + n_ * chunk_rows;
+          for (std::int64_t k = begin; k < end; ++k) {
+            chunk.first = k * length;
+            read_chunk(chunk, static_cast<std::size_t>(std::min(length, call_.rows - k * length)));
+            body(chunk);
+          }
+        });
+  }
+
+  void read_chunk(Chunk& chunk, std::size_t rows) const {
+    const T* x = reinterpret_cast<const T*>(call_.x) + chunk.first * call_.classes;
+    for (std::size_t c = 0; c < n_; ++c) {
+      T* column = chunk.logits + c * chunk_rows;
+      for (std::size_t i = 0; i < rows; ++i) column[i] = x[i * n_ + c];
+    }
+    const std::int64_t* indices = call_.indices + chunk.first;
+    const std::int64_t ignored = call_.ignore_index;
+    for (std::size_t i = 0; i < rows; ++i) {
+      chunk.named[i] = static_cast<T>(indices[i] == ignored ? -1 : indices[i]);
+    }
+    chunk.columns = {chunk.logits, chunk_rows, n_, rows, chunk.named};
+  }
+
+  void chunk_losses(Chunk& chunk, double* all_losses) const {
+    kernels_.column_losses(chunk.columns, chunk.m, chunk.others, chunk.result);
+    double* losses = all_losses + chunk.first;
+    const std::size_t rows = chunk.columns.n;
+    for (std::size_t i = 0; i < rows; ++i) {
+      losses[i] = chunk.named[i] < 0 ? 0 : static_cast<double>(chunk.result[i]);
+    }
+    for (std::size_t i = 0; weight_ != nullptr && i < rows; ++i) {
+      if (chunk.named[i] >= 0) losses[i] *= weight_of(static_cast<std::int64_t>(chunk.named[i]));
+    }
+    if (call_.statistics == nullptr) return;
+    double* statistics = call_.statistics + 2 * chunk.first;
+    for (std::size_t i = 0; i < rows; ++i) {
+      statistics[2 * i] = static_cast<double>(chunk.m[i]);
+      statistics[2 * i + 1] = static_cast<double>(chunk.others[i]);
+    }
+  }
+
+  void chunk_gradient(Chunk& chunk, double common, bool each) const {
+    const std::size_t rows = chunk.columns.n;
+    if (call_.statistics == nullptr) {
+      kernels_.column_losses(chunk.columns, chunk.m, chunk.others, chunk.result);
+    } else {
+      const double* statistics = call_.statistics + 2 * chunk.first;
+      for (std::size_t i = 0; i < rows; ++i) {
+        chunk.m[i] = static_cast<T>(statistics[2 * i]);
+        chunk.others[i] = static_cast<T>(statistics[2 * i + 1]);
+      }
+    }
+    const T* g = reinterpret_cast<const T*>(call_.g) + (each ? chunk.first : 0);
+    std::fill_n(chunk.result, rows, static_cast<T>(static_cast<double>(g[0]) * common));
+    for (std::size_t i = 0; (each || weight_ != nullptr) && i < rows; ++i) {
+      if (chunk.named[i] < 0) continue;
+      chunk.result[i] = static_cast<T>(static_cast<double>(g[each ? i : 0]) * common *
+                                       weight_of(static_cast<std::int64_t>(chunk.named[i])));
+    }
+    kernels_.column_gradients(chunk.columns, chunk.m, chunk.others, chunk.result, chunk.gradient);
+    T* out = reinterpret_cast<T*>(call_.gradient_x) + chunk.first * call_.classes;
+    for (std::size_t c = 0; c < n_; ++c) {
+      const T* column = chunk.gradient + c * chunk_rows;
+      for (std::size_t i = 0; i < rows; ++i) out[i * n_ + c] = column[i];
+    }
   }
 
   double element(std::int64_t row, std::int64_t column) const {

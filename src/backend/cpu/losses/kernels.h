@@ -50,6 +50,15 @@ struct SumOfExp {
   double sum;
 };
 
+// Rows side by side: the logit of class c and row i is x[c · stride + i]. named[i] is the class
+// that the row's index names, or −1.
+template <class T>
+struct ClassColumns {
+  const T* x;
+  std::size_t stride, classes, n;
+  const T* named;
+};
+
 // Parts of the cross-entropy of one row of n logits, where m is at least the largest of them.
 template <class T>
 struct ClassKernels {
@@ -63,6 +72,11 @@ struct ClassKernels {
   // weight · ((m − x) + log_sum) · factor
   void (*gradient_of_target)(const T* x, T m, T log_sum, const T* weight, T factor, T* out,
                              std::size_t n);
+  // m, Σ exp(x − m) of the classes that are not named, and the loss of every column.
+  void (*column_losses)(const ClassColumns<T>& columns, T* m, T* others, T* loss);
+  // The gradients of the columns, each times its factor; 0 where no class is named. out is like x.
+  void (*column_gradients)(const ClassColumns<T>& columns, const T* m, const T* others,
+                           const T* factor, T* out);
 };
 
 template <class T>

@@ -20,6 +20,7 @@ using backend::BatchNormalizationCall;
 constexpr std::int64_t block_rows = 64;      // of one element per channel
 constexpr std::int64_t block_columns = 128;  // channels that a unit of such rows spans
 constexpr std::int64_t piece = 16384;        // elements of one channel in a unit
+constexpr std::int64_t short_piece = 1024;   // samples with fewer elements share a unit
 constexpr std::int64_t elements_per_thread = 4096;
 
 std::size_t unsigned_of(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -33,7 +34,9 @@ class BatchNormalizer {
         edge_(call.dtype, call.outer * call.channels * call.inner * tensors_of(call)),
         by_columns_(call.inner == 1),
         pieces_(by_columns_ ? 1 : rounded_up(call.inner, piece)),
-        blocks_(by_columns_ ? rounded_up(call.outer, block_rows) : call.outer * pieces_),
+        samples_(edge_.writes_buffers() ? 1 : std::max<std::int64_t>(1, short_piece / call.inner)),
+        blocks_(by_columns_ ? rounded_up(call.outer, block_rows)
+                            : rounded_up(call.outer, samples_) * pieces_),
         count_(static_cast<double>(call.outer) * static_cast<double>(call.inner)) {}
 
   void run() {
@@ -100,7 +103,8 @@ class BatchNormalizer {
                 });
     } else {
       const std::int64_t elements = std::min(piece, call_.inner);
-      run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
+      run_units(blocks_ * call_.channels, samples_ * elements,
+                edge_.writes_buffers() ? 3 * elements : 0,
                 [&](std::int64_t unit, T* buffer) { moments_of_piece(unit, buffer); });
     }
   }
@@ -162,18 +166,21 @@ class BatchNormalizer {
                                   &records_.gradient[at], &records_.product[at]);
   }
 
-  // Unit (sample, channel, piece).
+  // Unit (samples, channel, piece): n elements of each sample.
   struct Piece {
-    std::int64_t channel, offset, n;
+    std::int64_t channel, offset, samples, n;
     std::size_t record;
   };
   Piece piece_of(std::int64_t unit) const {
     const std::int64_t part = unit % pieces_, segment = unit / pieces_;
-    const std::int64_t channel = segment % call_.channels, sample = segment / call_.channels;
-    return {channel, segment * call_.inner + part * piece,
-            std::min(piece, call_.inner - part * piece),
-            unsigned_of((sample * pieces_ + part) * call_.channels + channel)};
+    const std::int64_t channel = segment % call_.channels, group = segment / call_.channels;
+    const std::int64_t sample = group * samples_;
+    return {channel, (sample * call_.channels + channel) * call_.inner + part * piece,
+            std::min(samples_, call_.outer - sample), std::min(piece, call_.inner - part * piece),
+            unsigned_of((group * pieces_ + part) * call_.channels + channel)};
   }
+  // The distance between the samples of a piece.
+  std::int64_t sample_stride() const { return call_.channels * call_.inner; }
 
   void moments_of_piece(std::int64_t unit, T* buffer) {
     const Piece at = piece_of(unit);
@@ -181,15 +188,20 @@ class BatchNormalizer {
     if (knows_statistics()) {
       records_.centre[at.record] = static_cast<T>(call_.mean[at.channel]);
     } else {
-      const Moments<T> moments = kernels_.moments(x, unsigned_of(at.n), true);
+      const Moments<T> moments = kernels_.moments(
+          x, unsigned_of(at.samples), unsigned_of(sample_stride()), unsigned_of(at.n), true);
       records_.centre[at.record] = moments.centre;
       records_.sum[at.record] = static_cast<T>(moments.sum);
       records_.squares[at.record] = static_cast<T>(moments.squares);
     }
     if (call_.grad_output == nullptr) return;
     const T* g = find_gradient(at.offset, at.n, buffer, at.n, 2 * at.n);
+    for (std::int64_t s = 1; call_.result != nullptr && s < at.samples; ++s) {
+      find_gradient(at.offset + s * sample_stride(), at.n, buffer, at.n, 2 * at.n);
+    }
     const GradientSums sums =
-        kernels_.gradient_sums(g, x, records_.centre[at.record], unsigned_of(at.n));
+        kernels_.gradient_sums(g, x, records_.centre[at.record], unsigned_of(at.samples),
+                               unsigned_of(sample_stride()), unsigned_of(at.n));
     records_.gradient[at.record] = static_cast<T>(sums.gradient);
     records_.product[at.record] = static_cast<T>(sums.product);
   }
@@ -198,8 +210,9 @@ class BatchNormalizer {
     return std::min(block_rows, call_.outer - block * block_rows);
   }
   double elements_of(std::int64_t block) const {
-    return static_cast<double>(
-        by_columns_ ? rows_of(block) : std::min(piece, call_.inner - block % pieces_ * piece));
+    if (by_columns_) return static_cast<double>(rows_of(block));
+    const std::int64_t samples = std::min(samples_, call_.outer - block / pieces_ * samples_);
+    return static_cast<double>(samples * std::min(piece, call_.inner - block % pieces_ * piece));
   }
 
   // ---- the statistics of the channels
@@ -311,25 +324,31 @@ class BatchNormalizer {
 
   void apply_to_pieces() {
     const std::int64_t elements = std::min(piece, call_.inner);
-    const std::byte *first = first_operand(), *second = second_operand();
-    run_units(blocks_ * call_.channels, elements, edge_.writes_buffers() ? 3 * elements : 0,
-              [&](std::int64_t unit, T* buffer) {
+    run_units(blocks_ * call_.channels, samples_ * elements,
+              edge_.writes_buffers() ? 3 * elements : 0, [&](std::int64_t unit, T* buffer) {
                 const Piece at = piece_of(unit);
-                const std::size_t c = unsigned_of(at.channel), n = unsigned_of(at.n);
-                const Standardizer<T> s{centre_[c], scale_[c], shift_[c]};
-                const T* x = edge_.read(first, at.offset, at.n, buffer);
-                T* out = edge_.target(call_.out, at.offset, buffer, 2 * at.n);
-                if (second != nullptr) {
-                  const T* g = edge_.read(second, at.offset, at.n, buffer, at.n);
-                  kernels_.backward(g, x, s.centre, s.scale, slope_[c], s.shift, out, n);
-                } else if (call_.relu) {
-                  const T* residual = read_residual(at.offset, at.n, buffer);
-                  kernels_.standardize_relu(x, s, residual, out, n);
-                } else {
-                  kernels_.standardize(x, s, out, n);
+                for (std::int64_t s = 0; s < at.samples; ++s) {
+                  apply_to_piece(at.channel, at.offset + s * sample_stride(), at.n, buffer);
                 }
-                edge_.write(out, call_.out, at.offset, at.n);
               });
+  }
+
+  void apply_to_piece(std::int64_t channel, std::int64_t offset, std::int64_t n, T* buffer) const {
+    const std::byte *first = first_operand(), *second = second_operand();
+    const std::size_t c = unsigned_of(channel), length = unsigned_of(n);
+    const Standardizer<T> s{centre_[c], scale_[c], shift_[c]};
+    const T* x = edge_.read(first, offset, n, buffer);
+    T* out = edge_.target(call_.out, offset, buffer, 2 * n);
+    if (second != nullptr) {
+      const T* g = edge_.read(second, offset, n, buffer, n);
+      kernels_.backward(g, x, s.centre, s.scale, slope_[c], s.shift, out, length);
+    } else if (call_.relu) {
+      const T* residual = read_residual(offset, n, buffer);
+      kernels_.standardize_relu(x, s, residual, out, length);
+    } else {
+      kernels_.standardize(x, s, out, length);
+    }
+    edge_.write(out, call_.out, offset, n);
   }
 
   // n elements after those of x in the buffer; null without a residual.
@@ -341,7 +360,7 @@ class BatchNormalizer {
   const Edge<T> edge_;
   const NormalizationKernels<T>& kernels_ = normalization_kernels<T>();
   const bool by_columns_;
-  const std::int64_t pieces_, blocks_;
+  const std::int64_t pieces_, samples_, blocks_;
   const double count_;  // elements of a channel
   Records records_;
   std::vector<double> gradient_, product_;  // Σ g and Σ g · (x − mean) of the channels

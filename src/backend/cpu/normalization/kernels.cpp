@@ -46,22 +46,31 @@ struct Normalization {
     if (i < n) body(i, n - i);
   }
 
-  // totals += K sums over n elements: add(i, count, sums) adds a vector to each of them.
+  // totals += K sums over `rows` rows of n elements: add(i, count, sums) adds a vector to each of
+  // them. Short rows are summed in lanes together.
   template <int K, class Add>
-  static HWY_INLINE void sum(std::size_t n, double* totals, const Add& add) {
+  static HWY_INLINE void sum(std::size_t rows, std::size_t stride, std::size_t n, double* totals,
+                             const Add& add) {
     const D d;
     const std::size_t lanes = hn::Lanes(d), block = block_vectors * lanes;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-      const std::size_t end = std::min(n, begin + block);
-      V even[K], odd[K];
-      for (int k = 0; k < K; ++k) even[k] = odd[k] = hn::Zero(d);
-      std::size_t i = begin;
-      for (; i + 2 * lanes <= end; i += 2 * lanes) {
-        add(i, lanes, even);
-        add(i + lanes, lanes, odd);
+    const std::size_t together = std::max<std::size_t>(1, block / std::max(n, lanes));
+    for (std::size_t first = 0; first < rows; first += together) {
+      const std::size_t last = std::min(rows, first + together);
+      for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t length = std::min(block, n - begin);
+        V even[K], odd[K];
+        for (int k = 0; k < K; ++k) even[k] = odd[k] = hn::Zero(d);
+        for (std::size_t row = first; row < last; ++row) {
+          const std::size_t end = row * stride + begin + length;
+          std::size_t i = end - length;
+          for (; i + 2 * lanes <= end; i += 2 * lanes) {
+            add(i, lanes, even);
+            add(i + lanes, lanes, odd);
+          }
+          for (; i < end; i += lanes) add(i, std::min(lanes, end - i), even);
+        }
+        for (int k = 0; k < K; ++k) totals[k] += sum_of_lanes(hn::Add(even[k], odd[k]));
       }
-      for (; i < end; i += lanes) add(i, std::min(lanes, end - i), even);
-      for (int k = 0; k < K; ++k) totals[k] += sum_of_lanes(hn::Add(even[k], odd[k]));
     }
   }
 
@@ -84,30 +93,37 @@ struct Normalization {
   };
 
   // For numbers whose sums exceed the range of T.
-  static Moments<T> wide_moments(const T* x, std::size_t n, bool centred) {
+  static Moments<T> wide_moments(const T* x, std::size_t rows, std::size_t stride, std::size_t n,
+                                 bool centred) {
     Moments<T> result;
     double total = 0;
-    for (std::size_t i = 0; centred && i < n; ++i) total += static_cast<double>(x[i]);
-    result.centre = static_cast<T>(total / static_cast<double>(n));
-    for (std::size_t i = 0; i < n; ++i) {
-      const double deviation = static_cast<double>(x[i]) - static_cast<double>(result.centre);
-      result.sum += deviation;
-      result.squares += deviation * deviation;
+    for (std::size_t r = 0; centred && r < rows; ++r) {
+      for (std::size_t i = 0; i < n; ++i) total += static_cast<double>(x[r * stride + i]);
+    }
+    result.centre = static_cast<T>(total / static_cast<double>(rows * n));
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const double deviation =
+            static_cast<double>(x[r * stride + i]) - static_cast<double>(result.centre);
+        result.sum += deviation;
+        result.squares += deviation * deviation;
+      }
     }
     return result;
   }
 
   // The second pass recovers what the first one lost when it rounded the mean.
-  static Moments<T> moments(const T* x, std::size_t n, bool centred) {
+  static Moments<T> moments(const T* x, std::size_t rows, std::size_t stride, std::size_t n,
+                            bool centred) {
     Moments<T> result;
     if (centred) {
       double total = 0;
-      sum<1>(n, &total, AddValue{x});
-      result.centre = static_cast<T>(total / static_cast<double>(n));
+      sum<1>(rows, stride, n, &total, AddValue{x});
+      result.centre = static_cast<T>(total / static_cast<double>(rows * n));
     }
     double totals[2] = {0, 0};
-    sum<2>(n, totals, AddDeviation{x, set(result.centre)});
-    if (!std::isfinite(totals[1])) return wide_moments(x, n, centred);
+    sum<2>(rows, stride, n, totals, AddDeviation{x, set(result.centre)});
+    if (!std::isfinite(totals[1])) return wide_moments(x, rows, stride, n, centred);
     result.sum = totals[0];
     result.squares = totals[1];
     return result;
@@ -315,9 +331,10 @@ struct Normalization {
       sums[1] = hn::MulAdd(gradient, hn::Sub(load(x + i, count), centre), sums[1]);
     }
   };
-  static GradientSums gradient_sums(const T* g, const T* x, T centre, std::size_t n) {
+  static GradientSums gradient_sums(const T* g, const T* x, T centre, std::size_t rows,
+                                    std::size_t stride, std::size_t n) {
     double totals[2] = {0, 0};
-    sum<2>(n, totals, AddGradient{g, x, set(centre)});
+    sum<2>(rows, stride, n, totals, AddGradient{g, x, set(centre)});
     return {totals[0], totals[1]};
   }
 
@@ -336,30 +353,55 @@ struct Normalization {
 
   // ---- columns
 
+  // Calls body.add<K>(i, count) for every K vectors of n elements: rows may be far apart, so each
+  // of them is read in longer pieces.
+  template <class Body>
+  static HWY_INLINE void for_wide_columns(std::size_t n, const Body& body) {
+    constexpr std::size_t together = 4;
+    const std::size_t lanes = hn::Lanes(D());
+    std::size_t i = 0;
+    for (; i + together * lanes <= n; i += together * lanes) {
+      body.template add<together>(i, lanes);
+    }
+    for (; i < n; i += lanes) body.template add<1>(i, std::min(lanes, n - i));
+  }
+
   struct ColumnMoments {
     const T* x;
     std::size_t rows, stride;
     T *centre, *sum, *squares;
-    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
+    template <std::size_t K>
+    HWY_INLINE void add(std::size_t i, std::size_t count) const {
       const D d;
-      V total = hn::Zero(d), deviations = total, squared = total;
+      const std::size_t lanes = hn::Lanes(d);
+      V middle[K], deviations[K], squared[K];
+      for (std::size_t k = 0; k < K; ++k) middle[k] = deviations[k] = squared[k] = hn::Zero(d);
       for (std::size_t r = 0; r < rows; ++r) {
-        total = hn::Add(total, load(x + r * stride + i, count));
+        const T* row = x + r * stride + i;
+        for (std::size_t k = 0; k < K; ++k) {
+          middle[k] = hn::Add(middle[k], load(row + k * lanes, count));
+        }
       }
-      const V middle = hn::Mul(total, set(T(1) / static_cast<T>(rows)));
+      const V share = set(T(1) / static_cast<T>(rows));
+      for (std::size_t k = 0; k < K; ++k) middle[k] = hn::Mul(middle[k], share);
       for (std::size_t r = 0; r < rows; ++r) {
-        const V deviation = hn::Sub(load(x + r * stride + i, count), middle);
-        deviations = hn::Add(deviations, deviation);
-        squared = hn::MulAdd(deviation, deviation, squared);
+        const T* row = x + r * stride + i;
+        for (std::size_t k = 0; k < K; ++k) {
+          const V deviation = hn::Sub(load(row + k * lanes, count), middle[k]);
+          deviations[k] = hn::Add(deviations[k], deviation);
+          squared[k] = hn::MulAdd(deviation, deviation, squared[k]);
+        }
       }
-      store(middle, centre + i, count);
-      store(deviations, sum + i, count);
-      store(squared, squares + i, count);
+      for (std::size_t k = 0; k < K; ++k) {
+        store(middle[k], centre + i + k * lanes, count);
+        store(deviations[k], sum + i + k * lanes, count);
+        store(squared[k], squares + i + k * lanes, count);
+      }
     }
   };
   static void column_moments(const T* x, std::size_t rows, std::size_t columns, std::size_t stride,
                              T* centre, T* sum, T* squares) {
-    for_vectors(columns, ColumnMoments{x, rows, stride, centre, sum, squares});
+    for_wide_columns(columns, ColumnMoments{x, rows, stride, centre, sum, squares});
   }
 
   struct ColumnGradientSums {
@@ -369,23 +411,36 @@ struct Normalization {
     std::size_t stride, rows;
     const T* centre;
     T *gradient, *product;
-    HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
-      const V middle = load(centre + i, count);
-      V gradients = hn::Zero(D()), products = gradients;
-      for (std::size_t r = 0; r < rows; ++r) {
-        const V one = load(g + r * g_stride + i, count);
-        gradients = hn::Add(gradients, one);
-        products = hn::MulAdd(one, hn::Sub(load(x + r * stride + i, count), middle), products);
+    template <std::size_t K>
+    HWY_INLINE void add(std::size_t i, std::size_t count) const {
+      const D d;
+      const std::size_t lanes = hn::Lanes(d);
+      V middle[K], gradients[K], products[K];
+      for (std::size_t k = 0; k < K; ++k) {
+        middle[k] = load(centre + i + k * lanes, count);
+        gradients[k] = products[k] = hn::Zero(d);
       }
-      store(gradients, gradient + i, count);
-      store(products, product + i, count);
+      for (std::size_t r = 0; r < rows; ++r) {
+        const T* row = x + r * stride + i;
+        const T* g_row = g + r * g_stride + i;
+        for (std::size_t k = 0; k < K; ++k) {
+          const V one = load(g_row + k * lanes, count);
+          gradients[k] = hn::Add(gradients[k], one);
+          products[k] =
+              hn::MulAdd(one, hn::Sub(load(row + k * lanes, count), middle[k]), products[k]);
+        }
+      }
+      for (std::size_t k = 0; k < K; ++k) {
+        store(gradients[k], gradient + i + k * lanes, count);
+        store(products[k], product + i + k * lanes, count);
+      }
     }
   };
   static void column_gradient_sums(const T* g, std::size_t g_stride, const T* x, std::size_t stride,
                                    std::size_t rows, std::size_t columns, const T* centre,
                                    T* gradient, T* product) {
-    for_vectors(columns,
-                ColumnGradientSums{g, g_stride, x, stride, rows, centre, gradient, product});
+    for_wide_columns(columns,
+                     ColumnGradientSums{g, g_stride, x, stride, rows, centre, gradient, product});
   }
 
   struct ColumnStandardize {

@@ -31,8 +31,9 @@ inline constexpr std::size_t gradient_rows = 4;  // rows that share a pass
 
 template <class T>
 struct NormalizationKernels {
-  // `centred` false: the centre is 0.
-  Moments<T> (*moments)(const T* x, std::size_t n, bool centred);
+  // Of `rows` rows of n elements, `stride` elements apart. `centred` false: the centre is 0.
+  Moments<T> (*moments)(const T* x, std::size_t rows, std::size_t stride, std::size_t n,
+                        bool centred);
 
   // out = a + b; out may be a.
   void (*add)(const T* a, const T* b, T* out, std::size_t n);
@@ -57,7 +58,9 @@ struct NormalizationKernels {
                            std::size_t n);
   // out = g where y > 0, else 0; out may be g.
   void (*relu_gradient)(const T* g, const T* y, T* out, std::size_t n);
-  GradientSums (*gradient_sums)(const T* g, const T* x, T centre, std::size_t n);
+  // Of `rows` rows of n elements, `stride` elements apart.
+  GradientSums (*gradient_sums)(const T* g, const T* x, T centre, std::size_t rows,
+                                std::size_t stride, std::size_t n);
   // out = g · p + (x − centre) · q + r
   void (*backward)(const T* g, const T* x, T centre, T p, T q, T r, T* out, std::size_t n);
 

@@ -86,7 +86,7 @@ class RowNormalizer {
   };
 
   Statistics statistics(const T* x) const {
-    const Moments<T> moments = kernels_.moments(x, unsigned_of(length_), call_.centred);
+    const Moments<T> moments = kernels_.moments(x, 1, 0, unsigned_of(length_), call_.centred);
     const auto n = static_cast<double>(length_);
     const double offset = call_.centred ? moments.sum / n : 0;
     double variance = moments.squares / n - offset * offset;
@@ -227,7 +227,7 @@ class RowNormalizer {
     GradientSums sums;
     for (std::int64_t j = 0; j < call_.channels; ++j) {
       const GradientSums channel =
-          kernels_.gradient_sums(g + j * run, x + j * run, s.centre, unsigned_of(run));
+          kernels_.gradient_sums(g + j * run, x + j * run, s.centre, 1, 0, unsigned_of(run));
       const double product = s.scale * (channel.product - s.offset * channel.gradient);
       partial[first + j] = static_cast<T>(product);
       partial[parameters_ + first + j] = static_cast<T>(channel.gradient);
