@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds a wheel that runs on other machines, against a built library: stripped, with an OpenBLAS for linear
 # algebra, and repaired by auditwheel, which copies libjpeg into it and tags it with the oldest glibc that it
-# runs on. The tools come from PyPI, into a virtual environment in the build directory. Exits with 77 if they
-# cannot be downloaded.
+# runs on. The tools come from PyPI, into a virtual environment in the build directory. Prints the path of the
+# wheel. Exits with 77 if packages cannot be downloaded.
 #
 #   build_wheel.sh SOURCE_DIR BUILD_DIR OUTPUT_DIR [--python PROGRAM] [--no-lapack]
 set -euo pipefail
@@ -18,7 +18,7 @@ while (($#)); do
   shift
 done
 if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
-  echo "skipped: $python has no module venv" && exit 77
+  echo "skipped: $python has no module venv" >&2 && exit 77
 fi
 tag=$("$python" -c 'import sys, sysconfig
 print("cp%d%d%s" % (*sys.version_info[:2], "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""))')
@@ -30,7 +30,7 @@ if ! cmp -s "$pins" "$venv/installed.txt"; then
   "$python" -m venv "$venv"
   if ! "$venv/bin/python" -m pip --disable-pip-version-check -q install --timeout 20 --retries 1 -r "$pins" \
     >"$work/pip.log" 2>&1; then
-    echo "skipped: pip cannot install python/requirements.txt: $(tail -1 "$work/pip.log")" && exit 77
+    echo "skipped: pip cannot install python/requirements.txt: $(tail -1 "$work/pip.log")" >&2 && exit 77
   fi
   cp "$pins" "$venv/installed.txt"
 fi
@@ -67,9 +67,9 @@ copy_license() {
     return
   fi
   cp "$2" "$target"
-  for text in $(grep -oE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$2" | sort -u); do
+  grep -oE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$2" | sort -u | while read -r text; do
     [[ ! -f $text ]] || printf '\n---- %s\n\n%s\n' "${text##*/}" "$(<"$text")" >>"$target"
-  done
+  done || true # most refer to none
 }
 
 # The copyright file of the Debian package that has the file.
@@ -93,3 +93,4 @@ done
 wheel pack -d "$work/unpacked" "$unpacked" >/dev/null
 rm -f "$output"/extensor-*-"$tag"-*.whl
 mv "$work"/unpacked/*.whl "$output"
+echo "$output"/extensor-*-"$tag"-*.whl
