@@ -1,10 +1,9 @@
 // Calls of the old versions of symbols that glibc 2.35 and libstdc++ 12 have renewed. The linker's
-// --wrap sends the library's calls here (cmake/OldSymbols.cmake). The newer hypot differs in errno
-// only; the newer wait is the same function, declared noexcept.
+// --wrap sends the library's calls here (cmake/OldSymbols.cmake). Both versions of hypot compute the
+// same; the new one leaves out an obsolete way to handle errors. The new wait is declared noexcept.
 #include <condition_variable>
 #include <mutex>
 
-// NOLINTBEGIN(bugprone-reserved-identifier): --wrap chooses these names.
 extern "C" {
 
 __asm__(".symver extensor_old_hypot,hypot@GLIBC_2.2.5");
@@ -24,4 +23,3 @@ void __wrap__ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE(
 }
 
 }  // extern "C"
-// NOLINTEND(bugprone-reserved-identifier)

@@ -44,9 +44,9 @@ fi
 rm -rf "$work"/{built,repaired,unpacked}
 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$source_dir python -m pip --disable-pip-version-check -q wheel \
   --no-build-isolation --no-deps -w "$work/built" "$source_dir" \
-  -C "build-dir=$work/build" -C "cmake.define.EXTENSOR_PREBUILT=$build_dir" \
-  -C "cmake.define.EXTENSOR_PYTHON_LAPACK=$lapack_library" \
-  -C "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true)"
+  --config-settings "build-dir=$work/build" --config-settings "cmake.define.EXTENSOR_PREBUILT=$build_dir" \
+  --config-settings "cmake.define.EXTENSOR_PYTHON_LAPACK=$lapack_library" \
+  --config-settings "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true)"
 auditwheel repair --strip -w "$work/repaired" "$work"/built/*.whl >"$work/auditwheel.log" 2>&1 || {
   cat "$work/auditwheel.log" >&2
   exit 1
