@@ -32,4 +32,5 @@ trap 'rm -rf "$work"' EXIT
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip --disable-pip-version-check -q install --no-index "$wheel"
 cd "$work"
-env -i HOME="$work" PATH=/usr/bin:/bin "$work/venv/bin/python" -I "$here/check_wheel.py"
+# One thread: those of OpenBLAS wait by spinning, which on a busy machine takes a hundred times as long.
+env -i HOME="$work" PATH=/usr/bin:/bin EXTENSOR_NUM_THREADS=1 "$work/venv/bin/python" -I "$here/check_wheel.py"
