@@ -33,7 +33,9 @@ uses sudo; --yes answers in advance.
                                     and the op database
   ./ex site  [--preset P]           make a site of the documentation in build/site/html, with MkDocs from PyPI
   ./ex package                      write Debian packages to build/packages
-  ./ex python                       write a wheel of the Python package to build/wheels
+  ./ex python [--no-lapack] [--python PROGRAM]
+                                    write a wheel of the Python package to build/wheels, for Linux of 2022 and
+                                    later (glibc 2.34)
   ./ex array-api DIR [OPTIONS]      run the conformance suite of the Python Array API, from its checkout in DIR
   ./ex gpu-test                     build and run the tests of CUDA devices
   ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it

@@ -21,6 +21,7 @@ else()
   set(EXTENSOR_MPI OFF CACHE STRING "Build libextensor_mpi.so: AUTO (if MPI is found), ON, OFF")
 endif()
 set(EXTENSOR_JPEG AUTO CACHE STRING "Read JPEG images: AUTO (if libjpeg is found), ON, OFF")
+option(EXTENSOR_OLD_SYMBOLS "Link a shared library for glibc 2.34 and newer (Linux, x86-64, GCC)" OFF)
 set(EXTENSOR_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, e.g. address,undefined")
 set(EXTENSOR_PEERS_DIR "${PROJECT_SOURCE_DIR}/build/peers" CACHE PATH
     "Where the benchmark looks for an unpacked PyTorch wheel (DIR/torch)")

@@ -18,5 +18,5 @@ if ! "${pip[@]}" install --timeout 20 --retries 1 scikit-build-core nanobind nin
 fi
 # Build without isolation, so that objects of the last run are found again.
 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$(realpath "$source_dir") "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall "$source_dir" \
-  -C "build-dir=$work/build" -C "cmake.define.EXTENSOR_PREBUILT=$build_dir" \
-  -C "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true)"
+  --config-settings "build-dir=$work/build" --config-settings "cmake.define.EXTENSOR_PREBUILT=$build_dir" \
+  --config-settings "cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true)"

@@ -139,14 +139,31 @@ command_site() {
   say "wrote build/site/html; open build/site/html/index.html in a browser"
 }
 
-# A wheel of the Python package for the python3 of this machine.
+# python [--no-lapack] [--python PROGRAM]: a wheel of the Python package, for one version of Python.
 command_python() {
-  (($# == 0)) || fail "python takes no '$1'; see ./ex help"
-  python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip (Debian: python3-pip)"
-  rm -rf build/wheels
-  python3 -m pip wheel . --no-deps -w build/wheels || fail "the wheel was not built"
-  say "wrote build/wheels; to install it:"
-  show_command python3 -m pip install build/wheels/*.whl
+  local python=python3 options=() headers wheel
+  while (($#)); do
+    case $1 in
+      --no-lapack) options+=("$1") ;;
+      --python)
+        (($# > 1)) || fail "--python wants an interpreter, such as python3.12"
+        python=$2
+        shift
+        ;;
+      -*) one_of option "$1" "--no-lapack --python" ;;
+      *) fail "python takes no '$1'; see ./ex help" ;;
+    esac
+    shift
+  done
+  install "$need_python" || exit 1
+  headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))') || fail "'$python' does not run"
+  ready_to_build "file:$headers/Python.h  ${python##*/}-dev  compiles the bindings"
+  target='extensor extensor_tool' configure_and_build wheel
+  wheel=$(python/build_wheel.sh . build/wheel build/wheels --python "$python" "${options[@]}") ||
+    fail "the wheel was not built"
+  python/check_wheel.sh "$wheel" --python "$python" || fail "$wheel does not work in a new virtual environment"
+  say "wrote $wheel; to install it:"
+  show_command "$python" -m pip install "$wheel"
 }
 
 # array-api DIR [PYTEST_ARGUMENTS...]: the package, in a new virtual environment, against the suite.

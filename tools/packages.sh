@@ -44,6 +44,10 @@ cmd:clang-tidy-LLVM       clang-tidy-LLVM   lint
 need_package='
 cmd:dpkg-shlibdeps        dpkg-dev          dependencies of packages
 '
+need_python='
+cmd:python3               python3           the package is for this version
+py:ensurepip              python3-venv      installs auditwheel and OpenBLAS below build/, from PyPI
+'
 need_bench='
 hdr:benchmark/benchmark.h libbenchmark-dev  benchmark framework
 '

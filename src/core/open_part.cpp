@@ -8,9 +8,6 @@
 
 namespace extensor::detail {
 
-namespace {
-
-// The directory of the file that contains this function: libextensor.so, or the program.
 std::string own_directory() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0) return "";
@@ -18,8 +15,6 @@ std::string own_directory() {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
-
-}  // namespace
 
 void* open_part(const char* file_name, const char* variable, const char* setting,
                 std::string& reason) {

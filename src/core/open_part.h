@@ -1,4 +1,4 @@
-// Opens the optional parts of the library, such as libextensor_cuda.so.
+// Finds and opens the optional parts of the library, such as libextensor_cuda.so.
 #pragma once
 
 #include <string>
@@ -10,5 +10,9 @@ namespace extensor::detail {
 // and the reason, which names the CMake setting that builds the part.
 void* open_part(const char* file_name, const char* variable, const char* setting,
                 std::string& reason);
+
+// The directory of libextensor.so, or of the program that contains the library, with a slash at its
+// end; empty if it is unknown.
+std::string own_directory();
 
 }  // namespace extensor::detail

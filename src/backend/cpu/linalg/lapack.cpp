@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "core/check.h"
+#include "core/open_part.h"
 #include "extensor/error.h"
 
 namespace extensor::cpu {
@@ -101,8 +102,10 @@ Loaded load() {
     return loaded;
   }
   std::string ignored;
-  for (const char* path : {"libopenblas.so.0", "libopenblas64_.so.0", "libmkl_rt.so.2",
-                           "libmkl_rt.so.1", "liblapack.so.3"}) {
+  // The Python wheel brings an OpenBLAS under the first name.
+  const std::string bundled = detail::own_directory() + "libextensor_lapack.so";
+  for (const char* path : {bundled.c_str(), "libopenblas.so.0", "libopenblas64_.so.0",
+                           "libmkl_rt.so.2", "libmkl_rt.so.1", "liblapack.so.3"}) {
     loaded.library = open(path, ignored);
     if (loaded.library != nullptr) break;
   }
