@@ -1,17 +1,16 @@
 #include "cli/processes.h"
 
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cli/launcher.h"
 #include "cli/program.h"
 #include "core/check.h"
-#include "io/system_error.h"
 
 namespace extensor::cli {
 
@@ -57,11 +56,7 @@ void start_processes(const distributed::Communicator& world, std::int64_t proces
   words.back() = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::vector<std::string>& own = program_arguments();
   words.insert(words.end(), own.begin(), own.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  execvp("mpirun", pointers.data());
-  io::throw_system_error("--processes", "cannot start mpirun (Debian, Ubuntu: openmpi-bin)", errno);
+  throw CLI::RuntimeError(run_launcher(std::move(words)));
 }
 
 std::unique_ptr<ClaimedRun> claim_together(

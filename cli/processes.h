@@ -10,9 +10,10 @@
 
 namespace extensor::cli {
 
-// Starts this command again with mpirun, as `processes` ranks on this machine, in place of this
-// process. Returns if `processes` is 1 or this is one of the ranks already. Throws ValueError for a
-// number below 1 or other than that of the ranks, IoError if mpirun cannot be started.
+// Starts this command again with mpirun, as `processes` ranks on this machine, and throws
+// CLI::RuntimeError with its exit code when it has ended. Returns if `processes` is 1 or this is
+// one of the ranks already. Throws ValueError for a number below 1 or other than that of the ranks,
+// IoError if mpirun cannot be started.
 void start_processes(const distributed::Communicator& world, std::int64_t processes,
                      bool threads_given);
 

@@ -72,7 +72,8 @@ for processes in 3 1; do
     code=$?
     grep -q "\"step\":$((epochs * 10))[,}]" again/$processes/log.jsonl || break
   done
-  [[ $code != 0 ]] || problem 'the interrupted run says that it has ended'
+  [[ $code == 143 ]] || problem "SIGTERM: code $code"
+  grep -q 'ended at step' err || problem 'the interrupted run does not say how to go on'
   resume=("$tool" train --resume again/$processes --processes $processes)
   if ((epochs == 60)); then
     run "resumed with $processes processes" "${resume[@]}"
