@@ -1,7 +1,7 @@
 // Functions of complex numbers for which the C library has none, or not the result that ExTensor
-// wants. The CPU computes them on std::complex<T>, CUDA on a type of its own with the same vocabulary:
-// value_type, real(), imag(), + − · /, and abs, exp, log, sqrt and pow, found by argument-dependent
-// lookup.
+// wants. The CPU computes them on std::complex<T>, CUDA on a type of its own with the same
+// vocabulary: value_type, real(), imag(), + − · /, and abs, exp, log, sqrt and pow, found by
+// argument-dependent lookup.
 #pragma once
 
 #include <cmath>

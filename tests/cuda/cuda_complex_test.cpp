@@ -230,8 +230,8 @@ TEST_F(CudaComplex, ArithmeticOfDtypesAndNumbers) {
     const Tensor mask = greater(abs(z), 1.8);
     EXPECT_TRUE(same_bits(where(mask.to(device), far, 2i), where(mask, z, 2i)));
     EXPECT_TRUE(same_bits(where(mask.to(device), far, conj(far)), where(mask, z, conj(z))));
-    EXPECT_TRUE(same_bits(where(mask[0].to(device), flip(far, 1), far),
-                          where(mask[0], flip(z, 1), z)));
+    EXPECT_TRUE(
+        same_bits(where(mask[0].to(device), flip(far, 1), far), where(mask[0], flip(z, 1), z)));
     const DType other = dtype == complex64 ? complex128 : complex64;
     EXPECT_TRUE(same_bits(far.to(other), z.to(other)));
     EXPECT_EQ(difference(far + far.to(other), z + z.to(other), 5e-7), "");
@@ -249,22 +249,20 @@ TEST_F(CudaComplex, MovesElements) {
     const Tensor mask = greater(real(z), 0);
     EXPECT_TRUE(same_bits(take(far, far_rows, 0), take(z, rows, 0)));
     EXPECT_TRUE(same_bits(gather(far, 0, far_places), gather(z, 0, places)));
-    EXPECT_TRUE(same_bits(scatter(far, 0, far_places, far_source),
-                          scatter(z, 0, places, source)));
+    EXPECT_TRUE(same_bits(scatter(far, 0, far_places, far_source), scatter(z, 0, places, source)));
     EXPECT_EQ(difference(scatter_add(far, 0, far_places, far_source),
                          scatter_add(z, 0, places, source), 1e-6),
               "");
-    EXPECT_EQ(difference(index_add(far, 0, far_rows, far_source),
-                         index_add(z, 0, rows, source), 1e-6),
-              "");
+    EXPECT_EQ(
+        difference(index_add(far, 0, far_rows, far_source), index_add(z, 0, rows, source), 1e-6),
+        "");
     EXPECT_TRUE(same_bits(index_put(far, {far_rows}, far_source), index_put(z, {rows}, source)));
     EXPECT_TRUE(same_bits(index_put(far.transpose(), {Slice(), far_rows}, full({}, 3i)),
                           index_put(z.transpose(), {Slice(), rows}, full({}, 3i))));
     EXPECT_TRUE(same_bits(far[far_rows], z[rows]));
     EXPECT_TRUE(same_bits(masked_select(far, mask.to(device)), masked_select(z, mask)));
     EXPECT_TRUE(same_bits(roll(far, {2}, {1}), roll(z, {2}, {1})));
-    EXPECT_TRUE(same_bits(unique(concatenate({far, far}, 0)),
-                          unique(concatenate({z, z}, 0))));
+    EXPECT_TRUE(same_bits(unique(concatenate({far, far}, 0)), unique(concatenate({z, z}, 0))));
     EXPECT_EQ(to_string(far), to_string(z));
   }
 }
@@ -281,17 +279,17 @@ TEST_F(CudaComplex, SumsProductsAndMatrices) {
     EXPECT_EQ(difference(prod(far, {2}), prod(square, {2}), tolerance), "");
     EXPECT_EQ(difference(cumulative_sum(far_a, 1), cumulative_sum(a, 1), tolerance), "");
     EXPECT_EQ(difference(matmul(far_a, far_b), matmul(a, b), tolerance), "");
-    EXPECT_EQ(difference(matmul(conj(far_b).transpose({0, 2, 1}), conj(far_a).transpose({0, 2, 1})),
-                         matmul(conj(b).transpose({0, 2, 1}), conj(a).transpose({0, 2, 1})),
-                         tolerance),
-              "");
+    EXPECT_EQ(
+        difference(matmul(conj(far_b).transpose({0, 2, 1}), conj(far_a).transpose({0, 2, 1})),
+                   matmul(conj(b).transpose({0, 2, 1}), conj(a).transpose({0, 2, 1})), tolerance),
+        "");
     EXPECT_EQ(difference(linalg::solve(far, far), linalg::solve(square, square), tolerance), "");
     EXPECT_EQ(difference(linalg::inv(far), linalg::inv(square), 100 * tolerance), "");
     EXPECT_EQ(difference(linalg::det(far), linalg::det(square), tolerance), "");
     const Tensor hermitian = matmul(square, conj(square).transpose({0, 2, 1}));
-    EXPECT_EQ(difference(linalg::eigvalsh(hermitian.to(device)), linalg::eigvalsh(hermitian),
-                         tolerance),
-              "");
+    EXPECT_EQ(
+        difference(linalg::eigvalsh(hermitian.to(device)), linalg::eigvalsh(hermitian), tolerance),
+        "");
   }
 }
 
@@ -371,8 +369,7 @@ TEST_F(CudaComplex, OpsOfTheDatabase) {
         for (std::size_t k = 0; k < near.results.size(); ++k) {
           ASSERT_EQ(got.results[k].defined(), near.results[k].defined());
           if (!near.results[k].defined()) continue;
-          EXPECT_EQ(difference(got.results[k], near.results[k],
-                               dtype == complex64 ? 1e-3 : 1e-9),
+          EXPECT_EQ(difference(got.results[k], near.results[k], dtype == complex64 ? 1e-3 : 1e-9),
                     "")
               << "result " << k;
         }

@@ -52,9 +52,9 @@ void check(const std::string& what, const Tensor& x, const Function& f) {
   }
 }
 
-constexpr std::int64_t lengths[] = {1,   2,   3,   4,   5,    6,    7,    8,    12,   15,    17,
-                                    31,  64,  100, 127, 131,  257,  509,  1000, 1024, 1331,  4096,
-                                    4099, 10007, 65536, 100003};
+constexpr std::int64_t lengths[] = {1,    2,    3,    4,    5,    6,     7,     8,     12,
+                                    15,   17,   31,   64,   100,  127,   131,   257,   509,
+                                    1000, 1024, 1331, 4096, 4099, 10007, 65536, 100003};
 
 TEST_F(CudaFft, EveryLength) {
   for (const std::int64_t n : lengths) {

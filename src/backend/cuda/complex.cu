@@ -159,14 +159,13 @@ __global__ void __launch_bounds__(elementwise_threads, costly ? 2 : 4)
       const bool condition = call.data[1] == nullptr
                                  ? call.number[1].re != 0
                                  : reinterpret_cast<const std::uint8_t*>(call.data[1])[at[1]] != 0;
-      store_number(call, at[0], condition ? load_number(call, 2, at[2])
-                                          : load_number(call, 3, at[3]));
+      store_number(call, at[0],
+                   condition ? load_number(call, 2, at[2]) : load_number(call, 3, at[3]));
       continue;
     }
     const ComplexNumber a = load_number(call, 1, at[1]);
     const ComplexNumber b = call.inputs > 1 ? load_number(call, 2, at[2]) : ComplexNumber(0);
-    const ComplexNumber y =
-        costly ? compute_costly(call.op, a, b) : compute_simple(call.op, a, b);
+    const ComplexNumber y = costly ? compute_costly(call.op, a, b) : compute_simple(call.op, a, b);
     store_number(call, at[0], y);
   }
 }
@@ -205,9 +204,8 @@ struct DenseComplexCall {
 };
 
 template <class Part>
-__device__ __forceinline__ ComplexNumber compute_dense(const DenseComplexCall& call,
-                                                       std::int64_t i, ComplexNumber a,
-                                                       ComplexNumber b) {
+__device__ __forceinline__ ComplexNumber compute_dense(const DenseComplexCall& call, std::int64_t i,
+                                                       ComplexNumber a, ComplexNumber b) {
   if (call.op == ComplexOp::where) return call.condition[i] != 0 ? a : b;
   return compute_simple(call.op, a, b);
 }
@@ -230,10 +228,10 @@ __global__ void __launch_bounds__(elementwise_threads)
     if (second != nullptr) b = second[p];
 #pragma unroll
     for (int e = 0; e < width; ++e) {
-      const ComplexNumber x = first == nullptr ? call.number[0]
-                                               : ComplexNumber(a.parts[2 * e], a.parts[2 * e + 1]);
-      const ComplexNumber z = second == nullptr ? call.number[1]
-                                                : ComplexNumber(b.parts[2 * e], b.parts[2 * e + 1]);
+      const ComplexNumber x =
+          first == nullptr ? call.number[0] : ComplexNumber(a.parts[2 * e], a.parts[2 * e + 1]);
+      const ComplexNumber z =
+          second == nullptr ? call.number[1] : ComplexNumber(b.parts[2 * e], b.parts[2 * e + 1]);
       const ComplexNumber value = compute_dense<Part>(call, p * width + e, x, z);
       y.parts[2 * e] = static_cast<Part>(value.re);
       y.parts[2 * e + 1] = static_cast<Part>(value.im);

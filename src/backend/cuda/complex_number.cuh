@@ -42,8 +42,8 @@ EXTENSOR_COMPLEX_WORD double zero_if_nan(double part) {
   return std::isnan(part) ? std::copysign(0.0, part) : part;
 }
 
-// The product of C99, Annex G.5.1: an infinite operand that is not multiplied by 0 makes the product
-// infinite, whatever NaN arises.
+// The product of C99, Annex G.5.1: an infinite operand that is not multiplied by 0 makes the
+// product infinite, whatever NaN arises.
 EXTENSOR_COMPLEX_WORD ComplexNumber operator*(ComplexNumber first, ComplexNumber second) {
   double a = first.re, b = first.im, c = second.re, d = second.im;
   const double ac = a * c, bd = b * d, ad = a * d, bc = b * c;
@@ -113,9 +113,9 @@ EXTENSOR_COMPLEX_WORD thrust::complex<double> as_thrust(ComplexNumber z) { retur
 EXTENSOR_COMPLEX_WORD ComplexNumber from_thrust(thrust::complex<double> z) {
   return {z.real(), z.imag()};
 }
-#define EXTENSOR_FROM_THRUST(name)                             \
-  EXTENSOR_COMPLEX_WORD ComplexNumber name(ComplexNumber z) {  \
-    return from_thrust(thrust::name(as_thrust(z)));            \
+#define EXTENSOR_FROM_THRUST(name)                            \
+  EXTENSOR_COMPLEX_WORD ComplexNumber name(ComplexNumber z) { \
+    return from_thrust(thrust::name(as_thrust(z)));           \
   }
 EXTENSOR_FROM_THRUST(exp)
 EXTENSOR_FROM_THRUST(sinh)
@@ -190,7 +190,8 @@ EXTENSOR_COMPLEX_WORD ComplexNumber log(ComplexNumber z) {
 
 EXTENSOR_COMPLEX_WORD ComplexNumber log1p(ComplexNumber z) {
   // Where x² would overflow, z is as good as 1 + z.
-  if (!(std::fabs(z.re) < 1e150 && std::fabs(z.im) < 1e150)) return log(ComplexNumber(z.re + 1, z.im));
+  if (!(std::fabs(z.re) < 1e150 && std::fabs(z.im) < 1e150))
+    return log(ComplexNumber(z.re + 1, z.im));
   return complex_words::log1p(z, [](double x, double y) { return plus_squares(2 * x, x, y); });
 }
 

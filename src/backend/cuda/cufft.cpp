@@ -39,19 +39,19 @@ enum Type {
 };
 enum Direction { direction_forward = -1, direction_inverse = 1 };
 
-#define EXTENSOR_CUFFT(X)                                                                       \
-  X(Create, int, (Handle*))                                                                     \
-  X(Destroy, int, (Handle))                                                                     \
-  X(SetAutoAllocation, int, (Handle, int))                                                      \
-  X(SetWorkArea, int, (Handle, void*))                                                          \
-  X(SetStream, int, (Handle, cudaStream_t))                                                     \
-  X(MakePlanMany64, int,                                                                        \
-    (Handle, int, Long*, Long*, Long, Long, Long*, Long, Long, int, Long, std::size_t*))        \
-  X(ExecC2C, int, (Handle, void*, void*, int))                                                  \
-  X(ExecR2C, int, (Handle, void*, void*))                                                       \
-  X(ExecC2R, int, (Handle, void*, void*))                                                       \
-  X(ExecZ2Z, int, (Handle, void*, void*, int))                                                  \
-  X(ExecD2Z, int, (Handle, void*, void*))                                                       \
+#define EXTENSOR_CUFFT(X)                                                                \
+  X(Create, int, (Handle*))                                                              \
+  X(Destroy, int, (Handle))                                                              \
+  X(SetAutoAllocation, int, (Handle, int))                                               \
+  X(SetWorkArea, int, (Handle, void*))                                                   \
+  X(SetStream, int, (Handle, cudaStream_t))                                              \
+  X(MakePlanMany64, int,                                                                 \
+    (Handle, int, Long*, Long*, Long, Long, Long*, Long, Long, int, Long, std::size_t*)) \
+  X(ExecC2C, int, (Handle, void*, void*, int))                                           \
+  X(ExecR2C, int, (Handle, void*, void*))                                                \
+  X(ExecC2R, int, (Handle, void*, void*))                                                \
+  X(ExecZ2Z, int, (Handle, void*, void*, int))                                           \
+  X(ExecD2Z, int, (Handle, void*, void*))                                                \
   X(ExecZ2D, int, (Handle, void*, void*))
 
 struct Cufft {
@@ -114,9 +114,8 @@ const char* text_of(int result) {
 }
 
 [[noreturn]] void fail(int result, const char* function, const FftBatch& batch) {
-  const std::string text =
-      message("fft: ", function, ": ", text_of(result), " (", result, ") for ", batch.batch,
-              " transforms of length ", batch.n);
+  const std::string text = message("fft: ", function, ": ", text_of(result), " (", result, ") for ",
+                                   batch.batch, " transforms of length ", batch.n);
   if (result == alloc_failed) throw OutOfMemoryError(text);
   throw DeviceError(text);
 }
@@ -142,7 +141,7 @@ using Key = std::array<std::int64_t, 8>;
 struct Plan {
   Key key;
   Handle handle;
-  std::size_t work;        // bytes
+  std::size_t work;  // bytes
   std::uint64_t last_use;
 };
 
@@ -178,11 +177,11 @@ int make_plan(const FftBatch& batch, Plan& plan) {
 
 // The plan for the current device and stream; valid until the next call. The mutex is held.
 const Plan& plan_of(State& kept, const FftBatch& batch) {
-  const Key key{type_of(batch),    batch.n,
-                batch.batch,       batch.in_stride,
-                batch.in_distance, batch.out_stride,
-                batch.out_distance, static_cast<std::int64_t>(
-                                        reinterpret_cast<std::uintptr_t>(stream()))};
+  const Key key{
+      type_of(batch),     batch.n,
+      batch.batch,        batch.in_stride,
+      batch.in_distance,  batch.out_stride,
+      batch.out_distance, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(stream()))};
   std::vector<Plan>& plans = kept.plans[current_device()];
   const auto found = std::ranges::find(plans, key, &Plan::key);
   if (found != plans.end()) {

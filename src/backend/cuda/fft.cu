@@ -1,5 +1,5 @@
-// The Fourier family: arranges numbers for cuFFT, whose transforms have neither a factor nor missing
-// numbers, and which reads imaginary parts that have no meaning.
+// The Fourier family: arranges numbers for cuFFT, whose transforms have neither a factor nor
+// missing numbers, and which reads imaginary parts that have no meaning.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(threads)
 // Transforms of length 1, from [outer, length, inner] to [outer, 1, inner].
 template <class In, class Out>
 __global__ void __launch_bounds__(threads)
-    copy_first(const In* from, std::int64_t length, std::int64_t inner, Out* to,
-               std::int64_t total, double scale) {
+    copy_first(const In* from, std::int64_t length, std::int64_t inner, Out* to, std::int64_t total,
+               double scale) {
   for (std::int64_t i = first_index(); i < total; i += index_step()) {
     const std::int64_t outer = i / inner, column = i - outer * inner;
     const In value = changed(Change{scale, 0}, from[outer * length * inner + column], 0);
@@ -249,8 +249,7 @@ void fft(const FftCall& call) {
   if (rows == 0) return;
   if (call.in_length == 0) {
     const std::int64_t part = call.is_double ? 8 : 4;
-    const std::int64_t count =
-        call.kind == FftKind::real_to_complex ? call.n / 2 + 1 : call.n;
+    const std::int64_t count = call.kind == FftKind::real_to_complex ? call.n / 2 + 1 : call.n;
     const std::int64_t size = call.kind == FftKind::complex_to_real ? part : 2 * part;
     check(cudaMemsetAsync(call.out, 0, static_cast<std::size_t>(rows * count * size), stream()),
           "fft");

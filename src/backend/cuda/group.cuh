@@ -35,8 +35,8 @@ inline T* elements(std::byte* data) {
   return reinterpret_cast<T*>(data);
 }
 
-// An element of 16 bytes, aligned to its halves: a complex128 in memory of others need not be aligned
-// to more.
+// An element of 16 bytes, aligned to its halves: a complex128 in memory of others need not be
+// aligned to more.
 struct SixteenBytes {
   std::uint64_t words[2];
 };

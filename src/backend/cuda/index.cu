@@ -227,8 +227,7 @@ __device__ T combined(T a, T b) {
 // Each destination is combined by one thread, in the order of the source.
 template <IndexOp op, class T, class Word>
 __global__ void __launch_bounds__(threads)
-    combine_sorted(const T* source, const Word* sorted, const Word* positions, Word total,
-                   T* out) {
+    combine_sorted(const T* source, const Word* sorted, const Word* positions, Word total, T* out) {
   for_each_number(total, [=](Word at) {
     const Word to = sorted[at];
     if (at != 0 && sorted[at - 1] == to) return;
