@@ -2,168 +2,18 @@
 // refuses them with a DTypeError that names the dtype.
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 
 #include "op_database/op_database.h"
 #include "op_database/variants.h"
+#include "support/complex_ops.h"
 
 namespace extensor {
 namespace {
 
 using op_database::Tensors;
 
-// Functions of the database that take complex numbers.
-const std::set<std::string> takes_complex = {"abs",
-                                             "acos",
-                                             "acosh",
-                                             "add",
-                                             "all",
-                                             "allclose",
-                                             "any",
-                                             "arange",
-                                             "asin",
-                                             "asinh",
-                                             "atan",
-                                             "atanh",
-                                             "broadcast_arrays",
-                                             "broadcast_to",
-                                             "cholesky",
-                                             "clone",
-                                             "concatenate",
-                                             "constant",
-                                             "cos",
-                                             "cosh",
-                                             "count_nonzero",
-                                             "cross",
-                                             "cumulative_prod",
-                                             "cumulative_sum",
-                                             "det",
-                                             "diagonal",
-                                             "diff",
-                                             "divide",
-                                             "dot",
-                                             "eigh",
-                                             "eigvalsh",
-                                             "einsum",
-                                             "empty",
-                                             "empty_like",
-                                             "equal",
-                                             "exp",
-                                             "exp2",
-                                             "expm1",
-                                             "eye",
-                                             "fftshift",
-                                             "flatten",
-                                             "flip",
-                                             "full",
-                                             "full_like",
-                                             "gather",
-                                             "ifftshift",
-                                             "index",
-                                             "index_add",
-                                             "index_put",
-                                             "inner",
-                                             "inv",
-                                             "isclose",
-                                             "isfinite",
-                                             "isinf",
-                                             "isnan",
-                                             "linspace",
-                                             "log",
-                                             "log10",
-                                             "log1p",
-                                             "log2",
-                                             "logical_and",
-                                             "logical_not",
-                                             "logical_or",
-                                             "logical_xor",
-                                             "masked_fill",
-                                             "masked_select",
-                                             "matmul",
-                                             "matrix_norm",
-                                             "matrix_power",
-                                             "matrix_rank",
-                                             "matrix_transpose",
-                                             "mean",
-                                             "meshgrid",
-                                             "moveaxis",
-                                             "multiply",
-                                             "negative",
-                                             "nonzero",
-                                             "norm",
-                                             "not_equal",
-                                             "ones",
-                                             "ones_like",
-                                             "outer",
-                                             "pad",
-                                             "pinv",
-                                             "pixel_shuffle",
-                                             "pixel_unshuffle",
-                                             "positive",
-                                             "power",
-                                             "prod",
-                                             "qr",
-                                             "reciprocal",
-                                             "repeat",
-                                             "reshape",
-                                             "roll",
-                                             "round",
-                                             "rsqrt",
-                                             "scalar",
-                                             "scatter",
-                                             "scatter_add",
-                                             "sign",
-                                             "sin",
-                                             "sinh",
-                                             "slice",
-                                             "slogdet",
-                                             "solve",
-                                             "solve_triangular",
-                                             "split",
-                                             "sqrt",
-                                             "square",
-                                             "squeeze",
-                                             "stack",
-                                             "subtract",
-                                             "sum",
-                                             "svd",
-                                             "svdvals",
-                                             "take",
-                                             "take_along_axis",
-                                             "tan",
-                                             "tanh",
-                                             "tensordot",
-                                             "tile",
-                                             "trace",
-                                             "transpose",
-                                             "tril",
-                                             "triu",
-                                             "unique",
-                                             "unique_all",
-                                             "unique_counts",
-                                             "unique_inverse",
-                                             "unique_values",
-                                             "unsqueeze",
-                                             "unstack",
-                                             "vecdot",
-                                             "vector_norm",
-                                             "where",
-                                             "zeros",
-                                             "zeros_like"};
-
 class ComplexRefusal : public ::testing::TestWithParam<std::string> {};
-
-// Complex inputs in place of the float64 ones, with imaginary parts that show a missing conjugate.
-bool make_complex(Tensors& inputs, DType dtype) {
-  bool changed = false;
-  for (Tensor& x : inputs) {
-    if (!x.defined() || x.dtype() != float64) continue;
-    x = complex(x, x * 0.3 + 0.1).to(dtype);
-    changed = true;
-  }
-  return changed;
-}
 
 void expect_names_the_dtype(const DTypeError& error) {
   const std::string said = error.what();

@@ -35,6 +35,21 @@ inline T* elements(std::byte* data) {
   return reinterpret_cast<T*>(data);
 }
 
+// An element of 16 bytes, aligned to its halves: a complex128 in memory of others need not be
+// aligned to more.
+struct SixteenBytes {
+  std::uint64_t words[2];
+};
+// Calls function.template operator()<T>() with a type of the size of an element, for kernels that
+// only move elements, also complex ones.
+template <class Function>
+decltype(auto) with_moved_type(DType dtype, Function&& function) {
+  if (itemsize(dtype) == sizeof(SixteenBytes)) {
+    return std::forward<Function>(function).template operator()<SixteenBytes>();
+  }
+  return with_bits_type(dtype, std::forward<Function>(function));
+}
+
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The blocks of a grid whose blocks loop over `count` units.

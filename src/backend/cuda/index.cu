@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-struct alignas(16) SixteenBytes {
-  std::uint64_t words[2];
+struct alignas(16) Words {
+  std::uint64_t at[2];
 };
 
 template <class Unit>
@@ -62,7 +62,7 @@ void take_rows(const IndexCall& call) {
   const std::uintptr_t multiple = static_cast<std::uintptr_t>(bytes) |
                                   reinterpret_cast<std::uintptr_t>(call.source) |
                                   reinterpret_cast<std::uintptr_t>(call.out);
-  if (multiple % 16 == 0) return launch_take_rows<SixteenBytes>(call, bytes);
+  if (multiple % 16 == 0) return launch_take_rows<Words>(call, bytes);
   if (multiple % 8 == 0) return launch_take_rows<std::uint64_t>(call, bytes);
   if (multiple % 4 == 0) return launch_take_rows<std::uint32_t>(call, bytes);
   if (multiple % 2 == 0) return launch_take_rows<std::uint16_t>(call, bytes);
@@ -227,8 +227,7 @@ __device__ T combined(T a, T b) {
 // Each destination is combined by one thread, in the order of the source.
 template <IndexOp op, class T, class Word>
 __global__ void __launch_bounds__(threads)
-    combine_sorted(const T* source, const Word* sorted, const Word* positions, Word total,
-                   T* out) {
+    combine_sorted(const T* source, const Word* sorted, const Word* positions, Word total, T* out) {
   for_each_number(total, [=](Word at) {
     const Word to = sorted[at];
     if (at != 0 && sorted[at - 1] == to) return;
@@ -301,7 +300,7 @@ void index(const IndexCall& call) {
         }
       });
     case IndexOp::take_elements:
-      return with_bits_type(call.dtype, [&]<class T>() {
+      return with_moved_type(call.dtype, [&]<class T>() {
         with_index_type(total, [&]<class Index>() {
           take_elements<<<blocks_for(total, threads, 16), threads, 0, stream()>>>(
               elements<T>(call.source), call.indices, call.length,
@@ -311,7 +310,7 @@ void index(const IndexCall& call) {
         launched("index");
       });
     case IndexOp::put_elements:
-      return with_bits_type(call.dtype, [&]<class T>() { put_elements<T>(call, total); });
+      return with_moved_type(call.dtype, [&]<class T>() { put_elements<T>(call, total); });
     case IndexOp::add_elements:
       if (call.dtype != DType::float64) return add_integers(call, total);
       return combine_elements<IndexOp::add_elements, double>(call, total);

@@ -81,11 +81,17 @@ const void* address_in(const InterpolationCall& call) { return call.out; }
 const void* address_in(const MatrixCall& call) { return call.x; }
 const void* address_in(const RecurrentCall& call) { return call.gates; }
 const void* address_in(const RecurrentBackwardCall& call) { return call.grad_hidden; }
+const void* address_in(const FftCall& call) { return call.out; }
 
 template <auto kernel, class Call>
 auto run(const Call& call) {
   enter(device_count() == 1 ? 0 : device_of(address_in(call)));
   return kernel(call);
+}
+
+void run_complex(ComplexOp op, const ElementwiseCall& call) {
+  enter(device_count() == 1 ? 0 : device_of(address_in(call)));
+  complex_elementwise(op, call);
 }
 
 const DeviceInterface cuda_interface{
@@ -133,7 +139,9 @@ const DeviceInterface cuda_interface{
                 .interpolate = &run<&interpolate, InterpolationCall>,
                 .matrices = &run<&matrices, MatrixCall>,
                 .formula = &run<&formula, FormulaCall>,
-                .takes_halves = true},
+                .takes_halves = true,
+                .complex_elementwise = &run_complex,
+                .fft = &run<&fft, FftCall>},
 };
 
 }  // namespace

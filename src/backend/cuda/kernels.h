@@ -36,5 +36,7 @@ void interpolate(const InterpolationCall& call);
 void matrices(const MatrixCall& call);  // on the host, for which it waits
 void recurrent(const RecurrentCall& call);
 void recurrent_backward(const RecurrentBackwardCall& call);
+void complex_elementwise(ComplexOp op, const ElementwiseCall& call);
+void fft(const FftCall& call);
 
 }  // namespace extensor::backend::cuda

@@ -139,8 +139,8 @@ void run(const SelectCall& call) {
 }  // namespace
 
 void select(const SelectCall& call) {
-  with_bits_type(call.dtype,
-                 [&]<class T>() { call.writes ? run<true, T>(call) : run<false, T>(call); });
+  with_moved_type(call.dtype,
+                  [&]<class T>() { call.writes ? run<true, T>(call) : run<false, T>(call); });
 }
 
 }  // namespace extensor::backend::cuda

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backend/complex_words.h"
 #include "backend/plan/elementwise_plan.h"
 #include "core/convert.h"
 #include "core/parallel.h"
@@ -23,108 +24,23 @@ using backend::ElementwiseCall;
 using backend::max_inputs;
 using backend::Operand;
 
-// ---- functions of one number
+namespace words = backend::complex_words;
+
+// ---- functions without a word of their own
 
 template <class T>
 using Z = std::complex<T>;
 
 template <class T>
-bool is_finite(Z<T> z) {
-  return std::isfinite(z.real()) && std::isfinite(z.imag());
-}
-template <class T>
-bool is_nan(Z<T> z) {
-  return std::isnan(z.real()) || std::isnan(z.imag());
-}
-template <class T>
-bool is_zero(Z<T> z) {
-  return z.real() == 0 && z.imag() == 0;
-}
-
-// z · factor, part by part, so that an infinite part does not make the other one NaN.
-template <class T>
-Z<T> scaled(Z<T> z, T factor) {
-  return {z.real() * factor, z.imag() * factor};
-}
-
-template <class T>
-Z<T> expm1(Z<T> z) {
-  const T x = z.real(), y = z.imag();
-  if (!is_finite(z)) {
-    const Z<T> e = std::exp(z);
-    return {e.real() - 1, e.imag()};
-  }
-  // eˣ cos y − 1 = (eˣ − 1) cos y − 2 sin²(y/2), which does not cancel near 0. The standard asks
-  // for a real part of +0 at −0, which the sum with 0 gives.
-  const T half = std::sin(y / 2);
-  return {std::expm1(x) * std::cos(y) - 2 * half * half + T(0),
-          y == 0 ? y : std::exp(x) * std::sin(y)};
-}
-
-template <class T>
 Z<T> log1p(Z<T> z) {
-  const T x = z.real(), y = z.imag();
-  const Z<T> shifted(x + 1, y);
-  if (!is_finite(z) || is_zero(shifted)) return std::log(shifted);
-  // |1 + z|² − 1 = x (2 + x) + y². In double for float; long double where |1 + z| is near 1.
+  // In double for float; long double where |1 + z| is near 1.
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
-  const Wide a = x, b = y;
-  const Wide excess = a * (2 + a) + b * b;
-  const T angle = std::atan2(y, shifted.real());
-  if (excess > -0.5L && excess < 3) return {static_cast<T>(std::log1p(excess) / 2), angle};
-  return {static_cast<T>(std::log(std::hypot(a + 1, b))), angle};
+  return words::log1p(z, [](Wide x, Wide y) { return x * (2 + x) + y * y; });
 }
 
-template <class T>
-Z<T> sign(Z<T> z) {
-  if (is_zero(z)) return {0, 0};
-  // Scaled by a power of two first, so that |z| neither overflows nor loses digits.
-  const T largest = std::max(std::fabs(z.real()), std::fabs(z.imag()));
-  if (!is_finite(z)) return scaled(z, 1 / std::abs(z));
-  const int exponent = std::ilogb(largest);
-  const Z<T> near_one(std::scalbn(z.real(), -exponent), std::scalbn(z.imag(), -exponent));
-  const T length = std::abs(near_one);
-  return {near_one.real() / length, near_one.imag() / length};
-}
-
-template <class T>
-Z<T> reciprocal(Z<T> z) {
-  return Z<T>(1) / z;
-}
-
-// Powers of float parts are computed in double, whose exponents hold every intermediate product.
-Z<double> power_of(Z<double> a, Z<double> b) {
-  if (is_zero(b)) return 1;
-  if (is_zero(a)) {
-    if (b.imag() == 0 && b.real() > 0) return 0;
-    if (b.real() > 0) return 0;
-    const double nan = std::nan("");
-    return {nan, nan};
-  }
-  if (b.imag() == 0) {
-    const double exponent = b.real();
-    if (exponent == 1) return a;
-    if (exponent == 0.5) return std::sqrt(a);
-    if (exponent == std::trunc(exponent) && std::fabs(exponent) <= 64) {
-      // Exact products for small integers.
-      auto n = static_cast<unsigned>(std::fabs(exponent));
-      Z<double> result = 1, square = a;
-      bool first = true;
-      for (; n != 0; n >>= 1) {
-        if ((n & 1) != 0) {
-          result = first ? square : result * square;
-          first = false;
-        }
-        if (n > 1) square *= square;
-      }
-      return exponent < 0 ? 1.0 / result : result;
-    }
-  }
-  return std::pow(a, b);
-}
 template <class T>
 Z<T> power(Z<T> a, Z<T> b) {
-  return Z<T>(power_of(Z<double>(a), Z<double>(b)));
+  return Z<T>(words::power(Z<double>(a), Z<double>(b)));
 }
 
 // ---- loops
@@ -159,65 +75,20 @@ void choose(const std::byte* const* in, std::byte* out, std::size_t n) {
 
 template <class T>
 Loop loop_of(ComplexOp op) {
-  constexpr T ln2 = T(0.693147180559945309417232121458176568L);
-  constexpr T ln10 = T(2.302585092994045684017991454684364208L);
   switch (op) {
-#define EXTENSOR_ONE(name, expression) \
-  case ComplexOp::name:                \
-    return &map_one<T, [](Z<T> z) { return expression; }>;
-#define EXTENSOR_TWO(name, expression) \
-  case ComplexOp::name:                \
-    return &map_two<T, [](Z<T> a, Z<T> b) { return expression; }>;
     case ComplexOp::where:
       return &choose<T>;
-      EXTENSOR_TWO(add, a + b)
-      EXTENSOR_TWO(subtract, a - b)
-      EXTENSOR_TWO(multiply, a * b)
-      EXTENSOR_TWO(divide, a / b)
-      EXTENSOR_TWO(power, power(a, b))
-      EXTENSOR_TWO(equal, a == b)
-      EXTENSOR_TWO(not_equal, a != b)
-      EXTENSOR_TWO(logical_and, !is_zero(a) && !is_zero(b))
-      EXTENSOR_TWO(logical_or, !is_zero(a) || !is_zero(b))
-      EXTENSOR_TWO(logical_xor, is_zero(a) != is_zero(b))
-      // The operands are real, and were read as complex numbers.
-      EXTENSOR_TWO(complex, (Z<T>(a.real(), b.real())))
     case ComplexOp::copy:
-      EXTENSOR_ONE(positive, z)
-      EXTENSOR_ONE(negative, -z)
-      EXTENSOR_ONE(abs, std::abs(z))
-      EXTENSOR_ONE(square, z * z)
-      EXTENSOR_ONE(sign, sign(z))
-      EXTENSOR_ONE(reciprocal, reciprocal(z))
-      EXTENSOR_ONE(exp, std::exp(z))
-      EXTENSOR_ONE(exp2, std::exp(scaled(z, ln2)))
-      EXTENSOR_ONE(expm1, expm1(z))
-      EXTENSOR_ONE(log, std::log(z))
-      EXTENSOR_ONE(log2, scaled(std::log(z), 1 / ln2))
-      EXTENSOR_ONE(log10, scaled(std::log(z), 1 / ln10))
-      EXTENSOR_ONE(log1p, log1p(z))
-      EXTENSOR_ONE(sqrt, std::sqrt(z))
-      EXTENSOR_ONE(rsqrt, reciprocal(std::sqrt(z)))
-      EXTENSOR_ONE(sin, std::sin(z))
-      EXTENSOR_ONE(cos, std::cos(z))
-      EXTENSOR_ONE(tan, std::tan(z))
-      EXTENSOR_ONE(asin, std::asin(z))
-      EXTENSOR_ONE(acos, std::acos(z))
-      EXTENSOR_ONE(atan, std::atan(z))
-      EXTENSOR_ONE(sinh, std::sinh(z))
-      EXTENSOR_ONE(cosh, std::cosh(z))
-      EXTENSOR_ONE(tanh, std::tanh(z))
-      EXTENSOR_ONE(asinh, std::asinh(z))
-      EXTENSOR_ONE(acosh, std::acosh(z))
-      EXTENSOR_ONE(atanh, std::atanh(z))
-      EXTENSOR_ONE(logical_not, is_zero(z))
-      EXTENSOR_ONE(isnan, is_nan(z))
-      EXTENSOR_ONE(isinf, std::isinf(z.real()) || std::isinf(z.imag()))
-      EXTENSOR_ONE(isfinite, is_finite(z))
-      EXTENSOR_ONE(conj, std::conj(z))
-      EXTENSOR_ONE(angle, std::atan2(z.imag(), z.real()))
-#undef EXTENSOR_ONE
-#undef EXTENSOR_TWO
+      return &map_one<T, [](Z<T> z) { return z; }>;
+#define ONE(name, expression) \
+  case ComplexOp::name:       \
+    return &map_one<T, [](Z<T> z) { return expression; }>;
+#define TWO(name, expression) \
+  case ComplexOp::name:       \
+    return &map_two<T, [](Z<T> a, Z<T> b) { return expression; }>;
+#define COSTLY_ONE ONE
+#define COSTLY_TWO TWO
+#include "backend/complex_rows.def"
   }
   __builtin_unreachable();
 }
