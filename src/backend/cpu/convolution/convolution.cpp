@@ -21,7 +21,10 @@ template <class T>
 void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
   if (conv::patchwise_suits(shape)) return conv::patchwise_forward(shape, x, weight, bias, y);
-  if (conv::winograd_suits(shape) && conv::winograd_forward(shape, x, weight, bias, y)) return;
+  if (conv::winograd_suits(shape) &&
+      conv::winograd_forward(shape, x, conv::filters_of(shape, weight), bias, y)) {
+    return;
+  }
   if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
   conv::gemm_forward(shape, x, weight, bias, y);
 }
@@ -43,8 +46,13 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
     return conv::patchwise_input_gradient(shape, weight, y, bias, x);
   }
   if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
+  const Shape turned = conv::turned(shape);
+  if (conv::winograd_suits(turned) &&
+      conv::winograd_forward(turned, y, conv::turned_in_place(shape, weight), bias, x)) {
+    return;
+  }
   const std::vector<T> filters = turned_filters(shape, weight);
-  forward<T>(conv::turned(shape), y, filters.data(), bias, x);
+  forward<T>(turned, y, filters.data(), bias, x);
 }
 
 template <class T>

@@ -62,6 +62,24 @@ class Buffers {
   std::int64_t total_ = 0;
 };
 
+// Filters in memory: the taps of filter (o, c) of a group start at data[o · out_stride + c ·
+// in_stride], in reverse order if `turned`.
+template <class T>
+struct Filters {
+  const T* data;
+  std::int64_t out_stride, in_stride;
+  bool turned;
+};
+template <class T>
+Filters<T> filters_of(const Shape& shape, const T* weight) {
+  return {weight, shape.patch(), shape.taps(), false};
+}
+// Those of turned(shape), in place.
+template <class T>
+Filters<T> turned_in_place(const Shape& shape, const T* weight) {
+  return {weight, shape.taps(), shape.patch(), true};
+}
+
 // The transposed convolution: x's gradient is the convolution of y's with the filters rotated by
 // 180° and input and output channels exchanged. For strides of 1.
 Shape turned(const Shape& shape);
@@ -110,7 +128,8 @@ void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weigh
 bool winograd_suits(const Shape& shape);
 bool winograd_suits_weights(const Shape& shape);
 template <class T>
-bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                      T* y);
 template <class T>
 bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
