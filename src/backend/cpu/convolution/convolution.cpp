@@ -9,16 +9,8 @@
 
 namespace extensor::cpu {
 
-namespace {
-
-using backend::ConvolutionCall;
-using backend::ConvolutionOp;
-using conv::Shape;
-
-// ---- images as planes, [batch, channels, height, width]
-
 template <class T>
-void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+void conv::forward(const conv::Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
   if (conv::patchwise_suits(shape)) return conv::patchwise_forward(shape, x, weight, bias, y);
   if (conv::winograd_suits(shape) &&
@@ -28,6 +20,14 @@ void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* 
   if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
   conv::gemm_forward(shape, x, weight, bias, y);
 }
+
+namespace {
+
+using backend::ConvolutionCall;
+using backend::ConvolutionOp;
+using conv::Shape;
+
+// ---- images as planes, [batch, channels, height, width]
 
 // Whether the gradient of x is itself a convolution.
 bool can_turn(const Shape& shape) { return shape.stride_height == 1 && shape.stride_width == 1; }
@@ -45,14 +45,17 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
   if (conv::patchwise_suits(shape)) {
     return conv::patchwise_input_gradient(shape, weight, y, bias, x);
   }
-  if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
+  if (!can_turn(shape)) {
+    return conv::phases_suit(shape) ? conv::phased_input_gradient(shape, weight, y, bias, x)
+                                    : conv::scatter_input_gradient(shape, weight, y, bias, x);
+  }
   const Shape turned = conv::turned(shape);
   if (conv::winograd_suits(turned) &&
       conv::winograd_forward(turned, y, conv::turned_in_place(shape, weight), bias, x)) {
     return;
   }
   const std::vector<T> filters = turned_filters(shape, weight);
-  forward<T>(turned, y, filters.data(), bias, x);
+  conv::forward<T>(turned, y, filters.data(), bias, x);
 }
 
 template <class T>
@@ -73,7 +76,7 @@ template <class T>
 void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
   switch (op) {
     case ConvolutionOp::forward:
-      return forward<T>(shape, x, weight, bias, y);
+      return conv::forward<T>(shape, x, weight, bias, y);
     case ConvolutionOp::input_gradient:
       return input_gradient<T>(shape, weight, y, bias, x);
     case ConvolutionOp::weight_gradient:

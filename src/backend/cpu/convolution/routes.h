@@ -90,6 +90,15 @@ void turn_filters(const Shape& shape, const T* weight, T* to);
 template <class T>
 void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
 
+// Any stride: a convolution for each phase of x. For few channels of x the convolutions are small.
+bool phases_suit(const Shape& shape);
+template <class T>
+void phased_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+
+// By the algorithm that suits the shape.
+template <class T>
+void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+
 // Any shape: patches are packed block by block as an operand of the matrix product.
 template <class T>
 void gemm_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
