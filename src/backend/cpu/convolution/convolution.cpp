@@ -9,17 +9,26 @@
 
 namespace extensor::cpu {
 
+namespace conv {
+
+// By Winograd's algorithm. Returns false if it does not suit the shape or the values.
 template <class T>
-void conv::forward(const conv::Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
-  if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
-  if (conv::patchwise_suits(shape)) return conv::patchwise_forward(shape, x, weight, bias, y);
-  if (conv::winograd_suits(shape) &&
-      conv::winograd_forward(shape, x, conv::filters_of(shape, weight), bias, y)) {
-    return;
-  }
-  if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
-  conv::gemm_forward(shape, x, weight, bias, y);
+bool fewer_products(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                    T* y) {
+  return (winograd_suits(shape) && winograd_forward(shape, x, filters, bias, y)) ||
+         (dilated_suits(shape) && dilated_forward(shape, x, filters, bias, y));
 }
+
+template <class T>
+void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+  if (pointwise_suits(shape)) return pointwise_forward(shape, x, weight, bias, y);
+  if (patchwise_suits(shape)) return patchwise_forward(shape, x, weight, bias, y);
+  if (fewer_products(shape, x, filters_of(shape, weight), bias, y)) return;
+  if (direct_suits(shape)) return direct_forward(shape, x, weight, bias, y);
+  gemm_forward(shape, x, weight, bias, y);
+}
+
+}  // namespace conv
 
 namespace {
 
@@ -50,10 +59,7 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
                                     : conv::scatter_input_gradient(shape, weight, y, bias, x);
   }
   const Shape turned = conv::turned(shape);
-  if (conv::winograd_suits(turned) &&
-      conv::winograd_forward(turned, y, conv::turned_in_place(shape, weight), bias, x)) {
-    return;
-  }
+  if (conv::fewer_products(turned, y, conv::turned_in_place(shape, weight), bias, x)) return;
   const std::vector<T> filters = turned_filters(shape, weight);
   conv::forward<T>(turned, y, filters.data(), bias, x);
 }
@@ -66,8 +72,9 @@ void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   if (conv::patchwise_suits_weights(shape)) {
     return conv::patchwise_weight_gradient(shape, x, y, weight);
   }
-  if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight))
+  if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight)) {
     return;
+  }
   if (conv::direct_suits_weights(shape)) return conv::direct_weight_gradient(shape, x, y, weight);
   conv::gemm_weight_gradient(shape, x, y, weight);
 }
@@ -123,7 +130,8 @@ bool planes_suit(ConvolutionOp op, const Shape& shape) {
   if (op == ConvolutionOp::weight_gradient) {
     return conv::winograd_suits_weights(shape) || conv::direct_suits_weights(shape);
   }
-  return op == ConvolutionOp::forward && (conv::winograd_suits(shape) || conv::direct_suits(shape));
+  return op == ConvolutionOp::forward &&
+         (conv::winograd_suits(shape) || conv::dilated_suits(shape) || conv::direct_suits(shape));
 }
 
 template <class T>

@@ -439,8 +439,8 @@ void AddInterleaved(const T* rows, std::int64_t row_stride, std::int64_t k, T* s
 template <class T, int kPhases>
 void InterleaveRows(const Interleaved<T>& call) {
   const auto scalar = [&](const T* from, T* to) {
-    for (std::int64_t j = 0; j < call.to_width; ++j) {
-      to[j] = from[j % call.phases * call.phase_stride + j / call.phases];
+    for (std::int64_t p = 0; p < call.phases; ++p, from += call.phase_stride) {
+      for (std::int64_t j = p, q = 0; j < call.to_width; j += call.phases) to[j] = from[q++];
     }
   };
   for (std::int64_t i = 0; i < call.rows; ++i) {

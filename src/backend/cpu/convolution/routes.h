@@ -22,6 +22,13 @@ inline std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
 
+// The distance between matrices or rows that are read side by side: slightly more than their size,
+// because otherwise they would share the same sets of the first-level cache.
+template <class T>
+std::int64_t spread(std::int64_t elements) {
+  return elements + 128 / static_cast<std::int64_t>(sizeof(T));
+}
+
 // Multiply-adds of each of the three products.
 inline double work_of(const Shape& shape) {
   return static_cast<double>(shape.batch) * static_cast<double>(shape.groups) *
@@ -141,5 +148,11 @@ bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters,
                       T* y);
 template <class T>
 bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
+// 3 × 3 filters with dilation: Winograd's algorithm on the phases of x, with the same results.
+bool dilated_suits(const Shape& shape);
+template <class T>
+bool dilated_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                     T* y);
 
 }  // namespace extensor::cpu::conv

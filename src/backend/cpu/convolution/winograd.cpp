@@ -55,13 +55,6 @@ bool all_finite(const T* values, std::int64_t count) {
   return doubt == 0;
 }
 
-// The distance between the matrices of two points: slightly more than their size, because otherwise
-// all 16 would share the same sets of the first-level cache.
-template <class T>
-std::int64_t spread(std::int64_t elements) {
-  return elements + 128 / static_cast<std::int64_t>(sizeof(T));
-}
-
 // The transformed filters of a group: panels of filters, each with one matrix per point.
 template <class T>
 struct FilterPanels {
@@ -97,7 +90,8 @@ bool winograd_suits(const Shape& shape) {
 }
 
 bool winograd_suits_weights(const Shape& shape) {
-  return winograd_suits(shape) && points * shape.in_channels * shape.out_channels <= most_points;
+  return getenv("NOWW") == nullptr && winograd_suits(shape) &&
+         points * shape.in_channels * shape.out_channels <= most_points;
 }
 
 template <class T>
