@@ -53,9 +53,6 @@ const std::vector<Case>& cases() {
       {{5, 16, 3, 3}, {16, 16, 3, 3}, {}},
       {{2, 32, 9, 9}, {48, 16, 3, 3}, {.padding = 1, .groups = 2}},
       {{1, 16, 70, 5}, {17, 16, 3, 3}, {.padding = 1}},
-      {{1, 72, 7, 7}, {67, 72, 3, 3}, {.padding = 1}},
-      {{3, 18, 7, 5}, {90, 18, 3, 3}, {.padding = 1}},
-      {{7, 16, 13, 14}, {26, 16, 3, 3}, {.padding = 1}},
       {{4, 1, 28, 28}, {6, 1, 5, 5}, {}},
       {{3, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2}},
       {{2, 3, 31, 29}, {8, 3, 3, 3}, {.padding = 1}},
@@ -78,6 +75,9 @@ const std::vector<Case>& cases() {
       {{2, 3, 9, 80}, {18, 3, 4, 5}, {.stride = {2, 2}, .padding = {1, 2}}},
       {{2, 3, 9, 80}, {18, 3, 2, 7}, {.stride = {1, 3}, .padding = {1, 2}}},
       {{2, 130, 6, 6}, {14, 130, 3, 3}, {.padding = 1, .dilation = 2}},
+      {{1, 72, 7, 7}, {67, 72, 3, 3}, {.padding = 1}},
+      {{3, 18, 7, 5}, {90, 18, 3, 3}, {.padding = 1}},
+      {{7, 16, 13, 14}, {26, 16, 3, 3}, {.padding = 1}},
       {{2, 18, 13, 16}, {17, 18, 3, 3}, {.padding = 2, .dilation = 2}},
       {{1, 16, 30, 31}, {20, 16, 3, 3}, {.padding = {3, 0}, .dilation = {3, 1}}},
       {{1, 32, 21, 27}, {32, 16, 3, 3}, {.padding = {1, 7}, .dilation = {2, 3}, .groups = 2}},
@@ -187,6 +187,28 @@ TEST(Convolution, SameBitsForAnyNumberOfThreads) {
     }
   }
   set_num_threads(before);
+}
+
+// Small images are multiplied together, large filters are transformed for some images at a time.
+TEST(Convolution, EachImageHasTheBitsItHasAlone) {
+  for (const Case& c : {Case{{17, 256, 8, 8}, {256, 256, 3, 3}, {.padding = 1}},
+                        Case{{9, 40, 7, 7}, {50, 40, 3, 3}, {.stride = 2, .padding = 1}},
+                        Case{{5, 18, 4, 20}, {33, 18, 3, 3}, {.padding = 2, .dilation = 2}}}) {
+    SCOPED_TRACE(::testing::Message() << c);
+    const Tensor x = draw::uniform(c.x, -1, 1, 1).to(DType::float32);
+    const Tensor weight = draw::uniform(c.weight, -1, 1, 2).to(DType::float32);
+    const Tensor y = conv2d(x, weight, {}, c.options);
+    const Tensor gradient = conv2d_backward(y, x, weight, c.options, {true, false, false}).x;
+    for (std::int64_t n = 0; n < c.x[0]; ++n) {
+      const Tensor image = x.slice(0, n, n + 1);
+      const Tensor alone = conv2d(image, weight, {}, c.options);
+      EXPECT_TRUE(identical(alone, y.slice(0, n, n + 1))) << n;
+      EXPECT_TRUE(
+          identical(conv2d_backward(alone, image, weight, c.options, {true, false, false}).x,
+                    gradient.slice(0, n, n + 1)))
+          << n;
+    }
+  }
 }
 
 // One large image, many images: the weight gradient sums over 50,000 pixels.

@@ -17,7 +17,8 @@ constexpr std::int64_t points = winograd_points;
 constexpr std::int64_t least_channels = 16;
 constexpr std::int64_t most_columns = 1024;         // of y: a row of tiles is never cut
 constexpr std::int64_t channels_together = 48;      // of y, so that their points stay in cache
-constexpr std::int64_t most_tiles_together = 128;   // whose points are multiplied in one unit
+constexpr std::int64_t many_filters = 256 * 256;    // that exceed the cache once transformed
+constexpr std::int64_t most_tiles_together = 256;   // whose points are multiplied in one unit
 constexpr std::int64_t few_channels_together = 24;  // of y, where those units divide the channels
 constexpr std::int64_t most_points = 1024 * 1024;   // of filters whose gradients are summed here
 
@@ -103,7 +104,9 @@ bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters,
   const std::int64_t width = product.tile_columns;
   const FilterPanels<T> panels(shape);
   const Tiling whole(shape, most_tiles_together, kernel.lanes);
-  const bool together = shape.groups == 1 && whole.chunks == 1 && whole.images >= shape.batch;
+  // Few tiles, or filters that exceed the cache: see below.
+  const bool together = shape.groups == 1 && whole.chunks == 1 &&
+                        (whole.images >= shape.batch || ins * outs >= many_filters);
   const Tiling tiling = together ? whole : Tiling(shape, wanted_tiles(ins), kernel.lanes);
   const std::int64_t tiles = round_up(tiling.tiles, width);
   const std::int64_t panel_step = std::max<std::int64_t>(
@@ -195,9 +198,9 @@ bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters,
   const auto result_of = [&](std::int64_t thread) {
     return memory + result_start + thread * buffers.stride(result_size);
   };
-  if (together) {
-    // Few tiles: threads divide the channels, and filters are multiplied while they are in cache.
-    const Unit unit = unit_of(0);
+  // Threads divide the channels, and filters are multiplied while they are in cache.
+  for (std::int64_t i = 0; i < image_runs && together; ++i) {
+    const Unit unit = unit_of(i);
     T* input = memory + input_start;
     run_units(threads, ins, [&](std::int64_t c, std::int64_t thread) {
       transform_channel(unit, c, input, scratch_of(thread));
@@ -205,13 +208,13 @@ bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters,
     run_units(threads, blocks, [&](std::int64_t index, std::int64_t thread) {
       T* transformed = memory + filters_start + thread * buffers.stride(filters_size);
       const std::int64_t first = index * panel_step;
-      for (std::int64_t i = 0; i < std::min(panel_step, panels.count() - first); ++i) {
-        panels.transform(filters, first + i, transformed + i * panels.panel_size());
+      for (std::int64_t p = 0; p < std::min(panel_step, panels.count() - first); ++p) {
+        panels.transform(filters, first + p, transformed + p * panels.panel_size());
       }
       keep(multiply(unit, index, transformed, input, result_of(thread), scratch_of(thread)));
     });
-    return finite.load();
   }
+  if (together) return finite.load();
 
   T* transformed = memory + filters_start;
   run_units(threads, shape.groups * panels.count(), [&](std::int64_t index, std::int64_t) {
