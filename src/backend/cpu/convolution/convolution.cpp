@@ -21,7 +21,9 @@ bool fewer_products(const Shape& shape, const T* x, const Filters<T>& filters, c
 
 template <class T>
 void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
-  if (pointwise_suits(shape)) return pointwise_forward(shape, x, weight, bias, y);
+  if (pointwise_suits(shape)) {
+    return pointwise_forward(shape, x, filters_of(shape, weight), bias, y);
+  }
   if (patchwise_suits(shape)) return patchwise_forward(shape, x, weight, bias, y);
   if (fewer_products(shape, x, filters_of(shape, weight), bias, y)) return;
   if (direct_suits(shape)) return direct_forward(shape, x, weight, bias, y);
@@ -59,6 +61,9 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
                                     : conv::scatter_input_gradient(shape, weight, y, bias, x);
   }
   const Shape turned = conv::turned(shape);
+  if (conv::pointwise_suits(turned)) {
+    return conv::pointwise_forward(turned, y, conv::turned_in_place(shape, weight), bias, x);
+  }
   if (conv::fewer_products(turned, y, conv::turned_in_place(shape, weight), bias, x)) return;
   const std::vector<T> filters = turned_filters(shape, weight);
   conv::forward<T>(turned, y, filters.data(), bias, x);

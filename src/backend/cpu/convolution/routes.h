@@ -116,7 +116,8 @@ void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight)
 bool pointwise_suits(const Shape& shape);
 bool pointwise_suits_weights(const Shape& shape);
 template <class T>
-void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+void pointwise_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                       T* y);
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
