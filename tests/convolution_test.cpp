@@ -95,6 +95,9 @@ const std::vector<Case>& cases() {
       {{3, 10, 3, 2}, {12, 10, 3, 3}, {.stride = 5, .padding = 2}},
       {{2, 16, 12, 12}, {17, 16, 6, 6}, {.stride = 2, .padding = 2}},
       {{2, 18, 9, 11}, {18, 9, 4, 4}, {.stride = 2, .padding = 1, .groups = 2}},
+      {{1, 5, 9, 9}, {5, 1, 5, 5}, {.stride = 2, .padding = 3, .groups = 5}},
+      {{1, 5, 9, 30}, {5, 1, 2, 2}, {.stride = 2, .padding = 1, .groups = 5}},
+      {{1, 5, 10, 27}, {5, 1, 3, 3}, {.stride = 2, .groups = 5}},
   };
   return list;
 }

@@ -330,8 +330,11 @@ template <class T>
 void CopyRows(const PaddedRows<T>& call) {
   const hn::ScalableTag<T> d;
   constexpr std::int64_t kLanes = hn::MaxLanes(d);
+  // One vector is the rule. The compiler would replace a plain loop by a call of memset.
   const auto clear = [&](T* to, T* end) EXTENSOR_INLINED {
-    for (; to < end; to += kLanes) hn::StoreU(hn::Zero(d), d, to);
+    if (to >= end) return;
+    hn::StoreU(hn::Zero(d), d, to);
+    for (to += kLanes; to < end; to += kLanes) hn::StoreU(hn::Zero(d), d, to);
   };
   T* to = call.to;
   for (std::int64_t i = 0; i < call.rows; ++i) {
@@ -466,7 +469,11 @@ void InterleaveRows(const Interleaved<T>& call) {
       if (j < call.to_width) {
         T last[kStep];
         store(j / kPhases, last);
-        std::copy_n(last, call.to_width - j, to + j);
+        for (const T* rest = last; j < call.to_width; j += kLanes, rest += kLanes) {
+          const std::int64_t n = std::min(kLanes, call.to_width - j);
+          hn::BlendedStore(hn::LoadU(d, rest), hn::FirstN(d, static_cast<std::size_t>(n)), d,
+                           to + j);
+        }
       }
       continue;
     }
