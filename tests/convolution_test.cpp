@@ -75,6 +75,29 @@ const std::vector<Case>& cases() {
       {{2, 3, 9, 80}, {18, 3, 4, 5}, {.stride = {2, 2}, .padding = {1, 2}}},
       {{2, 3, 9, 80}, {18, 3, 2, 7}, {.stride = {1, 3}, .padding = {1, 2}}},
       {{2, 130, 6, 6}, {14, 130, 3, 3}, {.padding = 1, .dilation = 2}},
+      {{1, 72, 7, 7}, {67, 72, 3, 3}, {.padding = 1}},
+      {{3, 18, 7, 5}, {90, 18, 3, 3}, {.padding = 1}},
+      {{7, 16, 13, 14}, {26, 16, 3, 3}, {.padding = 1}},
+      {{2, 18, 13, 16}, {17, 18, 3, 3}, {.padding = 2, .dilation = 2}},
+      {{1, 16, 30, 31}, {20, 16, 3, 3}, {.padding = {3, 0}, .dilation = {3, 1}}},
+      {{1, 32, 21, 27}, {32, 16, 3, 3}, {.padding = {1, 7}, .dilation = {2, 3}, .groups = 2}},
+      {{9, 40, 5, 7}, {23, 40, 3, 3}, {.stride = 2, .padding = 1}},
+      {{7, 24, 7, 7}, {48, 24, 1, 3}, {.padding = {0, 1}}},
+      {{6, 20, 3, 3}, {130, 10, 2, 2}, {.padding = 1, .groups = 2}},
+      {{1, 70, 9, 9}, {140, 70, 3, 3}, {.stride = 2}},
+      {{2, 12, 17, 33}, {12, 1, 5, 5}, {.stride = 2, .padding = 2, .groups = 12}},
+      {{2, 5, 21, 20}, {5, 1, 7, 7}, {.padding = 3, .groups = 5}},
+      {{2, 5, 9, 40}, {5, 1, 3, 3}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 5}},
+      {{2, 4, 16, 35}, {4, 1, 5, 5}, {.padding = {2, 1}, .groups = 4}},
+      {{2, 24, 14, 15}, {40, 24, 1, 1}, {.stride = 2}},
+      {{2, 12, 13, 15}, {20, 12, 5, 4}, {.stride = {3, 4}, .padding = {2, 1}, .dilation = {2, 3}}},
+      {{2, 12, 13, 15}, {20, 12, 3, 3}, {.stride = {2, 4}, .padding = 1, .dilation = {4, 2}}},
+      {{3, 10, 3, 2}, {12, 10, 3, 3}, {.stride = 5, .padding = 2}},
+      {{2, 16, 12, 12}, {17, 16, 6, 6}, {.stride = 2, .padding = 2}},
+      {{2, 18, 9, 11}, {18, 9, 4, 4}, {.stride = 2, .padding = 1, .groups = 2}},
+      {{1, 5, 9, 9}, {5, 1, 5, 5}, {.stride = 2, .padding = 3, .groups = 5}},
+      {{1, 5, 9, 30}, {5, 1, 2, 2}, {.stride = 2, .padding = 1, .groups = 5}},
+      {{1, 5, 10, 27}, {5, 1, 3, 3}, {.stride = 2, .groups = 5}},
   };
   return list;
 }
@@ -167,6 +190,28 @@ TEST(Convolution, SameBitsForAnyNumberOfThreads) {
     }
   }
   set_num_threads(before);
+}
+
+// Small images are multiplied together, large filters are transformed for some images at a time.
+TEST(Convolution, EachImageHasTheBitsItHasAlone) {
+  for (const Case& c : {Case{{17, 256, 8, 8}, {256, 256, 3, 3}, {.padding = 1}},
+                        Case{{9, 40, 7, 7}, {50, 40, 3, 3}, {.stride = 2, .padding = 1}},
+                        Case{{5, 18, 4, 20}, {33, 18, 3, 3}, {.padding = 2, .dilation = 2}}}) {
+    SCOPED_TRACE(::testing::Message() << c);
+    const Tensor x = draw::uniform(c.x, -1, 1, 1).to(DType::float32);
+    const Tensor weight = draw::uniform(c.weight, -1, 1, 2).to(DType::float32);
+    const Tensor y = conv2d(x, weight, {}, c.options);
+    const Tensor gradient = conv2d_backward(y, x, weight, c.options, {true, false, false}).x;
+    for (std::int64_t n = 0; n < c.x[0]; ++n) {
+      const Tensor image = x.slice(0, n, n + 1);
+      const Tensor alone = conv2d(image, weight, {}, c.options);
+      EXPECT_TRUE(identical(alone, y.slice(0, n, n + 1))) << n;
+      EXPECT_TRUE(
+          identical(conv2d_backward(alone, image, weight, c.options, {true, false, false}).x,
+                    gradient.slice(0, n, n + 1)))
+          << n;
+    }
+  }
 }
 
 // One large image, many images: the weight gradient sums over 50,000 pixels.

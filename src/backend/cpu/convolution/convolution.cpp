@@ -9,6 +9,29 @@
 
 namespace extensor::cpu {
 
+namespace conv {
+
+// By Winograd's algorithm. Returns false if it does not suit the shape or the values.
+template <class T>
+bool fewer_products(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                    T* y) {
+  return (winograd_suits(shape) && winograd_forward(shape, x, filters, bias, y)) ||
+         (dilated_suits(shape) && dilated_forward(shape, x, filters, bias, y));
+}
+
+template <class T>
+void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+  if (pointwise_suits(shape)) {
+    return pointwise_forward(shape, x, filters_of(shape, weight), bias, y);
+  }
+  if (patchwise_suits(shape)) return patchwise_forward(shape, x, weight, bias, y);
+  if (fewer_products(shape, x, filters_of(shape, weight), bias, y)) return;
+  if (direct_suits(shape)) return direct_forward(shape, x, weight, bias, y);
+  gemm_forward(shape, x, weight, bias, y);
+}
+
+}  // namespace conv
+
 namespace {
 
 using backend::ConvolutionCall;
@@ -16,15 +39,6 @@ using backend::ConvolutionOp;
 using conv::Shape;
 
 // ---- images as planes, [batch, channels, height, width]
-
-template <class T>
-void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
-  if (conv::pointwise_suits(shape)) return conv::pointwise_forward(shape, x, weight, bias, y);
-  if (conv::patchwise_suits(shape)) return conv::patchwise_forward(shape, x, weight, bias, y);
-  if (conv::winograd_suits(shape) && conv::winograd_forward(shape, x, weight, bias, y)) return;
-  if (conv::direct_suits(shape)) return conv::direct_forward(shape, x, weight, bias, y);
-  conv::gemm_forward(shape, x, weight, bias, y);
-}
 
 // Whether the gradient of x is itself a convolution.
 bool can_turn(const Shape& shape) { return shape.stride_height == 1 && shape.stride_width == 1; }
@@ -42,9 +56,17 @@ void input_gradient(const Shape& shape, const T* weight, const T* y, const T* bi
   if (conv::patchwise_suits(shape)) {
     return conv::patchwise_input_gradient(shape, weight, y, bias, x);
   }
-  if (!can_turn(shape)) return conv::scatter_input_gradient(shape, weight, y, bias, x);
+  if (!can_turn(shape)) {
+    return conv::phases_suit(shape) ? conv::phased_input_gradient(shape, weight, y, bias, x)
+                                    : conv::scatter_input_gradient(shape, weight, y, bias, x);
+  }
+  const Shape turned = conv::turned(shape);
+  if (conv::pointwise_suits(turned)) {
+    return conv::pointwise_forward(turned, y, conv::turned_in_place(shape, weight), bias, x);
+  }
+  if (conv::fewer_products(turned, y, conv::turned_in_place(shape, weight), bias, x)) return;
   const std::vector<T> filters = turned_filters(shape, weight);
-  forward<T>(conv::turned(shape), y, filters.data(), bias, x);
+  conv::forward<T>(turned, y, filters.data(), bias, x);
 }
 
 template <class T>
@@ -55,8 +77,9 @@ void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   if (conv::patchwise_suits_weights(shape)) {
     return conv::patchwise_weight_gradient(shape, x, y, weight);
   }
-  if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight))
+  if (conv::winograd_suits_weights(shape) && conv::winograd_weight_gradient(shape, x, y, weight)) {
     return;
+  }
   if (conv::direct_suits_weights(shape)) return conv::direct_weight_gradient(shape, x, y, weight);
   conv::gemm_weight_gradient(shape, x, y, weight);
 }
@@ -65,7 +88,7 @@ template <class T>
 void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
   switch (op) {
     case ConvolutionOp::forward:
-      return forward<T>(shape, x, weight, bias, y);
+      return conv::forward<T>(shape, x, weight, bias, y);
     case ConvolutionOp::input_gradient:
       return input_gradient<T>(shape, weight, y, bias, x);
     case ConvolutionOp::weight_gradient:
@@ -112,7 +135,8 @@ bool planes_suit(ConvolutionOp op, const Shape& shape) {
   if (op == ConvolutionOp::weight_gradient) {
     return conv::winograd_suits_weights(shape) || conv::direct_suits_weights(shape);
   }
-  return op == ConvolutionOp::forward && (conv::winograd_suits(shape) || conv::direct_suits(shape));
+  return op == ConvolutionOp::forward &&
+         (conv::winograd_suits(shape) || conv::dilated_suits(shape) || conv::direct_suits(shape));
 }
 
 template <class T>

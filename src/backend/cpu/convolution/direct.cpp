@@ -62,7 +62,8 @@ void direct_forward(const Shape& shape, const T* x, const T* weight, const T* bi
               stage.read(x + image * shape.in_channels * shape.in_pixels(), shape.in_channels, row,
                          staged);
               direct_kernels<T>().forward(
-                  {staged, stage.row_step(), stage.offsets(), shape.patch(),
+                  {staged, stage.row_step(), stage.offsets(), shape.patch(), shape.kernel_height,
+                   shape.kernel_width, stage.tap_row_step(),
                    weight + group * shape.out_channels * shape.patch(),
                    bias != nullptr ? bias + group * shape.out_channels : nullptr,
                    shape.out_channels, std::min(row_step, shape.out_height - row), shape.out_width,

@@ -14,9 +14,10 @@ struct DirectForward {
   const T* image;
   std::int64_t row_step;
   const std::int64_t* offsets;
-  std::int64_t patch;
-  const T* weight;  // [channels, patch]
-  const T* bias;    // [channels], or null
+  std::int64_t patch, kernel_height, kernel_width;
+  std::int64_t tap_row_step;  // between the rows of taps of a channel
+  const T* weight;            // [channels, patch]
+  const T* bias;              // [channels], or null
   std::int64_t channels, rows, columns;
   T* y;  // rows are `columns` apart
   std::int64_t channel_stride;
@@ -34,6 +35,21 @@ struct DirectWeightGradient {
   T* sums;
 };
 
+// Rows of an image copied with explicit padding: to[(i · phase_count + p) · phase_size + q] is
+// from[i · from_step + phases[p].from + (q − phases[p].before) · stride] for `count` elements from
+// q = phases[p].before on, else 0.
+struct RowPhase {
+  std::int64_t from, before, count;
+};
+template <class T>
+struct PaddedRows {
+  const T* from;
+  std::int64_t from_step, rows, stride;
+  const RowPhase* phases;
+  std::int64_t phase_count, phase_size;
+  T* to;
+};
+
 // A run of `length` consecutive elements to copy from `from` to `to`.
 struct Segment {
   std::int64_t from, to, length;
@@ -41,11 +57,23 @@ struct Segment {
 
 inline constexpr std::int64_t most_interleaved = 4;
 
+// Planes interleaved by columns: to[i · to_step + j] = from[j % phases · phase_stride + i · width +
+// j / phases], for j < to_width.
+template <class T>
+struct Interleaved {
+  const T* from;
+  std::int64_t phase_stride, phases, rows, width;
+  T* to;
+  std::int64_t to_step, to_width;
+};
+
 template <class T>
 struct DirectKernels {
   std::int64_t lanes;
   void (*forward)(const DirectForward<T>&);
   void (*weight_gradient)(const DirectWeightGradient<T>&);
+  // Writes up to a vector past the end of the last row.
+  void (*copy_rows)(const PaddedRows<T>&);
   // Row p of `rows` receives the segments, ascending, of the image starting at offsets[p]. Writes
   // whole vectors, also past the end of the last row.
   void (*copy_segments)(const T* image, const std::int64_t* offsets, std::int64_t count,
@@ -60,6 +88,8 @@ struct DirectKernels {
   // apart.
   void (*add_interleaved)(const T* rows, std::int64_t row_stride, std::int64_t k, T* sums,
                           std::int64_t n);
+  // Reads up to a vector past the end of each plane.
+  void (*interleave)(const Interleaved<T>&);
 };
 
 template <class T>

@@ -21,16 +21,20 @@ Shape turned(const Shape& shape) {
 
 template <class T>
 void turn_filters(const Shape& shape, const T* weight, T* to) {
-  const std::int64_t taps = shape.taps();
-  for (std::int64_t g = 0; g < shape.groups; ++g) {
-    for (std::int64_t o = 0; o < shape.out_channels; ++o) {
-      for (std::int64_t c = 0; c < shape.in_channels; ++c) {
-        const T* filter = weight + ((g * shape.out_channels + o) * shape.in_channels + c) * taps;
-        T* turned = to + ((g * shape.in_channels + c) * shape.out_channels + o) * taps;
-        for (std::int64_t t = 0; t < taps; ++t) turned[t] = filter[taps - 1 - t];
-      }
-    }
-  }
+  const std::int64_t taps = shape.taps(), channels = shape.groups * shape.in_channels;
+  detail::parallel_for(
+      channels, divide_up(4 * 1024, std::max<std::int64_t>(1, shape.out_channels * taps)),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t channel = begin; channel < end; ++channel) {
+          const std::int64_t g = channel / shape.in_channels, c = channel % shape.in_channels;
+          T* turned = to + channel * shape.out_channels * taps;
+          for (std::int64_t o = 0; o < shape.out_channels; ++o, turned += taps) {
+            const T* filter =
+                weight + ((g * shape.out_channels + o) * shape.in_channels + c) * taps;
+            for (std::int64_t t = 0; t < taps; ++t) turned[t] = filter[taps - 1 - t];
+          }
+        }
+      });
 }
 
 namespace {

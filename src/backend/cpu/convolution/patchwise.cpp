@@ -66,7 +66,9 @@ bool patchwise_suits_weights(const Shape& shape) {
 template <class T>
 void patchwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
   StoragePointer memory;
-  pointwise_forward(pointwise_shape(shape), read_patches(shape, x, memory), weight, bias, y);
+  const Shape pointwise = pointwise_shape(shape);
+  pointwise_forward(pointwise, read_patches(shape, x, memory), filters_of(pointwise, weight), bias,
+                    y);
 }
 
 template <class T>
@@ -79,17 +81,14 @@ template <class T>
 void patchwise_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias,
                               T* x) {
   const Shape pointwise = pointwise_shape(shape);
-  std::vector<T> filters(
-      static_cast<std::size_t>(shape.groups * shape.out_channels * shape.patch()));
-  turn_filters(pointwise, weight, filters.data());
   std::vector<T> biases;  // of every element of a patch
   for (std::int64_t c = 0; bias != nullptr && c < shape.groups * shape.in_channels; ++c) {
     biases.insert(biases.end(), static_cast<std::size_t>(shape.taps()), bias[c]);
   }
   StoragePointer memory;
   T* patches = patches_memory<T>(shape, memory);
-  pointwise_forward(turned(pointwise), y, filters.data(), bias != nullptr ? biases.data() : nullptr,
-                    patches);
+  pointwise_forward(turned(pointwise), y, turned_in_place(pointwise, weight),
+                    bias != nullptr ? biases.data() : nullptr, patches);
   const Layouts layouts(shape);
   rearrange(layouts.shape, patches, layouts.patches, x, layouts.image);
 }

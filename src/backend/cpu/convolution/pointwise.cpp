@@ -34,7 +34,8 @@ bool pointwise_suits_weights(const Shape& shape) {
 }
 
 template <class T>
-void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+void pointwise_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                       T* y) {
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;
   const std::int64_t pixels = shape.out_pixels(), products = shape.batch * shape.groups;
   const auto a = per_group(shape.groups, outs * ins);
@@ -43,7 +44,7 @@ void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T*
                 .m = outs,
                 .n = pixels,
                 .k = ins,
-                .a = {weight, ins, 1},
+                .a = {filters.data, filters.out_stride, filters.in_stride},
                 .b = {x, pixels, 1},
                 .c = y,
                 .c_row_stride = pixels},
@@ -86,8 +87,8 @@ void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* we
   });
 }
 
-#define EXTENSOR_INSTANTIATE(T)                                                    \
-  template void pointwise_forward(const Shape&, const T*, const T*, const T*, T*); \
+#define EXTENSOR_INSTANTIATE(T)                                                             \
+  template void pointwise_forward(const Shape&, const T*, const Filters<T>&, const T*, T*); \
   template void pointwise_weight_gradient(const Shape&, const T*, const T*, T*);
 EXTENSOR_INSTANTIATE(float)
 EXTENSOR_INSTANTIATE(double)

@@ -22,6 +22,13 @@ inline std::int64_t even_piece(std::int64_t total, std::int64_t most, std::int64
   return std::min(most, round_up(divide_up(total, divide_up(total, most)), step));
 }
 
+// The distance between matrices or rows that are read side by side: slightly more than their size,
+// because otherwise they would share the same sets of the first-level cache.
+template <class T>
+std::int64_t spread(std::int64_t elements) {
+  return elements + 128 / static_cast<std::int64_t>(sizeof(T));
+}
+
 // Multiply-adds of each of the three products.
 inline double work_of(const Shape& shape) {
   return static_cast<double>(shape.batch) * static_cast<double>(shape.groups) *
@@ -62,6 +69,24 @@ class Buffers {
   std::int64_t total_ = 0;
 };
 
+// Filters in memory: the taps of filter (o, c) of a group start at data[o · out_stride + c ·
+// in_stride], in reverse order if `turned`.
+template <class T>
+struct Filters {
+  const T* data;
+  std::int64_t out_stride, in_stride;
+  bool turned;
+};
+template <class T>
+Filters<T> filters_of(const Shape& shape, const T* weight) {
+  return {weight, shape.patch(), shape.taps(), false};
+}
+// Those of turned(shape), in place.
+template <class T>
+Filters<T> turned_in_place(const Shape& shape, const T* weight) {
+  return {weight, shape.taps(), shape.patch(), true};
+}
+
 // The transposed convolution: x's gradient is the convolution of y's with the filters rotated by
 // 180° and input and output channels exchanged. For strides of 1.
 Shape turned(const Shape& shape);
@@ -71,6 +96,15 @@ void turn_filters(const Shape& shape, const T* weight, T* to);
 // Any stride: patches of the gradient of x are computed block by block and added in place.
 template <class T>
 void scatter_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+
+// Any stride: a convolution for each phase of x. For few channels of x the convolutions are small.
+bool phases_suit(const Shape& shape);
+template <class T>
+void phased_input_gradient(const Shape& shape, const T* weight, const T* y, const T* bias, T* x);
+
+// By the algorithm that suits the shape.
+template <class T>
+void forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
 
 // Any shape: patches are packed block by block as an operand of the matrix product.
 template <class T>
@@ -82,7 +116,8 @@ void gemm_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight)
 bool pointwise_suits(const Shape& shape);
 bool pointwise_suits_weights(const Shape& shape);
 template <class T>
-void pointwise_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+void pointwise_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                       T* y);
 template <class T>
 void pointwise_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
 
@@ -110,8 +145,15 @@ void direct_weight_gradient(const Shape& shape, const T* x, const T* y, T* weigh
 bool winograd_suits(const Shape& shape);
 bool winograd_suits_weights(const Shape& shape);
 template <class T>
-bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y);
+bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                      T* y);
 template <class T>
 bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* weight);
+
+// 3 × 3 filters with dilation: Winograd's algorithm on the phases of x, with the same results.
+bool dilated_suits(const Shape& shape);
+template <class T>
+bool dilated_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                     T* y);
 
 }  // namespace extensor::cpu::conv

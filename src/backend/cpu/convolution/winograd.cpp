@@ -15,9 +15,12 @@ namespace {
 
 constexpr std::int64_t points = winograd_points;
 constexpr std::int64_t least_channels = 16;
-constexpr std::int64_t most_columns = 1024;        // of y: a row of tiles is never cut
-constexpr std::int64_t channels_together = 48;     // of y, so that their points stay in cache
-constexpr std::int64_t most_points = 1024 * 1024;  // of filters whose gradients are summed here
+constexpr std::int64_t most_columns = 1024;         // of y: a row of tiles is never cut
+constexpr std::int64_t channels_together = 48;      // of y, so that their points stay in cache
+constexpr std::int64_t many_filters = 256 * 256;    // that exceed the cache once transformed
+constexpr std::int64_t most_tiles_together = 256;   // whose points are multiplied in one unit
+constexpr std::int64_t few_channels_together = 24;  // of y, where those units divide the channels
+constexpr std::int64_t most_points = 1024 * 1024;   // of filters whose gradients are summed here
 
 // The partition of a batch's tiles: chunks of rows of tiles, whose count is rounded up to whole
 // vectors; several small images form a unit together.
@@ -53,46 +56,28 @@ bool all_finite(const T* values, std::int64_t count) {
   return doubt == 0;
 }
 
-// The distance between the matrices of two points: slightly more than their size, because otherwise
-// all 16 would share the same sets of the first-level cache.
+// The transformed filters of a group: panels of filters, each with one matrix per point.
 template <class T>
-std::int64_t spread(std::int64_t elements) {
-  return elements + 128 / static_cast<std::int64_t>(sizeof(T));
-}
+struct FilterPanels {
+  std::int64_t outs, ins, rows;  // rows of a panel
+  std::int64_t point_size;       // of a panel; its transform writes past the end
 
-// G w Gᵀ of filters [outs, ins, 3, 3] of one group, as rows [point][out][in].
-template <class T>
-void transform_filters(const T* weight, std::int64_t outs, std::int64_t ins, int threads, T* to) {
-  constexpr std::int64_t step = 64;  // channels at a time, so that rows are written in runs
-  const std::int64_t point_stride = spread<T>(outs * ins);
-  run_units(threads, outs, [&](std::int64_t o, std::int64_t) {
-    for (std::int64_t first = 0; first < ins; first += step) {
-      const std::int64_t count = std::min(step, ins - first);
-      T piece[points][step];
-      for (std::int64_t c = 0; c < count; ++c) {
-        const T* w = weight + (o * ins + first + c) * 9;
-        T half[4][3];
-        for (int j = 0; j < 3; ++j) {
-          const T sum = w[j] + w[6 + j];
-          half[0][j] = w[j];
-          half[1][j] = T(0.5) * (sum + w[3 + j]);
-          half[2][j] = T(0.5) * (sum - w[3 + j]);
-          half[3][j] = w[6 + j];
-        }
-        for (int i = 0; i < 4; ++i) {
-          const T sum = half[i][0] + half[i][2];
-          piece[4 * i][c] = half[i][0];
-          piece[4 * i + 1][c] = T(0.5) * (sum + half[i][1]);
-          piece[4 * i + 2][c] = T(0.5) * (sum - half[i][1]);
-          piece[4 * i + 3][c] = half[i][2];
-        }
-      }
-      for (std::int64_t p = 0; p < points; ++p) {
-        std::copy(piece[p], piece[p] + count, to + p * point_stride + o * ins + first);
-      }
-    }
-  });
-}
+  explicit FilterPanels(const Shape& shape)
+      : outs(shape.out_channels),
+        ins(shape.in_channels),
+        rows(divide_up(outs, divide_up(outs, kernels<T>().tile_rows))),
+        point_size(spread<T>(rows * ins + 2 * winograd_kernels<T>().lanes)) {}
+  std::int64_t count() const { return divide_up(outs, rows); }
+  std::int64_t panel_size() const { return points * point_size; }
+
+  // G w Gᵀ of the filters of panel `index`.
+  void transform(const Filters<T>& filters, std::int64_t index, T* to) const {
+    const std::int64_t first = index * rows;
+    winograd_kernels<T>().transform_filters(
+        {filters.data + first * filters.out_stride, filters.out_stride, filters.in_stride,
+         filters.turned, std::min(rows, outs - first), outs - first, ins, rows, to, point_size});
+  }
+};
 
 }  // namespace
 
@@ -106,104 +91,151 @@ bool winograd_suits(const Shape& shape) {
 }
 
 bool winograd_suits_weights(const Shape& shape) {
-  return winograd_suits(shape) && points * shape.in_channels * shape.out_channels <= most_points;
+  return getenv("NOWW") == nullptr && winograd_suits(shape) &&
+         points * shape.in_channels * shape.out_channels <= most_points;
 }
 
 template <class T>
-bool winograd_forward(const Shape& shape, const T* x, const T* weight, const T* bias, T* y) {
+bool winograd_forward(const Shape& shape, const T* x, const Filters<T>& filters, const T* bias,
+                      T* y) {
   const Kernels<T>& product = kernels<T>();
   const WinogradKernels<T>& kernel = winograd_kernels<T>();
   const std::int64_t ins = shape.in_channels, outs = shape.out_channels;
   const std::int64_t width = product.tile_columns;
-  const Tiling tiling(shape, wanted_tiles(ins), kernel.lanes);
+  const FilterPanels<T> panels(shape);
+  const Tiling whole(shape, most_tiles_together, kernel.lanes);
+  // Few tiles, or filters that exceed the cache: see below.
+  const bool together = shape.groups == 1 && whole.chunks == 1 &&
+                        (whole.images >= shape.batch || ins * outs >= many_filters);
+  const Tiling tiling = together ? whole : Tiling(shape, wanted_tiles(ins), kernel.lanes);
   const std::int64_t tiles = round_up(tiling.tiles, width);
-  const std::int64_t panel_rows = divide_up(outs, divide_up(outs, product.tile_rows));
-  const std::int64_t padded_outs = round_up(outs, panel_rows);
-  const std::int64_t out_step = std::max(panel_rows, channels_together / panel_rows * panel_rows);
+  const std::int64_t panel_step = std::max<std::int64_t>(
+      1, (together ? few_channels_together : channels_together) / panels.rows);
+  const std::int64_t blocks = divide_up(panels.count(), panel_step);
+  const std::int64_t image_runs = divide_up(shape.batch, tiling.images);
   const int threads = threads_of(shape);
 
   Buffers<T> buffers;
-  const std::int64_t filter_size = points * padded_outs * ins;
   const std::int64_t input_stride = spread<T>(ins * tiles);
-  const std::int64_t result_stride = spread<T>(out_step * tiles);
-  const std::int64_t input_size = points * input_stride;
+  const std::int64_t result_stride = spread<T>(panel_step * panels.rows * tiles);
+  const std::int64_t filters_size =
+      (together ? panel_step : shape.groups * panels.count()) * panels.panel_size();
+  const std::int64_t input_size = points * input_stride + 2 * width;
   const std::int64_t result_size = points * result_stride;
   const std::int64_t scratch_size = winograd_scratch(tiling.chunk(0), kernel.lanes);
-  const std::int64_t rows_start = buffers.add(points * spread<T>(outs * ins));
-  const std::int64_t filter_start = buffers.add(shape.groups * filter_size + 2 * width);
-  const std::int64_t input_start = buffers.add(input_size + 2 * width, threads);
+  const std::int64_t filters_start = buffers.add(filters_size, together ? threads : 1);
+  const std::int64_t input_start = buffers.add(input_size, together ? 1 : threads);
   const std::int64_t result_start = buffers.add(result_size, threads);
   const std::int64_t scratch_start = buffers.add(scratch_size, threads);
   T* memory = buffers.reserve();
-  T* filters = memory + filter_start;
-  for (std::int64_t g = 0; g < shape.groups; ++g) {
-    T* rows = memory + rows_start;
-    transform_filters(weight + g * outs * ins * 9, outs, ins, threads, rows);
-    for (std::int64_t p = 0; p < points; ++p) {
-      product.pack(rows + p * spread<T>(outs * ins), ins, 1, outs, ins, panel_rows,
-                   filters + g * filter_size + p * padded_outs * ins);
-    }
-  }
+  const auto scratch_of = [&](std::int64_t thread) {
+    return memory + scratch_start + thread * buffers.stride(scratch_size);
+  };
 
-  const std::int64_t image_runs = divide_up(shape.batch, tiling.images);
+  // The tiles of a unit: rows of tiles of some images of a group.
+  struct Unit {
+    TileRun run;
+    std::int64_t group, first, images;
+  };
+  const auto unit_of = [&](std::int64_t index) {
+    const std::int64_t first = index / tiling.chunks / shape.groups * tiling.images;
+    return Unit{tiling.chunk(index % tiling.chunks), index / tiling.chunks % shape.groups, first,
+                std::min(tiling.images, shape.batch - first)};
+  };
+  const auto transform_channel = [&](const Unit& unit, std::int64_t c, T* input, T* scratch) {
+    for (std::int64_t n = 0; n < unit.images; ++n) {
+      const T* plane =
+          x + (((unit.first + n) * shape.groups + unit.group) * ins + c) * shape.in_pixels();
+      // A chunk may begin inside a panel, at a whole number of vectors.
+      kernel.transform_input(
+          plane, shape.in_height, shape.in_width, shape.padding_height, shape.padding_width,
+          unit.run, {input + c * width, input_stride, width, ins * width, n * tiling.chunk_tiles},
+          scratch);
+    }
+  };
+  // The channels of y that a block of panels computes. Returns false if one is not finite.
+  const auto multiply = [&](const Unit& unit, std::int64_t block_index, const T* transformed,
+                            const T* input, T* result, T* scratch) {
+    const std::int64_t o = block_index * panel_step * panels.rows;
+    const std::int64_t rows = std::min(panel_step * panels.rows, outs - o);
+    for (std::int64_t p = 0; p < points; ++p) {
+      Block<T> block;
+      block.m = rows;
+      block.n = (unit.images - 1) * tiling.chunk_tiles + unit.run.count();
+      block.k = ins;
+      block.a = transformed + p * panels.point_size;
+      block.a_row_stride = 1;
+      block.a_k_stride = panels.rows;
+      block.a_panel_stride = panels.panel_size();
+      block.panel_rows = panels.rows;
+      block.b = input + p * input_stride;
+      block.b_k_stride = width;
+      block.b_panel_stride = width * ins;
+      block.sums = result + p * result_stride;
+      block.sums_row_stride = tiles;
+      block.transposed = block.accumulate = false;
+      block.finish = nullptr;
+      product.block(block);
+    }
+    bool finite = true;
+    for (std::int64_t n = 0; n < unit.images; ++n) {
+      for (std::int64_t q = 0; q < rows; ++q) {
+        const std::int64_t channel = unit.group * outs + o + q;
+        T* plane = y + ((unit.first + n) * shape.groups * outs + channel) * shape.out_pixels();
+        finite &=
+            kernel.transform_output(result + q * tiles + n * tiling.chunk_tiles, result_stride,
+                                    unit.run, bias != nullptr ? bias[channel] : T(0),
+                                    shape.out_height, shape.out_width, plane, scratch);
+      }
+    }
+    return finite;
+  };
+
   std::atomic<bool> finite{true};
-  run_units(
-      threads, image_runs * shape.groups * tiling.chunks,
-      [&](std::int64_t unit, std::int64_t thread) {
-        const TileRun run = tiling.chunk(unit % tiling.chunks);
-        const std::int64_t group = unit / tiling.chunks % shape.groups;
-        const std::int64_t first = unit / tiling.chunks / shape.groups * tiling.images;
-        const std::int64_t images = std::min(tiling.images, shape.batch - first);
-        T* input = memory + input_start + thread * buffers.stride(input_size + 2 * width);
-        T* result = memory + result_start + thread * buffers.stride(result_size);
-        T* scratch = memory + scratch_start + thread * buffers.stride(scratch_size);
-        for (std::int64_t n = 0; n < images; ++n) {
-          const T* image = x + ((first + n) * shape.groups + group) * ins * shape.in_pixels();
-          const std::int64_t tile = n * tiling.chunk_tiles;
-          for (std::int64_t c = 0; c < ins; ++c) {
-            // A chunk may begin inside a panel, at a whole number of vectors.
-            kernel.transform_input(image + c * shape.in_pixels(), shape.in_height, shape.in_width,
-                                   shape.padding_height, shape.padding_width, run,
-                                   {input + c * width, input_stride, width, ins * width, tile},
-                                   scratch);
-          }
-        }
-        const std::int64_t count = (images - 1) * tiling.chunk_tiles + run.count();
-        bool good = true;
-        for (std::int64_t o = 0; o < outs; o += out_step) {
-          const std::int64_t rows = std::min(out_step, outs - o);
-          for (std::int64_t p = 0; p < points; ++p) {
-            Block<T> block;
-            block.m = rows;
-            block.n = count;
-            block.k = ins;
-            block.a = filters + group * filter_size + (p * padded_outs + o) * ins;
-            block.a_row_stride = 1;
-            block.a_k_stride = panel_rows;
-            block.a_panel_stride = panel_rows * ins;
-            block.panel_rows = panel_rows;
-            block.b = input + p * input_stride;
-            block.b_k_stride = width;
-            block.b_panel_stride = width * ins;
-            block.sums = result + p * result_stride;
-            block.sums_row_stride = tiles;
-            block.transposed = block.accumulate = false;
-            block.finish = nullptr;
-            product.block(block);
-          }
-          for (std::int64_t n = 0; n < images; ++n) {
-            for (std::int64_t q = 0; q < rows; ++q) {
-              const std::int64_t channel = group * outs + o + q;
-              T* plane = y + ((first + n) * shape.groups * outs + channel) * shape.out_pixels();
-              good &= kernel.transform_output(result + q * tiles + n * tiling.chunk_tiles,
-                                              result_stride, run,
-                                              bias != nullptr ? bias[channel] : T(0),
-                                              shape.out_height, shape.out_width, plane, scratch);
-            }
-          }
-        }
-        if (!good) finite.store(false, std::memory_order_relaxed);
-      });
+  const auto keep = [&](bool good) {
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  };
+  const auto result_of = [&](std::int64_t thread) {
+    return memory + result_start + thread * buffers.stride(result_size);
+  };
+  // Threads divide the channels, and filters are multiplied while they are in cache.
+  for (std::int64_t i = 0; i < image_runs && together; ++i) {
+    const Unit unit = unit_of(i);
+    T* input = memory + input_start;
+    run_units(threads, ins, [&](std::int64_t c, std::int64_t thread) {
+      transform_channel(unit, c, input, scratch_of(thread));
+    });
+    run_units(threads, blocks, [&](std::int64_t index, std::int64_t thread) {
+      T* transformed = memory + filters_start + thread * buffers.stride(filters_size);
+      const std::int64_t first = index * panel_step;
+      for (std::int64_t p = 0; p < std::min(panel_step, panels.count() - first); ++p) {
+        panels.transform(filters, first + p, transformed + p * panels.panel_size());
+      }
+      keep(multiply(unit, index, transformed, input, result_of(thread), scratch_of(thread)));
+    });
+  }
+  if (together) return finite.load();
+
+  T* transformed = memory + filters_start;
+  run_units(threads, shape.groups * panels.count(), [&](std::int64_t index, std::int64_t) {
+    const std::int64_t group = index / panels.count();
+    panels.transform({filters.data + group * outs * ins * 9, filters.out_stride, filters.in_stride,
+                      filters.turned},
+                     index % panels.count(), transformed + index * panels.panel_size());
+  });
+  run_units(threads, image_runs * shape.groups * tiling.chunks,
+            [&](std::int64_t index, std::int64_t thread) {
+              const Unit unit = unit_of(index);
+              T* input = memory + input_start + thread * buffers.stride(input_size);
+              T* scratch = scratch_of(thread);
+              for (std::int64_t c = 0; c < ins; ++c) transform_channel(unit, c, input, scratch);
+              for (std::int64_t b = 0; b < blocks; ++b) {
+                keep(multiply(unit, b,
+                              transformed + (unit.group * panels.count() + b * panel_step) *
+                                                panels.panel_size(),
+                              input, result_of(thread), scratch));
+              }
+            });
   return finite.load();
 }
 
@@ -326,8 +358,8 @@ bool winograd_weight_gradient(const Shape& shape, const T* x, const T* y, T* wei
   return all_finite(weight, shape.groups * outs * ins * 9);
 }
 
-#define EXTENSOR_INSTANTIATE(T)                                                   \
-  template bool winograd_forward(const Shape&, const T*, const T*, const T*, T*); \
+#define EXTENSOR_INSTANTIATE(T)                                                            \
+  template bool winograd_forward(const Shape&, const T*, const Filters<T>&, const T*, T*); \
   template bool winograd_weight_gradient(const Shape&, const T*, const T*, T*);
 EXTENSOR_INSTANTIATE(float)
 EXTENSOR_INSTANTIATE(double)

@@ -4,6 +4,8 @@
 // Must follow foreach_target.h, as Highway requires.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "backend/cpu/convolution/winograd_kernels.h"
 #include "backend/cpu/gemm/elements-inl.h"
@@ -13,6 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace extensor::cpu::HWY_NAMESPACE::winograd {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using conv::FilterPanel;
 using conv::TilePoints;
 using conv::TileRun;
 using conv::WinogradKernels;
@@ -62,6 +65,88 @@ struct Transforms {
     Unroll<4>([&](auto i) EXTENSOR_INLINED {
       hn::StoreU(values[i], d, to + (4 * i + j) * points.point_stride);
     });
+  }
+
+  // The points of the filters whose taps are w: vectors, or single elements.
+  template <class Taps, class Half, class Store>
+  static HWY_INLINE void FilterPoints(const Taps& w, const Half& halved, const Store& store) {
+    using Value = std::remove_cvref_t<decltype(w[0])>;
+    Value half[4][3];
+    Unroll<3>([&](auto j) EXTENSOR_INLINED {
+      const Value sum = w[j] + w[6 + j];
+      half[0][j] = w[j];
+      half[1][j] = halved(sum + w[3 + j]);
+      half[2][j] = halved(sum - w[3 + j]);
+      half[3][j] = w[6 + j];
+    });
+    Unroll<4>([&](auto i) EXTENSOR_INLINED {
+      const Value sum = half[i][0] + half[i][2];
+      store(4 * i, half[i][0]);
+      store(4 * i + 1, halved(sum + half[i][1]));
+      store(4 * i + 2, halved(sum - half[i][1]));
+      store(4 * i + 3, half[i][2]);
+    });
+  }
+
+#if HWY_TARGET != HWY_SCALAR
+  // One vector of rows starting at `first`, of which `groups` groups of as many rows as a 128-bit
+  // block has lanes are read; the other lanes have unspecified values.
+  template <bool kTurned>
+  static void FilterVector(const FilterPanel<T>& panel, std::int64_t first, std::int64_t groups) {
+    const D d;
+    constexpr std::int64_t kSteps = 16 / sizeof(T), kBlocks = kLanes / kSteps;
+    const T* block[kBlocks];
+    const T* rows = panel.weight + first * panel.row_stride;
+    Unroll<kBlocks>([&](auto b) EXTENSOR_INLINED {
+      block[b] = rows + (b < groups ? b * kSteps * panel.row_stride : 0);
+    });
+    T* to = panel.to + first;
+    const V one_half = hn::Set(d, T(0.5));
+    for (std::int64_t k = 0; k < panel.k; ++k, to += panel.width) {
+      const std::int64_t at = k * panel.k_stride;
+      V taps[9];
+      V last[kSteps];
+      Unroll<8 / kSteps>([&](auto q) EXTENSOR_INLINED {
+        product::LoadTransposed(d, block, panel.row_stride, at + q * kSteps, taps + q * kSteps);
+      });
+      // Overlaps the others, because nothing past the last tap may be read.
+      product::LoadTransposed(d, block, panel.row_stride, at + 9 - kSteps, last);
+      taps[8] = last[kSteps - 1];
+      if constexpr (kTurned) {
+        Unroll<4>([&](auto t) EXTENSOR_INLINED { std::swap(taps[t], taps[8 - t]); });
+      }
+      const auto halved = [&](V v) EXTENSOR_INLINED { return hn::Mul(one_half, v); };
+      FilterPoints(taps, halved, [&](auto p, V v) EXTENSOR_INLINED {
+        hn::StoreU(v, d, to + p * panel.point_stride);
+      });
+    }
+  }
+#endif
+
+  static void Filters(const FilterPanel<T>& panel) {
+    std::int64_t done = 0;
+#if HWY_TARGET != HWY_SCALAR
+    constexpr std::int64_t kSteps = 16 / sizeof(T);
+    const std::int64_t groups =
+        std::min((panel.rows + kSteps - 1) / kSteps, panel.readable_rows / kSteps);
+    done = std::min(panel.rows, groups * kSteps);
+    // The upper half first: what it writes into the next step is overwritten by the lower half.
+    constexpr std::int64_t kGroups = kLanes / kSteps;
+    const auto run = panel.turned ? &FilterVector<true> : &FilterVector<false>;
+    if (groups > kGroups) run(panel, kLanes, groups - kGroups);
+    if (groups > 0) run(panel, 0, groups);
+#endif
+    for (std::int64_t i = done; i < panel.rows; ++i) {
+      for (std::int64_t k = 0; k < panel.k; ++k) {
+        const T* from = panel.weight + i * panel.row_stride + k * panel.k_stride;
+        T taps[9];
+        for (int t = 0; t < 9; ++t) taps[t] = from[panel.turned ? 8 - t : t];
+        T* to = panel.to + k * panel.width + i;
+        FilterPoints(
+            taps, [](T v) { return T(0.5) * v; },
+            [&](auto p, T v) { to[p * panel.point_stride] = v; });
+      }
+    }
   }
 
   static void Input(const T* x, std::int64_t height, std::int64_t width,
@@ -182,8 +267,8 @@ struct Transforms {
 
 template <class T>
 void fill_winograd_kernels(WinogradKernels<T>* kernels) {
-  *kernels = {Transforms<T>::kLanes, &Transforms<T>::Input, &Transforms<T>::Gradient,
-              &Transforms<T>::Output};
+  *kernels = {Transforms<T>::kLanes, &Transforms<T>::Filters, &Transforms<T>::Input,
+              &Transforms<T>::Gradient, &Transforms<T>::Output};
 }
 template void fill_winograd_kernels(WinogradKernels<float>*);
 template void fill_winograd_kernels(WinogradKernels<double>*);

@@ -25,9 +25,25 @@ struct TilePoints {
   std::int64_t point_stride, width, panel_stride, first;
 };
 
+// A panel of filters: row i, step k is the filter whose 9 taps start at weight[i · row_stride + k ·
+// k_stride]. Its points go to to[p · point_stride + k · width + i].
+template <class T>
+struct FilterPanel {
+  const T* weight;
+  std::int64_t row_stride, k_stride;
+  bool turned;  // the taps are read in reverse order
+  std::int64_t rows, readable_rows, k;
+  std::int64_t width;
+  T* to;
+  std::int64_t point_stride;
+};
+
 template <class T>
 struct WinogradKernels {
   std::int64_t lanes;
+  // G w Gᵀ of a panel of at most 2 · lanes rows. Reads `readable_rows` ≥ rows rows and writes up to
+  // 2 · lanes elements past the end of each point.
+  void (*transform_filters)(const FilterPanel<T>& panel);
   // Bᵀ d B of the 4 × 4 elements of x under each tile; x is height × width, zeros around it.
   void (*transform_input)(const T* x, std::int64_t height, std::int64_t width,
                           std::int64_t padding_height, std::int64_t padding_width,
