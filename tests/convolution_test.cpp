@@ -98,6 +98,9 @@ const std::vector<Case>& cases() {
       {{1, 5, 9, 9}, {5, 1, 5, 5}, {.stride = 2, .padding = 3, .groups = 5}},
       {{1, 5, 9, 30}, {5, 1, 2, 2}, {.stride = 2, .padding = 1, .groups = 5}},
       {{1, 5, 10, 27}, {5, 1, 3, 3}, {.stride = 2, .groups = 5}},
+      {{2, 19, 8, 8}, {19, 1, 3, 3}, {.padding = 1, .groups = 19}},
+      {{3, 33, 9, 7}, {33, 1, 5, 5}, {.stride = 2, .padding = 2, .groups = 33}},
+      {{1, 16, 6, 5}, {16, 1, 3, 3}, {.padding = 2, .dilation = 2, .groups = 16}},
   };
   return list;
 }

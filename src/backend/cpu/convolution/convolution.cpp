@@ -38,6 +38,61 @@ using backend::ConvolutionCall;
 using backend::ConvolutionOp;
 using conv::Shape;
 
+// ---- images in the other layout
+
+// A temporary copy of images [batch, channels, pixels] or [batch, pixels, channels] in the other
+// layout.
+template <class T>
+class OtherLayout {
+ public:
+  OtherLayout(T* images, bool as_planes, std::int64_t batch, std::int64_t channels,
+              std::int64_t pixel_count)
+      : shape_{batch, channels, pixel_count},
+        own_{channels * pixel_count, as_planes ? pixel_count : 1, as_planes ? 1 : channels},
+        other_{channels * pixel_count, as_planes ? 1 : pixel_count, as_planes ? channels : 1},
+        images_(images),
+        memory_(detail::allocate_host(
+            static_cast<std::size_t>(batch * channels * pixel_count) * sizeof(T), "convolution")) {}
+
+  T* data() const { return static_cast<T*>(memory_->data); }
+  void read() const { conv::rearrange(shape_, images_, own_, data(), other_); }
+  void write() const { conv::rearrange(shape_, data(), other_, images_, own_); }
+
+ private:
+  const extensor::Shape shape_;
+  const Strides own_, other_;
+  T* images_;
+  StoragePointer memory_;
+};
+
+// Calls body(x, y) with x and y in the other layout, and writes the one that `op` computes.
+template <class T, class Body>
+void in_other_layout(ConvolutionOp op, const Shape& shape, bool as_planes, T* x, T* y,
+                     const Body& body) {
+  const OtherLayout<T> in(x, as_planes, shape.batch, shape.groups * shape.in_channels,
+                          shape.in_pixels());
+  const OtherLayout<T> out(y, as_planes, shape.batch, shape.groups * shape.out_channels,
+                           shape.out_pixels());
+  if (op != ConvolutionOp::input_gradient) in.read();
+  if (op != ConvolutionOp::forward) out.read();
+  body(in.data(), out.data());
+  if (op == ConvolutionOp::input_gradient) in.write();
+  if (op == ConvolutionOp::forward) out.write();
+}
+
+template <class T>
+void run_depthwise(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
+  namespace last = conv::channels_last;
+  switch (op) {
+    case ConvolutionOp::forward:
+      return last::depthwise_forward<T>(shape, x, weight, bias, y);
+    case ConvolutionOp::input_gradient:
+      return last::depthwise_input_gradient<T>(shape, weight, y, bias, x);
+    case ConvolutionOp::weight_gradient:
+      return last::depthwise_weight_gradient<T>(shape, x, y, weight);
+  }
+}
+
 // ---- images as planes, [batch, channels, height, width]
 
 // Whether the gradient of x is itself a convolution.
@@ -84,8 +139,20 @@ void weight_gradient(const Shape& shape, const T* x, const T* y, T* weight) {
   conv::gemm_weight_gradient(shape, x, y, weight);
 }
 
+// Planes of few pixels cost more than two copies with the pixels first, one channel in each lane.
+bool pixels_suit(const Shape& shape) {
+  constexpr std::int64_t few_pixels = 64, few_channels = 16;
+  return shape.out_pixels() <= few_pixels && shape.groups >= few_channels &&
+         conv::channels_last::depthwise_suits(shape);
+}
+
 template <class T>
 void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
+  if (pixels_suit(shape)) {
+    return in_other_layout(op, shape, true, x, y, [&](T* x_pixels, T* y_pixels) {
+      run_depthwise<T>(op, shape, x_pixels, weight, y_pixels, bias);
+    });
+  }
   switch (op) {
     case ConvolutionOp::forward:
       return conv::forward<T>(shape, x, weight, bias, y);
@@ -97,32 +164,6 @@ void run(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* b
 }
 
 // ---- images as pixels, [batch, height, width, channels]
-
-// A temporary copy of images in the other layout.
-template <class T>
-class Planes {
- public:
-  Planes(T* pixels, std::int64_t batch, std::int64_t channels, std::int64_t pixel_count)
-      : shape_{batch, channels, pixel_count},
-        as_pixels_{channels * pixel_count, 1, channels},
-        as_planes_{channels * pixel_count, pixel_count, 1},
-        pixels_(pixels),
-        memory_(detail::allocate_host(
-            static_cast<std::size_t>(batch * channels * pixel_count) * sizeof(T), "convolution")) {}
-
-  T* data() const { return static_cast<T*>(memory_->data); }
-  const Planes& read() const {
-    conv::rearrange(shape_, pixels_, as_pixels_, data(), as_planes_);
-    return *this;
-  }
-  void write() const { conv::rearrange(shape_, data(), as_planes_, pixels_, as_pixels_); }
-
- private:
-  const extensor::Shape shape_;
-  const Strides as_pixels_, as_planes_;
-  T* pixels_;
-  StoragePointer memory_;
-};
 
 // Two copies pay off for few filters, for products that Winograd's transform saves, and for pixels
 // of few channels, whose patches are short runs in memory.
@@ -140,32 +181,14 @@ bool planes_suit(ConvolutionOp op, const Shape& shape) {
 }
 
 template <class T>
-void run_on_planes(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
-  const Planes<T> in(x, shape.batch, shape.groups * shape.in_channels, shape.in_pixels());
-  const Planes<T> out(y, shape.batch, shape.groups * shape.out_channels, shape.out_pixels());
-  if (op != ConvolutionOp::input_gradient) in.read();
-  if (op != ConvolutionOp::forward) out.read();
-  run<T>(op, shape, in.data(), weight, out.data(), bias);
-  if (op == ConvolutionOp::input_gradient) in.write();
-  if (op == ConvolutionOp::forward) out.write();
-}
-
-template <class T>
 void run_channels_last(ConvolutionOp op, const Shape& shape, T* x, T* weight, T* y, const T* bias) {
   namespace last = conv::channels_last;
-  if (last::depthwise_suits(shape)) {
-    switch (op) {
-      case ConvolutionOp::forward:
-        return last::depthwise_forward<T>(shape, x, weight, bias, y);
-      case ConvolutionOp::input_gradient:
-        return last::depthwise_input_gradient<T>(shape, weight, y, bias, x);
-      case ConvolutionOp::weight_gradient:
-        return last::depthwise_weight_gradient<T>(shape, x, y, weight);
-    }
-  }
+  if (last::depthwise_suits(shape)) return run_depthwise(op, shape, x, weight, y, bias);
   const bool pointwise = last::pointwise_suits(shape);
   if (!pointwise && planes_suit(op, shape)) {
-    return run_on_planes(op, shape, x, weight, y, bias);
+    return in_other_layout(op, shape, false, x, y, [&](T* x_planes, T* y_planes) {
+      run<T>(op, shape, x_planes, weight, y_planes, bias);
+    });
   }
   switch (op) {
     case ConvolutionOp::forward:
