@@ -35,7 +35,7 @@ struct CollectiveCall {
   void* ready = nullptr;  // of a device: the event after which the memory may be used
 };
 
-// What the first rank creates and all ranks need to find each other.
+// Created by the first rank; all ranks need it to find each other.
 struct Invitation {
   static constexpr std::size_t size = 128;
   unsigned char bytes[size];

@@ -319,7 +319,7 @@ TEST_F(CudaComplex, Gradients) {
   }
 }
 
-// What a call returns or throws on a device.
+// The results or the error of a call on a device.
 struct Outcome {
   Tensors results;
   std::string error;  // its kind; empty: none

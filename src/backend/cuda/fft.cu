@@ -23,7 +23,7 @@ struct Complex {
   Part re, im;
 };
 
-// What is done to numbers on their way.
+// The changes that a copy makes to the numbers.
 struct Change {
   double scale = 1;
   // Of a spectrum of n real numbers: the numbers at 0 and at n / 2 of an even n become real. 0:
