@@ -69,7 +69,10 @@ void select_filters(const Shape& shape, const PhaseAxis& rows, const PhaseAxis& 
 
 bool phases_suit(const Shape& shape) {
   constexpr std::int64_t few_channels = 8;
-  return shape.taps() > 1 &&
+  // Steps beyond the image have no second row or column, and their products may overflow.
+  const bool is_short =
+      shape.stride_height <= shape.in_height && shape.stride_width <= shape.in_width;
+  return is_short && shape.taps() > 1 &&
          (shape.in_channels > few_channels || shape.out_channels <= 2 * few_channels);
 }
 
