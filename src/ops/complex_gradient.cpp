@@ -50,7 +50,7 @@ Tensor root_of_square_minus_one(const Tensor& x) {
   return multiply(sqrt(subtract(x, 1)), sqrt(subtract(x, -1)));
 }
 
-// x times i, without the rounding of signs of zero that a product has.
+// x times i. A product would lose signs of zeros.
 Tensor turned(const Tensor& x) { return complex(negative(imag(x)), real(x)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Linear functions of a complex tensor, computed on its real and imaginary parts.
+// Functions of a complex tensor that treat its real and imaginary parts alike.
 #pragma once
 
 #include "extensor/complex.h"
