@@ -63,10 +63,15 @@ elseif(NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION 
   # of 128-bit vectors where the compiler can build that.
   target_compile_definitions(extensor_build_flags INTERFACE HWY_BROKEN_EMU128=1)
 endif()
-# Of Highway's x86 targets, keep scalar, AVX2 and AVX-512: SSSE3 and SSE4 have no fused
-# multiply-add, and machines that old run the scalar kernels.
-target_compile_definitions(extensor_build_flags INTERFACE
-  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
+# Of Highway's x86 targets, keep scalar, AVX2 and AVX-512. The older ones (bits 10 to 14) have no fused
+# multiply-add, and machines that old run the scalar kernels. The newer ones (lower bits) add nothing that the
+# kernels use; their names differ between versions of Highway.
+set(_older "((HWY_AVX2 << 6) - (HWY_AVX2 << 1))")
+set(_newer "(HWY_AVX3 - 1)")
+if(EXTENSOR_SIMD_STATIC)
+  string(APPEND _newer " & ~HWY_AVX3_DL")
+endif()
+target_compile_definitions(extensor_build_flags INTERFACE "HWY_DISABLED_TARGETS=(${_older} | (${_newer}))")
 # GCC contracts a*b+c to FMA where available, also in references and tests: forbid it everywhere.
 target_compile_options(extensor_build_flags INTERFACE -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
