@@ -95,12 +95,17 @@ constexpr int pack_blocks = 16;
 // From here on operands do not stay in the cache until they are used again.
 constexpr std::int64_t worth_streaming = std::int64_t{256} << 20;
 
+// From so many blocks on, the work of a kernel takes longer than its launch.
+constexpr unsigned worth_overlapping = 64;
+
 // As <<< >>> and launched(), which would take the host 0.3 µs longer: a call on one element takes
 // about 5.
-template <class Call>
-void launch(void (*kernel)(Call), unsigned blocks, unsigned threads, const Call& call) {
-  void* arguments[] = {const_cast<Call*>(&call)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(threads),
+void launch(const DenseKernel& kernel, unsigned blocks, unsigned threads, const DenseCall& call) {
+  if (kernel.overlaps && blocks >= worth_overlapping) {
+    return launch_overlapped("elementwise", kernel.run, blocks, threads, 0, call);
+  }
+  void* arguments[] = {const_cast<DenseCall*>(&call)};
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel.run), dim3(blocks), dim3(threads),
                          arguments, 0, stream()),
         "elementwise");
   wait_if_asked("elementwise");
@@ -138,7 +143,7 @@ bool run_dense(const ElementwiseCall& call, const ContiguousKernel& kernel) {
       worth_streaming;
   // A block that computes few elements needs no more threads than those.
   const auto warps = static_cast<unsigned>((std::min(call.numel, block) + 31) / 32);
-  launch(chosen->run, blocks, std::min(static_cast<unsigned>(chosen->threads), warps * 32), passed);
+  launch(*chosen, blocks, std::min(static_cast<unsigned>(chosen->threads), warps * 32), passed);
   return true;
 }
 
