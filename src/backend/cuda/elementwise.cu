@@ -98,17 +98,13 @@ constexpr std::int64_t worth_streaming = std::int64_t{256} << 20;
 // From so many blocks on, the work of a kernel takes longer than its launch.
 constexpr unsigned worth_overlapping = 64;
 
-// As <<< >>> and launched(), which would take the host 0.3 µs longer: a call on one element takes
-// about 5.
 void launch(const DenseKernel& kernel, unsigned blocks, unsigned threads, const DenseCall& call) {
   if (kernel.overlaps && blocks >= worth_overlapping) {
     return launch_overlapped("elementwise", kernel.run, blocks, threads, 0, call);
   }
   void* arguments[] = {const_cast<DenseCall*>(&call)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel.run), dim3(blocks), dim3(threads),
-                         arguments, 0, stream()),
-        "elementwise");
-  wait_if_asked("elementwise");
+  launch_briefly("elementwise", reinterpret_cast<const void*>(kernel.run), blocks, threads,
+                 arguments);
 }
 
 // Runs the kernel for dense operands; false if one is not.
