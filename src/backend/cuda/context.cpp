@@ -189,52 +189,6 @@ void wait_if_asked(const char* family) {
   if (waits_after_launch()) check(cudaStreamSynchronize(stream()), family);
 }
 
-namespace {
-
-// cuLaunchKernel, whose results have the numbers of cudaError_t.
-using DriverLaunch = cudaError_t (*)(cudaFunction_t, unsigned, unsigned, unsigned, unsigned,
-                                     unsigned, unsigned, unsigned, cudaStream_t, void**, void**);
-
-DriverLaunch driver_launch() {
-  static const auto found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    check(cudaGetDriverEntryPointByVersion("cuLaunchKernel", &function, 12000, cudaEnableDefault,
-                                           &result),
-          "cuLaunchKernel");
-    return reinterpret_cast<DriverLaunch>(function);
-  }();
-  return found;
-}
-
-// The driver's name of a kernel.
-cudaFunction_t function_of(const void* kernel) {
-  struct Entry {
-    const void* kernel = nullptr;
-    int device = 0;
-    cudaFunction_t function = nullptr;
-  };
-  constexpr std::size_t count = 64;
-  thread_local Entry recent[count];
-  Entry& entry = recent[reinterpret_cast<std::uintptr_t>(kernel) / 16 % count];
-  if (entry.kernel != kernel || entry.device != active) {
-    cudaFunction_t function = nullptr;
-    check(cudaGetFuncBySymbol(&function, kernel), "cudaGetFuncBySymbol");
-    entry = {kernel, active, function};
-  }
-  return entry.function;
-}
-
-}  // namespace
-
-void launch_briefly(const char* family, const void* kernel, unsigned blocks, unsigned threads,
-                    void** arguments) {
-  check(driver_launch()(function_of(kernel), blocks, 1, 1, threads, 1, 1, 0, stream(), arguments,
-                        nullptr),
-        family);
-  wait_if_asked(family);
-}
-
 void launch_kernel(const char* family, const void* kernel, dim3 blocks, dim3 threads,
                    std::size_t shared_bytes, void** arguments, bool overlaps) {
   cudaLaunchAttribute attribute{};

@@ -32,11 +32,6 @@ int current_device();
 // Whether the caller lets products of float32 round their operands to TF32.
 bool is_tf32_allowed();
 
-// As <<< >>> and launched() for a kernel that takes the arguments, but through the driver: the
-// host needs less time.
-void launch_briefly(const char* family, const void* kernel, unsigned blocks, unsigned threads,
-                    void** arguments);
-
 // The number of blocks for a loop in which the threads of the grid share `work` items: at least 1,
 // and no more than the device runs at a time.
 int blocks_for(std::int64_t work, int threads_per_block, int blocks_per_multiprocessor = 8);

@@ -95,16 +95,10 @@ constexpr int pack_blocks = 16;
 // From here on operands do not stay in the cache until they are used again.
 constexpr std::int64_t worth_streaming = std::int64_t{256} << 20;
 
-// From so many blocks on, the work of a kernel takes longer than its launch.
-constexpr unsigned worth_overlapping = 64;
-
 void launch(const DenseKernel& kernel, unsigned blocks, unsigned threads, const DenseCall& call) {
-  if (kernel.overlaps && blocks >= worth_overlapping) {
-    return launch_overlapped("elementwise", kernel.run, blocks, threads, 0, call);
-  }
   void* arguments[] = {const_cast<DenseCall*>(&call)};
-  launch_briefly("elementwise", reinterpret_cast<const void*>(kernel.run), blocks, threads,
-                 arguments);
+  launch_kernel("elementwise", reinterpret_cast<const void*>(kernel.run), blocks, threads, 0,
+                arguments, kernel.overlaps && can_overlap);
 }
 
 // Runs the kernel for dense operands; false if one is not.
