@@ -197,9 +197,8 @@ TEST_F(CudaSizes, SortsLikeTheCpu) {
 
 TEST_F(CudaSizes, ScansOfEveryLength) {
   for (const DType dtype : floats) {
-    for (const Shape& shape :
-         {Shape{5, 7}, Shape{3, 1025}, Shape{1, 100001}, Shape{3, 5000}, Shape{1, 300000},
-          Shape{2, 5000, 3}, Shape{3, 100, 70}, Shape{2, 5004}, Shape{3, 2100004}}) {
+    for (const Shape& shape : {Shape{5, 7}, Shape{3, 1025}, Shape{1, 100001}, Shape{3, 5000},
+                               Shape{1, 300000}, Shape{2, 5000, 3}, Shape{3, 100, 70}}) {
       const Function function = [](const Tensors& x) -> Tensors {
         return {cumulative_sum(x[0], 1), cumulative_sum_backward(x[0], 1)};
       };
