@@ -38,7 +38,8 @@ uses sudo; --yes answers in advance.
                                     later (glibc 2.34)
   ./ex array-api DIR [OPTIONS]      run the conformance suite of the Python Array API, from its checkout in DIR
   ./ex gpu-test                     build and run the tests of CUDA devices
-  ./ex gpu-bench [REGEX]            time CUDA devices beside PyTorch, if python3 has it
+  ./ex gpu-bench [PART]...          time CUDA devices beside PyTorch, if python3 has it: the lines whose
+                                    names contain a PART, or all
   ./ex help                         this text
 
 Presets: release (default), dev (this machine's SIMD only, quick to rebuild), ci (warnings are

@@ -1,6 +1,6 @@
 """Measures the lines of bench/cuda/main.cpp in PyTorch on the same machine, as the same JSON.
 
-    python3 lines_torch.py [part of a name]
+    python3 lines_torch.py [part of a name]...
 """
 
 import json
@@ -10,7 +10,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-FILTER = sys.argv[1] if len(sys.argv) > 1 else ""
+PARTS = sys.argv[1:]  # of the names of the lines that are asked for; none: all
 DEVICE = "cuda"
 
 
@@ -22,8 +22,12 @@ def milliseconds(work, repetitions):
     return (time.perf_counter() - start) * 1e3 / repetitions
 
 
+def is_asked(name):
+    return not PARTS or any(part in name for part in PARTS)
+
+
 def line(name, amount, unit, work):
-    if FILTER not in name:
+    if not is_asked(name):
         return
     try:
         work()
@@ -178,6 +182,24 @@ def products():
     line("gelu(2x+1)*3 8192^2 float32", 0, "", lambda: F.gelu(2 * x + 1) * 3)
 
 
+@torch.no_grad()
+def complex_numbers():
+    n = 1 << 24
+    x = torch.randn(n, device=DEVICE, dtype=torch.complex64)
+    real = torch.randn(n, device=DEVICE)
+    line("fft 2^24 complex64", 16 * n / 1e9, "GB/s", lambda: torch.fft.fft(x))
+    line("rfft 2^24 float32", 8 * n / 1e9, "GB/s", lambda: torch.fft.rfft(real))
+    square = torch.randn(1000, 1000, device=DEVICE, dtype=torch.complex64)
+    line("fft 1000x1000 complex64", 16e6 / 1e9, "GB/s", lambda: torch.fft.fft(square))
+    a = torch.randn(4096, 4096, device=DEVICE, dtype=torch.complex64)
+    b = torch.randn(4096, 4096, device=DEVICE, dtype=torch.complex64)
+    line("matmul 4096^3 complex64", 8 * 4096**3 / 1e12, "Tflop/s", lambda: a @ b)
+    count = 1 << 27
+    a = torch.randn(count, device=DEVICE, dtype=torch.complex64)
+    b = torch.randn(count, device=DEVICE, dtype=torch.complex64)
+    line("multiply 2^27 complex64", 3 * 8 * count / 1e9, "GB/s", lambda: a * b)
+
+
 class Block(torch.nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -209,7 +231,7 @@ class Gpt(torch.nn.Module):
 
 
 def models():
-    if FILTER in "GPT-2 124M step, B16 T1024 bfloat16":
+    if is_asked("GPT-2 124M step, B16 T1024 bfloat16"):
         model = Gpt().to(DEVICE)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
         ids = torch.randint(0, 50304, (16, 1024), device=DEVICE)
@@ -227,7 +249,7 @@ def models():
         import torchvision
     except ImportError:
         return
-    if FILTER in "ResNet-50 step, B256 bfloat16":
+    if is_asked("ResNet-50 step, B256 bfloat16"):
         net = torchvision.models.resnet50().to(DEVICE, memory_format=torch.channels_last)
         sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, fused=True)
         images = torch.randn(256, 3, 224, 224, device=DEVICE)
@@ -250,4 +272,5 @@ if __name__ == "__main__":
     layouts()
     training_parts()
     products()
+    complex_numbers()
     models()

@@ -1,7 +1,7 @@
 // Times work on a CUDA device, and prints one JSON object per line: the name of the line, the
 // milliseconds of one repetition (the best of several rounds), and the bandwidth, the rate or the
 // number of operations per second where the line has one. lines_torch.py measures the same lines.
-//   extensor_cuda_bench [part of a name]
+//   extensor_cuda_bench [part of a name]...
 #include <extensor/cuda.h>
 #include <extensor/extensor.h>
 
@@ -10,12 +10,19 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace {
 
 using namespace extensor;
 
-std::string filter;
+std::vector<std::string> parts;  // of the names of the lines that are asked for; none: all
+
+bool is_asked(const std::string& name) {
+  return parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+           return name.find(part) != std::string::npos;
+         });
+}
 
 double milliseconds(const std::function<void()>& work, int repetitions) {
   const auto start = std::chrono::steady_clock::now();
@@ -28,7 +35,7 @@ double milliseconds(const std::function<void()>& work, int repetitions) {
 // `amount` of `unit` are done by one repetition.
 void line(const std::string& name, double amount, const char* unit,
           const std::function<void()>& work) {
-  if (name.find(filter) == std::string::npos) return;
+  if (!is_asked(name)) return;
   try {
     work();
     synchronize(cuda());
@@ -182,8 +189,34 @@ void products() {
   line("gelu(2x+1)*3 8192^2 float32", 0, "", [&] { (void)formula(x); });
 }
 
-void models_() {
+void complex_numbers() {
+  const NoGrad no_grad;
+  const auto drawn = [](const Shape& shape) {
+    return complex(randn(shape, on_device(float32)), randn(shape, on_device(float32)));
+  };
   {
+    const std::int64_t n = std::int64_t{1} << 24;
+    const auto count = static_cast<double>(n);
+    const Tensor x = drawn({n}), real = randn({n}, on_device(float32));
+    line("fft 2^24 complex64", 16 * count / 1e9, "GB/s", [&] { (void)fft::fft(x); });
+    line("rfft 2^24 float32", 8 * count / 1e9, "GB/s", [&] { (void)fft::rfft(real); });
+    const Tensor square = drawn({1000, 1000});
+    line("fft 1000x1000 complex64", 16e6 / 1e9, "GB/s", [&] { (void)fft::fft(square); });
+  }
+  {
+    const Tensor a = drawn({4096, 4096}), b = drawn({4096, 4096});
+    line("matmul 4096^3 complex64", 8 * 4096.0 * 4096 * 4096 / 1e12, "Tflop/s",
+         [&] { (void)matmul(a, b); });
+  }
+  const std::int64_t count = std::int64_t{1} << 27;
+  const Tensor a = drawn({count}), b = drawn({count});
+  line("multiply 2^27 complex64", 3 * 8 * static_cast<double>(count) / 1e9, "GB/s",
+       [&] { (void)multiply(a, b); });
+}
+
+void models_() {
+  const std::string gpt = "GPT-2 124M step, B16 T1024 bfloat16";
+  if (is_asked(gpt)) {
     models::GptOptions options = models::gpt2_options();
     options.vocabulary = 50304;
     options.dropout = 0;  // attention is one kernel then
@@ -192,7 +225,7 @@ void models_() {
     model.to(cuda());
     optim::AdamW optimizer(model.parameters(), {.lr = 1e-4});
     const Tensor tokens = randint(0, 50304, {16, 1024}, {.dtype = int64, .device = cuda()});
-    line("GPT-2 124M step, B16 T1024 bfloat16", 16 * 1024, "tokens/s", [&] {
+    line(gpt, 16 * 1024, "tokens/s", [&] {
       optimizer.zero_grad();
       Tensor loss;
       {
@@ -204,14 +237,15 @@ void models_() {
       optimizer.step();
     });
   }
-  {
+  const std::string resnet = "ResNet-50 step, B256 bfloat16";
+  if (is_asked(resnet)) {
     models::ResNet50 model;
     model.to(cuda());
     model.to(MemoryFormat::channels_last);
     optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
     const Tensor images = randn({256, 3, 224, 224}, cuda()).to(MemoryFormat::channels_last);
     const Tensor target = randint(0, 1000, {256}, {.dtype = int64, .device = cuda()});
-    line("ResNet-50 step, B256 bfloat16", 256, "images/s", [&] {
+    line(resnet, 256, "images/s", [&] {
       optimizer.zero_grad();
       Tensor loss;
       {
@@ -227,7 +261,7 @@ void models_() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) filter = argv[1];
+  parts.assign(argv + 1, argv + argc);
   if (!cuda_is_available()) {
     std::printf("skipped: no CUDA device: %s\n", cuda_unavailable_reason().c_str());
     return 0;
@@ -237,5 +271,6 @@ int main(int argc, char** argv) {
   layouts();
   training_parts();
   products();
+  complex_numbers();
   models_();
 }

@@ -166,6 +166,10 @@ struct PlainArithmetic {
   EXTENSOR_HOST_DEVICE static constexpr Real multiply(Real a, Real b) {
     return a * b;
   }
+  template <class Bits>
+  EXTENSOR_HOST_DEVICE static constexpr bool has_bit(Bits bits, Bits bit) {
+    return (bits & bit) != 0;
+  }
   // The number in the exponent field of a positive float.
   template <class Real, class Bits>
   EXTENSOR_HOST_DEVICE static constexpr Real exponent(Bits bits) {
@@ -244,7 +248,7 @@ EXTENSOR_HOST_DEVICE constexpr CosineSine<Real> plain_turn(Bits turn) {
     const float tail = square * square * horner(square, even);
     cosine = 1.0f - Arithmetic::add_exact_product(0.5f, square, -tail);
   }
-  const bool swapped = (rounded & quarter) != 0;
+  const bool swapped = Arithmetic::has_bit(rounded, quarter);
   const Real first = swapped ? sine : cosine;
   const Real second = swapped ? cosine : sine;
   const auto flipped = [](Real value, Bits sign) {

@@ -72,19 +72,6 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(Ops, CudaDeterminism, ::testing::ValuesIn(op_names()),
                          [](const auto& info) { return info.param; });
 
-class CudaLongScans : public cuda_test::CudaTest {};
-
-// The blocks of a long scan pass their totals on in the order in which they happen to run.
-TEST_F(CudaLongScans, GiveTheSameBits) {
-  for (const DType dtype : {float32, bfloat16}) {
-    const Tensor x = randn({2, 6000000}, {.dtype = dtype, .device = device});
-    const Tensor first = cumulative_sum(x, 1);
-    for (int again = 0; again < 20; ++again) {
-      EXPECT_TRUE(same_bits(cumulative_sum(x, 1), first)) << name(dtype);
-    }
-  }
-}
-
 class CudaTrainingTwice : public cuda_test::CudaTest {};
 
 // The weights after some steps of a model from the same seed.

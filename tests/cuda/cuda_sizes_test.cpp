@@ -197,9 +197,8 @@ TEST_F(CudaSizes, SortsLikeTheCpu) {
 
 TEST_F(CudaSizes, ScansOfEveryLength) {
   for (const DType dtype : floats) {
-    for (const Shape& shape :
-         {Shape{5, 7}, Shape{3, 1025}, Shape{1, 100001}, Shape{3, 5000}, Shape{1, 300000},
-          Shape{2, 5000, 3}, Shape{3, 100, 70}, Shape{2, 5004}, Shape{3, 2100004}}) {
+    for (const Shape& shape : {Shape{5, 7}, Shape{3, 1025}, Shape{1, 100001}, Shape{3, 5000},
+                               Shape{1, 300000}, Shape{2, 5000, 3}, Shape{3, 100, 70}}) {
       const Function function = [](const Tensors& x) -> Tensors {
         return {cumulative_sum(x[0], 1), cumulative_sum_backward(x[0], 1)};
       };
@@ -213,6 +212,60 @@ TEST_F(CudaSizes, ScansOfEveryLength) {
   }
   const Tensor counts = multiply(numbers({2, 100000}, float64), 1000.0).to(int64);
   EXPECT_TRUE(same_bits(cumulative_sum(counts.to(device), 1), cumulative_sum(counts, 1)));
+}
+
+TEST_F(CudaSizes, SumsOfRowsAndColumns) {
+  const Shape shapes[] = {{511, 5000},    {512, 4096}, {1100, 4104}, {700, 8200}, {520, 16400},
+                          {3, 600, 4608}, {4608, 530}, {40, 9000},   {2, 300000}, {300000, 3}};
+  for (const DType dtype : floats) {
+    for (const Shape& shape : shapes) {
+      const Tensor x = numbers(shape, dtype);
+      for (const std::int64_t axis : {-2, -1}) {
+        expect_close(
+            "sum", {x},
+            [axis](const Tensors& given) {
+              return Tensors{sum(given[0], axis), mean(given[0], axis)};
+            },
+            dtype);
+        const Tensor far = x.to(device), first = sum(far, axis);
+        EXPECT_TRUE(same_bits(sum(far, axis), first)) << shape << " " << name(dtype);
+      }
+    }
+    // Of any alignment, and of every number of packs for a thread.
+    const Tensor x = numbers({3000000}, dtype);
+    for (const std::int64_t length : {2999999, 2400001, 1200001, 300001, 9001, 8192}) {
+      for (const std::int64_t begin : {0, 1}) {
+        expect_close(
+            "sum of all", {x},
+            [=](const Tensors& given) {
+              return Tensors{sum(given[0].slice(0, begin, begin + length)),
+                             max(given[0].slice(0, begin, begin + length))};
+            },
+            dtype);
+      }
+    }
+  }
+}
+
+// Every kernel reads what the one before it wrote, and writes over what the one before that read:
+// kernels that start early wait for those before them.
+TEST_F(CudaSizes, KernelsInOrder) {
+  for (const DType dtype : {float32, bfloat16}) {
+    for (const std::int64_t count : {70000, 1 << 20, 9000000}) {
+      Tensor x = ones({count}, {.dtype = dtype, .device = device});
+      for (int round = 0; round < 40; ++round) {
+        x += 1;                        // a row with a number
+        const Tensor doubled = x + x;  // a dense row
+        const Tensor same = where(equal(doubled, x), x, doubled) * 0.5;
+        x = same.to(float64).to(dtype);
+        // Parts and their sum, which is exact.
+        const Tensor rest = sum(x.to(float64)) - static_cast<double>(count) * (round + 2);
+        x = x + rest.to(dtype);
+      }
+      EXPECT_EQ(min(x).item<float>(), 41) << count << " " << name(dtype);
+      EXPECT_EQ(max(x).item<float>(), 41) << count << " " << name(dtype);
+    }
+  }
 }
 
 TEST_F(CudaSizes, IndicesThatRepeat) {

@@ -189,6 +189,22 @@ void wait_if_asked(const char* family) {
   if (waits_after_launch()) check(cudaStreamSynchronize(stream()), family);
 }
 
+void launch_kernel(const char* family, const void* kernel, dim3 blocks, dim3 threads,
+                   std::size_t shared_bytes, void** arguments, bool overlaps) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream();
+  config.attrs = &attribute;
+  config.numAttrs = overlaps ? 1 : 0;
+  check(cudaLaunchKernelExC(&config, kernel, arguments), family);
+  wait_if_asked(family);
+}
+
 // ---- the current device
 
 cudaStream_t stream_of(const DeviceState& device) {

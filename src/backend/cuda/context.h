@@ -60,6 +60,48 @@ class Scratch {
   int device_;
 };
 
+// ---- kernels that start while the one before them ends
+
+// `overlaps`: as launch_overlapped below.
+void launch_kernel(const char* family, const void* kernel, dim3 blocks, dim3 threads,
+                   std::size_t shared_bytes, void** arguments, bool overlaps);
+
+#ifdef __CUDACC__
+// The architectures that the device code is compiled for.
+constexpr int compiled_architectures[] = {__CUDA_ARCH_LIST__};  // ascending
+constexpr bool can_overlap = compiled_architectures[0] >= 900;
+
+// Launches a kernel whose threads all call wait_for_last_launch() before they touch memory: its
+// blocks take the places that the last blocks of the kernel before it leave, instead of waiting
+// until all of them have ended. `family` is named in errors.
+template <class... Parameters>
+void launch_overlapped(const char* family, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+                       std::size_t shared_bytes,
+                       const std::type_identity_t<Parameters>&... values) {
+  void* arguments[] = {const_cast<std::remove_const_t<Parameters>*>(&values)...};
+  launch_kernel(family, reinterpret_cast<const void*>(kernel), blocks, threads, shared_bytes,
+                arguments, can_overlap);
+}
+
+// The next kernel of the stream may be given places from here on.
+__device__ __forceinline__ void allow_next_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Waits until the kernel before this one has ended, with all that it waited for.
+__device__ __forceinline__ void wait_for_last_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Both, for a kernel that has nothing to prepare.
+__device__ __forceinline__ void begin_overlapped() {
+  allow_next_launch();
+  wait_for_last_launch();
+}
+#endif
+
 // ---- reports of invalid values (backend/checks.h)
 
 // In device memory. `number` is written last.

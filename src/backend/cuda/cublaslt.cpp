@@ -4,7 +4,6 @@
 #include "backend/cuda/cublaslt.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 #include <cstring>
 #include <limits>
@@ -51,22 +50,10 @@ struct CublasLt {
 
 const CublasLt& library() {
   static const CublasLt loaded = [] {
-    std::string reason;
-    void* handle = open_library("libcublasLt.so.13", &reason);
-    if (handle == nullptr) {
-      throw DeviceError(message("cuda: libcublasLt.so.13 is not found: ", reason,
-                                " (install it with: pip install nvidia-cublas, or put its folder "
-                                "into EXTENSOR_CUDA_LIBRARIES)"));
-    }
+    const RequiredLibrary opened("cuda: products of CUDA tensors need cuBLASLt",
+                                 "libcublasLt.so.13", "nvidia-cublas");
     CublasLt result;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      if (function == nullptr) {
-        throw DeviceError(message("cuda: libcublasLt.so.13 has no function ", name,
-                                  " (install a newer one: pip install -U nvidia-cublas)"));
-      }
-    };
-#define EXTENSOR_FIND(name) find(result.name, #name);
+#define EXTENSOR_FIND(name) opened.find(result.name, #name);
     EXTENSOR_CUBLASLT(EXTENSOR_FIND)
 #undef EXTENSOR_FIND
     return result;

@@ -2,14 +2,11 @@
 // by two streams at once. Their work areas are memory of the caching allocator.
 #include "backend/cuda/cufft.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "backend/cuda/context.h"
@@ -62,23 +59,10 @@ struct Cufft {
 
 const Cufft& cufft() {
   static const Cufft loaded = [] {
-    constexpr const char* how =
-        " (install it with: pip install nvidia-cufft, or put its folder into "
-        "EXTENSOR_CUDA_LIBRARIES)";
-    std::string reason;
-    void* handle = open_library("libcufft.so.12", &reason);
-    if (handle == nullptr) {
-      throw DeviceError(message(
-          "fft: transforms of CUDA tensors need cuFFT, and libcufft.so.12 is not found: ", reason,
-          how));
-    }
+    const RequiredLibrary opened("fft: transforms of CUDA tensors need cuFFT", "libcufft.so.12",
+                                 "nvidia-cufft");
     Cufft result;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      if (function != nullptr) return;
-      throw DeviceError(message("fft: libcufft.so.12 has no function ", name, how));
-    };
-#define EXTENSOR_FIND(name, ...) find(result.name, "cufft" #name);
+#define EXTENSOR_FIND(name, ...) opened.find(result.name, "cufft" #name);
     EXTENSOR_CUFFT(EXTENSOR_FIND)
 #undef EXTENSOR_FIND
     return result;

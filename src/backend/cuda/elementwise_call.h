@@ -60,6 +60,7 @@ using StridedKernel = void (*)(StridedCall);
 struct DenseKernel {
   void (*run)(DenseCall) = nullptr;
   int threads = 0, packs = 0;  // of a block, of a thread
+  bool overlaps = false;       // it may start while the kernel before it ends
 };
 // The same row for each kind of operands; null if it has no kernel for them.
 struct ContiguousKernel {

@@ -44,13 +44,89 @@ __device__ __forceinline__ S row_of(const Parameter* parameters,
   return store_from_compute<S>(y.v.raw);
 }
 
+// The threads of a block, the packs of a thread, and whether blocks start while the kernel before
+// ends, as measured on an H200. Functions that compute for longer than they wait for memory gain
+// from a second pack. The device starts blocks that overlap more slowly than others, which shows if
+// they move less than 8 KiB.
+struct DenseShape {
+  int threads = 128, packs = 1;
+  bool overlaps = false;
+};
+constexpr DenseShape dense_shape(ElementwiseOp op, int inputs, bool is_half) {
+  constexpr DenseShape two_packs{.packs = 2, .overlaps = true};
+  switch (op) {
+    case ElementwiseOp::negative:
+    case ElementwiseOp::positive:
+    case ElementwiseOp::abs:
+    case ElementwiseOp::square:
+    case ElementwiseOp::sign:
+    case ElementwiseOp::ceil:
+    case ElementwiseOp::floor:
+    case ElementwiseOp::round:
+    case ElementwiseOp::trunc:
+    case ElementwiseOp::clip:
+    case ElementwiseOp::relu:
+    case ElementwiseOp::relu6:
+    case ElementwiseOp::hard_tanh:
+      return {.threads = 256, .overlaps = true};
+    case ElementwiseOp::exp:
+    case ElementwiseOp::exp2:
+    case ElementwiseOp::sqrt:
+    case ElementwiseOp::rsqrt:
+    case ElementwiseOp::reciprocal:
+    case ElementwiseOp::erfinv:
+    case ElementwiseOp::sigmoid:
+    case ElementwiseOp::tanh:
+    case ElementwiseOp::leaky_relu:
+    case ElementwiseOp::hard_sigmoid:
+    case ElementwiseOp::hard_swish:
+      return is_half ? two_packs : DenseShape{};
+    case ElementwiseOp::silu:
+    case ElementwiseOp::mish:
+      return {.packs = 2, .overlaps = is_half};
+    case ElementwiseOp::log10:
+    case ElementwiseOp::log1p:
+    case ElementwiseOp::asin:
+    case ElementwiseOp::acos:
+    case ElementwiseOp::sinh:
+    case ElementwiseOp::cosh:
+    case ElementwiseOp::asinh:
+    case ElementwiseOp::atanh:
+    case ElementwiseOp::gelu:
+    case ElementwiseOp::gelu_tanh:
+    case ElementwiseOp::elu:
+    case ElementwiseOp::selu:
+    case ElementwiseOp::atan2:
+    case ElementwiseOp::hypot:
+    case ElementwiseOp::logaddexp:
+    case ElementwiseOp::power:
+    case ElementwiseOp::gelu_backward:
+      return two_packs;
+    case ElementwiseOp::tan:
+      return {.packs = is_half ? 2 : 4, .overlaps = true};
+    case ElementwiseOp::add:
+    case ElementwiseOp::subtract:
+    case ElementwiseOp::multiply:
+    case ElementwiseOp::maximum:
+    case ElementwiseOp::minimum:
+    case ElementwiseOp::copysign:
+      return {.threads = 1024, .overlaps = true};
+    case ElementwiseOp::divide:
+      return {.threads = is_half ? 1024 : 128, .overlaps = true};
+    default:
+      return {.overlaps = inputs > 1};
+  }
+}
+
 // A block computes `threads` times `packs` packs side by side, which all are loaded first.
-template <template <class> class Row, class S, int inputs, int threads, int packs, bool numbers>
+template <template <class> class Row, class S, int inputs, int threads, int packs, bool overlaps,
+          bool numbers>
 __global__ void __launch_bounds__(threads) dense_row(const __grid_constant__ DenseCall call) {
   using C = Compute<S>;
   constexpr int width = 16 / sizeof(S);
   constexpr std::int64_t block = threads * packs * width;
   constexpr std::make_index_sequence<inputs> every;
+  if constexpr (overlaps) begin_overlapped();
   S* out = static_cast<S*>(call.out);
   const auto is_dense = [&](int k) { return !numbers || call.inputs[k] != nullptr; };
   const auto number = [&](int k) {
@@ -187,43 +263,6 @@ __global__ void __launch_bounds__(elementwise_threads)
   out[i] = row_of<Row, S>(call.parameters, x, every);
 }
 
-// Threads of a block and packs of a thread, as measured on an H200: functions that compute for
-// longer than they wait for memory gain from a second pack.
-struct DenseShape {
-  int threads = 128, packs = 1;
-};
-constexpr DenseShape dense_shape(ElementwiseOp op, bool is_half) {
-  switch (op) {
-    case ElementwiseOp::erfinv:
-      return {.packs = is_half ? 2 : 1};
-    case ElementwiseOp::tan:
-    case ElementwiseOp::sinh:
-    case ElementwiseOp::cosh:
-    case ElementwiseOp::atanh:
-    case ElementwiseOp::gelu:
-    case ElementwiseOp::gelu_tanh:
-    case ElementwiseOp::elu:
-    case ElementwiseOp::selu:
-    case ElementwiseOp::silu:
-    case ElementwiseOp::mish:
-    case ElementwiseOp::atan2:
-    case ElementwiseOp::hypot:
-    case ElementwiseOp::logaddexp:
-    case ElementwiseOp::power:
-    case ElementwiseOp::gelu_backward:
-      return {.packs = 2};
-    case ElementwiseOp::add:
-    case ElementwiseOp::subtract:
-    case ElementwiseOp::multiply:
-    case ElementwiseOp::maximum:
-    case ElementwiseOp::minimum:
-    case ElementwiseOp::copysign:
-      return {.threads = 1024};
-    default:
-      return {};
-  }
-}
-
 // Whether a number as an operand is common enough for a kernel of its own.
 constexpr bool takes_numbers(ElementwiseOp op) {
   switch (op) {
@@ -242,13 +281,15 @@ constexpr bool takes_numbers(ElementwiseOp op) {
 
 template <template <class> class Row, class S, int inputs, ElementwiseOp op>
 ContiguousKernel kernel_of() {
-  constexpr DenseShape shape = dense_shape(op, is_half_type<S>), usual;
+  constexpr DenseShape shape = dense_shape(op, inputs, is_half_type<S>);
   ContiguousKernel kernel;
-  kernel.dense = {&dense_row<Row, S, inputs, shape.threads, shape.packs, false>, shape.threads,
-                  shape.packs};
+  kernel.dense = {&dense_row<Row, S, inputs, shape.threads, shape.packs, shape.overlaps, false>,
+                  shape.threads, shape.packs, shape.overlaps};
   if constexpr (takes_numbers(op)) {
-    kernel.with_numbers = {&dense_row<Row, S, inputs, usual.threads, usual.packs, true>,
-                           usual.threads, usual.packs};
+    constexpr DenseShape one =
+        op == ElementwiseOp::power ? DenseShape{} : DenseShape{.threads = 256, .overlaps = true};
+    kernel.with_numbers = {&dense_row<Row, S, inputs, one.threads, one.packs, one.overlaps, true>,
+                           one.threads, one.packs, one.overlaps};
   }
   kernel.packs = &contiguous_row<Row, S, inputs>;
   return kernel;

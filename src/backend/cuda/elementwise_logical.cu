@@ -167,6 +167,7 @@ struct WhereCall {
 template <class T, bool all_dense>
 __global__ void __launch_bounds__(logical_threads)
     dense_where(const __grid_constant__ WhereCall<T> call) {
+  begin_overlapped();
   constexpr int count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
   const auto is_dense = [&](int k) { return all_dense || call.form[k] == Form::dense; };
   const auto once = [&](int k) {
@@ -241,12 +242,9 @@ bool run_where(const ElementwiseCall& call) {
   }
   constexpr std::int64_t count = sizeof(T) == 8 ? 2 : 16 / sizeof(T);
   const auto blocks = static_cast<unsigned>(blocks_of(call.numel / count + 1));
-  if (passed.form[0] == Form::dense && passed.form[1] == Form::dense) {
-    dense_where<T, true><<<blocks, logical_threads, 0, stream()>>>(passed);
-  } else {
-    dense_where<T, false><<<blocks, logical_threads, 0, stream()>>>(passed);
-  }
-  launched("elementwise");
+  const bool all_dense = passed.form[0] == Form::dense && passed.form[1] == Form::dense;
+  launch_overlapped("elementwise", all_dense ? &dense_where<T, true> : &dense_where<T, false>,
+                    blocks, logical_threads, 0, passed);
   return true;
 }
 

@@ -33,6 +33,7 @@ struct alignas(16) Eight {
 __global__ void __launch_bounds__(look_up_threads)
     look_up_shared(const std::uint16_t* x, std::uint16_t* y, std::int64_t count,
                    const std::uint16_t* table) {
+  begin_overlapped();
   extern __shared__ std::uint16_t results[];
   // The next packs are loaded before the last ones are looked up.
   constexpr int together = 2;
@@ -143,10 +144,9 @@ void run_look_up(const ElementwiseCall& call, const std::uint16_t* table) {
     check(cudaFuncSetAttribute(&look_up_shared, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(table_bytes)),
           "elementwise");
-    look_up_shared<<<multiprocessors(), look_up_threads, table_bytes, stream()>>>(
-        reinterpret_cast<const std::uint16_t*>(input.data),
-        reinterpret_cast<std::uint16_t*>(call.out.data), call.numel, table);
-    launched("elementwise");
+    launch_overlapped("elementwise", &look_up_shared, multiprocessors(), look_up_threads,
+                      table_bytes, reinterpret_cast<const std::uint16_t*>(input.data),
+                      reinterpret_cast<std::uint16_t*>(call.out.data), call.numel, table);
     return;
   }
   StridedCall passed{};
@@ -178,6 +178,7 @@ __global__ void every_argument(std::uint16_t* out) {
 __global__ void __launch_bounds__(gradient_threads)
     multiply_by_derivative(const std::uint16_t* g, const std::uint16_t* x, std::uint16_t* out,
                            std::int64_t packs, const float* table) {
+  begin_overlapped();
   __shared__ float derivatives[derivative_count];
   for (int i = threadIdx.x; i < derivative_count; i += gradient_threads) derivatives[i] = table[i];
   __syncthreads();
@@ -280,11 +281,10 @@ bool run_half_gradient(const ElementwiseCall& call) {
   }
   const float* table = kept_derivatives(call.op);
   if (table == nullptr) return false;
-  multiply_by_derivative<<<multiprocessors() * 4, gradient_threads, 0, stream()>>>(
-      reinterpret_cast<const std::uint16_t*>(call.inputs[0].data),
-      reinterpret_cast<const std::uint16_t*>(call.inputs[1].data),
-      reinterpret_cast<std::uint16_t*>(call.out.data), call.numel / 8, table);
-  launched("elementwise");
+  launch_overlapped("elementwise", &multiply_by_derivative, multiprocessors() * 4,
+                    gradient_threads, 0, reinterpret_cast<const std::uint16_t*>(call.inputs[0].data),
+                    reinterpret_cast<const std::uint16_t*>(call.inputs[1].data),
+                    reinterpret_cast<std::uint16_t*>(call.out.data), call.numel / 8, table);
   return true;
 }
 

@@ -7,9 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/check.h"
+#include "extensor/error.h"
+
 namespace extensor::backend::cuda {
 
 namespace {
+
+using detail::message;
 
 void append_matches(std::vector<std::string>& paths, const std::string& pattern) {
   glob_t found{};
@@ -64,6 +69,27 @@ void* open_library(const char* soname, std::string* reason) {
   }
   if (reason != nullptr) *reason = first_error;
   return nullptr;
+}
+
+RequiredLibrary::RequiredLibrary(const char* need, const char* soname, const char* package)
+    : need_(need), soname_(soname), package_(package) {
+  std::string reason;
+  handle_ = open_library(soname, &reason);
+  if (handle_ != nullptr) return;
+  throw DeviceError(message(need, ", and ", soname, " is not found: ", reason,
+                            " (install it with: pip install ", package,
+                            ", or put its folder into EXTENSOR_CUDA_LIBRARIES)"));
+}
+
+void RequiredLibrary::refuse(const std::string& reason) const {
+  throw DeviceError(message(need_, ", and ", soname_, " ", reason,
+                            " (install a newer one: pip install -U ", package_, ")"));
+}
+
+void* RequiredLibrary::find(const char* name) const {
+  void* function = dlsym(handle_, name);
+  if (function == nullptr) refuse(message("has no function ", name));
+  return function;
 }
 
 }  // namespace extensor::backend::cuda

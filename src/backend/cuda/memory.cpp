@@ -16,6 +16,10 @@ constexpr std::size_t granule = 512;
 constexpr std::size_t slab_bytes = std::size_t{4} << 20;       // small blocks are cut from these
 constexpr std::size_t shared_segment = std::size_t{20} << 20;  // large blocks below this share one
 constexpr std::size_t segment_granule = std::size_t{2} << 20;
+// Segments from this size on are followed by an unused granule. Tensors whose size is a power of
+// two would otherwise lie at such distances that reading one and writing another is up to 1 %
+// slower.
+constexpr std::size_t staggered_segment = std::size_t{64} << 20;
 constexpr std::size_t worth_splitting = std::size_t{1} << 20;
 constexpr std::size_t small_granule = 256;  // the alignment of every block
 
@@ -239,11 +243,12 @@ void DeviceMemory::put_large(Block* block) {
 
 DeviceMemory::Block* DeviceMemory::new_segment(std::size_t bytes) {
   void* data = nullptr;
-  cudaError_t result = cudaMalloc(&data, bytes);
+  const std::size_t spaced = bytes + (bytes < staggered_segment ? 0 : segment_granule);
+  cudaError_t result = cudaMalloc(&data, spaced);
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // clears it
     if (!release_segments()) return nullptr;
-    result = cudaMalloc(&data, bytes);
+    result = cudaMalloc(&data, spaced);
     if (result == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       return nullptr;

@@ -2,8 +2,6 @@
 // (distributed/transport.h). They run in a stream of their own. The communicator of NCCL does not
 // block: its calls return at once, and test() asks how far they are, so that a rank that has failed
 // does not keep the others waiting.
-#include <dlfcn.h>
-
 #include <chrono>
 #include <climits>
 #include <condition_variable>
@@ -13,7 +11,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <type_traits>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/libraries.h"
@@ -90,29 +87,16 @@ struct Nccl {
 
 const Nccl& nccl() {
   static const Nccl loaded = [] {
-    constexpr const char* how =
-        " (install it with: pip install nvidia-nccl-cu13, or put its folder into "
-        "EXTENSOR_CUDA_LIBRARIES)";
-    std::string reason;
-    void* handle = open_library("libnccl.so.2", &reason);
-    if (handle == nullptr) {
-      throw DeviceError(message(
-          "distributed: collectives on CUDA tensors need NCCL, and libnccl.so.2 is not found: ",
-          reason, how));
-    }
+    const RequiredLibrary opened("distributed: collectives on CUDA tensors need NCCL",
+                                 "libnccl.so.2", "nvidia-nccl-cu13");
     Nccl result;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      if (function != nullptr) return;
-      throw DeviceError(message("distributed: libnccl.so.2 has no function ", name, how));
-    };
-#define EXTENSOR_FIND(name, ...) find(result.name, "nccl" #name);
+#define EXTENSOR_FIND(name, ...) opened.find(result.name, "nccl" #name);
     EXTENSOR_NCCL(EXTENSOR_FIND)
 #undef EXTENSOR_FIND
     int version = 0;
     if (result.GetVersion(&version) != success || version < least_version) {
-      throw DeviceError(message("distributed: libnccl.so.2 has version ", version,
-                                " (allowed: ", least_version, ", which is 2.18, or newer)", how));
+      opened.refuse(message("has version ", version, " (allowed: ", least_version,
+                            ", which is 2.18, or newer)"));
     }
     return result;
   }();

@@ -53,6 +53,16 @@ struct DeviceArithmetic {
     return a * b + 0.0f;
 #endif
   }
+  // nvcc would shift the bit to the lowest place first.
+  EXTENSOR_HOST_DEVICE static bool has_bit(std::uint32_t bits, std::uint32_t bit) {
+#ifdef __CUDA_ARCH__
+    std::uint32_t masked;
+    asm("and.b32 %0, %1, %2;" : "=r"(masked) : "r"(bits), "r"(bit));
+    return masked != 0;
+#else
+    return detail::PlainArithmetic::has_bit(bits, bit);
+#endif
+  }
   // The field below the bits of 2²³, by one shift, since conversions are slow.
   template <class>
   EXTENSOR_HOST_DEVICE static float exponent(std::uint32_t bits) {

@@ -40,21 +40,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Launches a kernel that calls wait_for_last_launch, so that it may start before the last one
-// ended.
-void launch_overlapped(void (*kernel)(Reduction), int blocks, dim3 block_threads,
-                       const Reduction& call) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = block_threads;
-  config.stream = stream();
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, call), "reduce");
-}
+// The packs of columns of a block of sum_column_tiles.
+constexpr int tile_lanes = 8;
 
 template <class In, class A>
 void run(Reduction call, bool columns) {
@@ -63,11 +50,22 @@ void run(Reduction call, bool columns) {
   // As many parts as fill the device, but none shorter than pays. The length of a part is a
   // function of the shape and of the device, not of its load.
   const std::int64_t slots = std::int64_t{multiprocessors()} * 2048;
+  if constexpr (!std::is_void_v<In>) {
+    constexpr std::int64_t tile = tile_lanes * 16 / sizeof(In);
+    const std::int64_t tiles = (call.results + tile - 1) / tile;
+    if (columns && is_sum && call.reduced.count == 1 && call.length >= tile_threads &&
+        tiles * 10 >= std::int64_t{multiprocessors()} * 9 && tiles < (std::int64_t{1} << 31) &&
+        has_column_packs<In>(call)) {
+      return launch_overlapped("reduce", &sum_column_tiles<In, A, tile_lanes>,
+                               static_cast<unsigned>(tiles), tile_threads, 0, call);
+    }
+  }
   int width = 32;
   std::int64_t parts = 1;
-  bool packs = false;
+  bool packs = false, row_packs = false;
   std::int64_t columns_per_thread = 1;
   if constexpr (!std::is_void_v<In>) {
+    row_packs = !columns && is_sum && has_row_packs<In>(call);
     packs = columns && !is_position && has_column_packs<In>(call);
     if (packs) columns_per_thread = 16 / sizeof(In);
   }
@@ -80,7 +78,8 @@ void run(Reduction call, bool columns) {
     while (width > 1 && width / 2 >= call.length) width /= 2;
     if (call.length > 1024) width = threads;
     if (width == threads) {
-      parts = std::clamp<std::int64_t>(8 * std::int64_t{multiprocessors()} / call.results, 1,
+      const int blocks = row_packs ? row_part_blocks : 8;  // per multiprocessor
+      parts = std::clamp<std::int64_t>(blocks * std::int64_t{multiprocessors()} / call.results, 1,
                                        std::max<std::int64_t>(1, call.length / 8192));
     }
   }
@@ -99,39 +98,37 @@ void run(Reduction call, bool columns) {
     }
   }
   const std::int64_t units = call.results * call.parts;
-  if (packs) {
+  if (row_packs && split) {
+    if constexpr (!std::is_void_v<In>) {
+      launch_overlapped("reduce", &sum_row_parts<In, A>, static_cast<unsigned>(units), threads, 0,
+                        call);
+    }
+  } else if (packs) {
     if constexpr (!std::is_void_v<In>) {
       const int blocks = blocks_for(units / columns_per_thread, threads, 32);
-      if (is_sum) {
-        reduce_column_packs<In, A, true><<<blocks, threads, 0, stream()>>>(call);
-      } else {
-        reduce_column_packs<In, A, false><<<blocks, threads, 0, stream()>>>(call);
-      }
+      launch_overlapped("reduce",
+                        is_sum ? &reduce_column_packs<In, A, true>
+                               : &reduce_column_packs<In, A, false>,
+                        blocks, threads, 0, call);
     }
   } else if (columns) {
     const int blocks = blocks_for(units, threads, 32);
-    if (is_sum) {
-      reduce_columns<In, A, true><<<blocks, threads, 0, stream()>>>(call);
-    } else {
-      reduce_columns<In, A, false><<<blocks, threads, 0, stream()>>>(call);
-    }
+    launch_overlapped("reduce",
+                      is_sum ? &reduce_columns<In, A, true> : &reduce_columns<In, A, false>,
+                      blocks, threads, 0, call);
   } else {
     const int blocks = blocks_for(units, width > 32 ? 1 : threads / width, 32);
-    if (is_sum) {
-      reduce_rows<In, A, true><<<blocks, threads, 0, stream()>>>(call, width);
-    } else {
-      reduce_rows<In, A, false><<<blocks, threads, 0, stream()>>>(call, width);
-    }
+    launch_overlapped("reduce", is_sum ? &reduce_rows<In, A, true> : &reduce_rows<In, A, false>,
+                      blocks, threads, 0, call, width);
   }
-  launched("reduce");
   if (!split) return;
   if (call.results >= 512) {
-    launch_overlapped(&combine_columns<A>, blocks_for(call.results, 32, 32),
-                      dim3(32, combined_rows), call);
+    launch_overlapped("reduce", &combine_columns<A>, blocks_for(call.results, 32, 32),
+                      dim3(32, combined_rows), 0, call);
   } else {
-    launch_overlapped(&combine_parts<A>, blocks_for(call.results, 1, 8), dim3(threads), call);
+    launch_overlapped("reduce", &combine_parts<A>, blocks_for(call.results, 1, 8), threads, 0,
+                      call);
   }
-  launched("reduce");
 }
 
 }  // namespace

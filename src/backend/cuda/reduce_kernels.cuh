@@ -59,21 +59,6 @@ struct Reduction {
   std::int64_t* positions;
 };
 
-// ---- the order of two launches
-
-// The second launch of a reduction may start while the first one ends; it waits here for its
-// results.
-__device__ __forceinline__ void allow_next_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-__device__ __forceinline__ void wait_for_last_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // ---- the operations
 
 template <class A>
@@ -375,7 +360,7 @@ __device__ __forceinline__ void in_block(const Operation<A, sum>& operation, A& 
 template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads)
     reduce_rows(const __grid_constant__ Reduction call, int width) {
-  allow_next_launch();
+  begin_overlapped();
   const Operation<A, sum> operation{call.op};
   const bool whole_block = width > 32;
   const int groups = whole_block ? 1 : threads / width;
@@ -411,12 +396,80 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// The sums of the parts of dense, aligned rows, a block for each: as reduce_rows, but with so few
+// registers that the blocks of a device run at once.
+constexpr int row_part_blocks = 4;  // per multiprocessor
+template <class In, class A>
+__global__ void __launch_bounds__(threads, row_part_blocks)
+    sum_row_parts(const __grid_constant__ Reduction call) {
+  constexpr int width = 16 / sizeof(In), together = 8;
+  begin_overlapped();
+  const Operation<A, true> operation{call.op};
+  const auto part = static_cast<int>(blockIdx.x / call.results);
+  const std::int64_t result = blockIdx.x - part * call.results;
+  const In* row =
+      reinterpret_cast<const In*>(call.input) + call.kept.offset(result, call.kept.strides);
+  const std::int64_t packs = call.length / width, step = call.parts * threads;
+  const std::int64_t first = part * threads + static_cast<int>(threadIdx.x);
+  A partial[width];
+#pragma unroll
+  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+  const auto add = [&](const Pack<In>& pack) {
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
+    }
+  };
+  const auto* next = reinterpret_cast<const Pack<In>*>(row) + first;
+  const auto* const behind = reinterpret_cast<const Pack<In>*>(row) + packs;
+  for (; next + (together - 1) * step < behind; next += together * step) {
+    Pack<In> loaded[together];
+#pragma unroll
+    for (int u = 0; u < together; ++u) loaded[u] = next[u * step];
+#pragma unroll
+    for (int u = 0; u < together; ++u) add(loaded[u]);
+  }
+  // The rest is loaded together as well.
+  Pack<In> loaded[together - 1];
+#pragma unroll
+  for (int u = 0; u < together - 1; ++u) {
+    if (next + u * step < behind) loaded[u] = next[u * step];
+  }
+#pragma unroll
+  for (int u = 0; u < together - 1; ++u) {
+    if (next + u * step < behind) add(loaded[u]);
+  }
+  if (const std::int64_t last = packs * width + first; first < width && last < call.length) {
+    partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
+  }
+#pragma unroll
+  for (int half = width / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  }
+  std::int64_t position = 0;
+  in_block(operation, partial[0], position);
+  if (threadIdx.x == 0) reinterpret_cast<A*>(call.values)[blockIdx.x] = partial[0];
+}
+
+// Whether sum_row_parts may run.
+template <class In>
+bool has_row_packs(const Reduction& call) {
+  constexpr std::int64_t width = 16 / sizeof(In);
+  if (call.reduced.count != 1 || call.reduced.strides[0] != 1) return false;
+  if (reinterpret_cast<std::uintptr_t>(call.input) % 16 != 0) return false;
+  for (int d = 0; d < call.kept.count; ++d) {
+    if (call.kept.sizes[d] != 1 && call.kept.strides[d] % width != 0) return false;
+  }
+  return true;
+}
+
 // ---- columns
 
 // A thread per column and part: neighbouring threads read neighbouring elements.
 template <class In, class A, bool sum>
 __global__ void __launch_bounds__(threads) reduce_columns(const __grid_constant__ Reduction call) {
-  allow_next_launch();
+  begin_overlapped();
   const Operation<A, sum> operation{call.op};
   const std::int64_t units = call.results * call.parts;
   for (std::int64_t unit = first_index(); unit < units; unit += index_step()) {
@@ -439,7 +492,7 @@ __global__ void __launch_bounds__(threads)
     reduce_column_packs(const __grid_constant__ Reduction call) {
   constexpr int width = 16 / sizeof(In);
   constexpr int together = 8;
-  allow_next_launch();
+  begin_overlapped();
   const Operation<A, sum> operation{call.op};
   const std::int64_t packs = call.results / width, units = packs * call.parts;
   const bool one_dimension = call.reduced.count == 1;
@@ -483,6 +536,73 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int e = 0; e < width; ++e) put(call, result + e, part, partial[e], 0);
   }
+}
+
+// Sums of dense columns in one launch: a block for `lanes` packs of neighbouring columns, whose
+// threads share the rows. Blocks that run together read neighbouring memory, as long as they are
+// about as fast. The conditions of reduce_column_packs, and one reduced dimension.
+constexpr int tile_threads = 512;
+template <class In, class A, int lanes>
+__global__ void __launch_bounds__(tile_threads, 2)
+    sum_column_tiles(const __grid_constant__ Reduction call) {
+  constexpr int width = 16 / sizeof(In), columns = lanes * width;
+  constexpr int rows = tile_threads / lanes, warps = tile_threads / 32;
+  constexpr int together = 4;
+  begin_overlapped();
+  __shared__ A of_warps[warps][columns];
+  const Operation<A, true> operation{call.op};
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const std::int64_t first = blockIdx.x * std::int64_t{columns}, own = first + lane * width;
+  A partial[width];
+#pragma unroll
+  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+  if (own < call.results) {
+    const int first_row = static_cast<int>(threadIdx.x) / lanes;
+    const std::int64_t step = rows * call.reduced.strides[0];
+    const In* next = reinterpret_cast<const In*>(call.input) +
+                     call.kept.offset(own, call.kept.strides) +
+                     first_row * call.reduced.strides[0];
+    const auto value = [](In element) { return static_cast<A>(load_as_compute(element)); };
+    std::int64_t rest = (call.length - first_row + rows - 1) / rows;
+    for (; rest >= together; rest -= together) {
+      Pack<In> loaded[together];
+#pragma unroll
+      for (int u = 0; u < together; ++u) {
+        loaded[u] = *reinterpret_cast<const Pack<In>*>(next);
+        next += step;
+      }
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        A sum = value(loaded[0].at[e]);
+#pragma unroll
+        for (int u = 1; u < together; ++u) sum = operation.combine(sum, value(loaded[u].at[e]));
+        partial[e] = operation.combine(partial[e], sum);
+      }
+    }
+    for (; rest > 0; --rest, next += step) {
+      const Pack<In> loaded = *reinterpret_cast<const Pack<In>*>(next);
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        partial[e] = operation.combine(partial[e], value(loaded.at[e]));
+      }
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < width; ++e) {
+#pragma unroll
+    for (int distance = 16; distance >= lanes; distance /= 2) {
+      partial[e] = operation.combine(partial[e],
+                                     __shfl_down_sync(0xffffffffu, partial[e], distance));
+    }
+    if (threadIdx.x % 32 < lanes) of_warps[threadIdx.x / 32][lane * width + e] = partial[e];
+  }
+  __syncthreads();
+  const std::int64_t result = first + threadIdx.x;
+  if (threadIdx.x >= columns || result >= call.results) return;
+  A sum = of_warps[0][threadIdx.x];
+#pragma unroll
+  for (int k = 1; k < warps; ++k) sum = operation.combine(sum, of_warps[k][threadIdx.x]);
+  write(call, result, sum, 0);
 }
 
 // Whether reduce_column_packs may run.
@@ -548,7 +668,7 @@ __device__ __forceinline__ void gather_parts(const Reduction& call,
 // A block per result.
 template <class A>
 __global__ void __launch_bounds__(threads) combine_parts(const __grid_constant__ Reduction call) {
-  wait_for_last_launch();
+  begin_overlapped();
   const Operation<A, false> operation{call.op};
   for (std::int64_t result = blockIdx.x; result < call.results; result += gridDim.x) {
     A value;
@@ -566,7 +686,7 @@ constexpr int combined_rows = 8;
 template <class A>
 __global__ void __launch_bounds__(32 * combined_rows)
     combine_columns(const __grid_constant__ Reduction call) {
-  wait_for_last_launch();
+  begin_overlapped();
   __shared__ A values[combined_rows][32];
   __shared__ std::int64_t positions[combined_rows][32];
   const Operation<A, false> operation{call.op};

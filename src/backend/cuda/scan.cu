@@ -1,7 +1,6 @@
 // Cumulative sums and products along an axis: float32 and halves in float64, float64 sums with a
-// compensation for rounding errors, each result rounded once. Long rows are cut into tiles whose
-// blocks wait for the totals of those before, or into chunks whose totals are computed first;
-// bounds and orders depend on the shape alone, so results repeat exactly.
+// compensation for rounding errors, each result rounded once. Long rows are cut into chunks whose
+// totals are computed first; the bounds depend on the shape alone, so results repeat exactly.
 #include "backend/cuda/group.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/scan_rows.cuh"
@@ -47,23 +46,6 @@ bool is_aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-// Rows of quads: many rows by a block each, and few long ones by many blocks each.
-template <class T, class Rule>
-void run_quads(const ScanArguments<T>& arguments) {
-  const std::int64_t tiles = divide_up(arguments.length, quad_tile);
-  if (tiles == 1 || arguments.outer >= multiprocessors() * 8) {
-    scan_quads<T, Rule><<<grid_for(arguments.outer), row_threads, 0, stream()>>>(arguments);
-    return launched("scan");
-  }
-  const std::size_t bytes =
-      static_cast<std::size_t>(published_states(arguments.outer, tiles)) * sizeof(Published);
-  const Scratch published(bytes, "scan");
-  check(cudaMemsetAsync(published.as<Published>(), 0xff, bytes, stream()), "scan");
-  scan_tiles<T, Rule><<<static_cast<unsigned>(arguments.outer * tiles), row_threads, 0, stream()>>>(
-      arguments, tiles, published.as<Published>());
-  launched("scan");
-}
-
 template <class T, class Rule>
 void run(const ScanCall& call) {
   using State = typename Rule::State;
@@ -81,14 +63,14 @@ void run(const ScanCall& call) {
   const std::int64_t wanted = by_columns
                                   ? divide_up(multiprocessors() * 1024, call.outer * call.inner)
                                   : divide_up(multiprocessors() * 8, call.outer);
-  if constexpr (sizeof(T) <= 4) {
-    if (!by_columns && call.length % 4 == 0 && is_aligned(arguments.x, 4 * sizeof(T)) &&
-        is_aligned(arguments.out, 4 * sizeof(T))) {
-      return run_quads<T, Rule>(arguments);
-    }
-  }
   std::int64_t chunk = divide_up(call.length, wanted < most ? wanted : most);
   if (chunk < shortest) chunk = shortest;
+  bool by_quads = false;
+  if constexpr (sizeof(T) <= 4) {
+    by_quads = !by_columns && call.length % 4 == 0 && is_aligned(arguments.x, 4 * sizeof(T)) &&
+               is_aligned(arguments.out, 4 * sizeof(T));
+    if (by_quads) chunk = divide_up(chunk, quad_tile) * quad_tile;
+  }
   const std::int64_t chunks = divide_up(call.length, chunk);
   const std::int64_t units = call.outer * chunks * call.inner;
   const Scratch totals(chunks > 1 ? static_cast<std::size_t>(units) * sizeof(State) : 1, "scan");
@@ -102,6 +84,18 @@ void run(const ScanCall& call) {
     scan_columns<T, Rule, true>
         <<<blocks, column_threads, 0, stream()>>>(arguments, chunks, chunk, totals.as<State>());
     return launched("scan");
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (by_quads) {
+      if (chunks > 1) {
+        quad_chunk_totals<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(
+            arguments, chunks, chunk, totals.as<State>());
+        launched("scan");
+      }
+      scan_quads<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(arguments, chunks, chunk,
+                                                                         totals.as<State>());
+      return launched("scan");
+    }
   }
   if (chunks > 1) {
     row_chunk_totals<T, Rule><<<grid_for(units), row_threads, 0, stream()>>>(

@@ -210,183 +210,132 @@ struct alignas(4 * sizeof(T)) Quad {
   T at[4];
 };
 
-// A tile of a row: a warp scans `quads` runs of 128 neighbouring elements, and warps exchange their
-// totals. Positions are in the order of the scan.
+// The four elements from position k in the order of the scan.
+template <class T>
+__device__ __forceinline__ Quad<T> load_quad(const ScanArguments<T>& arguments, const T* x,
+                                             std::int64_t k) {
+  const std::int64_t at = arguments.reverse ? arguments.length - 4 - k : k;
+  Quad<T> quad = *reinterpret_cast<const Quad<T>*>(x + at);
+  if (arguments.reverse) quad = {{quad.at[3], quad.at[2], quad.at[1], quad.at[0]}};
+  return quad;
+}
+template <class T>
+__device__ __forceinline__ void store_quad(const ScanArguments<T>& arguments, T* out,
+                                           std::int64_t k, Quad<T> quad) {
+  const std::int64_t at = arguments.reverse ? arguments.length - 4 - k : k;
+  if (arguments.reverse) quad = {{quad.at[3], quad.at[2], quad.at[1], quad.at[0]}};
+  *reinterpret_cast<Quad<T>*>(out + at) = quad;
+}
+
 template <class T, class Rule>
-struct QuadScan {
+__global__ void __launch_bounds__(row_threads)
+    quad_chunk_totals(ScanArguments<T> arguments, std::int64_t chunks, std::int64_t chunk,
+                      typename Rule::State* totals) {
   using State = typename Rule::State;
-  static constexpr int warps = row_threads / 32;
-  const T* x;  // the first quad of the row
-  T* out;
-  std::int64_t length;
-  bool reverse;
-  Quad<T> read[quads];
-  State before[quads];  // of the elements of the warp before those of the thread
-
-  __device__ QuadScan(const ScanArguments<T>& call, std::int64_t row)
-      : length(call.length), reverse(call.reverse) {
-    const std::int64_t first = row * length + (reverse ? length - 4 : 0);
-    x = call.x + first;
-    out = call.out + first;
-  }
-
-  // Position in a tile, and the number of elements from its first one to the end of the row.
-  static __device__ int position(int q) {
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-    return (warp * quads + q) * 128 + lane * 4;
-  }
-  __device__ int rest(std::int64_t start) const {
-    return static_cast<int>(min(length - start, static_cast<std::int64_t>(quad_tile)));
-  }
-  __device__ Quad<T> in_order(const Quad<T>& quad) const {
-    if (reverse) return {{quad.at[3], quad.at[2], quad.at[1], quad.at[0]}};
-    return quad;
-  }
-  __device__ void load(std::int64_t start, Quad<T> (&to)[quads]) const {
-    const T* from = reverse ? x - start : x + start;
-    const int end = rest(start);
+  Group<true> group;
+  for (std::int64_t unit = blockIdx.x; unit < arguments.outer * chunks; unit += gridDim.x) {
+    const T* x = arguments.x + unit / chunks * arguments.length;
+    const std::int64_t begin = unit % chunks * chunk, end = min(arguments.length, begin + chunk);
+    State states[4] = {Rule::none(), Rule::none(), Rule::none(), Rule::none()};
+    for (std::int64_t start = begin + threadIdx.x * 4; start < end; start += quad_tile) {
+      Quad<T> read[quads];
 #pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      const int k = position(q);
-      if (k < end) to[q] = in_order(*reinterpret_cast<const Quad<T>*>(from + (reverse ? -k : k)));
-    }
-  }
-  // Scans what was read; returns the total of the warp.
-  __device__ State scan(std::int64_t start) {
-    const int end = rest(start);
-    State total = Rule::none();
-#pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      State own = Rule::none();
-      if (position(q) < end) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) own = Rule::combine(own, Rule::of(read[q].at[e]));
+      for (int q = 0; q < quads; ++q) {
+        const std::int64_t k = start + q * row_threads * 4;
+        if (k < end) read[q] = load_quad(arguments, x, k);
       }
-      State lower;
-      const State sum = scan_threads<Rule, false>(own, lower);
-      before[q] = Rule::combine(total, lower);
-      total = Rule::combine(total, sum);
-    }
-    return total;
-  }
-  // The combination of the totals of the warps; `lower` is that of the lower warps.
-  static __device__ State combine_warps(State total, State (&of_warps)[warps], State& lower) {
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = total;
-    __syncthreads();
-    State all = Rule::none();
-    lower = all;
 #pragma unroll
-    for (int k = 0; k < warps; ++k) {
-      if (k == static_cast<int>(threadIdx.x / 32)) lower = all;
-      all = Rule::combine(all, of_warps[k]);
-    }
-    return all;
-  }
-  // `lower` is the state before the warp.
-  __device__ void store(std::int64_t start, State lower) const {
-    T* to = reverse ? out - start : out + start;
-    const int end = rest(start);
+      for (int q = 0; q < quads; ++q) {
+        if (start + q * row_threads * 4 >= end) continue;
 #pragma unroll
-    for (int q = 0; q < quads; ++q) {
-      const int k = position(q);
-      if (k >= end) continue;
-      State running = Rule::combine(lower, before[q]);
-      Quad<T> quad;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        running = Rule::combine(running, Rule::of(read[q].at[e]));
-        quad.at[e] = Rule::get(running);
+        for (int e = 0; e < 4; ++e) {
+          states[e] = Rule::combine(states[e], Rule::of(read[q].at[e]));
+        }
       }
-      *reinterpret_cast<Quad<T>*>(to + (reverse ? -k : k)) = in_order(quad);
     }
-  }
-};
-
-// A block for a row.
-template <class T, class Rule>
-__global__ void __launch_bounds__(row_threads, 4) scan_quads(ScanArguments<T> arguments) {
-  using State = typename Rule::State;
-  __shared__ State of_warps[2][QuadScan<T, Rule>::warps];
-  for (std::int64_t row = blockIdx.x; row < arguments.outer; row += gridDim.x) {
-    QuadScan<T, Rule> tile(arguments, row);
-    State carry = Rule::none();
-    Quad<T> next[quads];
-    tile.load(0, next);
-    int turn = 0;
-    for (std::int64_t start = 0; start < tile.length; start += quad_tile, turn ^= 1) {
-#pragma unroll
-      for (int q = 0; q < quads; ++q) tile.read[q] = next[q];
-      tile.load(start + quad_tile, next);
-      State lower;
-      const State all = tile.combine_warps(tile.scan(start), of_warps[turn], lower);
-      tile.store(start, Rule::combine(carry, lower));
-      carry = Rule::combine(carry, all);
-    }
-    __syncthreads();
+    State state =
+        Rule::combine(Rule::combine(states[0], states[1]), Rule::combine(states[2], states[3]));
+    state = group.reduce(state, Rule::none(), Combine<Rule>());
+    if (threadIdx.x == 0) totals[unit] = state;
   }
 }
 
-// ---- long rows in one pass: a block for a tile
-
-// States that blocks pass to later ones. One that has not been published is all ones: a NaN that no
-// operation gives.
-using Published = unsigned long long;
-__device__ __forceinline__ void publish(Published* to, double state) {
-  const auto bits = static_cast<Published>(__double_as_longlong(state));
-  *static_cast<volatile Published*>(to) = bits == ~Published{0} ? bits >> 1 : bits;
-}
-__device__ __forceinline__ double wait_for(const Published* from) {
-  Published bits;
-  do {
-    bits = *static_cast<const volatile Published*>(from);
-  } while (bits == ~Published{0});
-  return __longlong_as_double(static_cast<long long>(bits));
-}
-
-// The tiles of which a block combines the totals; thread k takes the k-th of its group, and the
-// last thread the state at the end of the group before, which that group's last tile published. All
-// are combined in one fixed order.
-constexpr int tiles_of_group = row_threads;
-
-// The number of tickets, and the published states.
-inline std::int64_t published_states(std::int64_t rows, std::int64_t tiles) {
-  return 1 + rows * (tiles + divide_up(tiles, tiles_of_group));
-}
-
-// All of `published` is ones at first. Blocks take tiles in the order in which they start, so that
-// a block waits only for blocks that run.
+// A warp scans `quads` runs of 128 neighbouring elements; warps exchange their totals once a tile.
+// The last units come first: their elements were read last and may still be in the cache.
 template <class T, class Rule>
 __global__ void __launch_bounds__(row_threads, 4)
-    scan_tiles(ScanArguments<T> arguments, std::int64_t tiles, Published* published) {
+    scan_quads(ScanArguments<T> arguments, std::int64_t chunks, std::int64_t chunk,
+               const typename Rule::State* totals) {
   using State = typename Rule::State;
-  __shared__ State of_warps[QuadScan<T, Rule>::warps];
-  __shared__ std::int64_t ticket;
-  if (threadIdx.x == 0) ticket = static_cast<std::int64_t>(atomicAdd(published, 1ull) + 1);
-  __syncthreads();
-  const std::int64_t row = ticket / tiles, number = ticket % tiles;
-  const std::int64_t groups = (tiles + tiles_of_group - 1) / tiles_of_group;
-  Published* totals = published + 1 + row * (tiles + groups);
-  Published* ends = totals + tiles;  // of groups
-  QuadScan<T, Rule> tile(arguments, row);
-  const std::int64_t start = number * quad_tile;
-  tile.load(start, tile.read);
-  State lower;
-  const State all = tile.combine_warps(tile.scan(start), of_warps, lower);
-  if (threadIdx.x == 0) publish(totals + number, all);
-  const std::int64_t group_number = number / tiles_of_group;
-  const std::int64_t of_thread = group_number * tiles_of_group + threadIdx.x;
-  State carry = Rule::none();
-  if (of_thread < number) {
-    carry = wait_for(totals + of_thread);
-  } else if (threadIdx.x == tiles_of_group - 1 && group_number > 0) {
-    carry = wait_for(ends + group_number - 1);
-  }
+  constexpr int warps = row_threads / 32;
+  __shared__ State of_warps[2][warps];
   Group<true> group;
-  carry = group.reduce(carry, Rule::none(), Combine<Rule>());
-  if (threadIdx.x == 0 && number % tiles_of_group == tiles_of_group - 1) {
-    publish(ends + group_number, Rule::combine(carry, all));
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const std::int64_t units = arguments.outer * chunks;
+  for (std::int64_t unit = units - 1 - blockIdx.x; unit >= 0; unit -= gridDim.x) {
+    const std::int64_t row = unit / chunks, begin = unit % chunks * chunk;
+    const std::int64_t end = min(arguments.length, begin + chunk);
+    const T* x = arguments.x + row * arguments.length;
+    T* out = arguments.out + row * arguments.length;
+    State carry = Rule::none();
+    for (std::int64_t k = threadIdx.x; k < unit % chunks; k += row_threads) {
+      carry = Rule::combine(carry, totals[row * chunks + k]);
+    }
+    carry = group.reduce(carry, Rule::none(), Combine<Rule>());
+    const auto position = [&](std::int64_t start, int q) {
+      return start + (warp * quads + q) * 128 + lane * 4;
+    };
+    Quad<T> next[quads];
+    const auto load = [&](std::int64_t start) {
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        if (position(start, q) < end) next[q] = load_quad(arguments, x, position(start, q));
+      }
+    };
+    load(begin);
+    int turn = 0;
+    for (std::int64_t start = begin; start < end; start += quad_tile, turn ^= 1) {
+      Quad<T> now[quads];
+#pragma unroll
+      for (int q = 0; q < quads; ++q) now[q] = next[q];
+      load(start + quad_tile);
+      State before[quads];
+      State total = Rule::none();
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        State own = Rule::none();
+        if (position(start, q) < end) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) own = Rule::combine(own, Rule::of(now[q].at[e]));
+        }
+        State lower;
+        const State sum = scan_threads<Rule, false>(own, lower);
+        before[q] = Rule::combine(total, lower);
+        total = Rule::combine(total, sum);
+      }
+      if (lane == 0) of_warps[turn][warp] = total;
+      __syncthreads();
+      State lower = carry;
+#pragma unroll
+      for (int k = 0; k < warps; ++k) {
+        if (k == warp) lower = carry;
+        carry = Rule::combine(carry, of_warps[turn][k]);
+      }
+#pragma unroll
+      for (int q = 0; q < quads; ++q) {
+        if (position(start, q) >= end) continue;
+        State running = Rule::combine(lower, before[q]);
+        Quad<T> quad;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          running = Rule::combine(running, Rule::of(now[q].at[e]));
+          quad.at[e] = Rule::get(running);
+        }
+        store_quad(arguments, out, position(start, q), quad);
+      }
+    }
+    __syncthreads();
   }
-  tile.store(start, Rule::combine(carry, lower));
 }
 
 }  // namespace extensor::backend::cuda::scans
