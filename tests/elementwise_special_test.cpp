@@ -166,6 +166,39 @@ TEST(Polygamma, OverflowsNextToThePolesBelow0) {
   }
 }
 
+// The leading digits of all terms cancel in the doubles beside the zeros below 0.
+TEST(Gamma, KeepsItsDigitsBesideTheZerosBelow0) {
+  struct Case {
+    int order;  // of polygamma; -1 is lgamma
+    double x;
+    long double exact;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {-1, -2.4570247382208006, 5.61919235895009645091e-17L},
+           {-1, -2.747682646727413, 1.02349318570702837128e-15L},
+           {-1, -3.955294284858598, -4.14382750757704995072e-16L},
+           {0, -0.5040830082644554, 7.28976390297689494446e-17L},
+           {0, -5.6671624415568855, 4.18677944645248008775e-17L},
+           {0, -87.80536027839507, -3.81939076231092400317e-16L},
+           {0, -2977.8808777877402, 1.31705781402396642903e-16L},
+           {2, -0.49571567691303836, 6.38399229751194379847e-15L},
+           {2, -2.4994443912584825, -2.00439257464589296252e-15L},
+           {4, -0.49977397564859133, -3.1268956091029647457e-14L},
+           {4, -2.4999955795487976, 6.62621812473039203069e-14L},
+       }) {
+    // Vectors and the loop of their remainder.
+    const Tensor x = full({19}, c.x, DType::float64);
+    const Tensor got = c.order < 0 ? lgamma(x) : polygamma(x, c.order);
+    for (double value : values_of(got)) {
+      EXPECT_LE(ulp_error(format_of(DType::float64), value, c.exact), 2)
+          << "order " << c.order << " at " << c.x << ": got " << value;
+    }
+    if (c.order == 0) {
+      EXPECT_EQ(values_of(digamma(x)), values_of(got)) << c.x;
+    }
+  }
+}
+
 // With the default eps no gradient is NaN or infinite at a singular point; with 0 it follows IEEE.
 TEST_P(UnaryEps, KeepsGradientsFinite) {
   const UnaryRow& row = GetParam();

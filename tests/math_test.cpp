@@ -238,6 +238,11 @@ std::vector<T> special_values() {
                            T(9007199254740993.0),
                            T(1e20),
                            T(1e30)};
+  // Their negatives lie beside zeros of lgamma and digamma.
+  for (double x : {2.4570247382208006, 2.747682646727413, 3.955294284858598, 0.5040830082644554,
+                   5.6671624415568855, 87.80536027839507}) {
+    values.push_back(static_cast<T>(x));
+  }
   const size_t size = values.size();
   for (size_t i = 0; i < size; ++i) values.push_back(-values[i]);
   return values;

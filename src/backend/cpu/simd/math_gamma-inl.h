@@ -40,8 +40,9 @@ struct Plain {
   }
 };
 
-// A number as the sum of two doubles per lane, about 104 bits.
-template <class D>
+// A number as the sum of two doubles per lane, about 104 bits. The series below have 80 correct
+// bits, or with kWide, for sums that cancel next to the zeros below 0, about 100.
+template <class D, bool kWide = false>
 struct Pair {
   using V = hn::Vec<D>;
   V high, low;
@@ -82,80 +83,87 @@ HWY_INLINE Plain<D> LogOf(Plain<D> x) {
 }
 
 // n ln2 + 2 atanh(t), t = f / (2 + f), for x = 2^n (1 + f) > 0.
-template <class D>
-HWY_NOINLINE Pair<D> LogOf(Pair<D> x) {
+template <class D, bool kWide>
+HWY_NOINLINE Pair<D, kWide> LogOf(Pair<D, kWide> x) {
   using V = hn::Vec<D>;
+  using Number = Pair<D, kWide>;
   const D d;
-  // 2 / (2k + 1). From the sixth on, terms are so small that doubles suffice.
-  const double coefficients[5][2] = {
+  // 2 / (2k + 1). Terms from k = kPairs on are so small that doubles suffice.
+  constexpr int kPairs = kWide ? 10 : 5;
+  const double coefficients[10][2] = {
       {2.0, 0.0},
       {0.6666666666666666, 3.700743415417188e-17},
       {0.4, -2.2204460492503132e-17},
       {0.2857142857142857, 1.586032892321652e-17},
       {0.2222222222222222, 1.2335811384723961e-17},
+      {0.18181818181818182, -5.046468293750712e-18},
+      {0.15384615384615385, -8.540177112501205e-18},
+      {0.13333333333333333, 1.8503717077085942e-18},
+      {0.11764705882352941, 1.6326809185664067e-18},
+      {0.10526315789473684, 5.843279076974508e-18},
   };
   const SplitFloat<V> split = SplitExponent(d, x.high);
   const V scale = PowerOfTwo(d, hn::Neg(hn::Min(split.n, hn::Set(d, 1022.0))));
-  const Pair<D> f(TwoSum(split.f, hn::Mul(x.low, scale)));
-  const Pair<D> t = f / (f + Pair<D>(2, 0));
-  const Pair<D> square = t * t;
-  Pair<D> sum(Polynomial(d, square.high, 0.18181818181818182, 0.15384615384615385,
-                         0.13333333333333333, 0.11764705882352941, 0.10526315789473684,
-                         0.09523809523809523, 0.08695652173913043, 0.08, 0.07407407407407407,
-                         0.06896551724137931, 0.06451612903225806, 0.06060606060606061,
-                         0.05714285714285714));
-  for (int k = 4; k >= 0; --k) {
-    sum = sum * square + Pair<D>(coefficients[k][0], coefficients[k][1]);
+  const Number f(TwoSum(split.f, hn::Mul(x.low, scale)));
+  const Number t = f / (f + Number(2, 0));
+  const Number square = t * t;
+  V rest = Polynomial(d, square.high, 0.09523809523809523, 0.08695652173913043, 0.08,
+                      0.07407407407407407, 0.06896551724137931, 0.06451612903225806,
+                      0.06060606060606061, 0.05714285714285714, 0.05405405405405406,
+                      0.05128205128205128, 0.04878048780487805, 0.046511627906976744);
+  for (int k = 9; k >= kPairs; --k) {
+    rest = hn::MulAdd(rest, square.high, hn::Set(d, coefficients[k][0]));
   }
-  return Pair<D>(split.n) * Pair<D>(0.6931471805599453, 2.3190468138462996e-17) + t * sum;
+  Number sum(rest);
+  for (int k = kPairs - 1; k >= 0; --k) {
+    sum = sum * square + Number(coefficients[k][0], coefficients[k][1]);
+  }
+  return Number(split.n) * Number(0.6931471805599453, 2.3190468138462996e-17) + t * sum;
 }
 
-// From this argument on, the series below has the precision of the number.
+// Stirling's series: the argument from which on it has the precision of the number, the number of
+// its terms, and how many of them need the precision of the number; for the others doubles suffice.
+struct Stirling {
+  double start;
+  int terms, precise_terms;
+};
 template <class D>
-constexpr double StirlingStart(Plain<D>*) {
-  return 10;
+constexpr Stirling StirlingOf(Plain<D>*) {
+  return {10, 8, 3};
 }
-template <class D>
-constexpr double StirlingStart(Pair<D>*) {
-  return 12;
-}
-template <class D>
-constexpr int StirlingTerms(Plain<D>*) {
-  return 8;
-}
-template <class D>
-constexpr int StirlingTerms(Pair<D>*) {
-  return 16;
+template <class D, bool kWide>
+constexpr Stirling StirlingOf(Pair<D, kWide>*) {
+  return kWide ? Stirling{16, 16, 7} : Stirling{12, 16, 3};
 }
 
 // The sum over k >= 1 of B_2k / (2k)! (n + 2k - 1)! / n! r^(2k - 1); for n = -1 with (2k - 2)!.
 template <class D, class Number>
 HWY_INLINE Number StirlingSeries(D d, double n, Number r) {
+  constexpr Stirling stirling = StirlingOf(static_cast<Number*>(nullptr));
   // B_2k / (2k)!
-  const double leading[3][2] = {
-      {0.08333333333333333, 4.625929269271485e-18},
-      {-0.001388888888888889, 5.300543954373577e-20},
-      {3.306878306878307e-05, -2.2300719288557665e-21},
-  };
-  const double others[13] = {
+  const double coefficients[16] = {
+      0.08333333333333333,    -0.001388888888888889,   3.306878306878307e-05,
       -8.267195767195768e-07, 2.08767569878681e-08,    -5.284190138687493e-10,
       1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
       -2.174868698558062e-16, 5.5090028283602295e-18,  -1.3954464685812522e-19,
       3.534707039629467e-21,  -8.953517427037546e-23,  2.267952452337683e-24,
       -5.744790668872202e-26};
+  const double low_parts[7] = {4.625929269271485e-18,   5.300543954373577e-20,
+                               -2.2300719288557665e-21, 3.457597454003665e-23,
+                               -1.2073450591132599e-24, 3.517096671929869e-27,
+                               -2.828354019907999e-29};
   const Number square = r * r;
   Number factor = n < 0 ? r : r * Number(n + 1, 0);
-  Number sum = factor * Number(leading[0][0], leading[0][1]);
-  for (int k = 1; k < 3; ++k) {
+  Number sum = factor * Number(coefficients[0], low_parts[0]);
+  for (int k = 1; k < stirling.precise_terms; ++k) {
     factor = factor * (square * Number((n + 2 * k) * (n + 2 * k + 1), 0));
-    sum = sum + factor * Number(leading[k][0], leading[k][1]);
+    sum = sum + factor * Number(coefficients[k], low_parts[k]);
   }
-  // The others are so small that doubles suffice.
   const auto step = square.value();
   auto power = factor.value(), rest = hn::Zero(d);
-  for (int k = 3; k < StirlingTerms(static_cast<Number*>(nullptr)); ++k) {
+  for (int k = stirling.precise_terms; k < stirling.terms; ++k) {
     power = hn::Mul(power, hn::Mul(step, hn::Set(d, (n + 2 * k) * (n + 2 * k + 1))));
-    rest = hn::MulAdd(power, hn::Set(d, others[k - 3]), rest);
+    rest = hn::MulAdd(power, hn::Set(d, coefficients[k]), rest);
   }
   return sum + Number(rest);
 }
@@ -164,7 +172,7 @@ HWY_INLINE Number StirlingSeries(D d, double n, Number r) {
 template <class D, class Number>
 HWY_NOINLINE Number LogGammaAbove0(D d, Number y) {
   const Number one(1, 0), half(0.5, 0);
-  const double start = StirlingStart(static_cast<Number*>(nullptr));
+  const double start = StirlingOf(static_cast<Number*>(nullptr)).start;
   Number product = one;
   for (int k = 0; k < start; ++k) {
     const auto low = hn::Lt(y.high, hn::Set(d, start));
@@ -219,7 +227,7 @@ HWY_NOINLINE V LogGammaOfFloatAbove0(D d, V y) {
 template <class D, class Number>
 HWY_NOINLINE Number DigammaAbove0(D d, Number y) {
   const Number one(1, 0), half(0.5, 0);
-  const double start = StirlingStart(static_cast<Number*>(nullptr));
+  const double start = StirlingOf(static_cast<Number*>(nullptr)).start;
   // top / bottom is the sum of the reciprocals.
   Number top(0, 0), bottom = one;
   for (int k = 0; k < start; ++k) {
@@ -246,7 +254,7 @@ HWY_INLINE Number FactorialOverPower(int n, Number reciprocal) {
 template <class D, class Number>
 HWY_NOINLINE Number PolygammaAbove0(D d, int n, Number y) {
   const Number one(1, 0), half(0.5, 0);
-  const double start = StirlingStart(static_cast<Number*>(nullptr)) + n;
+  const double start = StirlingOf(static_cast<Number*>(nullptr)).start + n;
   Number sum(0, 0);
   for (int k = 0; k < start; ++k) {
     const auto low = hn::Lt(y.high, hn::Set(d, start));
@@ -279,6 +287,35 @@ HWY_INLINE auto IsNextToZero(D d, V x) {
   return hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-60));
 }
 
+// The Taylor series next to those zeros below 0 that are so close to a double that a Pair has too
+// few bits for the value there; those of digamma were searched down to -20000. Order -1 is lgamma,
+// 0 digamma, n polygamma.
+template <class D, class V>
+HWY_INLINE V NextToZeros(D d, int order, V x, V result) {
+  struct Zero {
+    int order;
+    double at, rest, slope, half_curvature;
+  };
+  const Zero zeros[] = {
+      {-1, -2.4570247382208006, -3.7075610815513266e-17, 1.5156034480216574, 4.8583209516339965},
+      {-1, -2.7476826467274127, 9.055340329338315e-17, -1.9143501856115988, 9.575189475709667},
+      {0, -0.5040830082644554, -8.15428206243813e-18, 8.939798558792134, -0.8093454625306507},
+      {0, -5.6671624415568855, -3.2153051074948335e-18, 13.021406387509394, -24.0108335669899},
+      {0, -87.80536027839507, 1.2758561644425609e-17, 29.93590397378115, -134.18778851297517},
+      {0, -2977.8808777877402, -1.7832917556346364e-18, 73.85543110724767, -590.782257597136},
+      {4, -0.49977397564859133, 2.034260034315706e-18, 15371.169645746912, 269.92002593965753},
+  };
+  for (const Zero& zero : zeros) {
+    if (zero.order != order) continue;
+    const V slope = hn::Set(d, zero.slope);
+    const Sum<V> u = TwoSum(hn::Sub(x, hn::Set(d, zero.at)), hn::Set(d, -zero.rest));
+    const V bend = hn::Mul(hn::Mul(u.sum, u.sum), hn::Set(d, zero.half_curvature));
+    const V value = hn::MulAdd(u.sum, slope, hn::MulAdd(u.error, slope, bend));
+    result = hn::IfThenElse(hn::Lt(hn::Abs(u.sum), hn::Set(d, 0x1p-45)), value, result);
+  }
+  return result;
+}
+
 template <bool kForFloat, class D, class V>
 HWY_NOINLINE V LogGammaInDouble(D d, V x) {
   const V one = hn::Set(d, 1.0);
@@ -291,11 +328,17 @@ HWY_NOINLINE V LogGammaInDouble(D d, V x) {
   };
   const auto below = [&]() HWY_ATTR {
     // log |pi / sin(pi x)| = lgamma(1 + f) + lgamma(1 - f) - log |f|
+    using Number = Pair<D, !kForFloat>;
     const V f = hn::Sub(x, hn::Round(x));
-    const Pair<D> sum = LogGammaAbove0(d, Pair<D>(TwoSum(one, f))) +
-                        LogGammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(f))));
-    const Pair<D> rest = LogGammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(x))));
-    return (sum - LogOf(Pair<D>(hn::Abs(f))) - rest).value();
+    const Number sum = LogGammaAbove0(d, Number(TwoSum(one, f))) +
+                       LogGammaAbove0(d, Number(TwoSum(one, hn::Neg(f))));
+    const Number rest = LogGammaAbove0(d, Number(TwoSum(one, hn::Neg(x))));
+    const V value = (sum - LogOf(Number(hn::Abs(f))) - rest).value();
+    if constexpr (kForFloat) {
+      return value;
+    } else {
+      return NextToZeros(d, -1, x, value);
+    }
   };
   V result = BySign(d, x, above, below);
   if constexpr (!kForFloat) {
@@ -327,11 +370,17 @@ HWY_NOINLINE V DigammaInDouble(D d, V x) {
   const auto above = [&]() HWY_ATTR { return DigammaAbove0(d, Number(x)).value(); };
   const auto below = [&]() HWY_ATTR {
     // pi cot(pi x) = 1 / f + digamma(1 - f) - digamma(1 + f)
+    using Number = Pair<D, !kForFloat>;
     const V f = hn::Sub(x, hn::Round(x));
-    const Pair<D> difference = DigammaAbove0(d, Pair<D>(TwoSum(one, f))) -
-                               DigammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(f))));
-    const Pair<D> rest = DigammaAbove0(d, Pair<D>(TwoSum(one, hn::Neg(x))));
-    return (rest + difference - Pair<D>(one) / Pair<D>(f)).value();
+    const Number difference = DigammaAbove0(d, Number(TwoSum(one, f))) -
+                              DigammaAbove0(d, Number(TwoSum(one, hn::Neg(f))));
+    const Number rest = DigammaAbove0(d, Number(TwoSum(one, hn::Neg(x))));
+    const V value = (rest + difference - Number(one) / Number(f)).value();
+    if constexpr (kForFloat) {
+      return value;
+    } else {
+      return NextToZeros(d, 0, x, value);
+    }
   };
   V result = BySign(d, x, above, below);
   // The Taylor series next to the zero above 0.
@@ -360,12 +409,13 @@ HWY_NOINLINE V PolygammaInDouble(D d, V x, double order) {
   const auto above = [&]() HWY_ATTR { return PolygammaAbove0(d, n, Number(x)).value(); };
   const auto below = [&]() HWY_ATTR {
     // The sum over all integers k of n! / (f + k)^(n + 1), without the terms left of x.
+    using Below = Pair<D, !kForFloat>;
     const V f = hn::Sub(x, hn::Round(x));
-    const Pair<D> reflected = PolygammaAbove0(d, n, Pair<D>(TwoSum(one, hn::Neg(x))));
-    const Pair<D> left = PolygammaAbove0(d, n, Pair<D>(TwoSum(one, hn::Neg(f)))) - reflected;
-    const Pair<D> right = FactorialOverPower(n + 1, Pair<D>(one) / Pair<D>(f)) +
-                          PolygammaAbove0(d, n, Pair<D>(TwoSum(one, f)));
-    const V sum = (right + Pair<D>(sign) * left).value();
+    const Below reflected = PolygammaAbove0(d, n, Below(TwoSum(one, hn::Neg(x))));
+    const Below left = PolygammaAbove0(d, n, Below(TwoSum(one, hn::Neg(f)))) - reflected;
+    const Below right = FactorialOverPower(n + 1, Below(one) / Below(f)) +
+                        PolygammaAbove0(d, n, Below(TwoSum(one, f)));
+    const V sum = (right + Below(sign) * left).value();
     // Between two integers the terms of even order cancel, and their rounding must not remain.
     const auto cancels = hn::Eq(hn::Abs(f), hn::Set(d, n % 2 != 0 ? 2.0 : 0.5));
     return hn::IfThenElse(cancels, reflected.value(), sum);
@@ -376,6 +426,7 @@ HWY_NOINLINE V PolygammaInDouble(D d, V x, double order) {
   const V pole = FactorialOverPower(n + 1, Plain<D>(one) / Plain<D>(distance)).high;
   const auto finite = hn::Lt(hn::Abs(result), Infinity(d));
   result = hn::Mul(sign, hn::IfThenElse(finite, result, pole));
+  if constexpr (!kForFloat) result = NextToZeros(d, n, x, result);
   const V at_integers = n % 2 != 0 ? Infinity(d) : NotANumber(d);
   result = hn::IfThenElse(IsNegativeInteger(d, x), at_integers, result);
   result = hn::IfThenElse(hn::Eq(hn::Abs(x), Infinity(d)),
