@@ -310,6 +310,25 @@ Tensor complex_prod(const Tensor& x, const Axes& axes, bool keepdims) {
   return rows.reshape(shape).clone();
 }
 
+// The product of the other elements, of those before times of those after: exact where factors are
+// 0. Composed of recorded ops.
+Tensor complex_prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  constexpr const char* operation = "prod_backward";
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  if (x.numel() == 0) return zeros_like(x);
+  const Dims order = reduced.reduced_last(x.ndim());
+  const std::int64_t length = reduced.count(x.shape());
+  const Tensor sorted = x.transpose(order);
+  const Tensor ahead = sorted.reshape({x.numel() / length, length});
+  const Tensor others = multiply(products_before(ahead), flip(products_before(flip(ahead, 1)), 1));
+  Dims back(order.size(), 0);
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  }
+  return multiply(conj(others.reshape(sorted.shape()).transpose(back)), g).to(x.dtype());
+}
+
 }  // namespace
 
 Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims) {
@@ -319,6 +338,9 @@ Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   return dispatch(prod_op, {axes, keepdims}, x);
 }
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return complex_prod_backward(grad_output, x, axes);
+  }
   return dispatch(prod_backward_op, {axes}, grad_output, x);
 }
 
