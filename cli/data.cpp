@@ -112,8 +112,8 @@ Data load_image_folder(const Recipe& recipe, std::optional<Language> language, b
   Data all;
   all.fingerprint = {fingerprint_of("training images", splits.train.images),
                      fingerprint_of("training labels", splits.train.labels),
-                     fingerprint_of("held-out images", splits.test.images),
-                     fingerprint_of("held-out labels", splits.test.labels)};
+                     fingerprint_of("validation images", splits.test.images),
+                     fingerprint_of("validation labels", splits.test.labels)};
   if (check) check(all.fingerprint);
   if (language) {
     all.language = *std::move(language);
@@ -176,15 +176,15 @@ Data load_text(const Recipe& recipe, std::optional<Language> language, bool all_
     all.language.tokenizer = make_tokenizer(recipe, text);
   }
   const Tensor tokens = from_data(all.language.tokenizer->encode(text));
-  // Hold out the last tenth.
+  // The last tenth is for validation.
   const std::int64_t count = tokens.numel();
   const std::int64_t first = all_held_out ? 0 : count - count / 10;
   if (count - first <= recipe.block || (first <= recipe.block && !all_held_out)) {
     const std::int64_t least = (recipe.block + 1) * (all_held_out ? 1 : 10);
-    throw ValueError("'" + recipe.data + "' has " + std::to_string(count) +
-                     " tokens, too few for --block " + std::to_string(recipe.block) +
-                     " (allowed: " + std::to_string(least) + " or more" +
-                     (all_held_out ? ")" : ", for a tenth is held out; or a smaller --block)"));
+    throw ValueError(
+        "'" + recipe.data + "' has " + std::to_string(count) + " tokens, too few for --block " +
+        std::to_string(recipe.block) + " (allowed: " + std::to_string(least) + " or more" +
+        (all_held_out ? ")" : ", for a tenth is for validation; or a smaller --block)"));
   }
   all.training = std::make_shared<data::TextDataset>(
       tokens.slice(0, 0, all_held_out ? count : first), recipe.block);
@@ -221,7 +221,8 @@ std::string class_list(const std::vector<std::string>& classes) {
 }
 
 std::string described(const Data& data) {
-  const std::string parts = " to learn from, " + with_commas(data.held_out->size()) + " held out; ";
+  const std::string parts =
+      " to learn from, " + with_commas(data.held_out->size()) + " for validation; ";
   if (data.language.tokenizer) {
     return counted(data.training->size(), "window") + parts +
            counted(data.language.tokenizer->size(), "token");
@@ -230,8 +231,8 @@ std::string described(const Data& data) {
     return counted(data.training->size(), "row") + parts + described_table(data);
   }
   const Pictures& pictures = *data.language.pictures;
-  return counted(data.training->size(), "picture") + parts + std::to_string(pictures.height) +
-         " × " + std::to_string(pictures.width) + (pictures.channels == 3 ? " in colour, " : ", ") +
+  return counted(data.training->size(), "image") + parts + std::to_string(pictures.height) + " × " +
+         std::to_string(pictures.width) + (pictures.channels == 3 ? " in colour, " : ", ") +
          class_list(pictures.classes);
 }
 

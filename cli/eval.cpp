@@ -40,7 +40,7 @@ void run(const std::string& path, const std::string& data, const std::optional<s
     const std::string differs = difference(before, now);
     if (differs.empty()) return;
     std::cerr
-        << "extensor: warning: the data has changed, so that what is held out now may be what "
+        << "extensor: warning: the data has changed, so that the validation data may contain what "
            "the run learned from: "
         << differs << '\n';
   };
@@ -79,8 +79,8 @@ void run(const std::string& path, const std::string& data, const std::optional<s
     return;
   }
   std::cout << io::printable(trained.weights.native()) << " on "
-            << counted(result.examples, data.empty() ? "held-out example" : "example") << ": loss "
-            << decimals(result.loss, 4) << ", "
+            << counted(result.examples, data.empty() ? "validation example" : "example")
+            << ": loss " << decimals(result.loss, 4) << ", "
             << (is_regression ? regression_result(all, result)
                               : "accuracy " + percent(result.accuracy));
   if (is_text) std::cout << ", perplexity " << decimals(train::perplexity(result.loss), 2);
@@ -107,7 +107,7 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--json", json, "As JSON");
   command->footer(
       "With the best weights of the run (best.safetensors).\n\n"
-      "Examples:\n  extensor eval runs/digits-lenet\n  extensor eval runs/pictures-lenet --data "
+      "Examples:\n  extensor eval runs/digits-lenet\n  extensor eval runs/images-lenet --data "
       "new");
   command->callback([] { run(path, data, device, json); });
 }

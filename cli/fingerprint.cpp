@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "cli/json_file.h"
 #include "io/byte_source.h"
@@ -75,7 +76,11 @@ Fingerprint read_fingerprint(const std::filesystem::path& path) {
   Fingerprint fingerprint;
   try {
     for (const auto& [name, part] : json.items()) {
-      fingerprint.push_back({name, part.at("size"), part.at("hash")});
+      // Older versions wrote "held-out images".
+      constexpr std::string_view old = "held-out ";
+      const bool is_old = name.starts_with(old);
+      fingerprint.push_back({is_old ? "validation " + name.substr(old.size()) : name,
+                             part.at("size"), part.at("hash")});
     }
   } catch (const nlohmann::json::exception& error) {
     throw FormatError("'" + path.string() + "' is no fingerprint of data: " + error.what());

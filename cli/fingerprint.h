@@ -23,7 +23,7 @@ FingerprintPart fingerprint_of(const std::string& name, const std::string& text)
 using FingerprintCheck = std::function<void(const Fingerprint&)>;
 
 // Empty if they agree; otherwise the differences: "training images: uint8 [36, 15, 16] when the run
-// began, uint8 [35, 15, 16] now; held-out labels: other contents".
+// began, uint8 [35, 15, 16] now; validation labels: other contents".
 std::string difference(const Fingerprint& before, const Fingerprint& now);
 
 // Throws FormatError or IoError. Empty for a run of an older version without a fingerprint.

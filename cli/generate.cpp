@@ -97,7 +97,7 @@ void add_generate_command(CLI::App& app) {
     if (!trained.language.tokenizer) {
       throw ValueError(
           io::in_quotes(run) + " learned " + trained.recipe.dataset + ", not a text; " +
-          command_line({"predict", run, trained.language.table ? "TABLE.csv" : "PICTURE.png"}) +
+          command_line({"predict", run, trained.language.table ? "TABLE.csv" : "IMAGE.png"}) +
           " shows what it sees");
     }
     const DefaultDevice there(trained.device);

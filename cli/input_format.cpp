@@ -15,12 +15,12 @@ Pictures read_pictures(const std::filesystem::path& path) {
     pictures = {json.at("channels"), json.at("height"),    json.at("width"),
                 json.at("mean"),     json.at("deviation"), json.at("classes")};
   } catch (const nlohmann::json::exception& error) {
-    throw FormatError("'" + path.string() + "' does not say what pictures are: " + error.what());
+    throw FormatError("'" + path.string() + "' does not say what images are: " + error.what());
   }
   const auto is_side = [](std::int64_t side) { return side >= 1 && side <= 1 << 16; };
   if ((pictures.channels != 1 && pictures.channels != 3) || !is_side(pictures.height) ||
       !is_side(pictures.width) || pictures.classes.empty()) {
-    throw FormatError("'" + path.string() + "': pictures are " + std::to_string(pictures.channels) +
+    throw FormatError("'" + path.string() + "': images are " + std::to_string(pictures.channels) +
                       " × " + std::to_string(pictures.height) + " × " +
                       std::to_string(pictures.width) + " of " +
                       std::to_string(pictures.classes.size()) + " classes");
@@ -58,7 +58,7 @@ void save_language(const Language& language, const RunDirectory& directory) {
   const nlohmann::ordered_json json{{"channels", of.channels},   {"height", of.height},
                                     {"width", of.width},         {"mean", of.mean},
                                     {"deviation", of.deviation}, {"classes", of.classes}};
-  write_json(directory.pictures(), json);
+  write_json(directory.images(), json);
 }
 
 Language load_language(const Recipe& recipe, const RunDirectory& directory) {
@@ -68,7 +68,9 @@ Language load_language(const Recipe& recipe, const RunDirectory& directory) {
   } else if (recipe.dataset == "table") {
     language.table = read_table_encoder(directory.table());
   } else {
-    language.pictures = read_pictures(directory.pictures());
+    const bool is_old = !std::filesystem::exists(directory.images()) &&
+                        std::filesystem::exists(directory.pictures());
+    language.pictures = read_pictures(is_old ? directory.pictures() : directory.images());
   }
   return language;
 }

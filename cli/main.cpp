@@ -66,9 +66,9 @@ int run(int count, char** words) {
   app.footer(
       "Examples:\n"
       "  extensor train digits              a network that reads digits, in half a minute\n"
-      "  extensor train pictures --data DIR the same on your own, a directory for each class\n"
+      "  extensor train images --data DIR   the same on your own, a directory for each class\n"
       "  extensor train text --data FILE    a network that writes like a text\n"
-      "  extensor predict RUN picture.png   what a trained network sees\n"
+      "  extensor predict RUN image.png     what a trained network sees\n"
       "  extensor generate RUN --prompt To  what it writes\n"
       "  extensor ops                       every op, its dtypes and gradients\n"
       "  extensor gradcheck softmax matmul  compare gradients with finite differences\n"

@@ -47,7 +47,7 @@ std::vector<std::filesystem::path> pictures_of(const std::vector<std::string>& i
     const std::size_t before = list.size();
     add_pictures(input, list);
     if (list.size() == before) {
-      throw ValueError(io::in_quotes(input) + " has no pictures (allowed: .png, .jpg, .pgm, .ppm)");
+      throw ValueError(io::in_quotes(input) + " has no images (allowed: .png, .jpg, .pgm, .ppm)");
     }
   }
   return list;
@@ -105,8 +105,7 @@ void run(const Request& request) {
   }
   if (trained.language.table) {
     if (request.inputs.size() != 1 || request.invert || request.max_pixels) {
-      throw ValueError(
-          "the run learned a table (allowed: one CSV file, and no option for pictures)");
+      throw ValueError("the run learned a table (allowed: one CSV file, and no option for images)");
     }
     predict_table(trained, request.inputs.front());
     return;
@@ -134,19 +133,19 @@ void run(const Request& request) {
 void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "predict",
-      "Show what a network sees in pictures, predicts for rows, or how it continues a text");
+      "Show what a network sees in images, predicts for rows, or how it continues a text");
   static Request request;
   command->add_option("run", request.run, "The run's directory")->required()->check(not_empty());
   command
       ->add_option(
           "input", request.inputs,
-          "Pictures (PNG, JPEG, PGM, PPM) or directories of them; a CSV file; texts to continue")
+          "Images (PNG, JPEG, PGM, PPM) or directories of them; a CSV file; texts to continue")
       ->required();
   command->add_option("--top", request.top, "How many classes are shown")
       ->check(number_between(std::int64_t{1}, std::int64_t{1000}, "a whole number, 1 to 1000"));
   command
       ->add_option("--max-pixels", request.max_pixels,
-                   "Refuse pictures with more pixels; without it, what the run was told")
+                   "Refuse images with more pixels; without it, what the run was told")
       ->check(number_between(std::int64_t{1}, std::int64_t{1} << 40, "a whole number, 1 to 2^40"));
   add_device_option(*command, request.device);
   command->add_flag("--invert", request.invert,

@@ -163,7 +163,7 @@ Recipe usual(const std::string& dataset, const std::string& model) {
     r.epochs = 20;
     r.weight_decay = 0.05;
     r.batch_size = 128;
-  } else if (dataset == "pictures") {
+  } else if (dataset == "images") {
     r.epochs = 10;
   } else if (dataset == "text") {
     r.epochs = 1;
@@ -220,8 +220,8 @@ bool applies(const Recipe& r, std::string_view field) {
       {"ignore", table && !r.ignore.empty()},
       {"separator", table},
       {"examples", !text},
-      {"side", r.dataset == "pictures"},
-      {"max_pixels", r.dataset == "pictures"},
+      {"side", r.dataset == "images"},
+      {"max_pixels", r.dataset == "images"},
       {"epochs", r.steps == 0},
       {"steps", r.steps > 0},
       {"warmup", r.schedule != "one-cycle"},
@@ -244,8 +244,8 @@ bool applies(const Recipe& r, std::string_view field) {
   return true;
 }
 
-const std::vector<std::string> datasets = {"digits",   "mnist",    "fashion-mnist", "cifar10",
-                                           "cifar100", "pictures", "table",         "text"};
+const std::vector<std::string> datasets = {"digits",   "mnist",  "fashion-mnist", "cifar10",
+                                           "cifar100", "images", "table",         "text"};
 
 }  // namespace
 
@@ -268,7 +268,8 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
     }
     return otherwise;
   };
-  const std::string dataset = given("dataset", "");
+  std::string dataset = given("dataset", "");
+  if (dataset == "pictures") dataset = "images";  // as runs of older versions have it
   check_word("dataset", dataset, datasets);
   const std::string model = given("model", usual_model(dataset));
   if (const auto path = command_line.find("data");
@@ -280,7 +281,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
   if (reads_text != (model == "transformer")) {
     throw ValueError("--model is '" + model + "', which does not read " +
                      (reads_text ? "text (allowed: transformer)"
-                                 : "pictures (allowed: mlp, lenet, resnet18, vgg16)"));
+                                 : "images (allowed: mlp, lenet, resnet18, vgg16)"));
   }
   if (dataset == "table" && model != "mlp") {
     throw ValueError("--model is '" + model + "', which does not read a table (allowed: mlp)");
@@ -288,6 +289,7 @@ Recipe make_recipe(const GivenFields& file, const GivenFields& command_line) {
   Recipe recipe = usual(dataset, model);
   apply(file, recipe);
   apply(command_line, recipe);
+  recipe.dataset = dataset;
   recipe.model = model;
   // "cuda" stays as it is: each process of the run chooses its own device.
   const Device device = parse_device(recipe.device);

@@ -52,9 +52,9 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("categories", r.categories, "columns of numbers that are categories: a,b,c (table)");
   visit("ignore", r.ignore, "columns that are not used: a,b,c (table)");
   visit("separator", r.separator, "comma, semicolon, tab or bar (table)");
-  visit("examples", r.examples, "how many to learn from; 0: all that are not held out");
+  visit("examples", r.examples, "how many to learn from; 0: all that are not for validation");
   visit("side", r.side,
-        "height and width of your own pictures; 0: as the first is, or 64 where it is larger");
+        "height and width of your own images; 0: as the first is, or 64 where it is larger");
   visit("max_pixels", r.max_pixels, "refuse image files of your own with more pixels than this");
   visit("epochs", r.epochs, "how often each example is seen");
   visit("steps", r.steps, "end after so many steps; 0: with the epochs");
@@ -69,7 +69,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("beta2", r.beta2, "the second beta of optimizers that have two");
   visit("clip_norm", r.clip_norm, "gradients are scaled to this norm at most; 0: they are not");
   visit("dropout", r.dropout, "part of the activations left out (transformer)");
-  visit("augment", r.augment, "move and mirror the pictures: true or false");
+  visit("augment", r.augment, "move and mirror the images: true or false");
   visit("precision", r.precision, "float32, or bfloat16 or float16 for products in half the bits");
   visit("tokenizer", r.tokenizer, "characters or byte-pairs (text)");
   visit("vocabulary", r.vocabulary, "how many byte pair tokens are learned");
@@ -91,7 +91,7 @@ void visit_fields(AnyRecipe& r, Visit&& visit) {
   visit("seed", r.seed, "of the weights, the order and all that is random");
 }
 
-// The values of `dataset`.
+// The values of `dataset`. Files may also have "pictures", the old name of "images".
 const std::vector<std::string>& dataset_names();
 
 // Values by field name, as text.

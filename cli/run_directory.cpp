@@ -29,8 +29,8 @@ std::vector<fs::path> run_files(const RunDirectory& directory, const fs::path& p
   std::vector<fs::path> found;
   for (const fs::path& path :
        {directory.config(), directory.log(), directory.checkpoints(), directory.weights(),
-        directory.best(), directory.pictures(), directory.table(), directory.tokenizer(),
-        directory.fingerprint(), directory.report()}) {
+        directory.best(), directory.images(), directory.pictures(), directory.table(),
+        directory.tokenizer(), directory.fingerprint(), directory.report()}) {
     if (fs::exists(fs::symlink_status(parent / path.filename()))) {
       found.push_back(parent / path.filename());
     }

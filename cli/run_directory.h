@@ -16,6 +16,8 @@ struct RunDirectory {
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path weights() const { return path / "model.safetensors"; }
   std::filesystem::path best() const { return path / "best.safetensors"; }
+  std::filesystem::path images() const { return path / "images.json"; }
+  // The same of runs of older versions.
   std::filesystem::path pictures() const { return path / "pictures.json"; }
   std::filesystem::path table() const { return path / "table.json"; }
   std::filesystem::path tokenizer() const { return path / "tokenizer.json"; }

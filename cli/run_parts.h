@@ -36,7 +36,7 @@ struct Language {
 
 struct Data {
   std::shared_ptr<const data::Dataset> training, held_out;
-  data::LabelledImages shown = {};  // the held-out images before preprocessing
+  data::LabelledImages shown = {};  // the validation images before preprocessing
   double held_out_variance = 0;     // of standardized targets, for regression
   std::vector<data::TableEncoder::Unusual> unusual = {};  // of all rows of a table
   std::int64_t rows_without_target = 0;
@@ -55,7 +55,7 @@ std::vector<data::Transform> steps_of(const Pictures& pictures);
 // exceptions from `check`.
 Data load_data(const Recipe& recipe, std::optional<Language> language = std::nullopt,
                bool all_held_out = false, const FingerprintCheck& check = {});
-// "3,000 pictures to learn from, 500 held out; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
+// "3,000 images to learn from, 500 for validation; 22 × 20, 5 classes: 0, 1, 2, 3, 4".
 std::string described(const Data& data);
 
 // "3 classes: cat, dog, fox".

@@ -37,7 +37,7 @@ data::TableEncoder make_encoder(const Recipe& recipe, const data::Table& all,
   options.task = recipe.task == "classification" ? data::Task::classification
                  : recipe.task == "regression"   ? data::Task::regression
                                                  : data::usual_task(target);
-  // Classes that only held-out rows have are classes as well.
+  // Classes that only validation rows have are classes as well.
   if (options.task == data::Task::classification) {
     options.classes = data::to_categories(target).categories;
   }
@@ -101,7 +101,7 @@ Data load_table(const Recipe& recipe, std::optional<Language> language, bool all
   constexpr std::int64_t every = 10;
   if (table.rows() < (all_held_out ? 1 : every)) {
     throw ValueError(io::in_quotes(recipe.data) + " has " + counted(table.rows(), "row") +
-                     " (allowed: " + (all_held_out ? "1" : "10, of which one is held out,") +
+                     " (allowed: " + (all_held_out ? "1" : "10, of which one is for validation,") +
                      " or more)");
   }
   data::TableSplits splits =
@@ -118,12 +118,12 @@ Data load_table(const Recipe& recipe, std::optional<Language> language, bool all
     if (part->inputs.size(0) > 0) continue;
     throw ValueError("column " + io::in_quotes(recipe.target) + " of " +
                      io::in_quotes(recipe.data) + " has no values in the " +
-                     (part == &training ? "rows to learn from" : "held-out rows"));
+                     (part == &training ? "rows to learn from" : "validation rows"));
   }
   all.fingerprint = {fingerprint_of("training inputs", training.inputs),
                      fingerprint_of("training targets", training.targets),
-                     fingerprint_of("held-out inputs", held_out.inputs),
-                     fingerprint_of("held-out targets", held_out.targets)};
+                     fingerprint_of("validation inputs", held_out.inputs),
+                     fingerprint_of("validation targets", held_out.targets)};
   if (check) check(all.fingerprint);
   all.unusual = encoder.unusual(table);
   all.rows_without_target = table.column(recipe.target).missing();
@@ -152,7 +152,7 @@ std::string described_table(const Data& data) {
   line(counts_text(data.unusual, &data::TableEncoder::Unusual::missing,
                    "missing values (numbers become the mean, categories their own)"));
   line(counts_text(data.unusual, &data::TableEncoder::Unusual::unknown,
-                   "categories that only held-out rows have"));
+                   "categories that only validation rows have"));
   if (data.rows_without_target > 0) {
     line("left out: " + counted(data.rows_without_target, "row") + " without " +
          io::in_quotes(encoding.target));

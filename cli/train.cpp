@@ -87,7 +87,7 @@ void add_train_command(CLI::App& app) {
   options["dataset"] =
       command
           ->add_option("dataset", words["dataset"],
-                       "digits, mnist, fashion-mnist, cifar10, cifar100, pictures, table or text")
+                       "digits, mnist, fashion-mnist, cifar10, cifar100, images, table or text")
           ->type_name("");
   const Recipe usual;
   visit_fields(usual, [&](const std::string& name, const auto& field, const char* help) {
@@ -122,19 +122,18 @@ void add_train_command(CLI::App& app) {
                     "resume although the data is not what the run began with");
   command->footer(
       "DATASET is what the library draws (digits), files as they are distributed (mnist,\n"
-      "fashion-mnist, cifar10, cifar100), or your own: pictures in --data DIR, one directory in "
-      "it\n"
+      "fashion-mnist, cifar10, cifar100), or your own: images in --data DIR, one directory in it\n"
       "for each class or the four IDX files that MNIST has, of any size and labels; a table\n"
       "in --data FILE.csv, whose column --target is predicted from the others; text in --data "
       "FILE.\n"
-      "Every tenth picture or row and the last tenth of a text are held out, unless DIR has train\n"
-      "and test.\n\n"
+      "Every tenth image or row and the last tenth of a text are for validation, unless DIR has\n"
+      "train and test.\n\n"
       "Without options, what is usual for the dataset. All that was decided is in config.json of\n"
       "the run's directory: --config with that file repeats the run.\n\n"
       "Examples:\n"
       "  extensor train digits\n"
       "  extensor train mnist --data ~/mnist --model resnet18 --epochs 2 --out runs/big\n"
-      "  extensor train pictures --data photos         one directory in it for each class\n"
+      "  extensor train images --data photos           one directory in it for each class\n"
       "  extensor train table --data houses.csv --target price\n"
       "  extensor train text --data story.txt --steps 500\n"
       "  extensor train --resume runs/big\n"

@@ -148,7 +148,7 @@ train::TrainerOptions Training::trainer_options(bool allow_changed_data) const {
 }
 
 void Training::add_callbacks() {
-  trainer_->add<train::ProgressBar>(reads_text() ? "windows" : reads_table() ? "rows" : "pictures");
+  trainer_->add<train::ProgressBar>(reads_text() ? "windows" : reads_table() ? "rows" : "images");
   trainer_->add<train::JsonLog>(directory().log());
   trainer_->add<train::EventLog>(directory().path);
   trainer_->add<train::BestModel>(directory().best(), watched());
@@ -323,16 +323,16 @@ std::string Training::load_best(const train::Outcome& outcome) {
 
 std::string Training::result_text(const train::Evaluation& evaluation) const {
   if (reads_text()) {
-    return "held-out loss " + decimals(evaluation.loss, 4) + ", perplexity " +
+    return "validation loss " + decimals(evaluation.loss, 4) + ", perplexity " +
            decimals(train::perplexity(evaluation.loss), 2);
   }
   if (data_.language.is_regression()) {
     return regression_result(data_, evaluation) + " on " +
-           counted(evaluation.examples, "held-out row");
+           counted(evaluation.examples, "validation row");
   }
   return percent(evaluation.accuracy) + " of " + with_commas(evaluation.examples) +
-         (reads_table() ? " held-out rows predicted correctly"
-                        : " held-out pictures read correctly");
+         (reads_table() ? " validation rows predicted correctly"
+                        : " validation images classified correctly");
 }
 
 void Training::finish(const train::Outcome& outcome) {
@@ -364,7 +364,7 @@ void Training::finish(const train::Outcome& outcome) {
             << "Next:    "
             << (reads_text()
                     ? command_line({"generate", path})
-                    : command_line({"predict", path, reads_table() ? "TABLE.csv" : "PICTURE.png"}))
+                    : command_line({"predict", path, reads_table() ? "TABLE.csv" : "IMAGE.png"}))
             << '\n';
   flush_output();
 }

@@ -81,8 +81,8 @@ int main(int count, char** words) {
   std::printf("drawing %lld digits to learn from and %lld to be tested on\n",
               static_cast<long long>(train_count), static_cast<long long>(test_count));
   const data::LabelledImages training = data::digits(train_count, 1);
-  const data::LabelledImages held_out = data::digits(test_count, 1, train_count);
-  const Tensor images = as_inputs(training.images), test_images = as_inputs(held_out.images);
+  const data::LabelledImages validation = data::digits(test_count, 1, train_count);
+  const Tensor images = as_inputs(training.images), test_images = as_inputs(validation.images);
 
   Generator generator(42);
   Network network = make_network(generator);
@@ -102,8 +102,8 @@ int main(int count, char** words) {
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const double right = accuracy(network, test_images, held_out.labels);
-  std::printf("%.2f %% of %lld held-out digits read correctly, after %.1f s of training\n",
+  const double right = accuracy(network, test_images, validation.labels);
+  std::printf("%.2f %% of %lld validation digits classified correctly, after %.1f s of training\n",
               100 * right, static_cast<long long>(test_count), seconds);
   return right >= (quick ? 0.5 : 0.97) ? 0 : 1;
 }

@@ -56,6 +56,7 @@ void add_aliases(std::vector<Op>& list) {
       {"unstack", "unbind"},
       {"repeat", "repeat_interleave"},
       {"take", "index_select"},
+      {"slice", "select"},
       {"scatter", "scatter_reduce"},
       {"mean_squared_error", "mse"},
       {"mean_squared_error", "mse_loss"},

@@ -311,6 +311,35 @@ CHILD_TEST(BadInputCreation, Item10FullOf300InInt8) {
   expect_error<ValueError>([&] { full_like(x, 300); }, {"full_like", "300", "int8"}, {x});
   expect_error<ValueError>([&] { (void)(x + 300); }, {"add", "300", "int8"}, {x});
   expect_error<ValueError>([&] { x += 300; }, {"add_", "300", "int8"}, {x});
+  // Fractions in integers, and numbers that are no truth values.
+  const auto refused = [&](double value, DType dtype) {
+    const std::string number = to_string(scalar(value, float64)), type = name(dtype);
+    Tensor old = ones({3}, dtype);
+    const Tensor mask = tensor({true, false, true});
+    expect_error<ValueError>([&] { full({2}, value, dtype); }, {"full: value", type, "allowed"});
+    expect_error<ValueError>([&] { scalar(value, dtype); }, {"scalar: value", type}, {old});
+    expect_error<ValueError>([&] { full_like(old, value); }, {"full_like: value", type}, {old});
+    expect_error<ValueError>([&] { constant({2}, value, dtype); }, {"value", type});
+    expect_error<ValueError>([&] { old.fill(value); }, {"fill: value", type, "allowed"}, {old});
+    expect_error<ValueError>([&] { masked_fill(old, mask, value); }, {"masked_fill: value", type});
+    expect_error<ValueError>(
+        [&] {
+          pad(old, {{1, 1}}, PadMode::constant, value);
+        },
+        {"pad: value", type});
+    expect_error<DTypeError>([&] { old[0] = value; }, {"index_put", type}, {old});
+    expect_error<DTypeError>([&] { old += value; }, {"add_", type, "in place"}, {old});
+  };
+  refused(1.5, int32);
+  refused(-0.5, uint8);
+  refused(1e-9, int64);
+  refused(0.5, bool_);
+  expect_error<ValueError>([] { full({2}, 2, bool_); }, {"full", "2", "bool", "0 and 1"});
+  Tensor truth = zeros({2}, bool_);
+  expect_error<ValueError>([&] { truth.fill(-1); }, {"fill", "-1", "bool"}, {truth});
+  expect_error<ValueError>([&] { truth[0] = 2; }, {"2", "bool"}, {truth});
+  EXPECT_EQ(truth.fill(1.0).to_vector<bool>(), std::vector<bool>(2, true));
+  EXPECT_EQ(full({2}, -3.0, int8).to_vector<std::int8_t>(), std::vector<std::int8_t>(2, -3));
   EXPECT_EQ(full({1}, -128, int8).item<int>(), -128);
   EXPECT_EQ(full({1}, UINT64_MAX, uint64).item<std::uint64_t>(), UINT64_MAX);
   EXPECT_EQ(full({1}, 1e30, float16).item<float>(), infinity);

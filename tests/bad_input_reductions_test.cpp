@@ -47,6 +47,39 @@ CHILD_TEST(BadInputReductions, Item33MeanOfNothingIsNan) {
   EXPECT_EQ(softmax(zeros({3, 0})).shape(), (Shape{3, 0}));
 }
 
+// A broadcast view has more elements than any machine has bytes.
+CHILD_TEST(BadInputReductions, ViewsOfMoreElementsThanMemory) {
+  constexpr std::int64_t many = std::int64_t{1} << 58;
+  const double count = static_cast<double>(many);
+  const auto values = [](const Tensor& x) { return x.to(float64).to_vector<double>(); };
+  for (const DType dtype : {float32, float64, int64}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor x = tensor({{1}, {2}, {3}}, dtype).broadcast_to({3, many});
+    EXPECT_EQ(values(sum(x, 1)), (std::vector<double>{count, 2 * count, 3 * count}));
+    EXPECT_EQ(values(sum(x)), std::vector<double>{6 * count});
+    EXPECT_EQ(values(mean(x, 1)), (std::vector<double>{1, 2, 3}));
+    EXPECT_EQ(values(mean(x)), std::vector<double>{2});
+    EXPECT_EQ(values(max_reduce(x)), std::vector<double>{3});
+    EXPECT_EQ(values(min_reduce(x, 1)), (std::vector<double>{1, 2, 3}));
+    EXPECT_EQ(values(count_nonzero(x, 1)), std::vector<double>(3, count));
+    EXPECT_TRUE(all(x).item<bool>());
+    EXPECT_FALSE(any(equal(tensor({0}, dtype), 1).broadcast_to({many})).item<bool>());
+    expect_error<OutOfMemoryError>([&] { prod(x); }, {"prod: ", "no room"}, {});
+    expect_error<OutOfMemoryError>([&] { argmax(x); }, {"argmax: ", "no room"}, {});
+    expect_error<OutOfMemoryError>([&] { (void)(x + x); }, {"add: ", "no room"}, {});
+    expect_error<OutOfMemoryError>([&] { x.clone(); }, {"clone: ", "no room"}, {});
+  }
+  EXPECT_EQ(norm(full({1}, 2.0).broadcast_to({many, 4})).item<float>(), 0x1p31F);
+  Tensor leaf = tensor({2.0}).requires_grad_();
+  sum(leaf.broadcast_to({many, 2})).backward();
+  EXPECT_EQ(leaf.grad().item<float>(), 0x1p59F);
+  // Exact for whole numbers, and rounded once.
+  EXPECT_EQ(sum(ones({1}, float64).broadcast_to({49})).item<double>(), 49);
+  EXPECT_EQ(sum(full({1}, 0.1, float16).broadcast_to({1000})).item<float>(), 100);
+  EXPECT_EQ(sum(tensor({true, false, true}).unsqueeze(1).broadcast_to({3, 5})).item<int>(), 10);
+  EXPECT_EQ(sum(full({1, 1}, -0.0).broadcast_to({1, 7})).item<float>(), 0);
+}
+
 CHILD_TEST(BadInputReductions, Item34TheSameAxisTwice) {
   const Tensor x = ones({2, 3, 4});
   expect_error<ValueError>([&] { sum(x, {1, 1}); }, {"sum", "axis 1", "[1, 1]"}, {x});

@@ -95,6 +95,7 @@ TEST(CallsMembers, ShapesAndPositions) {
   EXPECT_EQ(x.chunk(2, 1)[1].shape(), (ext::Shape{2, 1}));
   EXPECT_EQ(values(x.gather(1, ext::tensor({{2}, {0}}))), (Values{3, 4}));
   EXPECT_EQ(values(x.index_select(1, ext::tensor({0}))), (Values{1, 4}));
+  EXPECT_EQ(values(x.select(0, 1)), (Values{4, 5, -6}));
   EXPECT_EQ(values(x.masked_fill(x < 0, 0)), (Values{1, 0, 3, 4, 5, 0}));
   EXPECT_EQ(values(x.masked_select(x < 0)), (Values{-2, -6}));
   EXPECT_EQ(values(x.tril()), (Values{1, 0, 0, 4, 5, 0}));

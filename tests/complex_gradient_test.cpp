@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "extensor/complex.h"
@@ -90,6 +92,105 @@ TEST(ComplexGradient, OfReductionsProductsAndMovement) {
                     return square(index_put(in[0], {tensor({1, 1})}, in[1]));
                   },
                   {z, drawn({2, 4}, -1, 1, 3)});
+}
+
+// The explicit backwards of two operands, of which either may be real, agree with autograd.
+TEST(ComplexGradient, OfExplicitBackwards) {
+  using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
+  using Backward =
+      std::function<std::pair<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>;
+  const auto check = [](const std::string& what, const Shape& a_shape, const Shape& b_shape,
+                        const Function& function, const Backward& backward) {
+    const Tensor z = drawn(a_shape, 0.5, 1, 1), w = drawn(b_shape, 0.5, 1, 2);
+    const Tensor x = drawn_reals(a_shape, 0.5, 1, 3), y = drawn_reals(b_shape, 0.5, 1, 4);
+    for (const auto& [first, second] : {std::pair(z, w), std::pair(z, y), std::pair(x, w)}) {
+      SCOPED_TRACE(what + ", a is " + std::string(name(first.dtype())) + ", b is " +
+                   std::string(name(second.dtype())));
+      const Tensor a = first.detach().requires_grad_(), b = second.detach().requires_grad_();
+      const Tensor c = function(a, b), g = drawn(c.shape(), -1, 1, 5);
+      const std::vector<Tensor> expected = grad({c}, {a, b}, {.grad_outputs = {g}});
+      const auto [of_a, of_b] = backward(g, first, second);
+      ASSERT_EQ(of_a.dtype(), first.dtype());
+      ASSERT_EQ(of_b.dtype(), second.dtype());
+      EXPECT_TRUE(allclose(of_a, expected[0], 1e-12, 1e-13));
+      EXPECT_TRUE(allclose(of_b, expected[1], 1e-12, 1e-13));
+      EXPECT_EQ(backward(g, first.to(complex64), second).first.dtype(), complex64);
+    }
+    // Real operands have real results.
+    EXPECT_THROW(backward(drawn(function(x, y).shape(), -1, 1, 5), x, y), DTypeError);
+  };
+#define CHECK(name, a_shape, b_shape)                                                       \
+  check(                                                                                    \
+      #name, a_shape, b_shape, [](const Tensor& a, const Tensor& b) { return name(a, b); }, \
+      [](const Tensor& g, const Tensor& a, const Tensor& b) { return name##_backward(g, a, b); })
+  const Shape rows{3, 2}, columns{2, 4}, batch{5, 3, 2}, vector{3}, one{1, 3}, many{2, 1};
+  CHECK(matmul, rows, columns);
+  CHECK(matmul, batch, columns);
+  CHECK(matmul, vector, rows);
+  CHECK(matmul, rows, Shape{2});
+  CHECK(matmul, vector, vector);
+  CHECK(dot, vector, vector);
+  CHECK(outer, vector, Shape{4});
+  CHECK(inner, rows, Shape({4, 2}));
+  CHECK(vecdot, rows, rows);
+  CHECK(multiply, one, many);
+  CHECK(divide, one, many);
+  CHECK(power, one, many);
+  CHECK(linalg::cross, Shape({4, 3}), vector);
+#undef CHECK
+  check(
+      "tensordot", batch, {2, 3, 4},
+      [](const Tensor& a, const Tensor& b) {
+        return tensordot(a, b, {1, 2}, {1, 0});
+      },
+      [](const Tensor& g, const Tensor& a, const Tensor& b) {
+        return tensordot_backward(g, a, b, {1, 2}, {1, 0});
+      });
+}
+
+TEST(ComplexGradient, OfExplicitBackwardsInClosedForm) {
+  // c = a·b: grad a = g·conj(b), grad b = conj(a)·g.
+  const C128 a = 2.0 + 1i, b = 1.0 - 3i, g = 0.5 + 2i;
+  const auto [of_a, of_b] =
+      matmul_backward(numbers({g}, {1, 1}), numbers({a}, {1, 1}), numbers({b}, {1, 1}));
+  EXPECT_NEAR(std::abs(of_a.item<C128>() - g * std::conj(b)), 0, 1e-14);
+  EXPECT_NEAR(std::abs(of_b.item<C128>() - std::conj(a) * g), 0, 1e-14);
+  const Tensor y = exp_backward(numbers({g}, {1}), numbers({b}, {1}));
+  EXPECT_NEAR(std::abs(y.item<C128>() - g * std::conj(b)), 0, 1e-14);
+  const Tensor z = numbers({3.0 + 4i}, {1});
+  EXPECT_NEAR(std::abs(abs_backward(tensor({5.0}, float64), z).item<C128>() - (3.0 + 4i)), 0,
+              1e-14);
+  // The magnitude is real, and so is its gradient.
+  EXPECT_THROW(abs_backward(z, z), DTypeError);
+  EXPECT_THROW(norm_backward(z[0], z), DTypeError);
+  EXPECT_THROW(gelu_backward(z, z), DTypeError);
+  EXPECT_THROW(hypot_backward(z, z, z), DTypeError);
+  // Factors of 0: only the one zero has a gradient.
+  const Tensor factors = numbers({a, 0, b}, {3}), ones3 = ones({3}, complex128);
+  const Tensor of_factors = prod_backward(numbers({1}, {}), factors);
+  EXPECT_TRUE(allclose(of_factors, numbers({0, std::conj(a * b), 0}, {3}), 1e-14));
+  // y₀ = x₀, y₁ = x₀x₁, y₂ = x₀x₁x₂.
+  const Tensor scanned = cumulative_prod_backward(ones3, factors, 0);
+  EXPECT_TRUE(allclose(scanned, numbers({1, std::conj(a) + std::conj(a * b), 0}, {3}), 1e-14));
+}
+
+// An explicit backward is made of recorded ops.
+TEST(ComplexGradient, OfExplicitBackwardsTwice) {
+  const Tensor g = drawn({3, 4}, -1, 1, 1), a = drawn({3, 2}, -1, 1, 2),
+               b = drawn({2, 4}, -1, 1, 3);
+  expect_gradient("matmul_backward",
+                  [&](const Tensors& in) { return matmul_backward(in[0], a, in[1]).first; },
+                  {g, b});
+  expect_gradient("multiply_backward",
+                  [&](const Tensors& in) { return multiply_backward(in[0], in[1], a).second; },
+                  {a, drawn({2}, -1, 1, 4)});
+  expect_gradient("tanh_backward", [](const Tensors& in) { return tanh_backward(in[0], in[1]); },
+                  {a, a});
+  expect_gradient("cumulative_prod_backward",
+                  [](const Tensors& in) { return cumulative_prod_backward(in[0], in[1], 0); },
+                  {a, drawn({3, 2}, 0.5, 1, 5)});
+  expect_gradient("prod_backward", [](const Tensors& in) { return prod_backward(in[0], in[1], 0); },
+                  {drawn({2}, -1, 1, 6), drawn({3, 2}, 0.5, 1, 5)});
 }
 
 // Writes into views of parts change the history of the complex tensor.

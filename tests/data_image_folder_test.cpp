@@ -152,11 +152,11 @@ TEST(Pictures, RefuseWhatIsNone) {
   const auto refused = [&](const Names& parts) {
     expect_error<IoError>([&] { data::load_image_folder(directory.path()); }, parts);
   };
-  refused({"load_image_folder", "no pictures", "a directory for each class"});
+  refused({"load_image_folder", "no images", "a directory for each class"});
   write(directory / "1.pgm", gray(2, 2, 1));
-  refused({"load_image_folder", "pictures of no class", "a directory for each class"});
+  refused({"load_image_folder", "images of no class", "a directory for each class"});
   write(directory / "a/1.pgm", gray(2, 2, 1));
-  refused({"load_image_folder", "held out"});
+  refused({"load_image_folder", "no images left for validation"});
   expect_error<IoError>([&] { data::load_image_folder(directory / "nowhere"); },
                         {"load_image_folder", "nowhere", "cannot be read"});
   write(directory / "a/2.pgm", "P5 2 2 255\nab");

@@ -187,6 +187,34 @@ TEST(Indexing, MasksCoverLeadingAxes) {
   EXPECT_EQ(integers(x.transpose()[greater(x.transpose(), 21)]), (Integers{22, 23}));
 }
 
+TEST(Indexing, SelectIsAView) {
+  const Tensor x = arange(24).reshape({2, 3, 4}).to(float64);
+  EXPECT_EQ(values_of(select(x, 1, 2)), (std::vector<double>{8, 9, 10, 11, 20, 21, 22, 23}));
+  EXPECT_EQ(values_of(x.select(-1, -4)), values_of(x.select(2, 0)));
+  EXPECT_EQ(x.select(1, 0).shape(), (Shape{2, 4}));
+  const Tensor y = x.clone();
+  y.select(2, 1).fill(-1);
+  y.select(0, 0).select(0, 0) += 5;
+  EXPECT_EQ(values_of(y[{0, 0}]), (std::vector<double>{5, 4, 7, 8}));
+  EXPECT_EQ(values_of(y[{1, 2}]), (std::vector<double>{20, -1, 22, 23}));
+  const Tensor leaf = x.clone().requires_grad_();
+  sum(square(leaf.select(1, 1))).backward();
+  EXPECT_EQ(values_of(leaf.grad().select(1, 1)), values_of(x.select(1, 1) * 2));
+  EXPECT_EQ(values_of(leaf.grad().select(1, 0)), (std::vector<double>(8, 0)));
+  EXPECT_THROW(x.select(1, 3), IndexError);
+  EXPECT_THROW(x.select(1, -4), IndexError);
+  EXPECT_THROW(x.select(3, 0), IndexError);
+  EXPECT_THROW(zeros({2, 0}).select(1, 0), IndexError);
+  EXPECT_THROW(zeros({}).select(0, 0), IndexError);
+  try {
+    x.select(1, 3);
+  } catch (const IndexError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "select: index 3 is out of range for axis 1 of shape [2, 3, 4] (allowed: -3 to 2)");
+  }
+}
+
 TEST(Indexing, MaskedFillKeepsTheDType) {
   const Tensor x = ones({2, 3}, float16);
   EXPECT_EQ(masked_fill(x, tensor({true, false, true}), -infinity).dtype(), float16);

@@ -3,9 +3,11 @@
 // program a second time without LAPACK.
 #include "extensor/linalg.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "backend/backend.h"
@@ -182,6 +184,37 @@ TEST(LinalgBatches, DoNotDependOnTheNumberOfThreads) {
     }
   }
   set_num_threads(before);
+}
+
+// LAPACK's threads wait for each other actively, which takes long beside busy processes.
+TEST(LinalgThreads, OfLapackAreForLargeMatrices) {
+  const Tensor large = positive({640, 640}, 8);
+  const int before = get_num_threads();
+  set_num_threads(2);
+  det(large);
+  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+  const auto threads =
+      library == nullptr ? nullptr
+                         : reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_num_threads"));
+  if (threads != nullptr) {
+    EXPECT_EQ(threads(), 2);
+    for (const std::int64_t n : {130, 300}) {
+      const Tensor x = positive({n, n}, 5), b = draw({n, 1}, 6), wide = draw({n, 2100}, 7);
+      const std::function<void()> calls[] = {
+          [&] { cholesky(x); }, [&] { qr(x); },       [&] { eigh(x); },  [&] { svd(x); },
+          [&] { inv(x); },      [&] { solve(x, b); }, [&] { qr(wide); }, [&] { det(x); }};
+      for (std::size_t k = 0; k < std::size(calls); ++k) {
+        det(large);  // by two threads
+        calls[k]();
+        EXPECT_EQ(threads(), 1) << n << " rows, call " << k;
+      }
+    }
+    set_num_threads(1);
+    det(large);
+    EXPECT_EQ(threads(), 1);
+  }
+  set_num_threads(before);
+  if (threads == nullptr) GTEST_SKIP() << "LAPACK is not OpenBLAS, or there is none";
 }
 
 // ---- known matrices

@@ -83,6 +83,37 @@ TEST(Onnx, EveryCaseComesBackWithTheSameResults) {
   });
 }
 
+// Compositions of operators may multiply −∞ by 0.
+TEST(Onnx, ActivationsOfInfinities) {
+  const TemporaryDirectory folder;
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"silu", [](const Tensor& x) { return silu(x); }},
+      {"gelu", [](const Tensor& x) { return gelu(x); }},
+      {"gelu_tanh", [](const Tensor& x) { return gelu(x, true); }},
+      {"linear", [](const Tensor& x) {
+         return linear(x.unsqueeze(1), ones({1, 1}, x.dtype()), {}, Activation::silu).flatten();
+       }}};
+  for (const DType dtype : {float32, float64}) {
+    const Tensor x =
+        tensor({-INFINITY, -1e30, -2000., -700., -130., -90., -8., -0., 0., 3., 50., INFINITY, NAN},
+               dtype);
+    for (const auto& [name, function] : functions) {
+      for (const std::int64_t opset : {18, 23}) {
+        SCOPED_TRACE(std::string(name) + " in " + extensor::name(dtype) + ", opset " +
+                     std::to_string(opset));
+        const auto model = [&](const Tensor& in) { return function(in); };
+        export_onnx(folder / "x.onnx", model, {.opset = opset}, x);
+        const Tensor found = load_onnx(folder / "x.onnx").run({x})[0], expected = function(x);
+        EXPECT_LE(distance(found, expected), 2e-6);
+        EXPECT_EQ(found[0].item<double>(), 0) << found;
+        EXPECT_TRUE(all(equal(signbit(found), signbit(expected)) || isnan(expected)).item<bool>())
+            << found;
+      }
+    }
+  }
+}
+
 TEST(Onnx, NewerOperatorsGiveTheSameResults) {
   const TemporaryDirectory folder;
   for_each_case([&](const OnnxCase& each) {

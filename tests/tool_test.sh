@@ -44,7 +44,7 @@ wait_until() {
 }
 
 small=(--examples 512 --epochs 1 --batch-size 32 --workers 1)
-small_run() { expect 0 'held-out pictures read correctly' train digits "${small[@]}" --out "$@"; }
+small_run() { expect 0 'validation images classified correctly' train digits "${small[@]}" --out "$@"; }
 black_picture() { { printf 'P5\n28 28\n255\n' && head -c 784 /dev/zero; } >"$1"; }
 
 test_pictures() {
@@ -55,7 +55,7 @@ test_pictures() {
   done
   compgen -G 'run/events.out.tfevents.*' >/dev/null || fail 'no event file'
   grep -q '<svg' run/report.html || fail 'no curves in the report'
-  grep -q 'data:image/png;base64' run/report.html || fail 'no pictures in the report'
+  grep -q 'data:image/png;base64' run/report.html || fail 'no images in the report'
   grep -q 'http' run/report.html && fail 'the report wants a network'
   grep -qE '<span>date: [0-9-]{10} [0-9:]{5} UTC</span><span>machine: ' run/report.html || fail 'no date or machine'
   grep -q 'train</span> <span>digits</span>' run/report.html || fail 'no command in the report'
@@ -82,40 +82,53 @@ test_own_pictures() {
     { printf 'P5\n16 %d\n255\n' $height && head -c $((16 * height)) /dev/zero; } >own/dark/$k.pgm
     { printf 'P5\n16 %d\n255\n' $height && head -c $((16 * height)) /dev/zero | tr '\0' '\377'; } >own/light/$k.pgm
   done
-  expect 0 'held-out pictures read correctly' train pictures --data own --epochs 3 --batch-size 4 --out mine
-  grep -q '"light"' mine/pictures.json || fail 'no classes'
-  grep -qF '36 pictures to learn from, 4 held out; 15 × 16, 2 classes: dark, light' out || fail 'not described'
+  expect 0 'validation images classified correctly' train images --data own --epochs 3 --batch-size 4 --out mine
+  grep -q '"light"' mine/images.json || fail 'no classes'
+  grep -qF '36 images to learn from, 4 for validation; 15 × 16, 2 classes: dark, light' out || fail 'not described'
+  grep -aq 'validation/loss' mine/events.out.tfevents.* || fail 'no curve of the validation loss'
   expect 0 'dark' eval mine
-  expect 0 'mine/best.safetensors on 4 held-out examples' eval mine
+  expect 0 'mine/best.safetensors on 4 validation examples' eval mine
   expect 0 'on 40 examples' eval mine --data own
   expect 0 '"classes"' eval mine --json
   expect 0 'light' predict mine own/light/1.pgm
   expect 0 'own/light/9.pgm' predict mine own
-  expect 0 'held-out' train pictures --data own --side 12 --model mlp --epochs 1 --batch-size 4 --out small
-  grep -q '"height": 12' small/pictures.json || fail 'not of the size'
+  expect 0 'validation images' train images --data own --side 12 --model mlp --epochs 1 --batch-size 4 --out small
+  grep -q '"height": 12' small/images.json || fail 'not of the size'
   # Smaller than LeNet's minimum, so enlarged: the same after resuming.
   mkdir -p tiny/dark tiny/light
   for k in $(seq 40); do
     { printf 'P5\n10 10\n255\n' && head -c $((100 + k)) "$tool" | tail -c 100; } >tiny/dark/$k.pgm
     { printf 'P5\n10 10\n255\n' && head -c 100 /dev/zero | tr '\0' '\377'; } >tiny/light/$k.pgm
   done
-  expect 0 'held-out' train pictures --data tiny --epochs 3 --batch-size 4 --out whole
+  expect 0 'validation images' train images --data tiny --epochs 3 --batch-size 4 --out whole
   cp -r whole part
   rm "$(find part/checkpoints -type f | sort -V | tail -n 1)"
   expect 0 'going on at step' train --resume part
   expect 0 '0 do not' compare whole/model.safetensors part/model.safetensors
+  # A run of an older version has other names for the same.
+  cp -r whole old
+  rm "$(find old/checkpoints -type f | sort -V | tail -n 1)"
+  mv old/images.json old/pictures.json
+  sed -i 's/"dataset": "images"/"dataset": "pictures"/' old/config.json
+  sed -i 's/"validation /"held-out /' old/data.json
+  grep -q pictures old/config.json && grep -q held-out old/data.json || fail 'nothing was renamed'
+  expect 0 'going on at step' train --resume old
+  expect 0 '0 do not' compare whole/model.safetensors old/model.safetensors
+  expect 0 'accuracy' eval old
+  expect 0 'validation images' train pictures --data tiny --epochs 1 --batch-size 4 --out older
+  grep -q '"dataset": "images"' older/config.json || fail 'the old name is kept'
   mkdir own/gray && cp own/dark/1.pgm own/gray
   expect 1 'is none of the classes (dark, light)' eval mine
-  expect 1 'a directory for each class' train pictures --data mine
-  expect 1 'pictures of no class' train pictures --data own/dark
+  expect 1 'a directory for each class' train images --data mine
+  expect 1 'images of no class' train images --data own/dark
   rm -r own/gray own/dark
-  expect 1 "has one class, 'light'" train pictures --data own
+  expect 1 "has one class, 'light'" train images --data own
 }
 
 # Repeats the run from the files that it wrote.
 test_repeated() {
   small_run run
-  expect 0 'held-out' train --config run/config.json --out again
+  expect 0 'validation' train --config run/config.json --out again
   expect 0 '0 do not' compare run/model.safetensors again/model.safetensors
   small_run other --seed 5
   expect 1 'differs' compare run/model.safetensors other/model.safetensors
@@ -155,7 +168,7 @@ test_text() {
 # Ctrl-C at any point of the computation, and resuming from there.
 test_interrupted() {
   local long=(--examples 4096 --epochs 3 --batch-size 32 --accumulate 2) run status=0 _
-  expect 0 'held-out' train digits "${long[@]}" --out whole
+  expect 0 'validation' train digits "${long[@]}" --out whole
   in_background train digits "${long[@]}" --out stopped
   run=$!
   for _ in $(seq 500); do
@@ -171,7 +184,7 @@ test_interrupted() {
   else # it may have been done already
     [[ $status == 0 ]] || fail "Ctrl-C: code $status"
   fi
-  expect 0 'held-out' train --resume stopped --threads 1
+  expect 0 'validation' train --resume stopped --threads 1
   expect 0 '0 do not' compare whole/model.safetensors stopped/model.safetensors
   expect 0 'steps are done' train --resume stopped
   expect 0 '0 do not' compare whole/model.safetensors stopped/model.safetensors

@@ -33,8 +33,8 @@ inline Device::operator TensorOptions() const { return {.device = *this}; }
 Tensor empty(const Shape& shape, const TensorOptions& options = {});  // contents undefined
 Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 Tensor ones(const Shape& shape, const TensorOptions& options = {});
-// The dtype defaults to that of the value (float32, int64, bool). ValueError if an integer dtype
-// cannot hold the value.
+// The dtype defaults to that of the value (float32, int64, bool). ValueError if an integer dtype or
+// bool cannot hold the value: 300 or 1.5 in int8, 2 in bool.
 Tensor full(const Shape& shape, const Scalar& value, const TensorOptions& options = {});
 
 // The dtype, device and memory format default to those of x.

@@ -73,6 +73,10 @@ Tensor index_add(const Tensor& x, StrictInt axis, const Tensor& indices, const T
 std::pair<Tensor, Tensor> index_add_backward(const Tensor& grad_output, StrictInt axis,
                                              const Tensor& indices, const Scalar& alpha = 1);
 
+// The elements at one position of an axis: a view of x without the axis. A negative position counts
+// from the end; IndexError out of range.
+Tensor select(const Tensor& x, StrictInt axis, StrictInt index);
+
 // The elements where mask is true, like NumPy's x[mask]; also written x[mask]. mask has the shape
 // of x's leading axes, which become one, or the rank of x and broadcasts against it. ShapeError
 // otherwise: a shorter mask never aligns with the last axes.

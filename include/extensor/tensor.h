@@ -261,8 +261,9 @@ class Tensor {
   // Writes into this memory; `source` broadcasts to this shape, and may be on another device. All
   // writes in place are recorded, also those into views: they change the history of the view's base
   // and all its other views. ValueError for a leaf that requires a gradient, or a view of one,
-  // unless under NoGrad. On a temporary, these and the operators below return by value, so that a
-  // reference to the result cannot dangle.
+  // unless under NoGrad, and for a number that the dtype cannot hold, such as 1.5 in int32. On a
+  // temporary, these and the operators below return by value, so that a reference to the result
+  // cannot dangle.
   Tensor& copy_from(const Tensor& source) &;
   Tensor copy_from(const Tensor& source) && { return std::move(copy_from(source)); }
   Tensor& fill(const Scalar& value) &;

@@ -155,7 +155,7 @@ class Trainer:
         return found
 
     def fit(self, training: DataLoader, held_out: DataLoader | None = None) -> Outcome:
-        """Runs the remaining steps, and evaluates on the held-out data."""
+        """Runs the remaining steps, and evaluates on the validation data."""
         for name, loader in (("training", training), ("held_out", held_out)):
             if not isinstance(loader, DataLoader) and (loader is not None or name == "training"):
                 raise TypeError(

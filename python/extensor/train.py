@@ -83,7 +83,7 @@ class ProgressBar(Callback):
     def evaluation(self, record: EvaluationRecord) -> None:
         line = f"epoch {record.epoch}  step {record.step}  loss {record.train_loss:.4f}"
         if record.evaluation.examples > 0:
-            line += f"  held out: loss {record.evaluation.loss:.4f}"
+            line += f"  validation: loss {record.evaluation.loss:.4f}"
             line += _percent(record.evaluation.accuracy)
         self._write(f"{line}  {_clock(record.seconds)}", "\n")
         self._since = None  # the evaluation does not count

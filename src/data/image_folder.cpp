@@ -96,7 +96,7 @@ std::vector<std::string> names_of(const std::vector<Path>& directories) {
   return names;
 }
 
-// Whether image k of a class is held out: every tenth, or the last one of fewer than ten.
+// Whether image k of a class is for validation: every tenth, or the last one of fewer than ten.
 bool is_held_out(std::size_t k, std::size_t count) {
   return k % 10 == 9 || (count < 10 && count > 1 && k + 1 == count);
 }
@@ -130,9 +130,9 @@ std::pair<Listed, Listed> list(const Path& directory, std::vector<std::string>& 
   }
   std::pair<Listed, Listed> parts{Listed(training), Listed(held_out)};
   if (parts.first.files.empty()) {
-    refuse(directory, image_files(directory).empty() ? "no pictures" : "pictures of no class");
+    refuse(directory, image_files(directory).empty() ? "no images" : "images of no class");
   }
-  if (parts.second.files.empty()) refuse(directory, "no pictures that could be held out");
+  if (parts.second.files.empty()) refuse(directory, "no images left for validation");
   return parts;
 }
 
@@ -225,7 +225,7 @@ std::vector<std::string> numbered_classes(const ImageSplits& splits) {
 ImageSplits load_idx_pictures(const Path& directory, const ImageFolderOptions& options) {
   ImageSplits splits = load_idx_splits(operation, directory, options.classes);
   if (splits.train.labels.numel() == 0 || splits.test.labels.numel() == 0) {
-    refuse(directory, "IDX files without pictures");
+    refuse(directory, "IDX files without images");
   }
   const std::vector<std::string> classes =
       options.classes.empty() ? numbered_classes(splits) : options.classes;

@@ -517,21 +517,25 @@ std::string write_activation(CallWriter& call, std::string_view name, const std:
   if (name == "relu") return call.node("Relu", {x});
   if (name == "sigmoid") return call.node("Sigmoid", {x});
   if (name == "tanh") return call.node("Tanh", {x});
-  if (name == "silu") return multiplied(x, call.node("Sigmoid", {x}));
-  if (name != "gelu" && name != "gelu_tanh") {
+  if (name != "silu" && name != "gelu" && name != "gelu_tanh") {
     call.refuse(message("activation ", name, " has no form in ONNX"));
   }
+  // These multiply x by a factor that is 0 for all x below some number, so −∞ would become NaN. A
+  // bound of x below that number changes no other result. It is a node in front, so that runtimes
+  // still recognize the operators behind it as one function.
+  const std::string bounded = call.node("Max", {x, number(dtype == DType::float64 ? -1024 : -128)});
+  if (name == "silu") return multiplied(bounded, call.node("Sigmoid", {bounded}));
   const bool exact = name == "gelu";
   if (call.graph.opset() >= 20) {
-    return call.node("Gelu", {x}, {attribute("approximate", exact ? "none" : "tanh")});
+    return call.node("Gelu", {bounded}, {attribute("approximate", exact ? "none" : "tanh")});
   }
-  const std::string half = multiplied(x, number(0.5));
+  const std::string half = multiplied(bounded, number(0.5));
   std::string inner;  // erf(x / √2), or tanh(√(2 / π) · (x + 0.044715 x³))
   if (exact) {
-    inner = call.node("Erf", {multiplied(x, number(1 / std::numbers::sqrt2))});
+    inner = call.node("Erf", {multiplied(bounded, number(1 / std::numbers::sqrt2))});
   } else {
-    const std::string cube = multiplied(multiplied(x, x), x);
-    const std::string sum = call.node("Add", {x, multiplied(cube, number(0.044715))});
+    const std::string cube = multiplied(multiplied(bounded, bounded), bounded);
+    const std::string sum = call.node("Add", {bounded, multiplied(cube, number(0.044715))});
     inner = call.node("Tanh", {multiplied(sum, number(std::sqrt(2 / std::numbers::pi)))});
   }
   return multiplied(half, call.node("Add", {inner, number(1)}));

@@ -50,6 +50,11 @@ Tensor root_of_square_minus_one(const Tensor& x) {
   return multiply(sqrt(subtract(x, 1)), sqrt(subtract(x, -1)));
 }
 
+[[noreturn]] void throw_no_gradient(ElementwiseOp row) {
+  throw DTypeError(message("gradient: a complex row has none (number ", static_cast<int>(row),
+                           " in the tables)"));
+}
+
 // x times i. A product would lose signs of zeros.
 Tensor turned(const Tensor& x) { return complex(negative(imag(x)), real(x)); }
 
@@ -67,6 +72,28 @@ bool complex_gradient_reads(ElementwiseOp row, std::size_t k) {
       return k == 0;
     default:
       return true;
+  }
+}
+
+Tensor complex_unary_gradient(const UnaryGradient& row, const Tensor& g, const Tensor& saved) {
+  if (row.forward == ElementwiseOp::round) return zeros_like(saved);
+  if (!row.saves_result) {
+    return complex_gradient(row.forward, 0, g, [&](std::size_t) { return saved; });
+  }
+  const Tensor& y = saved;
+  switch (row.forward) {
+    case ElementwiseOp::exp:
+      return times(g, y);
+    case ElementwiseOp::exp2:
+      return times(multiply(g, std::numbers::ln2), y);
+    case ElementwiseOp::sqrt:
+      return over(divide(g, 2), y);
+    case ElementwiseOp::tan:
+      return times(g, add(square(y), 1));
+    case ElementwiseOp::tanh:
+      return times(g, subtract(1, square(y)));
+    default:
+      throw_no_gradient(row.forward);
   }
 }
 
@@ -150,8 +177,7 @@ Tensor complex_gradient(ElementwiseOp row, std::size_t k, const Tensor& g,
     case ElementwiseOp::atanh:
       return over(g, one_minus_square());
     default:
-      throw DTypeError(message("gradient: a complex row has none (number ", static_cast<int>(row),
-                               " in the tables)"));
+      throw_no_gradient(row);
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "backend/elementwise_op.h"
 #include "extensor/tensor.h"
+#include "ops/row_gradients.h"
 
 namespace extensor::ops {
 
@@ -13,6 +13,10 @@ namespace extensor::ops {
 // shape of the operand.
 Tensor complex_gradient(backend::ElementwiseOp row, std::size_t k, const Tensor& g,
                         const std::function<Tensor(std::size_t)>& operand);
+
+// The gradient of x of a row of one operand, from `saved`: what the backward of the row reads, x or
+// the result.
+Tensor complex_unary_gradient(const UnaryGradient& row, const Tensor& g, const Tensor& saved);
 
 // Whether a gradient of the row reads operand k.
 bool complex_gradient_reads(backend::ElementwiseOp row, std::size_t k);

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/make_tensor.h"
+#include "extensor/complex.h"
 #include "extensor/elementwise.h"
 #include "extensor/matrix.h"
 #include "extensor/reduction.h"
@@ -369,7 +370,8 @@ Tensor contract(const char* operation, const std::vector<Term>& terms, const Lab
 
 namespace {
 
-// The gradient of terms[i]: the contraction of grad_output with the other terms to its labels.
+// The gradient of terms[i]: the contraction of grad_output with the conjugates of the other terms
+// to its labels.
 Tensor term_gradient(const char* operation, const Tensor& grad_output,
                      const std::vector<Term>& terms, std::size_t i, const Labels& output,
                      const std::vector<std::int64_t>& sizes) {
@@ -377,7 +379,7 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
   const Term distinct = with_distinct_labels(term);
   std::vector<Term> others{{grad_output, output}};
   for (std::size_t j = 0; j < terms.size(); ++j) {
-    if (j != i) others.push_back(terms[j]);
+    if (j != i) others.push_back({conj(terms[j].tensor), terms[j].labels});
   }
   // Two kinds of labels are contracted away and restored as dimensions of length 1: labels that
   // this term broadcasts (their gradient is summed), and labels that only this term has (their
@@ -392,9 +394,9 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
     if (elsewhere && !repeats) kept.push_back(label);
   }
   const Tensor gradient = contract(operation, others, kept);
-  const Tensor full = ordered({gradient, kept}, distinct.labels)
-                          .broadcast_to(distinct.tensor.shape())
-                          .to(term.tensor.dtype());
+  const Tensor full =
+      gradient_as(ordered({gradient, kept}, distinct.labels).broadcast_to(distinct.tensor.shape()),
+                  term.tensor.dtype());
   if (distinct.labels.size() == term.labels.size()) return full.contiguous();
   return dispatch(diagonal_backward_op, {term.tensor.shape(), term.labels}, full);
 }
@@ -403,7 +405,12 @@ Tensor term_gradient(const char* operation, const Tensor& grad_output,
 
 std::vector<Tensor> contract_backward(const char* operation, const Tensor& grad_output,
                                       const std::vector<Term>& terms, const Labels& output) {
-  for (const Term& term : terms) check_float(operation, "an operand", term.tensor);
+  bool complex = false;
+  for (const Term& term : terms) {
+    check_has_gradient(operation, "an operand", term.tensor);
+    complex = complex || is_complex(term.tensor);
+  }
+  if (!complex) check_real(operation, "grad_output", grad_output);
   check_devices(operation, terms);
   check_grad_output(operation, grad_output, contracted_shape(terms, output));
   const auto sizes = label_sizes(terms);

@@ -152,7 +152,7 @@ Tensor& Tensor::copy_from(const Tensor& source) & {
 }
 
 Tensor& Tensor::fill(const Scalar& value) & {
-  ops::check_scalar_fits("fill", value, dtype());
+  ops::check_scalar_stored("fill", "value", value, dtype());
   if (value.is_complex()) [[unlikely]] {
     return copy_from(ops::complex_number(value, dtype()));
   }

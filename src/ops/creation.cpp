@@ -47,12 +47,12 @@ Tensor made_like(const char* operation, const Tensor& x, const TensorOptions& op
 
 Tensor filled(const char* operation, const Shape& shape, const Scalar& value, DType dtype,
               const TensorOptions& options) {
-  ops::check_scalar_fits(operation, value, dtype);
+  ops::check_scalar_stored(operation, "value", value, dtype);
   return made(operation, shape, dtype, options).fill(value);
 }
 Tensor filled_like(const char* operation, const Tensor& x, const Scalar& value,
                    const TensorOptions& options) {
-  ops::check_scalar_fits(operation, value, chosen_dtype(options, x.dtype()));
+  ops::check_scalar_stored(operation, "value", value, chosen_dtype(options, x.dtype()));
   return made_like(operation, x, options).fill(value);
 }
 

@@ -1,5 +1,7 @@
 #include "extensor/cumulative.h"
 
+#include <vector>
+
 #include "backend/backend.h"
 #include "core/check.h"
 #include "core/graph.h"
@@ -177,17 +179,47 @@ Tensor scanned_parts(const Tensor& x, std::optional<StrictInt> axis) {
   return by_parts(rows, scan).reshape(x.shape());
 }
 
+// One step of a cumulative product: every element times the one `step` places before it.
+Tensor next_products(const Tensor& y, std::int64_t along, std::int64_t step) {
+  const std::int64_t rest = y.size(along) - step;
+  return concatenate(
+      {y.slice(along, 0, step), multiply(y.slice(along, step), y.slice(along, 0, rest))}, along);
+}
+
 // Cumulative products in log n steps: after each, every element is the product of twice as many.
 Tensor complex_cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
   const std::int64_t along = axis_of_parts("cumulative_prod", x, axis);
   Tensor y = x.ndim() == 0 ? x.reshape({1}) : x;
-  const std::int64_t length = y.size(along);
-  for (std::int64_t step = 1; step < length; step *= 2) {
-    y = concatenate(
-        {y.slice(along, 0, step), multiply(y.slice(along, step), y.slice(along, 0, length - step))},
-        along);
-  }
+  for (std::int64_t step = 1; step < y.size(along); step *= 2) y = next_products(y, along, step);
   return y.reshape(x.shape()).clone();
+}
+
+// Goes back through the steps of the cumulative product.
+Tensor complex_cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
+                                        std::optional<StrictInt> axis) {
+  constexpr const char* operation = "cumulative_prod_backward";
+  const std::int64_t along = axis_of_parts(operation, x, axis);
+  check_grad_output(operation, grad_output, x.shape());
+  const Shape rows = x.ndim() == 0 ? Shape{1} : x.shape();
+  const std::int64_t length = rows[static_cast<std::size_t>(along)];
+  std::vector<Tensor> products{x.reshape(rows)};  // before each step
+  for (std::int64_t step = 1; step < length; step *= 2) {
+    products.push_back(next_products(products.back(), along, step));
+  }
+  products.pop_back();  // the result
+  Tensor g = grad_output.reshape(rows);
+  for (std::int64_t step = std::int64_t{1} << products.size(); !products.empty();) {
+    step /= 2;
+    const Tensor y = conj(products.back());
+    products.pop_back();
+    const Tensor of_products = g.slice(along, step);
+    const Tensor of_later = multiply(of_products, y.slice(along, 0, length - step));
+    const Tensor of_earlier = multiply(of_products, y.slice(along, step));
+    const Tensor rest = zeros_like(g.slice(along, 0, step)).to(of_earlier.dtype());
+    g = add(concatenate({g.slice(along, 0, step).to(of_later.dtype()), of_later}, along),
+            concatenate({of_earlier, rest}, along));
+  }
+  return gradient_as(g.reshape(x.shape()), x.dtype()).clone();
 }
 
 }  // namespace
@@ -212,6 +244,9 @@ Tensor cumulative_prod(const Tensor& x, std::optional<StrictInt> axis) {
 }
 Tensor cumulative_prod_backward(const Tensor& grad_output, const Tensor& x,
                                 std::optional<StrictInt> axis) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return complex_cumulative_prod_backward(grad_output, x, axis);
+  }
   return dispatch(cumulative_prod_backward_op, {axis}, grad_output, x);
 }
 

@@ -12,6 +12,7 @@
 #include "extensor/creation.h"
 #include "extensor/reduction.h"
 #include "ops/checked_indices.h"
+#include "ops/complex_gradient.h"
 #include "ops/complex_parts.h"
 #include "ops/launch.h"
 #include "ops/overlap.h"
@@ -91,10 +92,25 @@ Tensor relu_backward_of_integers(const Tensor& grad_output, const Tensor& x) {
   return where(greater(x, 0), grad_output, 0).to(x.dtype());
 }
 
+// Composed of recorded ops, as autograd does it for complex numbers. No eps: the floor does not
+// apply to them.
+Tensor complex_unary_backward(const ops::UnaryGradient& row, const char* operation,
+                              const Tensor& grad_output, const Tensor& saved) {
+  if (row.forward != ElementwiseOp::round && !backend::complex_form(row.forward)) {
+    check_float(operation, "the saved tensor", saved);
+  }
+  check_grad_output(operation, grad_output, saved.shape());
+  if (row.forward == ElementwiseOp::abs) ops::check_real(operation, "grad_output", grad_output);
+  return ops::gradient_as(ops::complex_unary_gradient(row, grad_output, saved), saved.dtype());
+}
+
 Tensor unary_backward(ElementwiseOp op, const char* operation, const Tensor& grad_output,
                       const Tensor& saved, Parameter first = {}, Parameter second = {}) {
   if (op == ElementwiseOp::relu_backward && is_integer(saved.dtype())) {
     return relu_backward_of_integers(grad_output, saved);
+  }
+  if (is_complex(saved)) [[unlikely]] {
+    return complex_unary_backward(*ops::row_role(op).unary, operation, grad_output, saved);
   }
   check_float(operation, "the saved tensor", saved);
   check_grad_output(operation, grad_output, saved.shape());
@@ -295,14 +311,32 @@ Tensor binary_gradient(ElementwiseOp op, const char* operation, const Tensor& gr
                               first);
 }
 
+std::pair<Tensor, Tensor> complex_binary_backward(ElementwiseOp row, const Tensor& grad_output,
+                                                  const Tensor& a, const Tensor& b) {
+  const DType common = promote_types(a.dtype(), b.dtype());
+  const auto operand = [&](std::size_t k) { return (k == 0 ? a : b).to(common); };
+  const auto gradient = [&](std::size_t k, const Tensor& of) {
+    return ops::fitted_to(ops::complex_gradient(row, k, grad_output, operand), of.shape(),
+                          of.dtype());
+  };
+  return {gradient(0, a), gradient(1, b)};
+}
+
 std::pair<Tensor, Tensor> binary_backward(ElementwiseOp gradient_a, ElementwiseOp gradient_b,
                                           const char* operation, const Tensor& grad_output,
                                           const Tensor& a, const Tensor& b, double eps = 0) {
-  check_float(operation, "a", a);
-  check_float(operation, "b", b);
+  const ElementwiseOp row = ops::row_role(gradient_a).binary->forward;
+  const bool complex = backend::complex_form(row) && (is_complex(a) || is_complex(b));
+  if (complex) {
+    ops::check_operands(operation, grad_output, a, b);
+  } else {
+    check_float(operation, "a", a);
+    check_float(operation, "b", b);
+  }
   const Source operands[] = {a, b};
   check_grad_output(operation, grad_output, ops::broadcast_inputs(operation, operands));
   check_eps(operation, eps);
+  if (complex) return complex_binary_backward(row, grad_output, a, b);
   const Parameter first{eps, 0};
   return {binary_gradient(gradient_a, operation, grad_output, a, b, a, first),
           binary_gradient(gradient_b, operation, grad_output, a, b, b, first)};

@@ -169,7 +169,7 @@ void IndexedTensor::write(const Scalar& value) {
     Tensor::fill(value);
     return;
   }
-  check_scalar_fits(put_name, value, dtype());
+  check_scalar_stored(put_name, "the value", value, dtype());
   write(full({}, value, {dtype(), cpu_device}));
 }
 

@@ -67,18 +67,22 @@ void take_slice(const char* operation, const TensorImpl& tensor, std::size_t axi
   selected.strides.push_back(range.count > 1 ? stride * slice.step : stride);
 }
 
+void check_position(const char* operation, const Shape& shape, std::size_t axis,
+                    std::int64_t position) {
+  const std::int64_t size = shape[axis];
+  if (position >= -size && position < size) return;
+  if (size == 0) {
+    throw IndexError(message(operation, ": index ", position, " on axis ", axis, " of shape ",
+                             shape, ", which is empty"));
+  }
+  throw IndexError(message(operation, ": index ", position, " is out of range for axis ", axis,
+                           " of shape ", shape, " (allowed: ", -size, " to ", size - 1, ")"));
+}
+
 void take_position(const char* operation, const TensorImpl& tensor, std::size_t axis,
                    std::int64_t position, Selected& selected) {
   const std::int64_t size = tensor.shape[axis];
-  if (position < -size || position >= size) {
-    if (size == 0) {
-      throw IndexError(message(operation, ": index ", position, " on axis ", axis, " of shape ",
-                               tensor.shape, ", which is empty"));
-    }
-    throw IndexError(message(operation, ": index ", position, " is out of range for axis ", axis,
-                             " of shape ", tensor.shape, " (allowed: ", -size, " to ", size - 1,
-                             ")"));
-  }
+  check_position(operation, tensor.shape, axis, position);
   const auto item = static_cast<std::int64_t>(itemsize(tensor.dtype));
   if (tensor.numel != 0) {
     selected.data += (position < 0 ? position + size : position) * tensor.strides[axis] * item;
@@ -254,7 +258,7 @@ constexpr auto index_backward_op =
          .inputs = {"grad_output", "tensors of the index"},
          .complex = true});
 
-IndexedTensor select(const Tensor& x, std::span<const Index> index) {
+IndexedTensor copied_by(const Tensor& x, std::span<const Index> index) {
   auto selection = std::make_unique<detail::Selection>(
       detail::Selection{x, {index.begin(), index.end()}, std::nullopt});
   Tensor selected;
@@ -272,11 +276,20 @@ IndexedTensor select(const Tensor& x, std::span<const Index> index) {
 
 IndexedTensor Tensor::index_with(const Index* first, std::size_t count) const {
   const std::span index(first, count);
-  if (has_tensor(index)) return select(*this, index);
+  if (has_tensor(index)) return copied_by(*this, index);
   if (!is_observed(*this)) {
     return IndexedTensor(detail::as_view_of(*this, basic_view("index", *this, index)));
   }
   return IndexedTensor(dispatch(index_view_op, {first, first + count}, *this));
+}
+
+Tensor select(const Tensor& x, StrictInt axis, StrictInt index) {
+  constexpr const char* operation = "select";
+  const auto along = static_cast<std::size_t>(detail::normalize_axis(operation, axis, x.ndim()));
+  check_position(operation, x.shape(), along, index);
+  std::vector<Index> parts(along, Index(Slice{}));
+  parts.emplace_back(static_cast<std::int64_t>(index));
+  return x.index(parts);
 }
 
 Tensor slice_backward(const Tensor& grad_output, const Shape& input_shape,

@@ -348,6 +348,15 @@ void check_float(const char* operation, const char* argument, const Tensor& x) {
       message(operation, ": ", argument, " is ", x.dtype(), ", must be a float dtype"));
 }
 
+void check_operands(const char* operation, const Tensor& grad_output, const Tensor& a,
+                    const Tensor& b) {
+  check_has_gradient(operation, "a", a);
+  check_has_gradient(operation, "b", b);
+  if (!is_complex(a.dtype()) && !is_complex(b.dtype())) {
+    check_real(operation, "grad_output", grad_output);
+  }
+}
+
 void check_grad_output(const char* operation, const Tensor& grad_output, const Shape& expected) {
   check_has_gradient(operation, "grad_output", grad_output);
   if (grad_output.shape() == expected) return;

@@ -98,6 +98,11 @@ void check_has_gradient(const char* operation, const char* argument, const Tenso
 // Throws DTypeError unless x is a float: for a backward that is not defined for complex numbers.
 void check_float(const char* operation, const char* argument, const Tensor& x);
 
+// Throws DTypeError unless a and b have dtypes with gradients, and unless grad_output is real if
+// both are: for a backward of two operands that is defined for complex numbers.
+void check_operands(const char* operation, const Tensor& grad_output, const Tensor& a,
+                    const Tensor& b);
+
 // A gradient in the dtype of the tensor that it belongs to: a real tensor in a complex expression
 // gets the real part.
 Tensor gradient_as(const Tensor& gradient, DType dtype);

@@ -215,17 +215,18 @@ Tensor cross(const Tensor& a, const Tensor& b, StrictInt axis) {
   return cross_of(widened(a), widened(b), along).to(dtype);
 }
 
-// ⟨g, da × b⟩ = ⟨b × g, da⟩ and ⟨g, a × db⟩ = ⟨g × a, db⟩.
+// ⟨g, da × b⟩ = ⟨b̄ × g, da⟩ and ⟨g, a × db⟩ = ⟨g × ā, db⟩.
 std::pair<Tensor, Tensor> cross_backward(const Tensor& grad_output, const Tensor& a,
                                          const Tensor& b, StrictInt axis) {
   constexpr const char* operation = "cross_backward";
   const std::int64_t along = checked_axis(operation, a, b, axis);
-  check_float(operation, "a", a);
-  check_float(operation, "b", b);
+  check_operands(operation, grad_output, a, b);
   check_grad_output(operation, grad_output, broadcast_shapes(a.shape(), b.shape()));
   const Tensor g = widened(grad_output);
-  return {reduce_broadcast_dims(cross_of(widened(b), g, along), a.shape()).to(a.dtype()),
-          reduce_broadcast_dims(cross_of(g, widened(a), along), b.shape()).to(b.dtype())};
+  const Tensor of_a = cross_of(conj(widened(b)), g, along);
+  const Tensor of_b = cross_of(g, conj(widened(a)), along);
+  return {gradient_as(reduce_broadcast_dims(of_a, a.shape()), a.dtype()),
+          gradient_as(reduce_broadcast_dims(of_b, b.shape()), b.dtype())};
 }
 
 }  // namespace extensor::linalg

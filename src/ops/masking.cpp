@@ -103,7 +103,7 @@ Tensor fill_where(const char* operation, const Tensor& x, const Tensor& mask, co
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
   check_mask_broadcasts("masked_fill", mask, x.shape());
-  ops::check_scalar_fits("masked_fill", value, x.dtype());
+  ops::check_scalar_stored("masked_fill", "value", value, x.dtype());
   return fill_where("masked_fill", x, mask, value);
 }
 

@@ -1,6 +1,7 @@
 #include "extensor/matrix.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -12,6 +13,7 @@
 #include "ops/batch_offsets.h"
 #include "ops/contract.h"
 #include "ops/launch.h"
+#include "ops/linalg_support.h"
 #include "ops/registry.h"
 
 namespace extensor {
@@ -111,16 +113,15 @@ Tensor accumulated(const Tensor& g, const Product& product, const Shape& operand
   return same_batches ? g : g.to(compute_dtype(g.dtype()));
 }
 
-// c = a·b: grad_a = g·bᵀ and grad_b = aᵀ·g, summed over broadcast batches. g is a gradient of
-// matrices.
+// c = a·b: grad_a = g·bᴴ and grad_b = aᴴ·g, summed over broadcast batches. g is a gradient of
+// matrices. The gradient of a real operand of a complex product is complex here.
 Tensor gradient_of_a(const Tensor& g, const Product& product, const Tensor& b, const Shape& shape) {
   const Tensor full =
-      matmul(accumulated(g, product, product.a), matrix_transpose(product.right_matrices(b)));
+      matmul(accumulated(g, product, product.a), adjoint(product.right_matrices(b)));
   return reduce_broadcast_dims(full, product.a).reshape(shape);
 }
 Tensor gradient_of_b(const Tensor& g, const Product& product, const Tensor& a, const Shape& shape) {
-  const Tensor full =
-      matmul(matrix_transpose(product.left_matrices(a)), accumulated(g, product, product.b));
+  const Tensor full = matmul(adjoint(product.left_matrices(a)), accumulated(g, product, product.b));
   return reduce_broadcast_dims(full, product.b).reshape(shape);
 }
 
@@ -199,14 +200,12 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 std::pair<Tensor, Tensor> matmul_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b) {
   constexpr const char* operation = "matmul_backward";
-  check_float(operation, "a", a);
-  check_float(operation, "b", b);
-  check_real(operation, "grad_output", grad_output);
+  check_operands(operation, grad_output, a, b);
   const Product product(operation, a.shape(), b.shape());
   check_grad_output(operation, grad_output, product.result);
   const Tensor g = product.result_matrices(grad_output);
-  return {gradient_of_a(g, product, b, a.shape()).to(a.dtype()),
-          gradient_of_b(g, product, a, b.shape()).to(b.dtype())};
+  return {gradient_as(gradient_of_a(g, product, b, a.shape()), a.dtype()),
+          gradient_as(gradient_of_b(g, product, a, b.shape()), b.dtype())};
 }
 
 Tensor transpose(const Tensor& x) { return x.transpose(); }
@@ -285,11 +284,11 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 std::pair<Tensor, Tensor> dot_backward(const Tensor& grad_output, const Tensor& a,
                                        const Tensor& b) {
   check_vectors("dot_backward", a, b);
-  check_float("dot_backward", "a", a);
-  check_float("dot_backward", "b", b);
+  check_operands("dot_backward", grad_output, a, b);
   const Product product("dot_backward", a.shape(), b.shape());
   check_grad_output("dot_backward", grad_output, product.result);
-  return {multiply(grad_output, b).to(a.dtype()), multiply(grad_output, a).to(b.dtype())};
+  return {gradient_as(multiply(grad_output, conj(b)), a.dtype()),
+          gradient_as(multiply(grad_output, conj(a)), b.dtype())};
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
@@ -300,10 +299,10 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 std::pair<Tensor, Tensor> outer_backward(const Tensor& grad_output, const Tensor& a,
                                          const Tensor& b) {
   check_vectors("outer_backward", a, b);
-  check_float("outer_backward", "a", a);
-  check_float("outer_backward", "b", b);
+  check_operands("outer_backward", grad_output, a, b);
   check_grad_output("outer_backward", grad_output, {a.size(0), b.size(0)});
-  return {matmul(grad_output, b).to(a.dtype()), matmul(a, grad_output).to(b.dtype())};
+  return {gradient_as(matmul(grad_output, conj(b)), a.dtype()),
+          gradient_as(matmul(conj(a), grad_output), b.dtype())};
 }
 
 // ---- sums over pairs of axes
@@ -455,7 +454,10 @@ Tensor vecdot(const Tensor& a, const Tensor& b, StrictInt axis) {
 
 std::pair<Tensor, Tensor> vecdot_backward(const Tensor& grad_output, const Tensor& a,
                                           const Tensor& b, StrictInt axis) {
-  return pair_backward("vecdot_backward", grad_output, plan_vecdot("vecdot_backward", a, b, axis));
+  constexpr const char* operation = "vecdot_backward";
+  auto [of_conj_a, of_b] =
+      pair_backward(operation, grad_output, plan_vecdot(operation, conj(a), b, axis));
+  return {conj(of_conj_a), std::move(of_b)};
 }
 
 constinit const OpList ops::matrix_ops = listed<matmul_op, dot_op>;

@@ -187,6 +187,11 @@ Tensor norm(const Tensor& x, StrictDouble p, const Axes& axes, StrictBool keepdi
 }
 Tensor norm_backward(const Tensor& grad_output, const Tensor& x, StrictDouble p, const Axes& axes,
                      StrictDouble eps) {
+  if (is_complex(x.dtype())) {
+    check_real("norm_backward", "grad_output", grad_output);
+    const Tensor of_magnitudes = norm_backward(grad_output, abs(x), p, axes, eps);
+    return multiply(of_magnitudes, sign(x)).to(x.dtype());
+  }
   return dispatch(norm_backward_op, {p, axes, eps}, grad_output, x);
 }
 

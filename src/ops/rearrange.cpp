@@ -474,7 +474,7 @@ Tensor pad_forward(const Run& run, const PadAttributes& attributes, const Tensor
   const PadMode mode = attributes.mode;
   const Frame frame(run.name(), x.shape(), attributes.widths, mode);
   if (mode == PadMode::constant) {
-    check_scalar_fits(run.name(), attributes.value, x.dtype());
+    check_scalar_stored(run.name(), "value", attributes.value, x.dtype());
     Tensor padded =
         detail::make_empty(run.name(), frame.result, detail::format_of(x), x.dtype(), run.device);
     padded.fill(attributes.value);

@@ -9,6 +9,7 @@
 #include "extensor/complex.h"
 #include "extensor/creation.h"
 #include "extensor/cumulative.h"
+#include "extensor/elementwise.h"
 #include "extensor/manipulation.h"
 #include "ops/complex_parts.h"
 #include "ops/gradient_eps.h"
@@ -24,19 +25,41 @@ using backend::ReduceOp;
 using detail::message;
 using namespace ops;
 
+// Whether elements that are repeated change the result only by their number, if at all.
+constexpr bool can_skip_repeats(ReduceOp op) {
+  return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::min || op == ReduceOp::all ||
+         op == ReduceOp::any;
+}
+
 Tensor reduce(ReduceOp op, const char* operation, const Tensor& x, const ReducedAxes& axes,
               bool keepdims, DType dtype, double divisor = 1) {
   check_real(operation, "x", x);
-  Tensor result = detail::make_empty(operation, axes.shape(x.shape(), keepdims), dtype, x.device());
+  // Along an axis with stride 0, as broadcast_to() makes it, all elements are one.
+  Shape shape = x.shape();
+  std::int64_t repeats = 1;
+  for (std::size_t d = 0; d < shape.size() && can_skip_repeats(op); ++d) {
+    if (!axes.reduced[d] || x.strides()[d] != 0 || shape[d] <= 1) continue;
+    repeats *= shape[d];
+    shape[d] = 1;
+  }
+  const bool is_mean = divisor != 1;
+  const bool multiplies = repeats != 1 && op == ReduceOp::sum && !is_mean;
+  const DType stored = multiplies ? compute_dtype(dtype) : dtype;  // rounded once
+  Tensor result =
+      detail::make_empty(operation, axes.shape(x.shape(), keepdims), stored, x.device());
   backend::ReduceCall call{};
   call.op = op;
-  call.shape = &x.shape();
+  call.shape = &shape;
   call.reduced = axes.reduced;
   call.input = {x.impl().data, x.dtype(), x.strides().data()};
-  call.out = {result.impl().data, dtype, nullptr};
-  call.divisor = divisor;
-  backend::backend_for(x.device()).reduce(call);
-  return result;
+  call.out = {result.impl().data, stored, nullptr};
+  call.divisor = is_mean ? divisor / static_cast<double>(repeats) : divisor;
+  try {
+    backend::backend_for(x.device()).reduce(call);
+  } catch (const OutOfMemoryError& error) {  // of scratch memory, which does not know the op
+    throw OutOfMemoryError(message(operation, ": ", error.what()));
+  }
+  return multiplies ? multiply(result, repeats).to(dtype) : result;
 }
 
 void check_not_empty(const char* operation, const Tensor& x, const ReducedAxes& axes) {
@@ -300,7 +323,7 @@ Tensor complex_prod(const Tensor& x, const Axes& axes, bool keepdims) {
   const ReducedAxes reduced("prod", axes, x.ndim());
   const std::int64_t length = reduced.count(x.shape());
   const Shape shape = reduced.shape(x.shape(), keepdims);
-  if (length == 0 || x.numel() == 0) return ones(shape, {x.dtype(), x.device()});
+  if (length == 0 || x.numel() == 0) return add(sum(x, axes, keepdims), 1);  // recorded
   Tensor rows = x.transpose(reduced.reduced_last(x.ndim())).reshape({x.numel() / length, length});
   while (rows.size(1) > 1) {
     const std::int64_t half = rows.size(1) / 2, rest = rows.size(1) - 2 * half;
@@ -308,6 +331,25 @@ Tensor complex_prod(const Tensor& x, const Axes& axes, bool keepdims) {
     rows = rest == 0 ? products : concatenate({products, rows.slice(1, 2 * half)}, 1);
   }
   return rows.reshape(shape).clone();
+}
+
+// The product of the other elements, of those before times of those after: exact where factors are
+// 0. Composed of recorded ops.
+Tensor complex_prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  constexpr const char* operation = "prod_backward";
+  const ReducedAxes reduced(operation, axes, x.ndim());
+  const Tensor g = gradient_with_kept_axes(operation, grad_output, x.shape(), reduced);
+  if (x.numel() == 0) return zeros_like(x);
+  const Dims order = reduced.reduced_last(x.ndim());
+  const std::int64_t length = reduced.count(x.shape());
+  const Tensor sorted = x.transpose(order);
+  const Tensor ahead = sorted.reshape({x.numel() / length, length});
+  const Tensor others = multiply(products_before(ahead), flip(products_before(flip(ahead, 1)), 1));
+  Dims back(order.size(), 0);
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    back[static_cast<std::size_t>(order[d])] = static_cast<std::int64_t>(d);
+  }
+  return multiply(conj(others.reshape(sorted.shape()).transpose(back)), g).to(x.dtype());
 }
 
 }  // namespace
@@ -319,6 +361,9 @@ Tensor prod(const Tensor& x, const Axes& axes, StrictBool keepdims) {
   return dispatch(prod_op, {axes, keepdims}, x);
 }
 Tensor prod_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes) {
+  if (is_complex(x.dtype())) [[unlikely]] {
+    return complex_prod_backward(grad_output, x, axes);
+  }
   return dispatch(prod_backward_op, {axes}, grad_output, x);
 }
 
@@ -411,7 +456,13 @@ Tensor std_backward(const Tensor& grad_output, const Tensor& x, const Axes& axes
 namespace {
 
 Tensor count_nonzero_forward(const Run& run, const ReduceAttributes& attributes, const Tensor& x) {
-  return reduce_forward<ReduceOp::sum, as_int64>(run, attributes, x.to(DType::bool_));
+  Tensor once = x;  // without what broadcast_to() repeats
+  for (std::int64_t axis = 0; axis < x.ndim(); ++axis) {
+    const bool repeats = x.strides()[static_cast<std::size_t>(axis)] == 0 && x.size(axis) > 1;
+    if (repeats) once = once.slice(axis, 0, 1);
+  }
+  const Tensor truth = once.to(DType::bool_).broadcast_to(x.shape());
+  return reduce_forward<ReduceOp::sum, as_int64>(run, attributes, truth);
 }
 
 constexpr auto all_op =

@@ -1,5 +1,6 @@
 #include "ops/scalar_range.h"
 
+#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -31,6 +32,22 @@ bool fits(const Scalar& scalar) {
 
 }  // namespace
 
+void check_scalar_stored(const char* operation, const char* argument, const Scalar& value,
+                         DType dtype) {
+  const auto refuse = [&](const char* allowed) {
+    throw ValueError(detail::message(operation, ": ", argument, " is ", value, ", which ", dtype,
+                                     " cannot hold (allowed: ", allowed, ")"));
+  };
+  if (!value.is_complex() && dtype == DType::bool_) {
+    const double number = value.as_double();
+    if (number != 0 && number != 1) refuse("false, true, 0 and 1");
+  } else if (value.is_floating() && is_integer(dtype)) {
+    const double number = value.as_double();
+    if (std::isfinite(number) && number != std::trunc(number)) refuse("whole numbers");
+  }
+  check_scalar_fits(operation, value, dtype);
+}
+
 void check_scalar_fits(const char* operation, const Scalar& scalar, DType dtype) {
   if (scalar.is_complex() && !is_complex(dtype)) [[unlikely]] {
     throw DTypeError(detail::message(operation, ": ", scalar, " does not fit ", dtype,
@@ -41,9 +58,9 @@ void check_scalar_fits(const char* operation, const Scalar& scalar, DType dtype)
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (fits<T>(scalar)) return;
       using Limits = std::numeric_limits<T>;
-      throw ValueError(detail::message(operation, ": ", scalar, " does not fit ", dtype, " (",
-                                       static_cast<std::int64_t>(Limits::min()), " to ",
-                                       static_cast<std::uint64_t>(Limits::max()), ")"));
+      throw ValueError(detail::message(operation, ": ", scalar, " does not fit ", dtype,
+                                       " (allowed: ", static_cast<std::int64_t>(Limits::min()),
+                                       " to ", static_cast<std::uint64_t>(Limits::max()), ")"));
     }
   });
 }

@@ -172,6 +172,33 @@ bool is_recorded(std::span<const Source> inputs) {
          });
 }
 
+// Axes that are summed and along which no input changes.
+struct Repeats {
+  std::vector<Tensor> narrowed;  // the inputs with one element along these axes
+  std::int64_t count = 1;        // the product of their sizes
+
+  Repeats(std::span<const Source> inputs, const Shape& full, const Shape& shape) {
+    for (const Source& input : inputs) {
+      narrowed.push_back(input.is_tensor() ? input.tensor() : Tensor());
+    }
+    for (std::size_t from_end = 1; from_end <= full.size(); ++from_end) {
+      const std::int64_t size = full[full.size() - from_end];
+      const bool is_summed = from_end > shape.size() || shape[shape.size() - from_end] == 1;
+      if (!is_summed || size <= 1) continue;
+      const auto axis = -static_cast<std::int64_t>(from_end);
+      const auto changes = [&](const Tensor& x) {
+        return x.defined() && x.ndim() >= -axis && x.size(axis) > 1 &&
+               x.strides()[x.shape().size() - from_end] != 0;
+      };
+      if (std::ranges::any_of(narrowed, changes)) continue;
+      for (Tensor& x : narrowed) {
+        if (x.defined() && x.ndim() >= -axis) x = x.slice(axis, 0, 1);
+      }
+      count *= size;
+    }
+  }
+};
+
 }  // namespace
 
 Tensor evaluate_summed(ElementwiseOp op, const char* operation, DType compute, DType dtype,
@@ -185,6 +212,16 @@ Tensor evaluate_summed(ElementwiseOp op, const char* operation, DType compute, D
         .to(dtype);
   }
   return detail::unrecorded([&] {
+    const Repeats repeats(inputs, full, shape);
+    if (repeats.count > 1 && is_floating_point(compute)) {
+      std::vector<Source> narrowed;
+      for (std::size_t k = 0; k < inputs.size(); ++k) {
+        const Tensor& x = repeats.narrowed[k];
+        narrowed.push_back(x.defined() ? Source(x) : inputs[k]);
+      }
+      const Tensor once = evaluate_summed(op, operation, compute, compute, narrowed, shape, first);
+      return multiply(once, repeats.count).to(dtype);
+    }
     Shape padded(full.size(), 1);
     for (std::size_t d = 0; d < shape.size(); ++d) {
       padded[full.size() - shape.size() + d] = shape[d];

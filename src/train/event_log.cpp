@@ -29,8 +29,8 @@ void EventLog::step(const StepRecord& step) {
 }
 
 void EventLog::evaluation(const EvaluationRecord& record) {
-  writer_->add("held_out/loss", record.evaluation.loss, record.step);
-  writer_->add("held_out/accuracy", record.evaluation.accuracy, record.step);
+  writer_->add("validation/loss", record.evaluation.loss, record.step);
+  writer_->add("validation/accuracy", record.evaluation.accuracy, record.step);
 }
 
 }  // namespace extensor::train

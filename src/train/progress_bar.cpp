@@ -137,11 +137,11 @@ void ProgressBar::step(const StepRecord& step) {
 }
 
 void ProgressBar::evaluation(const EvaluationRecord& record) {
-  const Evaluation& held_out = record.evaluation;
+  const Evaluation& validation = record.evaluation;
   std::string line = message("epoch ", record.epoch, "  step ", record.step,
                              formatted("  loss %.4f", record.train_loss));
-  if (held_out.examples > 0) {
-    line += formatted("  held out: loss %.4f", held_out.loss) + percent(held_out.accuracy);
+  if (validation.examples > 0) {
+    line += formatted("  validation: loss %.4f", validation.loss) + percent(validation.accuracy);
   }
   state_->print(line + "  " + clock_text(record.seconds));
   // Evaluation time does not count: restart the rate.

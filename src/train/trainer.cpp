@@ -264,7 +264,7 @@ void Trainer::report(Pending& step) {
   for (const auto& callback : callbacks_) callback->step(record);
 }
 
-void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
+void Trainer::evaluate_now(const data::DataLoader* validation, Outcome& outcome) {
   if (evaluated_step_ == at_.step) return;
   evaluated_step_ = at_.step;
   EvaluationRecord record;
@@ -274,8 +274,8 @@ void Trainer::evaluate_now(const data::DataLoader* held_out, Outcome& outcome) {
   at_.loss_sum = 0;
   at_.loss_steps = 0;
   if (parallel_ != nullptr) parallel_->broadcast_buffers();
-  if (held_out != nullptr) {
-    record.evaluation = evaluate(model_, *held_out,
+  if (validation != nullptr) {
+    record.evaluation = evaluate(model_, *validation,
                                  {.loss = options_.loss, .batches = options_.evaluation_batches});
   }
   record.seconds = seconds_now();
@@ -301,12 +301,12 @@ void Trainer::check_place(const data::DataLoader& training) {
   }
 }
 
-Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* held_out) {
+Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* validation) {
   check_loader(training);
-  if (held_out != nullptr) check_loader(*held_out);
-  if (parallel_ == nullptr) return run(training, held_out);
+  if (validation != nullptr) check_loader(*validation);
+  if (parallel_ == nullptr) return run(training, validation);
   try {
-    return run(training, held_out);
+    return run(training, validation);
   } catch (const distributed::DistributedError&) {
     throw;
   } catch (const std::exception& error) {
@@ -315,7 +315,7 @@ Outcome Trainer::fit(const data::DataLoader& training, const data::DataLoader* h
   }
 }
 
-Outcome Trainer::run(const data::DataLoader& training, const data::DataLoader* held_out) {
+Outcome Trainer::run(const data::DataLoader& training, const data::DataLoader* validation) {
   const std::int64_t last = last_step(training);
   const std::int64_t epoch_batches = batches_in(training);
   const auto no_batches = [] { throw ValueError("Trainer: there are no batches to learn from"); };
@@ -380,7 +380,7 @@ Outcome Trainer::run(const data::DataLoader& training, const data::DataLoader* h
       if (!reads_late()) report_previous();
       if (due(options_.evaluate_every) || at_.step == last) {
         report_previous();
-        evaluate_now(held_out, outcome);
+        evaluate_now(validation, outcome);
         early = wants_to_stop();
       }
       interrupted = parallel_ ? is_interrupted_ : options_.stop && options_.stop();

@@ -80,7 +80,12 @@ def meshgrid(*tensors, indexing="ij"):
     return C.meshgrid(list(tensors), indexing == "xy")
 
 
+def leave_out_truth(x, value):
+    leave_out(x.dtype == torch.bool and value not in (None, 0, 1), "numbers other than 0 and 1 in bool")
+
+
 def pad(x, pad, mode="constant", value=None):
+    leave_out_truth(x, value)
     pairs = [[pad[k], pad[k + 1]] for k in range(0, len(pad), 2)][::-1]
     pairs = [[0, 0]] * (x.dim() - len(pairs)) + pairs
     leave_out(mode != "constant" and any(width < 0 for width in pad),
@@ -195,6 +200,7 @@ def masked_fill(x, mask, value):
     if isinstance(value, torch.Tensor):
         leave_out(value.dim() > 0)
         return C.where(mask, value, x)
+    leave_out_truth(x, value)
     return C.masked_fill(x, mask, value)
 
 

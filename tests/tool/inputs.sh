@@ -32,7 +32,7 @@ test_numbers() {
   local odd
   odd=$(printf 'odd-\377')
   mkdir "$odd"
-  expect 1 'allowed: UTF-8' train pictures --data "$odd"
+  expect 1 'allowed: UTF-8' train images --data "$odd"
   # refused TEXT WORDS...: each value is rejected with the text when passed to the option that is
   # the last word.
   refused() {
@@ -70,7 +70,7 @@ test_configs() {
   expect 1 'allowed: at most 16777216' train --config large.json
   expect 1 'cannot be opened' train --config nowhere.json
   small_run run
-  for file in config pictures data; do
+  for file in config images data; do
     cp run/$file.json kept.json
     sed -i '3s/.*/&&/' run/$file.json
     expect 1 'twice' train --resume run
@@ -92,7 +92,7 @@ test_no_regular_files() {
     expect 1 'is a FIFO' compare $file run/model.safetensors
   done
   expect 1 'is a FIFO' predict run fifo.png
-  for file in config.json pictures.json data.json log.jsonl lock; do
+  for file in config.json images.json data.json log.jsonl lock; do
     mv run/$file kept 2>/dev/null
     mkfifo run/$file
     expect 1 'is a FIFO' train --resume run
@@ -125,7 +125,7 @@ PNG
   expect 0 'black.pgm' predict run black.pgm --max-pixels 784
   mkdir -p own/a own/b
   cp black.pgm own/a/1.pgm && cp black.pgm own/a/2.pgm && cp black.pgm own/b/1.pgm && cp black.pgm own/b/2.pgm
-  expect 1 'allowed: at most 100 pixels' train pictures --data own --max-pixels 100
+  expect 1 'allowed: at most 100 pixels' train images --data own --max-pixels 100
 }
 
 # A class directory whose name is not UTF-8 is rejected at the start.
@@ -134,10 +134,10 @@ test_odd_classes() {
   odd=$(printf 'caf\351')
   mkdir -p "own/$odd" own/light
   for k in 1 2 3; do black_picture "own/$odd/$k.pgm" && black_picture own/light/$k.pgm; done
-  expect 1 "class directory 'caf\\xe9', whose name is not UTF-8" train pictures --data own --out run
+  expect 1 "class directory 'caf\\xe9', whose name is not UTF-8" train images --data own --out run
   absent run
   mv "own/$odd" own/café
-  expect 0 'café' train pictures --data own --epochs 1 --batch-size 2 --out run
+  expect 0 'café' train images --data own --epochs 1 --batch-size 2 --out run
   expect 0 'café' eval run
   expect 0 'steps are done' train --resume run
 }

@@ -10,7 +10,7 @@ test_escapes() {
   red=$(printf 'a\033[31m\007\302\233b\nc')
   mkdir -p "own/$red" own/light
   for k in 1 2 3; do black_picture "own/$red/$k.pgm" && black_picture own/light/$k.pgm; done
-  expect 0 'a\x1b[31m\x07\u009bb\x0ac' train pictures --data own --epochs 1 --batch-size 2 --out run
+  expect 0 'a\x1b[31m\x07\u009bb\x0ac' train images --data own --epochs 1 --batch-size 2 --out run
   escapes out && fail 'train prints an escape'
   for words in 'eval run' 'predict run own' 'inspect run' 'train --resume run' 'predict run /nowhere/'$'\033''[2J.png' \
     'inspect '$'\033''[2J.npy' 'train '$'\033''[2J' $'\033''[2J' '--'$'\033''[2J' 'train --resume '$'\033''[2J' \
@@ -71,7 +71,7 @@ test_closed_descriptors() {
 
 # Commands that the tool prints can be run unchanged.
 test_commands_to_paste() {
-  black_picture PICTURE.png
+  black_picture IMAGE.png
   mkdir 'a tool' "it's"
   ln -s "$tool" 'a tool/ex tensor'
   local name=$tool
@@ -79,7 +79,7 @@ test_commands_to_paste() {
   small_run "it's/a run"
   cp out first
   bash -c "$(sed -n 's/^Next: *//p' first)" >out 2>&1 || fail 'the next command does not run'
-  grep -qF 'PICTURE.png' out || fail 'the next command predicts nothing'
+  grep -qF 'IMAGE.png' out || fail 'the next command predicts nothing'
   expect 1 "'./a tool/ex tensor' train --resume 'it'\\''s/a run'" train digits "${small[@]}" --out "it's/a run"
   expect 2 "'./a tool/ex tensor' train --help" train --nothing
   expect 0 "  './a tool/ex tensor' train digits" train --help

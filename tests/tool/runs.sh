@@ -163,7 +163,7 @@ test_changed_data() {
     { printf 'P5\n16 16\n255\n' && head -c $((256 + k)) "$tool" | tail -c 256; } >own/dark/$k.pgm
     { printf 'P5\n16 16\n255\n' && head -c 256 /dev/zero | tr '\0' '\377'; } >own/light/$k.pgm
   done
-  expect 0 'held-out' train pictures --data own --epochs 2 --batch-size 4 --checkpoint-every 2 --out run
+  expect 0 'validation images' train images --data own --epochs 2 --batch-size 4 --checkpoint-every 2 --out run
   exists run/data.json
   rm "$(find run/checkpoints -type f | sort -V | tail -n 1)"
   cp -r run again
@@ -173,7 +173,7 @@ test_changed_data() {
   expect 1 'training images: other contents' train --resume run
   expect 0 'the data has changed' eval run
   cp kept.pgm own/dark/3.pgm
-  expect 0 'held-out' train --resume run
+  expect 0 'validation images' train --resume run
   rm own/dark/3.pgm
   expect 1 'training images: uint8 [22, 1, 16, 16] when the run began, uint8 [21, 1, 16, 16] now' train --resume again
   expect 0 'warning: the data has changed' train --resume again --allow-changed-data

@@ -17,9 +17,9 @@ table_options=(--epochs 30 --batch-size 32 --lr 0.01 --width 32)
 
 test_tables() {
   make_table 600 >houses.csv
-  expect 0 'held-out rows predicted correctly' train table --data houses.csv --target kind --ignore price \
+  expect 0 'validation rows predicted correctly' train table --data houses.csv --target kind --ignore price \
     "${table_options[@]}" --out classes
-  grep -qF '540 rows to learn from, 60 held out; 3 columns (2 of categories)' out || fail 'rows are not counted'
+  grep -qF '540 rows to learn from, 60 for validation; 3 columns (2 of categories)' out || fail 'rows are not counted'
   grep -qF 'area 12, type, of house 300' out || fail 'missing values are not counted'
   grep -qF 'the same in all rows: same' out || fail 'the constant column is not named'
   local file

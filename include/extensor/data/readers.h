@@ -42,7 +42,7 @@ struct ImageFolderOptions {
   std::int64_t max_pixels = default_max_pixels;  // per file; FormatError above
 };
 // Loads images of any size from a directory with one of three layouts:
-//   CLASS/*.png …                        every tenth image of a class is held out as .test
+//   CLASS/*.png …                        every tenth image of a class becomes .test
 //   train/CLASS/*.png …, test/CLASS/…    the same classes in both
 //   the four files of MNIST, of any size and with any labels
 // Throws IoError for a directory with another layout and ValueError for a class that is not in

@@ -4,7 +4,7 @@
 //   trainer.add<train::ProgressBar>();
 //   trainer.add<train::EarlyStopping>();
 //   trainer.resume();                                   // from the newest checkpoint, if any
-//   train::Outcome outcome = trainer.fit(training, &held_out);
+//   train::Outcome outcome = trainer.fit(training, &validation);
 //
 // A run that is interrupted and resumed produces bit-identical weights to one that is not: a
 // checkpoint contains the weights, the state of the optimizer, the schedule and the callbacks, the
@@ -115,7 +115,7 @@ class Trainer {
   // the loss and the callbacks propagate.
   // A run that options.stop interrupts, on any rank, has written a checkpoint. An exception on one
   // rank ends fit() on all others with a DistributedError that contains its message.
-  Outcome fit(const data::DataLoader& training, const data::DataLoader* held_out = nullptr);
+  Outcome fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
   std::int64_t step() const { return at_.step; }
 
@@ -134,7 +134,7 @@ class Trainer {
   void check_loader(const data::DataLoader& loader) const;
   std::vector<RandomState> generators() const;
   void split_generator();
-  Outcome run(const data::DataLoader& training, const data::DataLoader* held_out);
+  Outcome run(const data::DataLoader& training, const data::DataLoader* validation);
   Device device() const;
   DeviceBatches remaining(const data::DataLoader& training, std::int64_t last) const;
   std::vector<data::Batch> batches_of_step(DeviceBatches& batches) const;
@@ -147,7 +147,7 @@ class Trainer {
   void report(Pending& step);
   // Replaces the loss and the counts of this rank's part by those of all.
   void combine(StepRecord& record, std::int64_t& right, std::int64_t& targets);
-  void evaluate_now(const data::DataLoader* held_out, Outcome& outcome);
+  void evaluate_now(const data::DataLoader* validation, Outcome& outcome);
   Checkpoint state() const;
   void put_generator(Checkpoint& state) const;
   void check_same_checkpoint(std::int64_t step) const;

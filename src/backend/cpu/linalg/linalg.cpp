@@ -49,8 +49,22 @@ class LapackThreads {
 // Matrices with more rows and columns than this go to LAPACK.
 std::int64_t most_rows(const MatrixCall& call) { return call.batch >= 4 ? 24 : 8; }
 
-// From here on, LAPACK's own threads help with a single matrix.
-constexpr std::int64_t least_threaded_rows = 128;
+// From this number of rows and columns on, LAPACK's own threads help with a single matrix. They
+// wait for each other actively: beside other busy processes each wait may take milliseconds, until
+// the scheduler runs the thread that it waits for. OpenBLAS with two threads on two busy cores took
+// 4 to 60 times as long as with one for 300 rows, 6 to 9 times for 1000 and 3 to 6 times for 2048,
+// except for the LU factorization, which waits rarely and was as fast from 600 rows on.
+std::int64_t least_threaded_size(MatrixOp op) {
+  switch (op) {
+    case MatrixOp::cholesky:
+    case MatrixOp::qr:
+    case MatrixOp::eigh:
+    case MatrixOp::svd:
+      return 2048;
+    default:
+      return 600;
+  }
+}
 
 // The multiplications of one matrix, roughly: decides how many matrices a thread takes at a time.
 double work_of(const MatrixCall& call) {
@@ -110,9 +124,10 @@ void compute(const MatrixCall& call, FirstFailure& failure) {
   const bool is_empty = call.rows == 0 || call.columns == 0;
   const Lapack* library = larger > most_rows(call) && !is_empty ? lapack() : nullptr;
   if (library != nullptr) {
-    const bool alone = call.batch == 1 && !detail::in_parallel_loop();
-    const LapackThreads threads(*library,
-                                alone && larger >= least_threaded_rows ? detail::max_threads() : 1);
+    const std::int64_t smaller = std::min(call.rows, call.columns);
+    const bool is_threaded =
+        call.batch == 1 && !detail::in_parallel_loop() && smaller >= least_threaded_size(call.op);
+    const LapackThreads threads(*library, is_threaded ? detail::max_threads() : 1);
     return detail::parallel_for(call.batch, grain, [&](std::int64_t begin, std::int64_t end) {
       // OpenMP counts threads for each calling thread.
       if (call.batch > 1 && library->set_threads != nullptr) library->set_threads(1);
