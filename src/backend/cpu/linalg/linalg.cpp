@@ -52,15 +52,15 @@ std::int64_t most_rows(const MatrixCall& call) { return call.batch >= 4 ? 24 : 8
 // From this number of rows and columns on, LAPACK's own threads help with a single matrix. They
 // wait for each other actively: beside other busy processes each wait may take milliseconds, until
 // the scheduler runs the thread that it waits for. OpenBLAS with two threads on two busy cores took
-// 4 to 60 times as long as with one for 300 rows, 6 to 9 times for 1000 and 3 to 6 times for 2048,
-// except for the LU factorization, which waits rarely and was as fast from 600 rows on.
+// 4 to 60 times as long as with one for 300 rows and 6 to 9 times for 1000. The LU factorization
+// waits rarely: twice as long for 600 rows, and no longer for 1000.
 std::int64_t least_threaded_size(MatrixOp op) {
   switch (op) {
     case MatrixOp::cholesky:
     case MatrixOp::qr:
     case MatrixOp::eigh:
     case MatrixOp::svd:
-      return 2048;
+      return 1000;
     default:
       return 600;
   }
