@@ -144,7 +144,7 @@ TEST(Pictures, MayBeIdxFilesOfAnySizeAndLabels) {
       {"load_image_folder", "label 1 is 12", "0 … 1"});
   files("");
   expect_error<IoError>([&] { data::load_image_folder(directory.path()); },
-                        {"load_image_folder", "without pictures"});
+                        {"load_image_folder", "IDX files without images"});
 }
 
 TEST(Pictures, RefuseWhatIsNone) {
