@@ -71,8 +71,8 @@ template <class T>
 concept IsModule = std::derived_from<T, ModuleTag>;
 
 template <class T>
-concept NamesItsMembers = requires(T& module, Walker& walker) {
-  module.visit(walker);
+concept NamesItsMembers = requires(T& owner, Walker& walker) {
+  owner.visit(walker);
 };
 
 // True for nn::AnyLayer, which is defined later.
@@ -96,7 +96,7 @@ enum class MemberKind : std::uint8_t {
   parameter,
   buffer,
   training,
-  module,
+  submodule,
   layer,    // nn::AnyLayer
   pointer,  // optional, unique_ptr, shared_ptr
   variant,
@@ -256,7 +256,7 @@ consteval MemberKind kind_of() {
   } else if constexpr (std::is_scalar_v<T> && !std::is_pointer_v<T>) {
     return nothing;
   } else if constexpr (IsModule<T>) {
-    return module;
+    return submodule;
   } else if constexpr (HoldsLayer<T>) {
     return layer;
   } else if constexpr (NamesItsMembers<T>) {
@@ -353,24 +353,24 @@ consteval void check_derivation() {
       "its own forward(): derive it by struct B : nn::Module<B, A>, not struct B : A");
 }
 
-// Walks every member of `module`.
+// Walks every member of `owner`.
 template <class T>
-void walk(T& module, Walker& walker) {
+void walk(T& owner, Walker& walker) {
   check_derivation<T>();
   if constexpr (!std::is_same_v<typename T::ModuleBase, ModuleTag>) {
     using Base = typename T::ModuleBase;
-    walk(static_cast<Base&>(module), walker);
+    walk(static_cast<Base&>(owner), walker);
     static_assert(declares_visit<T>() || sizeof(T) == sizeof(Base),
                   "a module derived from another one names the members it adds: give it a member "
                   "function void visit(nn::Walker& walk) { walk(\"name\", member); }");
-    if constexpr (declares_visit<T>()) module.visit(walker);
+    if constexpr (declares_visit<T>()) owner.visit(walker);
   } else if constexpr (NamesItsMembers<T>) {
-    module.visit(walker);
+    owner.visit(walker);
   } else {
     static_assert(std::is_aggregate_v<T>,
                   "a module with constructors names its members: give it a member function "
                   "void visit(nn::Walker& walk) { walk(\"name\", member)(\"other\", other); }");
-    if constexpr (std::is_aggregate_v<T>) walk_members<true>(module, walker);
+    if constexpr (std::is_aggregate_v<T>) walk_members<true>(owner, walker);
   }
 }
 
@@ -422,8 +422,8 @@ template <class Member>
 Walker& Walker::operator()(std::string_view name, Member& member) {
   using enum detail::MemberKind;
   constexpr detail::MemberKind kind = detail::kind_of<std::remove_cv_t<Member>>();
-  constexpr bool owns = kind == parameter || kind == buffer || kind == training || kind == module ||
-                        kind == layer || kind == names_members;
+  constexpr bool owns = kind == parameter || kind == buffer || kind == training ||
+                        kind == submodule || kind == layer || kind == names_members;
   if constexpr ((owns && std::is_const_v<Member>) || kind == raw_pointer || kind == map_key ||
                 kind == function) {
     static_cast<void>(sizeof(detail::Refuse<Member, kind>));
@@ -435,7 +435,7 @@ Walker& Walker::operator()(std::string_view name, Member& member) {
     if (member.defined()) this->buffer(name, member);
   } else if constexpr (kind == detail::MemberKind::training) {
     this->training(member);
-  } else if constexpr (kind == module) {
+  } else if constexpr (kind == submodule) {
     enter(name, detail::reference_to(member, wants_detail()));
     detail::walk(member, *this);
     leave();

@@ -21,13 +21,16 @@ namespace extensor::nn::detail {
 
 inline constexpr std::size_t most_model_inputs = 8;
 
+// A class, since nvcc loses the parameter of an alias that does not use it.
 template <std::size_t>
-using OneTensor = const Tensor&;
+struct OneTensor {
+  using Type = const Tensor&;
+};
 
 // Whether forward takes this many tensors.
 template <class Model, std::size_t... I>
 constexpr bool takes(std::index_sequence<I...>) {
-  return requires(Model & model) { model.forward(std::declval<OneTensor<I>>()...); };
+  return requires(Model & model) { model.forward(std::declval<typename OneTensor<I>::Type>()...); };
 }
 template <class Model>
 concept TakesList = requires(Model& model, const std::vector<Tensor>& list) {

@@ -1,6 +1,7 @@
 // Elementwise kernels for floats that are dense along the innermost dimension: 16 bytes a load.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -295,11 +296,13 @@ ContiguousKernel kernel_of() {
   return kernel;
 }
 
+using ContiguousTable = std::array<ContiguousKernel, elementwise_op_count>;
+
 #define EXTENSOR_SET(op, row, inputs) \
   table[static_cast<int>(ElementwiseOp::op)] = kernel_of<row, S, inputs, ElementwiseOp::op>();
 
 // Rows that bfloat16 has of its own. The functions of one number take bfloat16 only.
-inline void set_bfloat16_rows(ContiguousKernel* table) {
+inline void set_bfloat16_rows(ContiguousTable& table) {
   using S = __nv_bfloat16;
 #define EXTENSOR_SET_BFLOAT16(op)                                    \
   table[static_cast<int>(ElementwiseOp::op)] =                       \
@@ -315,8 +318,8 @@ inline void set_bfloat16_rows(ContiguousKernel* table) {
 }
 
 template <class S>
-const ContiguousKernel* make_contiguous() {
-  static ContiguousKernel table[elementwise_op_count] = {};
+ContiguousTable make_contiguous() {
+  ContiguousTable table = {};
   if constexpr (!is_half_type<S>) {
 #define UNARY(name, ...) EXTENSOR_SET(name, rows_of::name##_row, 1)
 #include "extensor/tables/unary.def"

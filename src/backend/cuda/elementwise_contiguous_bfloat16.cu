@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const ContiguousKernel* contiguous_bfloat16() { return make_contiguous<__nv_bfloat16>(); }
+const ContiguousKernel* contiguous_bfloat16() {
+  static const ContiguousTable table = make_contiguous<__nv_bfloat16>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

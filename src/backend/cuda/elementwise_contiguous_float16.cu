@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const ContiguousKernel* contiguous_float16() { return make_contiguous<__half>(); }
+const ContiguousKernel* contiguous_float16() {
+  static const ContiguousTable table = make_contiguous<__half>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const ContiguousKernel* contiguous_float32() { return make_contiguous<float>(); }
+const ContiguousKernel* contiguous_float32() {
+  static const ContiguousTable table = make_contiguous<float>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const ContiguousKernel* contiguous_float64() { return make_contiguous<double>(); }
+const ContiguousKernel* contiguous_float64() {
+  static const ContiguousTable table = make_contiguous<double>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

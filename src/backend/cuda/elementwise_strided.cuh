@@ -1,6 +1,7 @@
 // Elementwise kernels for operands of any dtype and layout, one per row and compute type.
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "backend/cuda/elementwise_rows.cuh"
@@ -61,8 +62,10 @@ __global__ void __launch_bounds__(elementwise_threads)
   }
 }
 
+using StridedTable = std::array<StridedKernel, elementwise_op_count>;
+
 template <class C>
-void set_tests(StridedKernel* table) {
+void set_tests(StridedTable& table) {
 #define COMPARE(name, ...) \
   table[static_cast<int>(ElementwiseOp::name)] = &strided_test<rows_of::name##_test, C, 2>;
 #define PREDICATE(name, ...) \
@@ -75,8 +78,8 @@ void set_tests(StridedKernel* table) {
   table[static_cast<int>(ElementwiseOp::op)] = &strided_row<row, C, inputs>;
 
 template <class C>
-const StridedKernel* make_strided_floats() {
-  static StridedKernel table[elementwise_op_count] = {};
+StridedTable make_strided_floats() {
+  StridedTable table = {};
 #define UNARY(name, ...)                     \
   EXTENSOR_SET(name, rows_of::name##_row, 1) \
   EXTENSOR_SET(name##_backward, rows_of::name##_backward_row, 2)
@@ -92,8 +95,8 @@ const StridedKernel* make_strided_floats() {
 }
 
 template <class C>
-const StridedKernel* make_strided_integers() {
-  static StridedKernel table[elementwise_op_count] = {};
+StridedTable make_strided_integers() {
+  StridedTable table = {};
 #define UNARY(...)
 #define UNARY_NUMERIC(name, ...) EXTENSOR_SET(name, rows_of::integers::name##_row, 1)
 #define UNARY_2_NUMERIC UNARY_NUMERIC

@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const StridedKernel* strided_float32() { return make_strided_floats<float>(); }
+const StridedKernel* strided_float32() {
+  static const StridedTable table = make_strided_floats<float>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

@@ -2,6 +2,9 @@
 
 namespace extensor::backend::cuda {
 
-const StridedKernel* strided_float64() { return make_strided_floats<double>(); }
+const StridedKernel* strided_float64() {
+  static const StridedTable table = make_strided_floats<double>();
+  return table.data();
+}
 
 }  // namespace extensor::backend::cuda

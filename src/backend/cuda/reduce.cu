@@ -63,9 +63,11 @@ void run(Reduction call, bool columns) {
   int width = 32;
   std::int64_t parts = 1;
   bool packs = false, row_packs = false;
-  std::int64_t columns_per_thread = 1;
+  std::int64_t columns_per_thread = 1, row_elements = is_position ? 1 : 8;  // of a thread
   if constexpr (!std::is_void_v<In>) {
-    row_packs = !columns && is_sum && has_row_packs<In>(call);
+    const bool dense_rows = !columns && has_row_packs<In>(call);
+    if (dense_rows && !is_position) row_elements = 4 * 16 / sizeof(In);
+    row_packs = dense_rows && is_sum;
     packs = columns && !is_position && has_column_packs<In>(call);
     if (packs) columns_per_thread = 16 / sizeof(In);
   }
@@ -75,7 +77,7 @@ void run(Reduction call, bool columns) {
     parts = std::clamp<std::int64_t>(wanted / call.results, 1,
                                      std::max<std::int64_t>(1, call.length / 32));
   } else {
-    while (width > 1 && width / 2 >= call.length) width /= 2;
+    while (width > 1 && width / 2 * row_elements >= call.length) width /= 2;
     if (call.length > 1024) width = threads;
     if (width == threads) {
       const int blocks = row_packs ? row_part_blocks : 8;  // per multiprocessor

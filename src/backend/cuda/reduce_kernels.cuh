@@ -140,6 +140,30 @@ __device__ __forceinline__ A load_input(const Reduction& call, std::int64_t at) 
   }
 }
 
+// A long sum. Blocks of additions go into a total that carries what rounding cut off (Knuth's sum of
+// two numbers), so that the error does not grow with the length.
+template <class A>
+struct Total {
+  A value = A(-0.0), error = A(0);
+
+  __device__ __forceinline__ void add(A block) {
+    const A sum = value + block, part = sum - value;
+    error += (value - (sum - part)) + (block - part);
+    value = sum;
+  }
+
+  // The error of an infinite sum is NaN, and +0 would change the sign of a sum of -0.
+  __device__ __forceinline__ A result() const {
+    return error == 0 || error != error ? value : value + error;
+  }
+};
+
+// The additions of a thread into one sum before it goes into the total.
+constexpr int block_additions = 32;
+
+template <class A, bool sum>
+constexpr bool carries_error = sum && std::is_floating_point_v<A>;
+
 template <class A>
 __device__ __forceinline__ void write(const Reduction& call, std::int64_t result, A value,
                                       std::int64_t position) {
@@ -188,6 +212,29 @@ struct alignas(16) Pack {
   In at[16 / sizeof(In)];
 };
 
+template <class In, class A, bool sum>
+__device__ __forceinline__ void combine_pack(const Operation<A, sum>& operation, A* partial,
+                                             const Pack<In>& pack) {
+#pragma unroll
+  for (int e = 0; e < static_cast<int>(16 / sizeof(In)); ++e) {
+    partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
+  }
+}
+
+// Combines `width` values, and leaves the identity in their places.
+template <int width, class A, bool sum>
+__device__ __forceinline__ A take_all(const Operation<A, sum>& operation, A* partial) {
+#pragma unroll
+  for (int half = width / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  }
+  const A all = partial[0];
+#pragma unroll
+  for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+  return all;
+}
+
 // The elements [begin, end) of a dense row, 16 bytes at a time; false unless they are aligned.
 template <class In, class A, bool sum>
 __device__ __forceinline__ bool gather_packs(const Reduction& call,
@@ -202,33 +249,32 @@ __device__ __forceinline__ bool gather_packs(const Reduction& call,
   A partial[width];
 #pragma unroll
   for (int e = 0; e < width; ++e) partial[e] = operation.identity();
-  const auto add = [&](const Pack<In>& pack) {
-#pragma unroll
-    for (int e = 0; e < width; ++e) {
-      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
-    }
-  };
+  const auto* rows = reinterpret_cast<const Pack<In>*>(row);
+  Total<A> total;
+  int added = 0;
   std::int64_t p = first;
   for (; p + (together - 1) * step < packs; p += together * step) {
     Pack<In> loaded[together];
 #pragma unroll
-    for (int u = 0; u < together; ++u) {
-      loaded[u] = reinterpret_cast<const Pack<In>*>(row)[p + u * step];
-    }
+    for (int u = 0; u < together; ++u) loaded[u] = rows[p + u * step];
 #pragma unroll
-    for (int u = 0; u < together; ++u) add(loaded[u]);
+    for (int u = 0; u < together; ++u) combine_pack(operation, partial, loaded[u]);
+    if constexpr (carries_error<A, sum>) {
+      if ((added += together) == block_additions) {
+        total.add(take_all<width>(operation, partial));
+        added = 0;
+      }
+    }
   }
-  for (; p < packs; p += step) add(reinterpret_cast<const Pack<In>*>(row)[p]);
-  const std::int64_t last = packs * width + first;
-  if (first < width && last < end - begin) {
+  for (; p < packs; p += step) combine_pack(operation, partial, rows[p]);
+  for (std::int64_t last = packs * width + first; last < end - begin; last += step) {
     partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
   }
-#pragma unroll
-  for (int half = width / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  value = take_all<width>(operation, partial);
+  if constexpr (carries_error<A, sum>) {
+    total.add(value);
+    value = total.result();
   }
-  value = partial[0];
   return true;
 }
 
@@ -312,27 +358,39 @@ __device__ __forceinline__ void gather(const Reduction& call, const Operation<A,
     }
     return;
   }
-  // A group of threads that runs along a dense row; step is 1 where threads run down columns.
   if constexpr (!std::is_void_v<In>) {
-    if (dense && stride == 1 && step >= 16 / static_cast<std::int64_t>(sizeof(In)) &&
+    if (dense && stride == 1 &&
         gather_packs<In>(call, operation, base, begin, end, first, step, value)) {
       return;
     }
   }
-  constexpr int together = 8;
-  A partial[4] = {value, value, value, value};
+  constexpr int together = 8, sums = 4;
+  A partial[sums] = {value, value, value, value};
+  Total<A> total;
+  int added = 0;
   for (; i + (together - 1) * step < end; i += together * step) {
     A loaded[together];
 #pragma unroll
     for (int u = 0; u < together; ++u) loaded[u] = load_input<In, A>(call, at(i + u * step));
 #pragma unroll
-    for (int u = 0; u < together; ++u)
-      partial[u % 4] = operation.combine(partial[u % 4], loaded[u]);
+    for (int u = 0; u < together; ++u) {
+      partial[u % sums] = operation.combine(partial[u % sums], loaded[u]);
+    }
+    if constexpr (carries_error<A, sum>) {
+      if ((added += together / sums) == block_additions) {
+        total.add(take_all<sums>(operation, partial));
+        added = 0;
+      }
+    }
   }
-  for (; i < end; i += step)
+  for (; i < end; i += step) {
     partial[0] = operation.combine(partial[0], load_input<In, A>(call, at(i)));
-  value = operation.combine(operation.combine(partial[0], partial[1]),
-                            operation.combine(partial[2], partial[3]));
+  }
+  value = take_all<sums>(operation, partial);
+  if constexpr (carries_error<A, sum>) {
+    total.add(value);
+    value = total.result();
+  }
 }
 
 // Combines the values of all threads of the block into the first.
@@ -414,12 +472,8 @@ __global__ void __launch_bounds__(threads, row_part_blocks)
   A partial[width];
 #pragma unroll
   for (int e = 0; e < width; ++e) partial[e] = operation.identity();
-  const auto add = [&](const Pack<In>& pack) {
-#pragma unroll
-    for (int e = 0; e < width; ++e) {
-      partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(pack.at[e])));
-    }
-  };
+  Total<A> total;
+  int added = 0;
   const auto* next = reinterpret_cast<const Pack<In>*>(row) + first;
   const auto* const behind = reinterpret_cast<const Pack<In>*>(row) + packs;
   for (; next + (together - 1) * step < behind; next += together * step) {
@@ -427,7 +481,13 @@ __global__ void __launch_bounds__(threads, row_part_blocks)
 #pragma unroll
     for (int u = 0; u < together; ++u) loaded[u] = next[u * step];
 #pragma unroll
-    for (int u = 0; u < together; ++u) add(loaded[u]);
+    for (int u = 0; u < together; ++u) combine_pack(operation, partial, loaded[u]);
+    if constexpr (carries_error<A, true>) {
+      if ((added += together) == block_additions) {
+        total.add(take_all<width>(operation, partial));
+        added = 0;
+      }
+    }
   }
   // The rest is loaded together as well.
   Pack<In> loaded[together - 1];
@@ -437,19 +497,19 @@ __global__ void __launch_bounds__(threads, row_part_blocks)
   }
 #pragma unroll
   for (int u = 0; u < together - 1; ++u) {
-    if (next + u * step < behind) add(loaded[u]);
+    if (next + u * step < behind) combine_pack(operation, partial, loaded[u]);
   }
   if (const std::int64_t last = packs * width + first; first < width && last < call.length) {
     partial[0] = operation.combine(partial[0], static_cast<A>(load_as_compute(row[last])));
   }
-#pragma unroll
-  for (int half = width / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int e = 0; e < half; ++e) partial[e] = operation.combine(partial[e], partial[e + half]);
+  A value = take_all<width>(operation, partial);
+  if constexpr (carries_error<A, true>) {
+    total.add(value);
+    value = total.result();
   }
   std::int64_t position = 0;
-  in_block(operation, partial[0], position);
-  if (threadIdx.x == 0) reinterpret_cast<A*>(call.values)[blockIdx.x] = partial[0];
+  in_block(operation, value, position);
+  if (threadIdx.x == 0) reinterpret_cast<A*>(call.values)[blockIdx.x] = value;
 }
 
 // Whether sum_row_parts may run.
@@ -509,6 +569,8 @@ __global__ void __launch_bounds__(threads)
     A partial[width];
 #pragma unroll
     for (int e = 0; e < width; ++e) partial[e] = operation.identity();
+    Total<A> totals[width];
+    int added = 0;
     // The parts take rows in turn: threads that run together read neighbouring memory.
     const std::int64_t step = call.parts;
     std::int64_t i = part;
@@ -525,16 +587,23 @@ __global__ void __launch_bounds__(threads)
         }
         partial[e] = operation.combine(partial[e], value);
       }
-    }
-    for (; i < call.length; i += step) {
-      const Pack<In> loaded = read(i);
+      if constexpr (carries_error<A, sum>) {
+        if (++added == block_additions) {
+          added = 0;
 #pragma unroll
-      for (int e = 0; e < width; ++e) {
-        partial[e] = operation.combine(partial[e], static_cast<A>(load_as_compute(loaded.at[e])));
+          for (int e = 0; e < width; ++e) totals[e].add(take_all<1>(operation, partial + e));
+        }
       }
     }
+    for (; i < call.length; i += step) combine_pack(operation, partial, read(i));
 #pragma unroll
-    for (int e = 0; e < width; ++e) put(call, result + e, part, partial[e], 0);
+    for (int e = 0; e < width; ++e) {
+      if constexpr (carries_error<A, sum>) {
+        totals[e].add(partial[e]);
+        partial[e] = totals[e].result();
+      }
+      put(call, result + e, part, partial[e], 0);
+    }
   }
 }
 
@@ -563,6 +632,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
                      call.kept.offset(own, call.kept.strides) +
                      first_row * call.reduced.strides[0];
     const auto value = [](In element) { return static_cast<A>(load_as_compute(element)); };
+    Total<A> totals[width];
+    int added = 0;
     std::int64_t rest = (call.length - first_row + rows - 1) / rows;
     for (; rest >= together; rest -= together) {
       Pack<In> loaded[together];
@@ -578,12 +649,22 @@ __global__ void __launch_bounds__(tile_threads, 2)
         for (int u = 1; u < together; ++u) sum = operation.combine(sum, value(loaded[u].at[e]));
         partial[e] = operation.combine(partial[e], sum);
       }
+      if constexpr (carries_error<A, true>) {
+        if (++added == block_additions) {
+          added = 0;
+#pragma unroll
+          for (int e = 0; e < width; ++e) totals[e].add(take_all<1>(operation, partial + e));
+        }
+      }
     }
     for (; rest > 0; --rest, next += step) {
-      const Pack<In> loaded = *reinterpret_cast<const Pack<In>*>(next);
+      combine_pack(operation, partial, *reinterpret_cast<const Pack<In>*>(next));
+    }
+    if constexpr (carries_error<A, true>) {
 #pragma unroll
       for (int e = 0; e < width; ++e) {
-        partial[e] = operation.combine(partial[e], value(loaded.at[e]));
+        totals[e].add(partial[e]);
+        partial[e] = totals[e].result();
       }
     }
   }
