@@ -108,6 +108,9 @@ def layouts():
         line("sum axis 0 8192^2" + suffix, bytes_, "GB/s", lambda: square.sum(0))
         line("sum axis 1 8192^2" + suffix, bytes_, "GB/s", lambda: square.sum(1))
         line("argmax axis 1 8192^2" + suffix, bytes_, "GB/s", lambda: square.argmax(1))
+        rows = square.view(-1, 64)
+        line("sum axis 1 2^20x64" + suffix, bytes_, "GB/s", lambda: rows.sum(1))
+        line("norm 8192^2" + suffix, bytes_, "GB/s", lambda: square.norm())
         x = torch.randn(16384, 4096, device=DEVICE, dtype=dtype)
         row_bytes = 2 * 16384 * 4096 * item / 1e9
         line("softmax 16384x4096" + suffix, row_bytes, "GB/s", lambda: x.softmax(-1))

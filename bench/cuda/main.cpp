@@ -102,6 +102,9 @@ void layouts() {
     line("sum axis 0 8192^2" + suffix, bytes, "GB/s", [&] { (void)sum(square, 0); });
     line("sum axis 1 8192^2" + suffix, bytes, "GB/s", [&] { (void)sum(square, 1); });
     line("argmax axis 1 8192^2" + suffix, bytes, "GB/s", [&] { (void)argmax(square, 1); });
+    const Tensor short_rows = square.view({-1, 64});
+    line("sum axis 1 2^20x64" + suffix, bytes, "GB/s", [&] { (void)sum(short_rows, 1); });
+    line("norm 8192^2" + suffix, bytes, "GB/s", [&] { (void)norm(square); });
     const Tensor x = randn({16384, 4096}, on_device(dtype));
     const double row_bytes = 2 * 16384.0 * 4096 * item / 1e9;
     line("softmax 16384x4096" + suffix, row_bytes, "GB/s", [&] { (void)softmax(x); });

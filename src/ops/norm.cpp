@@ -53,20 +53,24 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
     return zeros(reduced.shape(x.shape(), true), {wide.dtype(), wide.device()});
   }
-  const auto sum_of = [&](ElementwiseOp op) {
+  const auto sum_of = [&](ElementwiseOp op, DType sum_dtype) {
     const Source input[] = {wide};
-    return evaluate_summed(op, "norm", wide.dtype(), wide.dtype(), input,
+    return evaluate_summed(op, "norm", sum_dtype, sum_dtype, input,
                            reduced.shape(x.shape(), true));
   };
-  if (p == 1) return sum_of(ElementwiseOp::abs);
+  if (p == 1) return sum_of(ElementwiseOp::abs, wide.dtype());
   if (p == 2) {
-    // Sums in the usual range need no scaling.
-    const Tensor total = sum_of(ElementwiseOp::square);
     const bool single = wide.dtype() == DType::float32;
+    // Reading whether all sums are in range would block on another device.
+    const bool waits = wide.device() != cpu_device;
+    // Squares of float32 are always in the range of float64.
+    if (waits && single) {
+      return sqrt(sum_of(ElementwiseOp::square, DType::float64)).to(wide.dtype());
+    }
+    // Sums in the usual range need no scaling.
+    const Tensor total = sum_of(ElementwiseOp::square, wide.dtype());
     const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
     const Tensor usual = greater_equal(total, lowest) & less_equal(total, highest);
-    // Reading whether all sums are in range would block on another device, so it computes both.
-    const bool waits = wide.device() != cpu_device;
     if (!waits && all(usual).item<bool>()) return sqrt(total);
     const Tensor scaled = scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
     return waits ? where(all(usual), sqrt(total), scaled) : scaled;

@@ -3,6 +3,7 @@
 // op database are smaller. Results are compared with those of the CPU in float64.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -242,6 +243,65 @@ TEST_F(CudaSizes, SumsOfRowsAndColumns) {
                              max(given[0].slice(0, begin, begin + length))};
             },
             dtype);
+      }
+    }
+  }
+}
+
+// Rows that are shorter than a block, of any alignment.
+TEST_F(CudaSizes, ReductionsOfShortRows) {
+  const Function reductions = [](const Tensors& given) {
+    const Tensor& x = given[0];
+    return Tensors{sum(x, -1), min(x, -1), max(x, -1), argmin(x, -1)};
+  };
+  for (const DType dtype : floats) {
+    for (const std::int64_t length :
+         {1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 64, 65, 128, 200, 513, 1000, 1024}) {
+      const Tensor x = numbers({700, length}, dtype);
+      expect_close("short rows", {x}, reductions, dtype);
+      expect_close(
+          "parts of short rows", {x},
+          [&](const Tensors& given) { return reductions({given[0].slice(1, length / 3)}); }, dtype);
+      expect_close(
+          "every second row", {x},
+          [&](const Tensors& given) { return reductions({given[0].slice(0, 1, {}, 2)}); }, dtype);
+    }
+  }
+}
+
+// The error of a sum does not grow with its length: the same number many times, by every kernel of
+// sums. The sign of a zero, infinities and NaN stay.
+TEST_F(CudaSizes, ErrorsOfLongSumsDoNotAdd) {
+  const double number = 0.1F;
+  const std::int64_t length = std::int64_t{1} << 20;
+  for (const DType dtype : {float32, float64}) {
+    const double allowed = dtype == float32 ? 5e-7 : 1e-15;
+    const auto expect_sum = [&](const char* what, const Tensor& sums, std::int64_t count) {
+      const double exact = number * static_cast<double>(count);
+      const Tensor ratio = divide(sums.to(cpu_device).to(float64), exact);
+      EXPECT_LE(max(abs(subtract(ratio, 1))).item<double>(), allowed) << what << " " << name(dtype);
+    };
+    const Tensor columns = full({length, 64}, number, {dtype, device});
+    const Tensor rows = columns.view({64, length});
+    expect_sum("narrow columns", sum(columns, 0), length);
+    expect_sum("odd columns", sum(columns.slice(1, 0, 63), 0), length);
+    expect_sum("all", sum(columns), 64 * length);
+    expect_sum("rows", sum(rows, 1), length);
+    expect_sum("rows of any alignment", sum(rows.slice(1, 1), 1), length - 1);
+    expect_sum("strided rows", sum(rows.slice(1, 0, {}, 2), 1), length / 2);
+    expect_sum("many rows", sum(full({1100, length / 4}, number, {dtype, device}), 1), length / 4);
+    expect_sum("wide columns", sum(full({length / 8, 4096}, number, {dtype, device}), 0),
+               length / 8);
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    for (const double value : {-0.0, infinity, -infinity}) {
+      Tensor row = full({length}, -0.0, {dtype, device});
+      row.slice(0, 7, 8).fill(value);
+      const double total = sum(row).item<double>();
+      EXPECT_EQ(total, value);
+      EXPECT_EQ(std::signbit(total), std::signbit(value));
+      row.slice(0, length - 1, length).fill(-value);
+      if (value != 0) {
+        EXPECT_TRUE(std::isnan(sum(row).item<double>()));
       }
     }
   }
