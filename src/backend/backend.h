@@ -180,6 +180,6 @@ struct Backend {
 };
 
 // The kernels of interface_of(device); DeviceError if it is not available.
-const Backend& backend_for(const Device& device);
+const Backend& backend_for(Device device);
 
 }  // namespace extensor::backend

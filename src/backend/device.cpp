@@ -71,7 +71,7 @@ const DeviceInterface& available_interface(Device device, const char* operation)
   return *interface;
 }
 
-const Backend& backend_for(const Device& device) { return interface_of(device).kernels; }
+const Backend& backend_for(Device device) { return interface_of(device).kernels; }
 
 }  // namespace backend
 
