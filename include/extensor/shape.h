@@ -103,7 +103,8 @@ class Dims {
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
     auto* grown = new std::int64_t[count];
-    std::copy(begin(), end(), grown);
+    // A loop: GCC 13 takes std::copy from inline_ for one from heap_, and warns.
+    for (std::uint32_t k = 0; k < size_; ++k) grown[k] = data()[k];
     if (capacity_ > inline_capacity) delete[] heap_;
     heap_ = grown;
     capacity_ = static_cast<std::uint32_t>(count);
