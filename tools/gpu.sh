@@ -55,18 +55,32 @@ run_ranks() {
   timeout 200 tests/distributed/failure_test.sh $programs/distributed_failing_rank 0 cuda >>"$1" 2>&1
 }
 
-# Runs the test programs of tests/cuda, the tool, several ranks and the memory checker, and ends with
-# the numbers of tests and cases. Without a device all of them are skipped, and the command says so.
+# The names of the test programs that also run with tensors on the device.
+tensor_tests() {
+  ctest --test-dir build/release -C gpu -N -R '_test_cuda$' | sed -n 's/.*: \(.*_test\)_cuda$/\1/p'
+}
+
+# run_tensors LOG: those programs.
+run_tensors() {
+  GTEST_OUTPUT=xml:$PWD/${1%.log}/ ctest --test-dir build/release -C gpu -R '_test_cuda$' -j 4 \
+    --no-tests=error --output-on-failure >"$1" 2>&1
+}
+
+# Runs the test programs of tests/cuda, those that also run with tensors on the device, the tool,
+# several ranks and the memory checker, and ends with the numbers of tests and cases. Without a device
+# all of them are skipped, and the command says so.
 command_gpu-test() {
   (($# == 0)) || fail "gpu-test takes no '$1'; see ./ex help"
-  local logs=build/gpu-test programs program name code failed=''
+  local logs=build/gpu-test programs reports program code failed=''
   mapfile -t programs < <(cd tests/cuda && basename -s .cpp -- *_test.cpp)
   build_gpu release "${programs[*]} nccl_test extensor_tool"
+  build_gpu release "$(tensor_tests)" # known once the build is configured
   rm -rf $logs && mkdir -p $logs
-  for program in "${programs[@]}" tool ranks sanitizer; do
+  for program in "${programs[@]}" tensors tool ranks sanitizer; do
     code=0
     case $program in
       tool) tests/tool_test.sh build/release/cli/extensor cuda_device >$logs/tool.log 2>&1 || code=$? ;;
+      tensors) run_tensors $logs/tensors.log || code=$? ;;
       ranks) run_ranks $logs/ranks.log || code=$? ;;
       sanitizer) run_sanitizer $logs/sanitizer.log || code=$? ;;
       *)
@@ -86,7 +100,8 @@ command_gpu-test() {
   done
   cat $logs/*.log >$logs/all
   report_skipped $logs/all
-  python3 tools/count_tests.py $logs/*.xml
+  mapfile -t reports < <(find $logs -name '*.xml' | sort)
+  python3 tools/count_tests.py "${reports[@]}"
   [[ -z $failed ]] || fail "gpu-test failed:$failed (logs in $logs)"
 }
 
