@@ -60,7 +60,8 @@ def main() -> None:
         if run.returncode == 0:
             (cache / key).touch()
             return True, ""
-        return True, "\n".join(line for line in run.stdout.splitlines() if not NOISE.search(line)).strip() or run.stdout
+        findings = "\n".join(line for line in run.stdout.splitlines() if not NOISE.search(line)).strip() or run.stdout
+        return True, findings or f"{command['file']}: {tidy} ended with code {run.returncode}"
 
     linted = failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
