@@ -108,7 +108,8 @@ class Windows {
       first = std::min<std::int64_t>(first, indices_[i]);
       last = std::max<std::int64_t>(last, indices_[i]);
     }
-    return last < 0 ? std::pair<std::int64_t, std::int64_t>{0, 1} : std::pair{first, last - first + 1};
+    return last < 0 ? std::pair<std::int64_t, std::int64_t>{0, 1}
+                    : std::pair{first, last - first + 1};
   }
 
   void copy_term(const Matrix<T>& matrix, std::size_t v, std::size_t k) {
@@ -267,7 +268,8 @@ void run(const InterpolationCall& call) {
   const int threads = detail::threads_for(planes * blocks, grain);
   std::vector<Plane<T>> slots;
   slots.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) slots.emplace_back(vertical, horizontal, windows, call.channels);
+  for (int i = 0; i < threads; ++i)
+    slots.emplace_back(vertical, horizontal, windows, call.channels);
   detail::parallel_for(threads, planes * blocks, grain,
                        [&](std::int64_t begin, std::int64_t end, int slot) {
                          for (std::int64_t i = begin; i < end; ++i) {
