@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "extensor/extensor.h"
 #include "support/child_process.h"
@@ -146,6 +148,44 @@ TEST(Interpolate, ChannelsLastAndThreadsChangeNothing) {
     EXPECT_TRUE(identical(interpolate(x, options), y));
     EXPECT_TRUE(identical(interpolate_backward(g, x.shape(), options), of_x));
     set_num_threads(threads);
+  }
+}
+
+// Rows shorter and longer than vectors and windows, and factors of which the elements of a vector
+// are close together or far apart. Channels last has other kernels.
+TEST(Interpolate, RowsOfEveryLengthAgreeWithChannelsLast) {
+  for (const std::int64_t in : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 34, 63, 65, 130}) {
+    for (const double factor : {0.05, 0.2, 0.47, 0.5, 0.9, 1.0, 1.3, 2.0, 3.5, 16.0}) {
+      const auto out = std::max<std::int64_t>(1, static_cast<std::int64_t>(factor * in));
+      for (InterpolateMode mode : {nearest, nearest_exact, bilinear, bicubic}) {
+        const InterpolateOptions options{.size = Size2d{3, out}, .mode = mode};
+        for (const DType dtype : {float32, float64}) {
+          const Tensor x = draw::uniform({1, 3, 2, in}, -1, 1, 5).to(dtype);
+          const Tensor g = draw::uniform({1, 3, 3, out}, -1, 1, 6).to(dtype);
+          const double error = dtype == float32 ? 1e-5 : 1e-13;
+          EXPECT_TRUE(allclose(interpolate(x, options),
+                               interpolate(x.contiguous(MemoryFormat::channels_last), options),
+                               error, error))
+              << in << " to " << out;
+          EXPECT_TRUE(allclose(
+              interpolate_backward(g, x.shape(), options),
+              interpolate_backward(g.contiguous(MemoryFormat::channels_last), x.shape(), options),
+              error, error))
+              << out << " to " << in;
+        }
+      }
+    }
+  }
+}
+
+// A NaN is not spread to its neighbours in a window either.
+TEST(Interpolate, NanStaysInItsPlace) {
+  for (InterpolateMode mode : {nearest, bilinear, bicubic}) {
+    Tensor x = ones({1, 1, 1, 70}, float32);
+    x[{0, 0, 0, 40}].fill(std::numeric_limits<double>::quiet_NaN());
+    const Tensor y = interpolate(x, {.size = Size2d{1, 140}, .mode = mode});
+    const std::int64_t reach = mode == nearest ? 1 : mode == bilinear ? 2 : 4;
+    EXPECT_EQ(count_nonzero(isnan(y)).item<std::int64_t>(), 2 * reach);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/graph.h"
+#include "core/parallel.h"
 #include "extensor/broadcasting.h"
 #include "extensor/creation.h"
 #include "extensor/elementwise.h"
@@ -53,29 +54,51 @@ struct RowBlocks {
     step = std::max<std::int64_t>(1, elements / width);
   }
   bool is_one() const { return rows <= step; }
-  Tensor as_rows(const Tensor& x) const { return x.reshape({rows, x.size(-1)}); }
+  // Detached: recording is a property of the thread, and blocks run on several.
+  Tensor as_rows(const Tensor& x) const { return x.detach().reshape({rows, x.size(-1)}); }
 
+  // Threads share the blocks.
   template <class Function>
   void for_each(const Function& f) const {
-    for (std::int64_t first = 0; first < rows; first += step) {
-      const std::int64_t end = std::min(rows, first + step);
-      f([&](const Tensor& x) { return x.slice(0, first, end); });
-    }
+    detail::parallel_for((rows + step - 1) / step, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        f([&](const Tensor& x) {
+          return x.slice(0, block * step, std::min(rows, (block + 1) * step));
+        });
+      }
+    });
   }
 };
 
-// Σ a · b over the last axis, [..., 1].
-Tensor row_products(const Tensor& a, const Tensor& b) {
-  const RowBlocks blocks(a, detail::records(a, b));
-  if (blocks.is_one()) return sum(a * b, -1, true);
-  const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
-  std::vector<Tensor> sums;
-  blocks.for_each(
-      [&](const auto& part) { sums.push_back(sum(part(all_a) * part(all_b), 1, true)); });
-  Shape shape = a.shape();
-  shape.back() = 1;
-  return concatenate(sums, 0).reshape(shape);
-}
+// Σ a · a, Σ b · b and Σ a · b over the last axis, each [..., 1].
+struct RowProducts {
+  Tensor aa, bb, ab;
+
+  RowProducts(const Tensor& a, const Tensor& b) {
+    const RowBlocks blocks(a, detail::records(a, b));
+    const auto product = [](const Tensor& x, const Tensor& y) { return sum(x * y, -1, true); };
+    if (blocks.is_one()) {
+      aa = product(a, a);
+      bb = product(b, b);
+      ab = product(a, b);
+      return;
+    }
+    const Tensor all_a = blocks.as_rows(a), all_b = blocks.as_rows(b);
+    const Tensor sums = empty({3, blocks.rows, 1}, {a.dtype(), a.device()});
+    const Tensor of_aa = sums[0], of_bb = sums[1], of_ab = sums[2];
+    blocks.for_each([&](const auto& part) {
+      const Tensor x = part(all_a), y = part(all_b);
+      part(of_aa).copy_from(product(x, x));
+      part(of_bb).copy_from(product(y, y));
+      part(of_ab).copy_from(product(x, y));
+    });
+    Shape shape = a.shape();
+    shape.back() = 1;
+    aa = of_aa.reshape(shape);
+    bb = of_bb.reshape(shape);
+    ab = of_ab.reshape(shape);
+  }
+};
 
 // across · b − along · a, for one number of `across` and `along` in each row.
 Tensor row_difference(const Tensor& across, const Tensor& b, const Tensor& along, const Tensor& a,
@@ -129,10 +152,17 @@ struct Cosine {
     a = given_a.to(wide);
     b = given_b.to(wide);
     const bool is_known = known.value.defined() && !detail::records(a, b);
-    square_a = is_known ? known.square_a : row_products(a, a) + least_square;
-    square_b = is_known ? known.square_b : row_products(b, b) + least_square;
+    if (is_known) {
+      square_a = known.square_a;
+      square_b = known.square_b;
+    } else {
+      const RowProducts products(a, b);
+      square_a = products.aa + least_square;
+      square_b = products.bb + least_square;
+      value = products.ab;
+    }
     lengths = sqrt(square_a) * sqrt(square_b);
-    value = is_known ? known.value : row_products(a, b) / lengths;
+    value = is_known ? known.value : value / lengths;
     attracts = equal(y, 1).unsqueeze(-1);
     repels = logical_and(equal(y, -1).unsqueeze(-1), greater(value, options.margin));
   }

@@ -36,6 +36,10 @@ class Odometer {
       position_[k + 1] = first_element(call.inputs[k]);
       size_[k + 1] = static_cast<std::int64_t>(itemsize(call.inputs[k].dtype));
     }
+    for (int k = 0; k < operands_; ++k) {
+      element_step_[k] = plan.strides[k].back() * size_[k];
+      if (outer_dimensions != 0) step_[k] = plan.strides[k][outer_dimensions - 1] * size_[k];
+    }
   }
 
   void jump_to(std::int64_t linear) {
@@ -47,6 +51,13 @@ class Odometer {
     }
   }
   void advance() {
+    if (index_.empty()) return;
+    // The usual case, which short rows must not wait for.
+    if (index_.back() + 1 < plan_.sizes[index_.size() - 1]) {
+      ++index_.back();
+      for (int k = 0; k < operands_; ++k) position_[k] += step_[k];
+      return;
+    }
     for (std::size_t d = index_.size(); d-- > 0;) {
       if (++index_[d] < plan_.sizes[d]) return move(d, 1);
       move(d, 1 - plan_.sizes[d]);
@@ -54,7 +65,7 @@ class Odometer {
     }
   }
   std::byte* at(int operand, std::int64_t inner) const {
-    return position_[operand] + inner * plan_.strides[operand].back() * size_[operand];
+    return position_[operand] + inner * element_step_[operand];
   }
   std::byte* position(int operand) const { return position_[operand]; }
   std::int64_t item_size(int operand) const { return size_[operand]; }
@@ -71,6 +82,8 @@ class Odometer {
   Dims index_;
   std::byte* position_[plan::max_operands];
   std::int64_t size_[plan::max_operands];
+  std::int64_t element_step_[plan::max_operands];  // bytes to the next element of a row
+  std::int64_t step_[plan::max_operands];          // bytes that advance() usually moves by
 };
 
 std::int64_t product(const Dims& sizes, std::size_t count) {
@@ -95,15 +108,24 @@ void run_rows(const Job& job, const ElementwiseCall& call, const ElementwisePlan
                          Odometer odometer(plan, call, outer);
                          odometer.jump_to(begin / pieces);
                          std::int64_t part = begin % pieces;
+                         Span inputs[max_inputs];
+                         Span out = {nullptr, plan.strides[0][outer]};
+                         for (int k = 0; k < job.inputs; ++k) {
+                           inputs[k].stride = plan.strides[k + 1][outer];
+                         }
+                         const bool direct = is_direct(job, inputs, out);
                          for (std::int64_t unit = begin; unit < end; ++unit) {
                            const std::int64_t first = part * piece;
-                           Span inputs[max_inputs];
+                           const auto n = static_cast<std::size_t>(std::min(piece, length - first));
                            for (int k = 0; k < job.inputs; ++k) {
-                             inputs[k] = {odometer.at(k + 1, first), plan.strides[k + 1][outer]};
+                             inputs[k].data = odometer.at(k + 1, first);
                            }
-                           run_row(job, inputs, {odometer.at(0, first), plan.strides[0][outer]},
-                                   static_cast<std::size_t>(std::min(piece, length - first)),
-                                   scratch);
+                           out.data = odometer.at(0, first);
+                           if (direct) {
+                             run_direct_row(job, inputs, out, n);
+                           } else {
+                             run_row(job, inputs, out, n, scratch);
+                           }
                            if (++part == pieces) {
                              part = 0;
                              odometer.advance();

@@ -4,6 +4,8 @@
 #include "backend/cpu/interpolation/interpolation.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/interpolation/kernels.h"
@@ -71,12 +73,82 @@ struct Matrix {
   }
 };
 
+// The windows of a matrix for the kernels, and their memory.
+template <class T>
+class Windows {
+ public:
+  Windows(const Matrix<T>& matrix, std::size_t lanes)
+      : view_{lanes, at(matrix.slots), at(matrix.rows), false, nullptr, nullptr, nullptr} {
+    const std::size_t terms = view_.vectors() * view_.slots;
+    starts_.assign(terms, -1);
+    indices_.assign(terms * lanes, 0);
+    weights_.assign(terms * lanes, T(0));
+    for (std::size_t v = 0; v < view_.vectors(); ++v) {
+      for (std::size_t k = 0; k < view_.slots; ++k) copy_term(matrix, v, k);
+    }
+    view_.wide = widest_ > static_cast<std::int64_t>(lanes);
+    for (std::size_t term = 0; term < terms; ++term) place_window(matrix.columns, term);
+    view_.starts = starts_.data();
+    view_.indices = indices_.data();
+    view_.weights = weights_.data();
+  }
+
+  const TapWindows<T>& view() const { return view_; }
+  // What a row of x must have, to be read by windows.
+  std::size_t window() const { return view_.wide ? 2 * view_.lanes : view_.lanes; }
+
+ private:
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+  // The first element that a term uses, and the number of elements from there to the last one.
+  std::pair<std::int64_t, std::int64_t> reach(std::size_t term) const {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
+    for (std::size_t i = term * view_.lanes; i < (term + 1) * view_.lanes; ++i) {
+      if (weights_[i] == 0) continue;
+      first = std::min<std::int64_t>(first, indices_[i]);
+      last = std::max<std::int64_t>(last, indices_[i]);
+    }
+    return last < 0 ? std::pair<std::int64_t, std::int64_t>{0, 1}
+                    : std::pair{first, last - first + 1};
+  }
+
+  void copy_term(const Matrix<T>& matrix, std::size_t v, std::size_t k) {
+    const std::size_t term = v * view_.slots + k, first = view_.first_sum(v);
+    for (std::size_t i = 0; i < std::min(view_.lanes, view_.sums); ++i) {
+      indices_[term * view_.lanes + i] = matrix.index[k * view_.sums + first + i];
+      weights_[term * view_.lanes + i] = matrix.weights[k * view_.sums + first + i];
+    }
+    const std::int64_t length = reach(term).second;
+    if (length <= static_cast<std::int64_t>(2 * view_.lanes)) widest_ = std::max(widest_, length);
+  }
+
+  // Windows do not extend past the row, unless it is shorter than a window.
+  void place_window(std::int64_t columns, std::size_t term) {
+    const auto size = static_cast<std::int64_t>(window());
+    const auto [first, length] = reach(term);
+    if (length > size) return;
+    const std::int64_t start = std::clamp<std::int64_t>(columns - size, 0, first);
+    starts_[term] = static_cast<TapIndex<T>>(start);
+    for (std::size_t i = term * view_.lanes; i < (term + 1) * view_.lanes; ++i) {
+      indices_[i] = weights_[i] == 0 ? 0 : static_cast<TapIndex<T>>(indices_[i] - start);
+    }
+  }
+
+  TapWindows<T> view_;
+  std::int64_t widest_ = 1;  // of the terms that fit a window
+  Scratch<TapIndex<T>> starts_, indices_;
+  Scratch<T> weights_;
+};
+
 template <class T>
 class Plane {
  public:
-  Plane(const Matrix<T>& vertical, const Matrix<T>& horizontal, std::int64_t channels)
+  // `windows` are those of `horizontal`, if there is one channel.
+  Plane(const Matrix<T>& vertical, const Matrix<T>& horizontal, const Windows<T>& windows,
+        std::int64_t channels)
       : vertical_(vertical),
         horizontal_(horizontal),
+        windows_(windows),
         channels_(channels),
         in_width_(horizontal.columns * channels),
         out_width_(horizontal.rows * channels),
@@ -135,12 +207,20 @@ class Plane {
   void resample_row(const T* from, T* to) {
     const auto n = Matrix<T>::at(horizontal_.rows);
     if (channels_ == 1) {
-      if (horizontal_.copies) {
-        kernels_.take_elements(from, horizontal_.index.data(), to, n);
-      } else {
-        kernels_.weigh_elements(from, horizontal_.index.data(), horizontal_.weights.data(),
-                                Matrix<T>::at(horizontal_.slots), to, n);
+      const auto columns = Matrix<T>::at(horizontal_.columns);
+      if (columns < windows_.window()) {
+        padded_.resize(windows_.window());
+        std::copy(from, from + columns, padded_.data());
+        from = padded_.data();
       }
+      T* sums = to;
+      if (n < kernels_.lanes) {
+        vector_.resize(kernels_.lanes);
+        sums = vector_.data();
+      }
+      (horizontal_.copies ? kernels_.take_windows : kernels_.weigh_windows)(from, windows_.view(),
+                                                                            sums);
+      if (sums != to) std::copy(sums, sums + n, to);
       return;
     }
     for (std::size_t j = 0; j < n; ++j, to += channels_) {
@@ -160,17 +240,21 @@ class Plane {
 
   const Matrix<T>& vertical_;
   const Matrix<T>& horizontal_;
+  const Windows<T>& windows_;
   const std::int64_t channels_, in_width_, out_width_;
   const InterpolationKernels<T>& kernels_;
   bool horizontal_first_;
   std::vector<const T*> rows_;
   std::vector<T> row_weights_;
   Scratch<T> between_;
+  Scratch<T> padded_, vector_;  // for rows shorter than a window and sums shorter than a vector
 };
 
 template <class T>
 void run(const InterpolationCall& call) {
   const Matrix<T> vertical(call.rows, call.gradient), horizontal(call.columns, call.gradient);
+  // Pixels of several channels are read whole.
+  const Windows<T> windows(horizontal, interpolation_kernels<T>().lanes);
   const std::int64_t planes = call.planes / call.channels;
   const std::int64_t in = vertical.columns * horizontal.columns * call.channels;
   const std::int64_t out_width = horizontal.rows * call.channels;
@@ -184,7 +268,8 @@ void run(const InterpolationCall& call) {
   const int threads = detail::threads_for(planes * blocks, grain);
   std::vector<Plane<T>> slots;
   slots.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) slots.emplace_back(vertical, horizontal, call.channels);
+  for (int i = 0; i < threads; ++i)
+    slots.emplace_back(vertical, horizontal, windows, call.channels);
   detail::parallel_for(threads, planes * blocks, grain,
                        [&](std::int64_t begin, std::int64_t end, int slot) {
                          for (std::int64_t i = begin; i < end; ++i) {

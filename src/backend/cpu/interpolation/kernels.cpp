@@ -58,47 +58,72 @@ struct Interpolation {
     }
   }
 
-  template <class Count>
-  static HWY_INLINE void WeighElements(const T* x, const TapIndex<T>* index, const T* weights,
-                                       Count count, T* out, std::size_t n) {
-    ForVectors(n, [&](auto d, std::size_t i) HWY_ATTR {
-      const hn::RebindToSigned<decltype(d)> numbers;
-      auto sum = hn::Zero(d);
-      for (std::size_t k = 0; k < count; ++k) {
-        const auto weight = hn::LoadU(d, weights + k * n + i);
-        const auto value = hn::GatherIndex(d, x, hn::LoadU(numbers, index + k * n + i));
-        // An unused infinity must not become NaN.
-        const auto used = hn::Ne(weight, hn::Zero(d));
-        sum = hn::MulAdd(weight, hn::IfThenElseZero(used, value), sum);
-      }
-      hn::StoreU(sum, d, out + i);
-    });
+  // The elements of slot `term` (of all vectors).
+  template <bool wide>
+  static HWY_INLINE hn::Vec<D> Pick(const T* x, const TapWindows<T>& windows, std::size_t term) {
+    const D d;
+    const hn::RebindToSigned<D> numbers;
+    const auto index = hn::LoadU(numbers, windows.indices + term * hn::Lanes(d));
+    const TapIndex<T> start = windows.starts[term];
+    if (HWY_UNLIKELY(start < 0)) return hn::GatherIndex(d, x, index);
+    const auto low = hn::LoadU(d, x + start);
+    if constexpr (!wide) return hn::TableLookupLanes(low, hn::IndicesFromVec(d, index));
+    const auto count = static_cast<TapIndex<T>>(hn::Lanes(d));
+    const auto lanes = hn::IndicesFromVec(d, hn::And(index, hn::Set(numbers, count - 1)));
+    const auto in_low = hn::RebindMask(d, hn::Lt(index, hn::Set(numbers, count)));
+    return hn::IfThenElse(in_low, hn::TableLookupLanes(low, lanes),
+                          hn::TableLookupLanes(hn::LoadU(d, x + start + hn::Lanes(d)), lanes));
   }
 
-  static void weigh_elements(const T* x, const TapIndex<T>* index, const T* weights,
-                             std::size_t count, T* out, std::size_t n) {
-    switch (count) {
-      case 2:
-        return WeighElements(x, index, weights, std::integral_constant<std::size_t, 2>(), out, n);
-      case 4:
-        return WeighElements(x, index, weights, std::integral_constant<std::size_t, 4>(), out, n);
-      default:
-        return WeighElements(x, index, weights, count, out, n);
+  template <bool wide, class Slots>
+  static HWY_INLINE void WeighWindows(const T* x, const TapWindows<T>& windows, Slots slots,
+                                      T* out) {
+    const D d;
+    const std::size_t vectors = windows.vectors();
+    for (std::size_t v = 0; v < vectors; ++v) {
+      auto sum = hn::Zero(d);
+      for (std::size_t term = v * slots; term < (v + 1) * slots; ++term) {
+        const auto weight = hn::LoadU(d, windows.weights + term * hn::Lanes(d));
+        // An unused infinity must not become NaN.
+        const auto used = hn::Ne(weight, hn::Zero(d));
+        sum = hn::MulAdd(weight, hn::IfThenElseZero(used, Pick<wide>(x, windows, term)), sum);
+      }
+      hn::StoreU(sum, d, out + windows.first_sum(v));
     }
   }
 
-  static void take_elements(const T* x, const TapIndex<T>* index, T* out, std::size_t n) {
-    ForVectors(n, [&](auto d, std::size_t i) HWY_ATTR {
-      const hn::RebindToSigned<decltype(d)> numbers;
-      hn::StoreU(hn::GatherIndex(d, x, hn::LoadU(numbers, index + i)), d, out + i);
-    });
+  // The number of slots is a compile-time number for the usual cases.
+  template <bool wide>
+  static void WeighSlots(const T* x, const TapWindows<T>& windows, T* out) {
+    switch (windows.slots) {
+      case 2:
+        return WeighWindows<wide>(x, windows, std::integral_constant<std::size_t, 2>(), out);
+      case 4:
+        return WeighWindows<wide>(x, windows, std::integral_constant<std::size_t, 4>(), out);
+      default:
+        return WeighWindows<wide>(x, windows, windows.slots, out);
+    }
+  }
+  static void weigh_windows(const T* x, const TapWindows<T>& windows, T* out) {
+    return windows.wide ? WeighSlots<true>(x, windows, out) : WeighSlots<false>(x, windows, out);
+  }
+
+  template <bool wide>
+  static HWY_INLINE void TakeWindows(const T* x, const TapWindows<T>& windows, T* out) {
+    const std::size_t vectors = windows.vectors();
+    for (std::size_t v = 0; v < vectors; ++v) {
+      hn::StoreU(Pick<wide>(x, windows, v), D(), out + windows.first_sum(v));
+    }
+  }
+  static void take_windows(const T* x, const TapWindows<T>& windows, T* out) {
+    return windows.wide ? TakeWindows<true>(x, windows, out) : TakeWindows<false>(x, windows, out);
   }
 };
 
 template <class T>
 void fill_interpolation_kernels(InterpolationKernels<T>* kernels) {
-  *kernels = {&Interpolation<T>::weigh_rows, &Interpolation<T>::weigh_elements,
-              &Interpolation<T>::take_elements};
+  *kernels = {hn::Lanes(hn::ScalableTag<T>()), &Interpolation<T>::weigh_rows,
+              &Interpolation<T>::weigh_windows, &Interpolation<T>::take_windows};
 }
 template void fill_interpolation_kernels(InterpolationKernels<float>*);
 template void fill_interpolation_kernels(InterpolationKernels<double>*);

@@ -129,6 +129,69 @@ struct Normalization {
     return result;
   }
 
+  // totals[r] += K sums over n elements of each of the rows, in the order of sum(). add[r](i,
+  // count, sums) adds a vector of row r. The rows' sums take turns: each addition waits for the one
+  // before it in the same row.
+  template <std::size_t rows, int K, class Add>
+  static HWY_INLINE void sum_each(std::size_t n, double (*totals)[K], const Add* add) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d), block = block_vectors * lanes;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+      const std::size_t end = std::min(n, begin + block);
+      V even[rows][K], odd[rows][K];
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (int k = 0; k < K; ++k) even[r][k] = odd[r][k] = hn::Zero(d);
+      }
+      std::size_t i = begin;
+      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        for (std::size_t r = 0; r < rows; ++r) {
+          add[r](i, lanes, even[r]);
+          add[r](i + lanes, lanes, odd[r]);
+        }
+      }
+      for (; i < end; i += lanes) {
+        for (std::size_t r = 0; r < rows; ++r) add[r](i, std::min(lanes, end - i), even[r]);
+      }
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (int k = 0; k < K; ++k) totals[r][k] += sum_of_lanes(hn::Add(even[r][k], odd[r][k]));
+      }
+    }
+  }
+
+  template <std::size_t rows>
+  static void moments_of_rows(const T* x, std::size_t stride, std::size_t n, bool centred,
+                              Moments<T>* moments) {
+    if (centred) {
+      double totals[rows][1] = {};
+      AddValue add[rows];
+      for (std::size_t r = 0; r < rows; ++r) add[r].x = x + r * stride;
+      sum_each<rows, 1>(n, totals, add);
+      for (std::size_t r = 0; r < rows; ++r) {
+        moments[r].centre = static_cast<T>(totals[r][0] / static_cast<double>(n));
+      }
+    }
+    double totals[rows][2] = {};
+    AddDeviation add[rows];
+    for (std::size_t r = 0; r < rows; ++r) add[r] = {x + r * stride, set(moments[r].centre)};
+    sum_each<rows, 2>(n, totals, add);
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (std::isfinite(totals[r][1])) {
+        moments[r].sum = totals[r][0];
+        moments[r].squares = totals[r][1];
+      } else {
+        moments[r] = wide_moments(x + r * stride, 1, 0, n, centred);
+      }
+    }
+  }
+  static void row_moments(const T* x, std::size_t stride, std::size_t rows, std::size_t n,
+                          bool centred, Moments<T>* moments) {
+    if (rows == rows_together)
+      return moments_of_rows<rows_together>(x, stride, n, centred, moments);
+    for (std::size_t r = 0; r < rows; ++r) {
+      moments_of_rows<1>(x + r * stride, stride, n, centred, moments + r);
+    }
+  }
+
   struct Addition {
     const T *a, *b;
     T* out;
@@ -149,17 +212,18 @@ struct Normalization {
   struct RowForward {
     const T *x, *weight, *bias;
     T* out;
-    std::size_t n;
+    std::size_t ahead;
     V centre, scale, shift;
     HWY_INLINE void operator()(std::size_t i, std::size_t count) const {
-      prefetch(x, n + i);
+      prefetch(x, ahead + i);
       const V y = standardized(load(x + i, count), centre, scale, shift);
       store(hn::MulAdd(y, load(weight + i, count), load(bias + i, count)), out + i, count);
     }
   };
-  static void row_forward(const T* x, const T* weight, const T* bias, const Standardizer<T>& s,
-                          T* out, std::size_t n) {
-    for_vectors(n, RowForward{x, weight, bias, out, n, set(s.centre), set(s.scale), set(s.shift)});
+  static void row_forward(const T* x, std::size_t ahead, const T* weight, const T* bias,
+                          const Standardizer<T>& s, T* out, std::size_t n) {
+    for_vectors(n,
+                RowForward{x, weight, bias, out, ahead, set(s.centre), set(s.scale), set(s.shift)});
   }
 
   // Processes several rows at once, so that the gradients of the parameters are read and written
@@ -229,9 +293,9 @@ struct Normalization {
                                 std::size_t rows, const Standardizer<T>* s, T* grad_weight,
                                 T* grad_bias, GradientSums* sums, std::size_t n) {
     const bool parameters = grad_weight != nullptr;
-    if (rows == gradient_rows) {
-      return (parameters ? &gradient_sums_of<gradient_rows, true>
-                         : &gradient_sums_of<gradient_rows, false>)(g, x, stride, weight, s,
+    if (rows == rows_together) {
+      return (parameters ? &gradient_sums_of<rows_together, true>
+                         : &gradient_sums_of<rows_together, false>)(g, x, stride, weight, s,
                                                                     grad_weight, grad_bias, sums,
                                                                     n);
     }
@@ -495,6 +559,7 @@ template <class T>
 void fill_normalization_kernels(NormalizationKernels<T>* kernels) {
   using N = Normalization<T>;
   *kernels = {&N::moments,
+              &N::row_moments,
               &N::add,
               &N::row_forward,
               &N::row_gradient_sums,

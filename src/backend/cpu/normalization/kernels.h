@@ -27,21 +27,25 @@ struct Standardizer {
   T centre = 0, scale = 1, shift = 0;
 };
 
-inline constexpr std::size_t gradient_rows = 4;  // rows that share a pass
+inline constexpr std::size_t rows_together = 4;  // rows that share a pass
 
 template <class T>
 struct NormalizationKernels {
   // Of `rows` rows of n elements, `stride` elements apart. `centred` false: the centre is 0.
   Moments<T> (*moments)(const T* x, std::size_t rows, std::size_t stride, std::size_t n,
                         bool centred);
+  // Of each of `rows` ≤ rows_together rows, `stride` elements apart, as moments() of one row.
+  void (*row_moments)(const T* x, std::size_t stride, std::size_t rows, std::size_t n, bool centred,
+                      Moments<T>* moments);
 
   // out = a + b; out may be a.
   void (*add)(const T* a, const T* b, T* out, std::size_t n);
 
-  // One row with one parameter per element. out = x̂ · weight + bias
-  void (*row_forward)(const T* x, const T* weight, const T* bias, const Standardizer<T>& s, T* out,
-                      std::size_t n);
-  // For `rows` ≤ gradient_rows rows, `stride` elements apart: Σ g · weight and Σ g · weight · x̂ of
+  // One row with one parameter per element. out = x̂ · weight + bias. Prefetches the elements
+  // `ahead` of x.
+  void (*row_forward)(const T* x, std::size_t ahead, const T* weight, const T* bias,
+                      const Standardizer<T>& s, T* out, std::size_t n);
+  // For `rows` ≤ rows_together rows, `stride` elements apart: Σ g · weight and Σ g · weight · x̂ of
   // each; grad_weight += Σ g · x̂ and grad_bias += Σ g over the rows, unless null.
   void (*row_gradient_sums)(const T* g, const T* x, std::size_t stride, const T* weight,
                             std::size_t rows, const Standardizer<T>* s, T* grad_weight,

@@ -28,14 +28,23 @@ class RowNormalizer {
       : call_(call),
         edge_(call.dtype, call.rows * call.channels * call.run * tensors_of(call)),
         length_(call.channels * call.run),
+        share_(1 / static_cast<double>(length_)),
         parameters_(call.groups * call.channels),
         weight_(parameter(call.weight, T(1))),
         bias_(parameter(call.bias, T(0))) {}
 
   void forward() {
-    const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / length_);
-    run_rows(call_.rows, grain, edge_.writes_buffers() ? 3 : 0,
-             [this](std::int64_t row, T* buffer) { forward_row(row, buffer); });
+    // Longer rows would leave the cache between the two passes.
+    constexpr std::int64_t longest_together = 4096;
+    const std::int64_t together =
+        length_ <= longest_together ? static_cast<std::int64_t>(rows_together) : 1;
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, elements_per_thread / (together * length_));
+    run_rows((call_.rows + together - 1) / together, grain,
+             edge_.writes_buffers() ? together + 2 : 0, [&](std::int64_t unit, T* buffer) {
+               const std::int64_t row = unit * together;
+               forward_rows(row, std::min(together, call_.rows - row), buffer);
+             });
   }
 
   void backward() {
@@ -85,11 +94,16 @@ class RowNormalizer {
     }
   };
 
-  Statistics statistics(const T* x) const {
-    const Moments<T> moments = kernels_.moments(x, 1, 0, unsigned_of(length_), call_.centred);
-    const auto n = static_cast<double>(length_);
-    const double offset = call_.centred ? moments.sum / n : 0;
-    double variance = moments.squares / n - offset * offset;
+  // Of `count` ≤ rows_together rows, `stride` elements apart.
+  void take_statistics(const T* x, std::int64_t stride, std::int64_t count, Statistics* s) const {
+    Moments<T> moments[rows_together];
+    kernels_.row_moments(x, unsigned_of(stride), unsigned_of(count), unsigned_of(length_),
+                         call_.centred, moments);
+    for (std::int64_t r = 0; r < count; ++r) s[r] = statistics_of(moments[r]);
+  }
+  Statistics statistics_of(const Moments<T>& moments) const {
+    const double offset = call_.centred ? moments.sum * share_ : 0;
+    double variance = moments.squares * share_ - offset * offset;
     if (variance < 0) variance = 0;  // NaN stays NaN
     return {moments.centre, offset, 1 / std::sqrt(variance + call_.eps)};
   }
@@ -98,36 +112,48 @@ class RowNormalizer {
     return row % call_.groups * call_.channels;
   }
 
-  // x + residual, in the first row of the buffer or in its final place, with the caller's
-  // precision: halves are rounded.
-  const T* add_residual(std::int64_t row, const T* x, T* buffer) const {
+  // x + residual, in row `r` of the buffer or in its final place, with the caller's precision:
+  // halves are rounded. The residual may be read into the row after those of x.
+  const T* add_residual(std::int64_t row, const T* x, std::int64_t r, std::int64_t count,
+                        T* buffer) const {
     const std::int64_t offset = row * length_;
-    const T* residual = edge_.read(call_.residual, offset, length_, buffer, 2 * length_);
-    T* sum = edge_.target(call_.sum, offset, buffer);
+    const T* residual = edge_.read(call_.residual, offset, length_, buffer, count * length_);
+    T* sum = edge_.target(call_.sum, offset, buffer, r * length_);
     kernels_.add(x, residual, sum, unsigned_of(length_));
     edge_.write(sum, call_.sum, offset, length_);
-    return edge_.converts() ? edge_.read(call_.sum, offset, length_, buffer) : sum;
+    return edge_.converts() ? edge_.read(call_.sum, offset, length_, buffer, r * length_) : sum;
   }
 
-  void forward_row(std::int64_t row, T* buffer) const {
-    const T* x = edge_.read(call_.x, row * length_, length_, buffer);
-    if (call_.residual != nullptr) x = add_residual(row, x, buffer);
-    T* out = edge_.target(call_.out, row * length_, buffer, length_);
-    const Statistics s = statistics(x);
+  void forward_rows(std::int64_t first, std::int64_t count, T* buffer) const {
+    const T* x[rows_together] = {};
+    for (std::int64_t r = 0; r < count; ++r) {
+      x[r] = edge_.read(call_.x, (first + r) * length_, length_, buffer, r * length_);
+      if (call_.residual != nullptr) x[r] = add_residual(first + r, x[r], r, count, buffer);
+    }
+    Statistics s[rows_together];
+    take_statistics(x[0], length_, count, s);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const std::int64_t offset = (first + r) * length_;
+      T* out = edge_.target(call_.out, offset, buffer, (count + 1) * length_);
+      standardize(first + r, x[r], count * length_, s[r], out);
+      edge_.write(out, call_.out, offset, length_);
+    }
+  }
+
+  void standardize(std::int64_t row, const T* x, std::int64_t ahead, const Statistics& s,
+                   T* out) const {
     const std::int64_t first = first_parameter(row);
     if (call_.run == 1) {
-      kernels_.row_forward(x, weight_ + first, bias_ + first, s.standardizer(), out,
-                           unsigned_of(length_));
-    } else {
-      for (std::int64_t j = 0; j < call_.channels; ++j) {
-        const double scale = s.scale * static_cast<double>(weight_[first + j]);
-        const double shift = static_cast<double>(bias_[first + j]) - s.offset * scale;
-        kernels_.standardize(x + j * call_.run,
-                             {s.centre, static_cast<T>(scale), static_cast<T>(shift)},
-                             out + j * call_.run, unsigned_of(call_.run));
-      }
+      return kernels_.row_forward(x, unsigned_of(ahead), weight_ + first, bias_ + first,
+                                  s.standardizer(), out, unsigned_of(length_));
     }
-    edge_.write(out, call_.out, row * length_, length_);
+    for (std::int64_t j = 0; j < call_.channels; ++j) {
+      const double scale = s.scale * static_cast<double>(weight_[first + j]);
+      const double shift = static_cast<double>(bias_[first + j]) - s.offset * scale;
+      kernels_.standardize(x + j * call_.run,
+                           {s.centre, static_cast<T>(scale), static_cast<T>(shift)},
+                           out + j * call_.run, unsigned_of(call_.run));
+    }
   }
 
   // grad_x = scale · (g · weight − mean(g · weight) − x̂ · mean(g · weight · x̂))
@@ -136,9 +162,8 @@ class RowNormalizer {
     T scale, slope, constant;
   };
   Backward backward_of(const Statistics& s, const GradientSums& sums) const {
-    const auto n = static_cast<double>(length_);
-    const double slope = -s.scale * s.scale * sums.product / n;
-    const double mean = call_.centred ? sums.gradient / n : 0;
+    const double slope = -s.scale * s.scale * (sums.product * share_);
+    const double mean = call_.centred ? sums.gradient * share_ : 0;
     return {static_cast<T>(s.scale), static_cast<T>(slope),
             static_cast<T>(-s.scale * mean - slope * s.offset)};
   }
@@ -152,7 +177,7 @@ class RowNormalizer {
     const bool parameters = call_.grad_weight != nullptr;
     detail::Scratch<T> partials(parameters ? unsigned_of(2 * blocks * parameters_) : 0);
     const std::int64_t grain = std::max<std::int64_t>(1, elements_per_thread / (block * length_));
-    constexpr auto together = static_cast<std::int64_t>(gradient_rows);
+    constexpr auto together = static_cast<std::int64_t>(rows_together);
     run_rows(blocks * call_.groups, grain, edge_.writes_buffers() ? 2 * together + 2 : 0,
              [&](std::int64_t unit, T* buffer) {
                const std::int64_t group = unit % call_.groups, at = unit / call_.groups;
@@ -171,26 +196,26 @@ class RowNormalizer {
     if (parameters) finish(partials, blocks);
   }
 
-  // Rows of `group` in `count` ≤ gradient_rows samples.
+  // Rows of `group` in `count` ≤ rows_together samples.
   void backward_rows(std::int64_t sample, std::int64_t count, std::int64_t group, T* grad_weight,
                      T* grad_bias, T* buffer) const {
     const auto offset = [&](std::int64_t r) {
       return ((sample + r) * call_.groups + group) * length_;
     };
-    const auto rows = static_cast<std::int64_t>(gradient_rows);
-    const T* x[gradient_rows];
-    const T* g[gradient_rows];
-    Statistics s[gradient_rows];
-    Standardizer<T> standardizers[gradient_rows];
+    const auto rows = static_cast<std::int64_t>(rows_together);
+    const T* x[rows_together] = {};
+    const T* g[rows_together] = {};
+    Statistics s[rows_together];
+    Standardizer<T> standardizers[rows_together];
     for (std::int64_t r = 0; r < count; ++r) {
       x[r] = edge_.read(call_.x, offset(r), length_, buffer, r * length_);
       g[r] = edge_.read(call_.grad_output, offset(r), length_, buffer, (rows + r) * length_);
-      s[r] = statistics(x[r]);
-      standardizers[r] = s[r].standardizer();
     }
     const std::int64_t stride = edge_.converts() ? length_ : call_.groups * length_;
+    take_statistics(x[0], stride, count, s);
+    for (std::int64_t r = 0; r < count; ++r) standardizers[r] = s[r].standardizer();
     const T* weight = weight_ + group * call_.channels;
-    GradientSums sums[gradient_rows];
+    GradientSums sums[rows_together];
     kernels_.row_gradient_sums(g[0], x[0], unsigned_of(stride), weight, unsigned_of(count),
                                standardizers, grad_weight, grad_bias, sums, unsigned_of(length_));
     for (std::int64_t r = 0; r < count; ++r) {
@@ -223,7 +248,8 @@ class RowNormalizer {
     const T* x = edge_.read(call_.x, row * length_, length_, buffer);
     const T* g = edge_.read(call_.grad_output, row * length_, length_, buffer, length_);
     T* out = edge_.target(call_.out, row * length_, buffer, 2 * length_);
-    const Statistics s = statistics(x);
+    Statistics s;
+    take_statistics(x, length_, 1, &s);
     GradientSums sums;
     for (std::int64_t j = 0; j < call_.channels; ++j) {
       const GradientSums channel =
@@ -264,7 +290,9 @@ class RowNormalizer {
   const RowNormalizationCall& call_;
   const Edge<T> edge_;
   const NormalizationKernels<T>& kernels_ = normalization_kernels<T>();
-  const std::int64_t length_, parameters_;
+  const std::int64_t length_;
+  const double share_;  // of an element in a mean: divisions would slow down short rows
+  const std::int64_t parameters_;
   std::vector<std::vector<T>> defaults_;
   const T* const weight_;
   const T* const bias_;
