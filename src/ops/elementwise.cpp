@@ -144,7 +144,9 @@ struct Types {
   DType result;
 };
 
-Types binary_types(ElementwiseOp op, const char* operation, const Rule& rule, DType common) {
+// Inline, because every op of two small tensors passes here.
+[[gnu::always_inline]] inline Types binary_types(ElementwiseOp op, const char* operation,
+                                                 const Rule& rule, DType common) {
   if (rule.gives_bool) return {compute_dtype(common), DType::bool_};
   if (rule.integers_only) {
     if (is_differentiable(common) || (common == DType::bool_ && !rule.allows_bool)) {

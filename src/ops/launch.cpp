@@ -5,6 +5,7 @@
 
 #include "backend/device.h"
 #include "core/check.h"
+#include "core/context.h"
 #include "core/make_tensor.h"
 #include "core/memory_layout.h"
 #include "extensor/broadcasting.h"
@@ -42,8 +43,6 @@ Scalar Source::scalar() const {
   if (dtype_ == DType::uint64) return value_.natural;
   return value_.integer;
 }
-
-DType compute_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 namespace {
 
@@ -148,10 +147,10 @@ void set_number(backend::Operand& operand, const Source& input) {
   }
 }
 
-backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<const Source> inputs,
-                                   const detail::TensorImpl& out, Parameter first,
-                                   Parameter second) {
-  backend::ElementwiseCall call;
+// All of a call except its inputs.
+inline void begin_call(backend::ElementwiseCall& call, ElementwiseOp op, DType compute,
+                       std::span<const Source> inputs, const detail::TensorImpl& out,
+                       Parameter first, Parameter second) {
   call.op = op;
   call.compute = compute;
   call.input_count = static_cast<int>(inputs.size());
@@ -163,6 +162,13 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
   call.out.dtype = out.dtype;
   call.out.strides = out.strides.data();
   call.contiguous = out.contiguous;
+}
+
+backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<const Source> inputs,
+                                   const detail::TensorImpl& out, Parameter first,
+                                   Parameter second) {
+  backend::ElementwiseCall call;
+  begin_call(call, op, compute, inputs, out, first, second);
   const Device device = out.storage->device;
   const bool on_host = device.type == Device::Type::cpu;  // then all tensors are too
   for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -182,6 +188,27 @@ backend::ElementwiseCall make_call(ElementwiseOp op, DType compute, std::span<co
     }
   }
   return call;
+}
+
+// Calls the kernel on real row-major tensors of the shape and the device of `out`, and numbers.
+// This is what small ops wait for: nothing is checked twice.
+inline void launch_uniform(ElementwiseOp op, DType compute, std::span<const Source> inputs,
+                           const detail::TensorImpl& out, Parameter first, Parameter second) {
+  if (out.numel == 0) return;
+  backend::ElementwiseCall call;
+  begin_call(call, op, compute, inputs, out, first, second);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Source& input = inputs[k];
+    backend::Operand& operand = call.inputs[k];
+    call.repeats[k] = !input.is_tensor();
+    operand.dtype = input.dtype();
+    if (input.is_tensor()) {
+      operand.data = input.tensor().impl().data;
+    } else {
+      set_number(operand, input);
+    }
+  }
+  backend::interface_of(out.storage->device).kernels.elementwise(call);
 }
 
 // Copies complex numbers without changing their dtype, as pairs of their parts.
@@ -288,32 +315,42 @@ Tensor evaluate(ElementwiseOp op, const char* operation, DType compute, DType dt
                 std::span<const Source> inputs, Parameter first, Parameter second,
                 const Strides* layout) {
   detail::note_call_begin();
-  const Device device = common_device(operation, inputs);
-  // In the usual case every tensor has the same shape, and no shape is copied.
-  const Shape* shape = nullptr;
-  bool same_shape = true, row_major = layout == nullptr, complex = is_complex(compute);
+  // One pass finds what the usual case needs: every tensor has the same device and shape, and no
+  // shape is copied.
+  const detail::TensorImpl* head = nullptr;
+  bool same_device = true, same_shape = true, row_major = layout == nullptr;
+  bool complex = is_complex(compute), may_be_recorded = false;
   for (const Source& input : inputs) {
     if (!input.is_tensor()) continue;
-    row_major &= input.tensor().is_contiguous();
-    complex |= is_complex(input.tensor().dtype());
-    if (shape == nullptr) {
-      shape = &input.tensor().shape();
+    const detail::TensorImpl& x = input.tensor().impl();
+    row_major &= x.contiguous;
+    complex |= is_complex(x.dtype);
+    may_be_recorded |= x.node.get() != nullptr || x.base.get() != nullptr;
+    if (head == nullptr) {
+      head = &x;
     } else {
-      same_shape = same_shape && input.tensor().shape() == *shape;
+      same_device &= x.storage->device == head->storage->device;
+      same_shape = same_shape && x.shape == head->shape;
     }
   }
+  const bool has_device = head != nullptr && same_device;
+  const Device device = has_device ? head->storage->device : common_device(operation, inputs);
   if (complex) [[unlikely]] {
     check_complex_row(op, operation, compute, inputs, device);
   }
   Shape broadcast;
-  if (!same_shape || shape == nullptr) {
-    broadcast = broadcast_inputs(operation, inputs);
-    shape = &broadcast;
+  if (!same_shape || head == nullptr) broadcast = broadcast_inputs(operation, inputs);
+  const Shape& shape = !same_shape || head == nullptr ? broadcast : head->shape;
+  Tensor out = row_major ? detail::make_empty(operation, shape, dtype, device)
+                         : make_laid_out(operation, shape, dtype, device, inputs, layout);
+  if (same_device && same_shape && row_major && !complex) [[likely]] {
+    launch_uniform(op, compute, inputs, out.impl(), first, second);
+  } else {
+    launch(op, compute, inputs, out, first, second);
   }
-  Tensor out = row_major ? detail::make_empty(operation, *shape, dtype, device)
-                         : make_laid_out(operation, *shape, dtype, device, inputs, layout);
-  launch(op, compute, inputs, out, first, second);
-  record_row({op, operation, compute, dtype, inputs, first, second}, out);
+  if (may_be_recorded || detail::context.capture != nullptr) {
+    record_row({op, operation, compute, dtype, inputs, first, second}, out);
+  }
   return out;
 }
 

@@ -42,7 +42,7 @@ class Source {
 };
 
 // The dtype that kernels compute in: float32 for halves, otherwise the dtype itself.
-DType compute_dtype(DType dtype);
+inline DType compute_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 // Whether a tensor acts as a number among tensors of another device: it is 0-d and on the CPU.
 inline bool acts_as_number(const Tensor& x) { return x.ndim() == 0 && x.device() == cpu_device; }

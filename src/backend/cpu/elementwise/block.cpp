@@ -163,6 +163,17 @@ void repeat(const std::byte* from, ConvertLoop convert, std::size_t read_size, s
   splat(from, to, n, read_size);
 }
 
+// Copies less than a vector of elements. A call of memcpy would take longer.
+inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
+  for (; bytes >= 8; bytes -= 8, to += 8, from += 8) std::memcpy(to, from, 8);
+  if ((bytes & 4) != 0) {
+    std::memcpy(to, from, 4);
+    to += 4;
+    from += 4;
+  }
+  for (bytes &= 3; bytes != 0; --bytes) *to++ = *from++;
+}
+
 // Runs a loop on n elements. The last, incomplete vector uses small buffers, whose other lanes are
 // 0.
 void run_loop(ElementwiseLoop loop, const backend::Parameter* parameters, int input_count,
@@ -181,13 +192,13 @@ void run_loop(ElementwiseLoop loop, const backend::Parameter* parameters, int in
   for (int k = 0; k < input_count; ++k) {
     if (staged.steps[k] == 0) continue;
     const std::size_t size = input_sizes[k];
-    std::memset(tails[k], 0, sizeof tails[k]);
-    std::memcpy(tails[k], staged.data[k] + done * size, tail * size);
+    for (std::size_t i = 0; i < lanes * size; i += 64) std::memset(tails[k] + i, 0, 64);
+    copy_few(tails[k], staged.data[k] + done * size, tail * size);
     pointers[k] = tails[k];
   }
   alignas(64) std::byte result[widest_lanes * widest_item];
   loop(pointers, staged.steps, result, lanes, parameters);
-  std::memcpy(out + done * out_size, result, tail * out_size);
+  copy_few(out + done * out_size, result, tail * out_size);
 }
 
 void run_loop(const Job& job, const Staged& staged, std::byte* out, bool out_padded,
