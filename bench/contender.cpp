@@ -11,7 +11,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -64,22 +65,24 @@ Measure prepared(const std::string& name, const Peer* peer, const Case& c, int t
   }
 }
 
-double processor_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+// Whether a thread of the process runs or waits for a core.
+bool is_running(pid_t process) {
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::ifstream file(task.path() / "stat");  // number (name) state …
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t name_end = stat.rfind(')');
+    if (name_end != std::string::npos && stat.compare(name_end, 3, ") R") == 0) return true;
+  }
+  return false;
 }
 
-// Waits until the threads of this process sleep, so that they take no core from the next contender:
-// those of a pool spin for a while after their last task. The period is longer than a tick of the
-// scheduler, because the processor time of running threads is only counted then.
-void wait_for_idle_threads() {
-  constexpr int most_rounds = 20;
-  constexpr auto period = std::chrono::milliseconds(10);
-  for (int round = 0; round < most_rounds; ++round) {
-    const double before = processor_seconds();
-    std::this_thread::sleep_for(period);
-    if (processor_seconds() - before < 1e-3) return;
+// Waits until all threads of the process sleep, so that they take no core from the next contender:
+// those of libgomp spin for 7 ms after their last task.
+void wait_until_idle(pid_t process) {
+  for (int i = 0; i < 200 && is_running(process); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -156,6 +159,7 @@ Contender::Reply Contender::receive() {
   if (recv(socket_, &reply, sizeof reply, 0) != sizeof reply) {
     throw std::runtime_error(name_ + " " + wait_for_end());
   }
+  wait_until_idle(process_);
   if (reply.failed) throw std::runtime_error(name_ + ": " + reply.text);
   return reply;
 }
@@ -172,7 +176,6 @@ void Contender::serve(int socket) const {
       reply = {.failed = true};
       std::strncpy(reply.text, error.what(), sizeof reply.text - 1);
     }
-    wait_for_idle_threads();
     send(socket, &reply, sizeof reply, MSG_NOSIGNAL);
   };
   reply_with([&](Reply& reply) {
