@@ -8,7 +8,7 @@ the better of the two counts. All take turns, in short batches of calls, so that
 everybody down. They are separate processes because malloc is configured at start, and because the threads of PyTorch
 spin for a while after their last task, which the next program waits for. The smallest tensors have 131072 elements, so
 that the cost of a call from Python or by name, of about a microsecond, does not matter; the first line states it. All
-measurements take about an hour; those that are done are kept in OUT, from where --resume goes on.
+measurements take about half an hour; those that are done are kept in OUT, from where --resume goes on.
 """
 
 import argparse
@@ -305,6 +305,8 @@ def run(chosen, ours, peers, options, out=sys.stdout, progress=sys.stderr):
             record = {"error": str(error)}
         except KeyboardInterrupt:
             stopped = True
+            for program in (ours | peers).values():
+                program.process.kill()
             break
         records[each.name] = {"name": each.name, "call": each.call} | record
         with journal.open("a", encoding="utf-8") as lines:
