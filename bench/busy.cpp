@@ -81,28 +81,18 @@ int print_busy(int rounds) {
   std::printf("%-10s %4s %12s %12s %12s %12s\n", "", "busy", "default", "worst", "1 thread",
               "worst/1");
   for (const int busy : {0, 1, 2, 4}) print_situation("ExTensor", busy, rounds);
-  for (const Peer* peer : load_peers()) {
-    if (peer->name != "PyTorch") continue;
-    for (const int busy : {0, 1, 2}) print_situation(peer->name, busy, 1);
-  }
+  if (epoch_seconds("PyTorch", 0) == 0) return 0;  // it is missing
+  for (const int busy : {0, 1, 2}) print_situation("PyTorch", busy, 1);
   return 0;
 }
 
 int print_epoch(const std::string& who, int threads) {
   constexpr int steps = 125;  // of 64 images
-  Work work;
   const Task task{.op = "train_lenet"};
-  if (who == "ExTensor") {
-    if (threads > 0) set_num_threads(threads);
-    work = extensor_work(task);
-  } else {
-    const int default_count = static_cast<int>(std::thread::hardware_concurrency());
-    for (Peer* peer : load_peers()) {
-      if (peer->name != who) continue;
-      peer->set_threads(threads > 0 ? threads : default_count);
-      work = peer->make(task);
-    }
-  }
+  const int default_count = static_cast<int>(std::thread::hardware_concurrency());
+  const Peer* peer = load_peer(who, threads > 0 ? threads : default_count);
+  if (peer == nullptr && threads > 0) set_num_threads(threads);
+  const Work work = peer != nullptr ? peer->make(task) : extensor_work(task);
   if (!work) return 1;
   work();
   const auto start = std::chrono::steady_clock::now();

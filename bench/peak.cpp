@@ -42,17 +42,8 @@ int print_peak(const std::string& who, const std::string& op, int threads) {
   set_num_threads(threads);
   Task task;
   task.op = op;
-  Work (*own)(const Task&) = extensor_work;
-  std::function<Work(const Task&)> make = own;
-  if (who != "ExTensor") {
-    make = {};
-    for (Peer* peer : load_peers()) {
-      if (peer->name != who) continue;
-      peer->set_threads(threads);
-      make = peer->make;
-    }
-    if (!make) return 1;
-  }
+  const Peer* peer = load_peer(who, threads);
+  const std::function<Work(const Task&)> make = peer != nullptr ? peer->make : extensor_work;
   // Resets the peak, which includes the loading of libraries.
   std::ofstream("/proc/self/clear_refs") << "5";
   const double before = resident_bytes();

@@ -29,6 +29,8 @@ for line in sys.stdin:
     request = json.loads(line)
     if request["do"] == "measure":
         answer = {"wall": WALL, "cpu": WALL}
+    elif request["op"] == "crash":
+        sys.exit(3)
     elif request["op"] == "unknown":
         answer = {"error": "no such op"}
     else:
@@ -42,7 +44,8 @@ for line in sys.stdin:
 
 
 def options(out, **changed):
-    chosen = {"rounds": 2, "seconds": 1e-4, "by": "wall", "all": False, "out": out, "title": "a title"}
+    chosen = {"rounds": 2, "seconds": 1e-4, "by": "wall", "all": False, "out": out, "title": "a title",
+              "resume": False}
     return argparse.Namespace(**chosen | changed)
 
 
@@ -60,7 +63,6 @@ class Programs:
     def __exit__(self, *error):
         for program in (self.ours | self.peers).values():
             program.close()
-            program.process.stdout.close()
 
 
 def small(case, **changed):
@@ -146,6 +148,29 @@ class Runs(unittest.TestCase):
             ops.run([small(Case("softmax", T(2, 3), 1))], ours, peers, options(out, all=True), printed, io.StringIO())
             self.assertIn("softmax", printed.getvalue())
 
+    def test_goes_on_after_a_crash(self):
+        with tempfile.TemporaryDirectory() as out, Programs(1) as (ours, peers):
+            printed = io.StringIO()
+            chosen = [small(Case("crash", T(2))), small(Case("softmax", T(2, 3), 1))]
+            self.assertEqual(len(ops.run(chosen, ours, peers, options(out), printed, io.StringIO())), 1)
+            self.assertRegex(printed.getvalue(), "not measured: crash, 6, float32, contiguous: [^/]*ended with code 3")
+
+    def test_resumes_a_stopped_run(self):
+        chosen = [small(Case("softmax", T(2, 3), 1)), small(Case("add", T(2, 3), T(2, 3)))]
+        with tempfile.TemporaryDirectory() as out:
+            def peer_times(wall, **changed):
+                with Programs(wall) as (ours, peers):
+                    rows = ops.run(chosen, ours, {"PyTorch": next(iter(peers.values()))}, options(out, **changed),
+                                   io.StringIO(), io.StringIO())
+                return {row.name.split(",")[0]: row.peer[0] for row in rows}
+
+            self.assertEqual(peer_times(1), {"softmax": 1, "add": 1})
+            journal = pathlib.Path(out, "measured.jsonl")
+            journal.write_text(journal.read_text("utf-8")[:-9], "utf-8")  # stopped while it wrote the second line
+            self.assertEqual(peer_times(2, resume=True), {"softmax": 1, "add": 2})
+            self.assertEqual(chosen[0].call["call"], "softmax")
+            self.assertEqual(peer_times(3), {"softmax": 3, "add": 3})
+
     def test_compares_two_builds(self):
         with tempfile.TemporaryDirectory() as out, Programs(1) as (ours, peers):
             ours["other"] = ops.Program([WORKER], 1)
@@ -154,7 +179,6 @@ class Runs(unittest.TestCase):
             self.assertGreater(rows[0].gain, 0)
             self.assertIn("old/new", printed.getvalue())
             ours["other"].close()
-            ours["other"].process.stdout.close()
 
 
 class Lists(unittest.TestCase):

@@ -6,11 +6,13 @@ cases.py has the calls. ExTensor runs in a C++ program (worker.cpp), PyTorch in 
 one as it comes, and one whose malloc keeps freed memory, since PyTorch otherwise pays for page faults of large results;
 the better of the two counts. All take turns, in short batches of calls, so that a machine that slows down slows
 everybody down. They are separate processes because malloc is configured at start, and because the threads of PyTorch
-spin for a while after their last task. The smallest tensors have 131072 elements, so that the cost of a call from
-Python or by name, of about a microsecond, does not matter; the first line states it.
+spin for a while after their last task, which the next program waits for. The smallest tensors have 131072 elements, so
+that the cost of a call from Python or by name, of about a microsecond, does not matter; the first line states it. All
+measurements take about half an hour; those that are done are kept in OUT, from where --resume goes on.
 """
 
 import argparse
+import contextlib
 import html
 import json
 import math
@@ -35,12 +37,17 @@ class Program:
     """A worker: answers JSON requests, one per line."""
 
     def __init__(self, command, threads, environment=None):
-        variables = {"OMP_NUM_THREADS": str(threads), "EXTENSOR_NUM_THREADS": str(threads)}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=os.environ | variables | (environment or {}))
+        self.command = command
+        self.environment = {"OMP_NUM_THREADS": str(threads), "EXTENSOR_NUM_THREADS": str(threads)} | (environment or {})
+        self.start()
+
+    def start(self):
+        # In a session of its own, so that Ctrl-C stops ops.py, and the program ends with its standard input.
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=os.environ | self.environment, start_new_session=True)
 
     def ask(self, **request):
-        """The answer. RuntimeError if it is an error, or if the program has ended."""
+        """The answer. RuntimeError if it is an error, or if the program has crashed; it then starts again."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -48,15 +55,32 @@ class Program:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise SystemExit(f"{self.process.args[0]} ended with code {self.process.wait()}")
+            code = self.close()
+            self.start()
+            raise RuntimeError(f"{pathlib.Path(self.command[-1]).name} ended with code {code}")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer
 
+    def measure(self, seconds):
+        """The times of a batch of calls. Returns once all threads sleep, so that they take no core from the next
+        program: those of PyTorch spin for 7 ms after their last task."""
+        answer = self.ask(do="measure", seconds=seconds)
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        with contextlib.suppress(OSError):  # a thread that ended meanwhile
+            for _ in range(100):
+                time.sleep(0.001)
+                if all(stat.read_text().rpartition(")")[2].split()[0] != "R" for stat in tasks.glob("*/stat")):
+                    break
+        return answer["wall"], answer["cpu"]
+
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        """Returns the code with which it ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait()
 
 
 # ---- measurements
@@ -142,12 +166,10 @@ def measure(measurement, ours, peers, rounds, seconds):
     programs = ours | peers
     samples = {name: [] for name in programs}
     for program in programs.values():
-        program.ask(do="measure", seconds=seconds)  # warms up and finds the number of calls
+        program.measure(seconds)  # warms up and finds the number of calls
     for turn in range(rounds):
         for name in list(programs)[:: 1 if turn % 2 else -1]:
-            time.sleep(0.004)  # the threads of the last program stop spinning
-            answer = programs[name].ask(do="measure", seconds=seconds)
-            samples[name].append((answer["wall"], answer["cpu"]))
+            samples[name].append(programs[name].measure(seconds))
     return {name: tuple(statistics.median(column) for column in zip(*rows)) for name, rows in samples.items()}
 
 
@@ -254,21 +276,45 @@ def uncovered(registry, calls):
     return [names[0] for names in registry if not named & set(names)]
 
 
+def measured_before(journal, names):
+    """{name: record} of the measurements in the journal of a run that was stopped."""
+    lines = journal.read_text("utf-8").splitlines(keepends=True) if journal.exists() else []
+    records = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {record["name"]: record for record in records if record["name"] in names}
+
+
 def run(chosen, ours, peers, options, out=sys.stdout, progress=sys.stderr):
-    """Measures, prints and writes OUT/index.html and OUT/rows.json. Returns the rows, the slowest first."""
-    rows, failed, last = [], [], 0.0
+    """Measures, prints and writes OUT/index.html and OUT/rows.json. Returns the rows, the slowest first. Each
+    measurement is also a line of OUT/measured.jsonl, from which a run that was stopped can resume."""
+    directory = pathlib.Path(options.out)
+    directory.mkdir(parents=True, exist_ok=True)
+    journal, last, stopped = directory / "measured.jsonl", 0.0, False
+    records = measured_before(journal, {each.name for each in chosen}) if options.resume else {}
+    journal.write_text("".join(json.dumps(record) + "\n" for record in records.values()), "utf-8")
     for k, each in enumerate(chosen):
+        if each.name in records:
+            each.call = records[each.name]["call"]
+            continue
         if progress.isatty() or time.monotonic() - last > 10:
             last, end = time.monotonic(), "" if progress.isatty() else "\n"
             start = "\r\033[K" if progress.isatty() else ""
             print(f"{start}[{k + 1}/{len(chosen)}] {each.name}", end=end, file=progress, flush=True)
         try:
-            times = measure(each, ours, peers, options.rounds, options.seconds)
-            rows.append(Row(each.name, times, list(peers)))
+            record = {"times": measure(each, ours, peers, options.rounds, options.seconds)}
         except RuntimeError as error:
-            failed.append(f"{each.name}: {error}")
+            record = {"error": str(error)}
+        except KeyboardInterrupt:
+            stopped = True
+            for program in (ours | peers).values():
+                program.process.kill()
+            break
+        records[each.name] = {"name": each.name, "call": each.call} | record
+        with journal.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(records[each.name]) + "\n")
     if progress.isatty():
         print("\r\033[K", end="", file=progress)
+    rows = [Row(name, record["times"], list(peers)) for name, record in records.items() if "times" in record]
+    failed = [f"{name}: {record['error']}" for name, record in records.items() if "error" in record]
     rows.sort(key=lambda row: row.sort_key(options.by))
     for line in failed:
         print(f"not measured: {line}", file=out)
@@ -281,13 +327,13 @@ def run(chosen, ours, peers, options, out=sys.stdout, progress=sys.stderr):
         print(row.line(), file=out)
     print(summary(rows, options.by), file=out)
     notes = [options.title, summary(rows, options.by)] + [f"not measured: {line}" for line in failed]
-    directory = pathlib.Path(options.out)
-    directory.mkdir(parents=True, exist_ok=True)
     (directory / "index.html").write_text(page(rows, notes, options.by), "utf-8")
     (directory / "rows.json").write_text(json.dumps(
         [{"name": row.name, "ratio": row.ratio, "cpu_ratio": row.cpu_ratio, "times": row.times} for row in rows],
         indent=1), "utf-8")
     print(f"wrote {directory / 'index.html'}", file=out)
+    if stopped:
+        raise SystemExit(f"stopped after {len(records)} of {len(chosen)} measurements; --resume measures the others")
     return rows
 
 
@@ -310,6 +356,7 @@ def parser():
     made.add_argument("--all", action="store_true", help="print every measurement, not only those below 1.0")
     made.add_argument("--other", help="the worker of another build, to compare with")
     made.add_argument("--out", default="build/bench-ops", help="where the page is written")
+    made.add_argument("--resume", action="store_true", help="keep what a stopped run has measured in OUT")
     made.add_argument("--worker", required=True, help=argparse.SUPPRESS)
     made.add_argument("--python", required=True, help=argparse.SUPPRESS)
     return made
@@ -355,4 +402,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RuntimeError as error:
+        sys.exit(str(error))
