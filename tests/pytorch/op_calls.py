@@ -331,8 +331,10 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
 
 
 def searchsorted(sequence, values, out_int32=False, right=False, side=None, sorter=None):
-    leave_out(sorter is not None or out_int32 or not isinstance(values, torch.Tensor))
-    return C.searchsorted(sequence, values, right or side == "right")
+    leave_out(not isinstance(values, torch.Tensor))
+    sorter = [] if sorter is None else [sorter]
+    found = C.searchsorted(sequence, values, right or side == "right", *sorter)
+    return C.to(found, "int32") if out_int32 else found
 
 
 def has_ties(x):

@@ -43,8 +43,11 @@ def chunk(x, chunks, dim=0):
 
 
 def tensor_split(x, indices_or_sections, dim=0):
-    leave_out(not isinstance(indices_or_sections, int))
-    return C.chunk(x, indices_or_sections, dim)
+    if isinstance(indices_or_sections, int) or getattr(indices_or_sections, "dim", lambda: 1)() == 0:
+        return C.chunk(x, int(indices_or_sections), dim)
+    bounds = [0, *whole(indices_or_sections), x.shape[dim]]
+    leave_out(bounds != sorted(bounds), "tensor_split at positions out of order")
+    return C.split(x, [last - first for first, last in zip(bounds, bounds[1:])], dim)
 
 
 def repeat_interleave(x, repeats, dim=None, output_size=None):
