@@ -35,8 +35,8 @@ class Matrix {
         n_(call.columns),
         x_(reinterpret_cast<const T*>(call.x) + matrix * m_ * n_) {}
 
-  // OpenBLAS computes its lower factor, the upper one here, in a fifth less time than the other one.
-  // The lower one here is its adjoint.
+  // OpenBLAS computes its lower factor, the upper one here, in a fifth less time than the other
+  // one. The lower one here is its adjoint.
   void cholesky() {
     T* factor = out(0, n_ * n_);
     copy_upper_part(factor);
