@@ -1,4 +1,7 @@
 // Solutions, inverses and determinants.
+#include <algorithm>
+#include <optional>
+
 #include "backend/backend.h"
 #include "core/check.h"
 #include "extensor/broadcasting.h"
@@ -60,7 +63,7 @@ struct TriangleAttributes {
 
 // Of triangular matrices on the CPU: the kernel solves for one block of rows, and a product
 // subtracts what is known from the next.
-constexpr std::int64_t rows_of_block = 64;
+constexpr std::int64_t rows_of_block = 64, most_rows_at_once = 96;
 
 void solve_systems(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, bool upper,
                    const System& system, Tensor& y) {
@@ -101,7 +104,8 @@ Tensor solved(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, boo
   const Tensor right = system.columns(b.to(dtype))
                            .broadcast_to(with_matrices(system.batch, system.n, system.right))
                            .contiguous();
-  if (op == MatrixOp::solve_triangular && run.device == cpu_device && system.n > rows_of_block) {
+  if (op == MatrixOp::solve_triangular && run.device == cpu_device &&
+      system.n > most_rows_at_once) {
     Tensor columns = system.columns(y);
     solve_triangle_in_blocks(run, left, right, upper, system, columns);
   } else {
