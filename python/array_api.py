@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
+from typing import Any
 
 LIST = pathlib.Path(__file__).resolve().parent / "array_api_failures.txt"
 # Deadlines would make failures depend on the load of the machine.
@@ -51,6 +54,20 @@ def outcomes(report: pathlib.Path) -> dict[str, tuple[str, str]]:
     return found
 
 
+def run(command: list[str], **options: Any) -> tuple[int, str]:
+    """The exit status and the output of pytest. Its lines of progress are shown while it runs, with the time."""
+    start, shown, output = time.monotonic(), -1, []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.append(line)
+            progress = re.search(r"\[ *(\d+)%\]$", line)
+            if progress and int(progress[1]) // 5 > shown // 5:
+                shown = int(progress[1])
+                print(f"{shown:3} % after {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return process.returncode, "".join(output)
+
+
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -62,12 +79,12 @@ def main() -> None:
         command = [sys.executable, "-m", "pytest", *OPTIONS, f"--junit-xml={report}", "-o", "junit_logging=no"]
         if not any(not argument.startswith("-") for argument in arguments):
             command.append("array_api_tests")
-        run = subprocess.run([*command, *arguments], cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True)
-        if not report.exists() or run.returncode not in (0, 1):
-            sys.exit(f"{run.stdout}\narray-api: pytest ended with status {run.returncode}")
+        status, output = run([*command, *arguments], cwd=checkout, env=environment)
+        if not report.exists() or status not in (0, 1):
+            sys.exit(f"{output}\narray-api: pytest ended with status {status}")
         results = outcomes(report)
     log = pathlib.Path("array_api.log").resolve()
-    log.write_text(run.stdout)
+    log.write_text(output)
 
     def known(name: str) -> str | None:
         return reasons.get(name) or reasons.get(name.partition("[")[0])

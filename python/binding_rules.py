@@ -101,7 +101,7 @@ KEYWORDS = {
 WITHOUT_EFFECT = {"sort": {"stable": "True"}, "argsort": {"stable": "True"}}
 # Functions of which extensor/_array_api.py has a version with the arguments of the Array API. They are
 # bound with a leading underscore.
-WRAPPED = {"arange", "bitwise_left_shift", "bitwise_right_shift", "broadcast_arrays", "clip", "concat", "concatenate", "isdtype", "meshgrid", "nonzero", "reshape",
+WRAPPED = {"arange", "bitwise_left_shift", "bitwise_right_shift", "broadcast_arrays", "clip", "concat", "concatenate", "einsum", "isdtype", "meshgrid", "nonzero", "reshape",
            "searchsorted", "tensordot", "trace"}  # fmt: skip
 # Functions that walk a graph, whose backwards may be written in Python: they run without the GIL however
 # small the tensors are. While one thread waits for a node, the thread that runs it may need the GIL.

@@ -464,6 +464,24 @@ TEST(Complex, HasTheSpecialCasesOfTheStandard) {
   EXPECT_EQ(value({1e300, 1e300}, {1e300, 1e300}, true), C128(1));
 }
 
+// The C library gives these zeros the sign of sin 2y.
+TEST(Complex, TangentsHaveTheZerosOfTheStandard) {
+  for (const double y : {1.0, 2.0, 1e150, -1.0, -2.0, 0.0, -0.0}) {
+    const auto expect_part = [&](double part, double expected, const char* what) {
+      EXPECT_EQ(part, expected) << what << " for " << y;
+      EXPECT_EQ(std::signbit(part), std::signbit(expected)) << what << " for " << y;
+    };
+    for (const double infinite : {inf, -inf}) {
+      const C128 hyperbolic = tanh(numbers({{infinite, y}}, {1})).item<C128>();
+      expect_part(hyperbolic.real(), std::copysign(1, infinite), "the real part of tanh");
+      expect_part(hyperbolic.imag(), std::copysign(0.0, y), "the imaginary part of tanh");
+      const C128 circular = tan(numbers({{y, infinite}}, {1})).item<C128>();
+      expect_part(circular.real(), std::copysign(0.0, y), "the real part of tan");
+      expect_part(circular.imag(), std::copysign(1, infinite), "the imaginary part of tan");
+    }
+  }
+}
+
 // ---- reductions and products
 
 TEST(Complex, Reduces) {

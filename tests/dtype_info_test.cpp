@@ -181,6 +181,8 @@ TEST(Cumulative, RefusesWrongDifferences) {
   const Tensor joined = diff(tensor({true, false}), 0, 1, tensor({5}));
   EXPECT_EQ(joined.dtype(), int64);
   EXPECT_EQ(joined.to_vector<std::int64_t>(), (std::vector<std::int64_t>{-4, -1}));
+  const Tensor x = tensor({1.0, 4.0});
+  EXPECT_TRUE(allclose(diff(x, 0, 0, ones({2}), ones({1})), x, 0, 0));
   EXPECT_THROW(diff(ones({3}), 1), IndexError);
   EXPECT_THROW(diff(ones({}), 0), IndexError);
   EXPECT_THROW(diff(ones({2, 3}), 1, 1, ones({3, 1})), ShapeError);

@@ -389,6 +389,12 @@ TEST(GradientRule, FloorDivideOfInfinities) {
   }
 }
 
+TEST(Promotion, NumbersAreWeakOnBothSidesOfARemainder) {
+  const Tensor x = tensor({3}, int8);
+  EXPECT_EQ(remainder(5, x).dtype(), int8);
+  EXPECT_EQ(remainder(x, 5).dtype(), int8);
+}
+
 TEST(GradientRule, IntegerDivisionByZeroWritesNothing) {
   Tensor a = tensor({1, 2, 3});
   const Tensor before = a.clone(), b = tensor({1, 0, 2});

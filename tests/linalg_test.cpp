@@ -171,6 +171,14 @@ TEST(LinalgBatches, AreComputedMatrixByMatrix) {
   }
 }
 
+// Large triangles are solved with products of matrices, which Autocast would compute in halves.
+TEST(LinalgBatches, OfTrianglesKeepTheirPrecisionUnderAutocast) {
+  const Tensor x = draw({2, 150, 150}, 8, float32) + eye(150) * 300, b = draw({150}, 9, float32);
+  const Tensor expected = solve_triangular(x, b, true);
+  const Autocast halves(DType::bfloat16);
+  EXPECT_TRUE(allclose(solve_triangular(x, b, true), expected, 0, 0));
+}
+
 TEST(LinalgBatches, DoNotDependOnTheNumberOfThreads) {
   const int before = get_num_threads();
   for (const std::int64_t n : {8, 32}) {
@@ -391,7 +399,7 @@ void expect_error(const Function& f, const std::string& text) {
 }
 
 TEST(LinalgErrors, NameTheOpAndTheMatrix) {
-  for (const std::int64_t n : {3, 40}) {
+  for (const std::int64_t n : {3, 40, 100}) {
     Tensor x = positive({2, 3, n, n}, 14);
     x[{1, 2}] = zeros({n, n}, float64);
     expect_error<ValueError>([&] { inv(x); },

@@ -82,10 +82,20 @@ check_fuzz() {
 }
 
 # Compares optimizers, schedules and models with PyTorch step by step, and ops over the sample inputs
-# of PyTorch's own tests. Uses the system's Python package, or the interpreter $EXTENSOR_PYTHON.
+# of PyTorch's own tests. Uses the interpreter $EXTENSOR_PYTHON, the PyTorch that `./ex bench ops` fetched
+# into build/peers, or else the system's Python package. The sample inputs need the package expecttest.
 check_pytorch() {
-  local python=("${EXTENSOR_PYTHON:-/usr/bin/python3}" -W ignore) name status=0
-  [[ ${EXTENSOR_PYTHON:-} ]] || install "$need_reference" || return 1
+  local fetched=build/peers/python name status=0 python
+  if [[ ${EXTENSOR_PYTHON:-} ]]; then
+    python=("$EXTENSOR_PYTHON" -W ignore)
+  elif [[ -e $fetched/complete ]]; then
+    python=("$fetched/bin/python" -W ignore)
+    "${python[@]}" -c 'import expecttest' 2>/dev/null ||
+      "${python[@]}" -m pip --disable-pip-version-check -q install expecttest || return 1
+  else
+    python=(/usr/bin/python3 -W ignore)
+    install "$need_reference" || return 1
+  fi
   for name in agreement exchange samples; do
     target=pytorch_${name}_test build_preset release
   done

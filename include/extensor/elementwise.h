@@ -143,6 +143,7 @@ bool allclose(const Tensor& a, const Tensor& b, StrictDouble relative = 1e-5,
 // The names of the Python Array API.
 inline Tensor remainder(const Tensor& a, const Tensor& b) { return modulo(a, b); }
 inline Tensor remainder(const Tensor& a, const Scalar& b) { return modulo(a, b); }
+inline Tensor remainder(const Scalar& a, const Tensor& b) { return modulo(a, b); }
 inline Tensor pow(const Tensor& a, const Tensor& b) { return power(a, b); }
 inline Tensor pow(const Tensor& a, const Scalar& b) { return power(a, b); }
 inline Tensor pow(const Scalar& a, const Tensor& b) { return power(a, b); }

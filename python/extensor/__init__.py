@@ -25,6 +25,7 @@ from ._array_api import (
     broadcast_arrays as broadcast_arrays,
     clip as clip,
     concat as concat,
+    einsum as einsum,
     isdtype as isdtype,
     meshgrid as meshgrid,
     nonzero as nonzero,

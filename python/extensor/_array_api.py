@@ -97,6 +97,11 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy", xy_indexing: builtins.bo
     return list(_core._meshgrid(list(_tensors("meshgrid", arrays)), xy_indexing))
 
 
+def einsum(subscripts: str, *operands: TensorLike | Sequence[TensorLike]) -> Tensor:
+    """The sum of products that the subscripts describe, as in "ij,jk->ik". The operands are arguments or one list."""
+    return _core._einsum(subscripts, list(_tensors("einsum", operands)))
+
+
 def concat(arrays: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
     """Joins along an existing axis, or with axis=None the arrays flattened. Dtypes promote."""
     if axis is None:

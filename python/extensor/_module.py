@@ -248,6 +248,11 @@ class Module:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Copies values into the module and converts dtypes. ValueError for missing or unknown
         names unless strict is False, ShapeError for another shape; nothing is changed then."""
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"load_state_dict: {type(self).__name__}: argument 'state' is {type(state).__name__} "
+                "(accepted: a dict from names to Tensors)"
+            )
         own = self.state_dict()
         missing = [name for name in own if name not in state]
         unknown = [name for name in state if name not in own]

@@ -13,7 +13,17 @@ from ._types import ValueError
 __all__ = ["LRScheduler", "Optimizer"]
 
 
-class Optimizer:
+class _Unpicklable:
+    """An object of the C++ library, which has no copy: pickle and copy say what to do."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied; save its state_dict() and load it "
+            "into a new one"
+        )
+
+
+class Optimizer(_Unpicklable):
     """Holds parameters and their states, and steps all of them.
 
     `params` are tensors, or dicts with the key "params" and options of that group.
@@ -66,14 +76,14 @@ class Optimizer:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._optimizer.load_state_dict(dict(state))
+        self._optimizer.load_state_dict(_state(self, state))
 
     def __repr__(self) -> str:
         rates = ", ".join(f"{self.lr(k):g}" for k in range(self.group_count))
         return f"{type(self).__name__}(lr: {rates})"
 
 
-class LRScheduler:
+class LRScheduler(_Unpicklable):
     """Sets the learning rates of an optimizer's groups."""
 
     _make: Any
@@ -112,10 +122,10 @@ class LRScheduler:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._schedule.load_state_dict(dict(state))
+        self._schedule.load_state_dict(_state(self, state))
 
 
-class _State:
+class _State(_Unpicklable):
     """An object of the C++ library with a state."""
 
     _make: Any
@@ -126,7 +136,7 @@ class _State:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._held.load_state_dict(dict(state))
+        self._held.load_state_dict(_state(self, state))
 
 
 class _GradScaler(_State):
@@ -225,6 +235,15 @@ def _optimizer_of(user: Any, optimizer: Any) -> Any:
             "(accepted: an optimizer of extensor.optim)"
         )
     return optimizer._optimizer
+
+
+def _state(user: Any, state: Any) -> dict[str, Any]:
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            f"load_state_dict: {type(user).__name__}: argument 'state' is {type(state).__name__} "
+            "(accepted: the dict that state_dict() returns)"
+        )
+    return dict(state)
 
 
 def _groups(name: str, params: Iterable[Any]) -> list[dict[str, Any]]:

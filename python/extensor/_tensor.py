@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import html
 import re
 from typing import Any, Callable
@@ -33,7 +34,15 @@ def _str(self: Tensor) -> str:
 
 
 def _format(self: Tensor, specification: str) -> str:
-    return format(self.item() if specification and self.ndim == 0 else str(self), specification)
+    if self.ndim == 0 and specification:
+        return format(self.item(), specification)
+    try:
+        return format(str(self), specification)
+    except builtins.ValueError:
+        raise TypeError(
+            f"format: '{specification}' is a format of numbers, and the tensor has the shape {self.shape} "
+            "(allowed: formats of str; format the result of tolist() or item())"
+        ) from None
 
 
 def _repr_html(self: Tensor) -> str:

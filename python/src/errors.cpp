@@ -1,6 +1,9 @@
 #include "errors.h"
 
 #include <new>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "extensor/error.h"
 #include "extensor/train/trainer.h"
@@ -36,6 +39,18 @@ constexpr const char* class_names[count] = {
     "ValueError", "FormatError", "IoError",    "OutOfMemoryError", "DivergedError"};
 PyObject* classes[count];
 
+// The message, in which names that differ in Python are Python's.
+std::string in_python(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"NoGrad", "no_grad()"},
+                                                                     {"ext::", "ex."}};
+  for (const auto& [name, python] : names) {
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += python.size()) {
+      text.replace(at, name.size(), python);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 bool load_exception_types() {
@@ -51,7 +66,7 @@ bool load_exception_types() {
 void set_python_error() noexcept {
   if (!holds_gil()) wait_for_exit();
   const auto set = [](Class which, const std::exception& e) {
-    PyErr_SetString(classes[which], e.what());
+    PyErr_SetString(classes[which], in_python(e.what()).c_str());
   };
   try {
     throw;

@@ -44,11 +44,19 @@ std::string signature(const FunctionRow& row, const Overload& overload) {
   return text + ") -> " + overload.result;
 }
 
+std::string quoted(PyObject* text) {
+  const char* utf8 = PyUnicode_AsUTF8(text);
+  PyErr_Clear();  // surrogates have no UTF-8
+  return utf8 == nullptr ? "str" : "'" + std::string(utf8) + "'";
+}
+
 // The result of matching the arguments with one overload.
 struct Match {
   bool matched = false;
-  int progress = 0;     // the number of arguments that matched
-  std::string problem;  // filled only on request
+  int exact = 0;            // the number of arguments that matched without conversion
+  int progress = 0;         // the number of arguments that matched
+  std::string problem;      // filled only on request
+  bool wrong_name = false;  // the problem is a str that is none of the names of an enumeration
 };
 
 class Matcher {
@@ -77,8 +85,8 @@ class Matcher {
       }
       if (!packs) {
         if (explain) {
-          result.problem = "takes at most " + std::to_string(room) + " positional arguments, got " +
-                           std::to_string(positional_);
+          result.problem = "takes at most " + std::to_string(room) + " positional argument" +
+                           (room == 1 ? "" : "s") + ", got " + std::to_string(positional_);
         }
         return result;
       }
@@ -129,6 +137,7 @@ class Matcher {
         if (explain) explain_value(parameter, value, result);
         return result;
       }
+      if (convert && parameter.type->matches(value, *parameter.type, false)) ++result.exact;
       if (value == Py_None && parameter.type != &types::object) value = nullptr;  // the default
       ++result.progress;
     }
@@ -157,8 +166,10 @@ class Matcher {
       for (const char* const* name = type.names; *name != nullptr; ++name) {
         accepted += std::string(accepted.empty() ? "" : ", ") + "'" + *name + "'";
       }
-      if (PyUnicode_Check(value)) given = "'" + std::string(PyUnicode_AsUTF8(value)) + "'";
+      result.wrong_name = PyUnicode_Check(value);
     }
+    const bool is_dtype = &type == &types::dtype || &type == &types::dtype_or_none;
+    if (PyUnicode_Check(value) && (result.wrong_name || is_dtype)) given = quoted(value);
     result.problem = std::string("argument '") + parameter.name + "' is " + given +
                      " (accepted: " + accepted + ")";
   }
@@ -176,12 +187,11 @@ void raise_mismatch(const FunctionObject* function, Matcher& matcher) {
   PyObject* values[max_parameters];
   Match best;
   best.progress = -2;
-  bool is_value = false;
   for (std::size_t k = 0; k < row.overloads.size(); ++k) {
     Match match = matcher.match(k, true, true, values);
     if (match.progress > best.progress) best = std::move(match);
   }
-  is_value = best.problem.find(" is '") != std::string::npos;
+  const bool is_value = best.wrong_name;
   std::string text = std::string(row.name) + ": " + best.problem;
   if (row.overloads.size() > 1 && !is_value) text += "\nSignatures:";
   for (const Overload& overload : row.overloads) {
@@ -205,18 +215,33 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flags, Py
   try {
     PyObject* values[max_parameters];
     Matcher matcher(function, arguments, positional, names);
-    for (const bool convert : {false, true}) {
-      for (std::size_t k = 0; k < row.overloads.size(); ++k) {
-        if (!matcher.match(k, convert, false, values).matched) continue;
-        const Overload& overload = row.overloads[k];
-        Call call;
-        call.function = row.name;
-        call.parameters = overload.parameters.data();
-        call.values = values;
-        return overload.call(call);
-      }
+    const auto call_overload = [&](std::size_t k) {
+      const Overload& overload = row.overloads[k];
+      Call call;
+      call.function = row.name;
+      call.parameters = overload.parameters.data();
+      call.values = values;
+      return overload.call(call);
+    };
+    for (std::size_t k = 0; k < row.overloads.size(); ++k) {
+      if (matcher.match(k, false, false, values).matched) return call_overload(k);
     }
-    raise_mismatch(function, matcher);
+    // With arguments to convert, the overload that converts fewest: in add(array, 1) only the array,
+    // since the number is weak.
+    int most_exact = -1;
+    std::size_t best = 0;
+    for (std::size_t k = 0; k < row.overloads.size(); ++k) {
+      const Match match = matcher.match(k, true, false, values);
+      if (!match.matched || match.exact <= most_exact) continue;
+      most_exact = match.exact;
+      best = k;
+    }
+    if (most_exact < 0) {
+      raise_mismatch(function, matcher);
+    } else {
+      if (best + 1 < row.overloads.size()) matcher.match(best, true, false, values);
+      return call_overload(best);
+    }
   } catch (...) {
     set_python_error();
   }

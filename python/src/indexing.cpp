@@ -19,8 +19,17 @@ std::optional<std::int64_t> bound(PyObject* value, const char* which) {
   return result;
 }
 
+// An int beyond 64 bits is out of range for every axis.
+std::int64_t position_on_axis(PyObject* key) {
+  try {
+    return to_int64(key, "index");
+  } catch (const ValueError& error) {
+    throw IndexError(error.what());
+  }
+}
+
 Index position(PyObject* key) {
-  if (PyLong_Check(key) && !PyBool_Check(key)) return to_int64(key, "index");
+  if (PyLong_Check(key) && !PyBool_Check(key)) return position_on_axis(key);
   if (PySlice_Check(key)) {
     auto* slice = reinterpret_cast<PySliceObject*>(key);
     return Slice{bound(slice->start, "start"), bound(slice->stop, "stop"),
@@ -31,11 +40,11 @@ Index position(PyObject* key) {
   if (is_tensor(key)) return tensor_of(key);
   if (PyBool_Check(key)) return scalar(key == Py_True);
   if (PyList_Check(key) && PyList_GET_SIZE(key) == 0) return zeros({0}, int64);
-  if (numpy_kind(key) == 'i') return to_int64(key, "index");
+  if (numpy_kind(key) == 'i') return position_on_axis(key);
   if (!PyFloat_Check(key) && numpy_kind(key) != 'f' && is_array_like(key)) {
     return as_tensor(key, "index");
   }
-  if (PyIndex_Check(key)) return to_int64(key, "index");
+  if (PyIndex_Check(key)) return position_on_axis(key);
   throw ArgumentError(std::string("index: ") + Py_TYPE(key)->tp_name +
                       " is not an index (accepted: an int, a slice, ..., None, a Tensor, array or "
                       "list of ints or bools, or a tuple of these)");
@@ -76,7 +85,7 @@ std::vector<Index> to_index(PyObject* key) {
 PyObject* subscript(PyObject* self, PyObject* key) {
   try {
     const Tensor& x = tensor_of(self);
-    if (PyLong_Check(key) && !PyBool_Check(key)) return wrap(x[to_int64(key, "index")]);
+    if (PyLong_Check(key) && !PyBool_Check(key)) return wrap(x[position_on_axis(key)]);
     if (is_empty_mask(x, key)) return wrap(no_rows(x, tensor_of(key).ndim()));
     const std::vector<Index> index = to_index(key);
     Tensor result;

@@ -346,6 +346,25 @@ Tensor adopt(PyObject* capsule, const char* name, const char* used_name, bool re
 
 }  // namespace
 
+namespace {
+
+// __dlpack__() returned something else than a capsule of DLPack, or one whose memory was taken.
+[[noreturn]] void refuse_capsule(PyObject* object) {
+  if (!PyCapsule_CheckExact(object)) {
+    throw ArgumentError(std::string("from_dlpack: __dlpack__() returned ") +
+                        Py_TYPE(object)->tp_name + " (accepted: a capsule)");
+  }
+  const char* name = PyCapsule_GetName(object);
+  const std::string text = name == nullptr ? "" : name;
+  if (text.starts_with("used_dltensor")) {
+    throw ValueError("from_dlpack: the memory of the capsule was taken before (allowed: once)");
+  }
+  throw ValueError("from_dlpack: the capsule is called '" + text + "' (allowed: '" + plain_name +
+                   "', '" + versioned_name + "')");
+}
+
+}  // namespace
+
 Tensor from_dlpack(PyObject* object) {
   Owned capsule;
   if (PyCapsule_CheckExact(object)) {
@@ -378,6 +397,7 @@ Tensor from_dlpack(PyObject* object) {
     return adopt<DLManagedTensorVersioned>(capsule.get(), versioned_name, "used_dltensor_versioned",
                                            (managed->flags & read_only_flag) != 0);
   }
+  if (PyCapsule_IsValid(capsule.get(), plain_name) == 0) refuse_capsule(capsule.get());
   return adopt<DLManagedTensor>(capsule.get(), plain_name, "used_dltensor", false);
 }
 

@@ -45,8 +45,8 @@ constexpr Overload remove_overloads[] = {{id_parameters, "None", [](Call& call) 
                                             Py_RETURN_NONE;
                                           }}};
 constexpr FunctionRow hook_rows[] = {
-    {"_register_hook", "Calls a function with the gradient.", hook_overloads},
-    {"_remove_hook", "Removes a hook.", remove_overloads},
+    {"register_hook", "Calls a function with the gradient.", hook_overloads, true},
+    {"remove_hook", "Removes a hook.", remove_overloads, true},
 };
 
 // ---- profiles

@@ -16,6 +16,7 @@ nanobind::dict saved_state(const optim::StateDict& state);
 optim::StateDict read_state(const nanobind::dict& saved);
 optim::Optimizer& optimizer_in(PyObject* object);
 const ArgumentType& optimizer_argument();
+extern const ArgumentType parameters_type;  // of Tensors only: a step changes them
 void add_optimizer_tools(nanobind::module_& module);
 
 // A schedule, LRScheduler or ReduceLROnPlateau, and the optimizer to which it refers.

@@ -134,8 +134,8 @@ void add_optimizer_tools(nb::module_& module) {
   add("GradScaler", "Scales losses for float16, in which small gradients would become 0.",
       parameters, make_scaler);
   add("ExponentialMovingAverage", "The exponential moving average of a model's weights.",
-      {{"params", &types::tensors, nullptr}, {"decay", &types::number, "0.999"}}, make_average);
-  parameters = {{"params", &types::tensors, nullptr}};
+      {{"params", &parameters_type, nullptr}, {"decay", &types::number, "0.999"}}, make_average);
+  parameters = {{"params", &parameters_type, nullptr}};
   append_fields<optim::LBFGSOptions>(parameters);
   add("LBFGS", "A quasi-Newton method, whose step calls a closure several times.", parameters,
       make_lbfgs);

@@ -11,6 +11,20 @@ namespace extensor::python {
 
 namespace {
 
+bool is_list_of_tensors(PyObject* value, const ArgumentType&, bool) {
+  if (!PyList_Check(value) && !PyTuple_Check(value)) return false;
+  Py_ssize_t k = 0;
+  while (k < PySequence_Fast_GET_SIZE(value) && is_tensor(PySequence_Fast_GET_ITEM(value, k))) ++k;
+  return k == PySequence_Fast_GET_SIZE(value);
+}
+
+}  // namespace
+
+const ArgumentType parameters_type{"Sequence[Tensor]", "a list or tuple of Tensors",
+                                   is_list_of_tensors};
+
+namespace {
+
 using optim::LRScheduler;
 using optim::Optimizer;
 
@@ -42,12 +56,12 @@ PyObject* add_group(Call& call) {
 
 template <class Class, class Options>
 void add_optimizer(PyObject* module, const char* name) {
-  std::vector<Parameter> parameters{{"params", &types::tensors, nullptr}};
+  std::vector<Parameter> parameters{{"params", &parameters_type, nullptr}};
   append_fields<Options>(parameters);
   add_function(module, name, "", std::move(parameters), "_Optimizer",
                make_optimizer<Class, Options>);
   std::vector<Parameter> group{{"optimizer", &optimizer_type, nullptr},
-                               {"params", &types::tensors, nullptr}};
+                               {"params", &parameters_type, nullptr}};
   append_fields<Options>(group);
   add_function(module, keep(std::string(name) + "_add_group"), "", std::move(group), "None",
                add_group<Class, Options>);

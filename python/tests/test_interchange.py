@@ -153,6 +153,33 @@ def test_dlpack_protocol():
     assert not ex.from_dlpack(y).requires_grad
 
 
+class Exporter:
+    """An object whose __dlpack__() returns the same object every time."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_capsules_that_cannot_be_taken():
+    with pytest.raises(TypeError, match=r"from_dlpack: __dlpack__\(\) returned int .accepted: a capsule"):
+        ex.from_dlpack(Exporter(5))
+    for version in (None, (1, 0)):
+        exporter = Exporter(ex.arange(3.0).__dlpack__(max_version=version))
+        assert ex.from_dlpack(exporter).tolist() == [0, 1, 2]
+        with pytest.raises(ValueError, match="from_dlpack: the memory of the capsule was taken before"):
+            ex.from_dlpack(exporter)
+    import datetime
+
+    with pytest.raises(ValueError, match="from_dlpack: the capsule is called 'datetime.datetime_CAPI'"):
+        ex.from_dlpack(Exporter(datetime.datetime_CAPI))
+
+
 def test_pytorch():
     torch = pytest.importorskip("torch")
     t = torch.arange(6.0).reshape(2, 3).T

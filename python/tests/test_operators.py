@@ -67,6 +67,20 @@ def test_python_numbers_are_weak(dtype):
     same(10 - x, 10 - sample(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "float32"])
+def test_numbers_are_weak_in_functions(dtype):
+    array = np.ones(2, dtype)
+    for x in (ex.asarray(array), array):
+        for function in (ex.add, ex.remainder, ex.modulo, ex.power, ex.maximum, ex.floor_divide):
+            assert function(x, 2).dtype.name == dtype, function
+            assert function(2, x).dtype.name == dtype, function
+        for condition in (ex.asarray([True, False]), np.array([True, False]), [True, False], True):
+            assert ex.where(condition, x, 2).dtype.name == dtype
+            assert ex.where(condition, 2, x).dtype.name == dtype
+    assert ex.add(array, 1.5).dtype.name == ("float32" if dtype.endswith("int8") else dtype)
+    assert ex.add([1, 2], [1.5, 2]).dtype.name == "float32"
+
+
 def test_bitwise_operators():
     a, b = sample("int32", 1), sample("int32", 2)
     x, y = ex.asarray(a), ex.asarray(b)
@@ -253,5 +267,9 @@ def test_where_and_maximum_take_numbers():
 def test_einsum_and_products():
     a, b = sample("float64", 1), sample("float64", 2)
     same(ex.einsum("ij,kj->ik", [a, b]), np.einsum("ij,kj->ik", a, b), 1e-12)
+    same(ex.einsum("ij,kj->ik", ex.asarray(a), b), np.einsum("ij,kj->ik", a, b), 1e-12)
+    same(ex.einsum("ij->ji", a), a.T)
+    with pytest.raises(TypeError, match="einsum: argument 2 is None"):
+        ex.einsum("ij,jk", a, None)
     same(ex.outer(a[0], b[0]), np.outer(a[0], b[0]))
     same(ex.tensordot(a, b.T, 1), np.tensordot(a, b.T, 1), 1e-12)

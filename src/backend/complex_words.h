@@ -1,7 +1,7 @@
 // Functions of complex numbers for which the C library has none, or not the result that ExTensor
 // wants. The CPU computes them on std::complex<T>, CUDA on a type of its own with the same
-// vocabulary: value_type, real(), imag(), + − · /, and abs, exp, log, sqrt and pow, found by
-// argument-dependent lookup.
+// vocabulary: value_type, real(), imag(), + − · /, and abs, exp, log, sqrt, pow, tan and tanh,
+// found by argument-dependent lookup.
 #pragma once
 
 #include <cmath>
@@ -77,6 +77,24 @@ EXTENSOR_COMPLEX_WORD Z expm1(Z z) {
   const T half = std::sin(y / 2);
   return Z(std::expm1(x) * std::cos(y) - 2 * half * half + T(0),
            y == 0 ? y : std::exp(x) * std::sin(y));
+}
+
+// Where the real part of z is infinite, the standard asks for a zero with the sign of the imaginary
+// part y. That of C11 has the sign of sin 2y.
+template <class Z>
+EXTENSOR_COMPLEX_WORD Z hyperbolic_tangent(Z z) {
+  using T = Part<Z>;
+  const T x = z.real(), y = z.imag();
+  if (std::isinf(x) && std::isfinite(y)) return Z(std::copysign(T(1), x), std::copysign(T(0), y));
+  return tanh(z);
+}
+// −i tanh(iz)
+template <class Z>
+EXTENSOR_COMPLEX_WORD Z tangent(Z z) {
+  using T = Part<Z>;
+  const T x = z.real(), y = z.imag();
+  if (std::isinf(y) && std::isfinite(x)) return Z(std::copysign(T(0), x), std::copysign(T(1), y));
+  return tan(z);
 }
 
 // excess(x, y) is |1 + z|² − 1 = x (2 + x) + y² for z = x + iy, in a type that has the digits which

@@ -49,6 +49,7 @@ Tensor diff(const Tensor& x, StrictInt axis, StrictInt n, const Tensor& prepend,
   check_order("diff", n);
   const std::int64_t along = detail::normalize_axis("diff", axis, x.ndim());
   Tensor result = x;
+  if (n == 0) return result;  // as it is, like in NumPy
   if (prepend.defined() || append.defined()) {
     std::vector<Tensor> parts;
     if (prepend.defined()) parts.push_back(prepend);

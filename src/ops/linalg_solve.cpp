@@ -1,4 +1,7 @@
 // Solutions, inverses and determinants.
+#include <algorithm>
+#include <optional>
+
 #include "backend/backend.h"
 #include "core/check.h"
 #include "extensor/broadcasting.h"
@@ -58,6 +61,40 @@ struct TriangleAttributes {
   bool upper;
 };
 
+// Of triangular matrices on the CPU: the kernel solves for one block of rows, and a product
+// subtracts what is known from the next.
+constexpr std::int64_t rows_of_block = 64, most_rows_at_once = 96;
+
+void solve_systems(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, bool upper,
+                   const System& system, Tensor& y) {
+  MatrixCall call = matrix_call(op, a);
+  call.right = system.right;
+  call.b = detail::dense_data(b);
+  call.out[0] = y.impl().data;
+  call.upper = upper;
+  run_matrices(run, call, system.batch, MatrixCheck{.argument = "a"});
+}
+
+void solve_triangle_in_blocks(const Run& run, const Tensor& a, const Tensor& b, bool upper,
+                              const System& system, Tensor& y) {
+  const detail::AutocastScope full_precision(std::nullopt);
+  const std::int64_t n = system.n, count = (n + rows_of_block - 1) / rows_of_block;
+  for (std::int64_t step = 0; step < count; ++step) {
+    const std::int64_t begin = (upper ? count - 1 - step : step) * rows_of_block;
+    const std::int64_t end = std::min(begin + rows_of_block, n);
+    const Tensor rows = a.slice(-2, begin, end);
+    Tensor right = b.slice(-2, begin, end);
+    if (step > 0) {
+      const std::int64_t first = upper ? end : 0, last = upper ? n : begin;
+      right = subtract(right, matmul(rows.slice(-1, first, last), y.slice(-2, first, last)));
+    }
+    Tensor solution = run.empty(right.shape(), y.dtype());
+    solve_systems(run, MatrixOp::solve_triangular, rows.slice(-1, begin, end).contiguous(),
+                  right.contiguous(), upper, system, solution);
+    y.slice(-2, begin, end).copy_from(solution);
+  }
+}
+
 Tensor solved(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, bool upper) {
   const System system(run.name(), a, b);
   const DType dtype = promote_types(a.dtype(), b.dtype(), run.name());
@@ -67,12 +104,13 @@ Tensor solved(const Run& run, MatrixOp op, const Tensor& a, const Tensor& b, boo
   const Tensor right = system.columns(b.to(dtype))
                            .broadcast_to(with_matrices(system.batch, system.n, system.right))
                            .contiguous();
-  MatrixCall call = matrix_call(op, left);
-  call.right = system.right;
-  call.b = detail::dense_data(right);
-  call.out[0] = y.impl().data;
-  call.upper = upper;
-  run_matrices(run, call, system.batch, MatrixCheck{.argument = "a"});
+  if (op == MatrixOp::solve_triangular && run.device == cpu_device &&
+      system.n > most_rows_at_once) {
+    Tensor columns = system.columns(y);
+    solve_triangle_in_blocks(run, left, right, upper, system, columns);
+  } else {
+    solve_systems(run, op, left, right, upper, system, y);
+  }
   return y;
 }
 

@@ -51,6 +51,17 @@ class ValuesOnly:
         self.call, self.reason, self.first = call, reason, first
 
 
+def unchanged(value):
+    return value
+
+
+class Compared:
+    """A call, or a list of calls, that is compared with PyTorch's results for prepare(input), processed."""
+
+    def __init__(self, call, prepare=unchanged, process=unchanged):
+        self.call, self.prepare, self.process = call, prepare, process
+
+
 class Calls:
     def __getattr__(self, name):
         return lambda *arguments, **named: Call(name, arguments, named)
@@ -69,7 +80,7 @@ def dtype_name(dtype):
     if dtype is None:
         return None
     name = str(dtype).removeprefix("torch.")
-    leave_out("complex" in name, "complex numbers")
+    leave_out(name == "complex32", "complex32")
     return "bool_" if name == "bool" else name
 
 
@@ -91,7 +102,7 @@ def expression(value, name_of):
         return {"number": str(value)}
     if isinstance(value, torch.dtype):
         return dtype_name(value)
-    leave_out(isinstance(value, complex), "complex numbers")
+    leave_out(isinstance(value, complex), "complex numbers as arguments")
     leave_out(not (value is None or isinstance(value, (bool, int, float, str))),
               f"arguments of type {type(value).__name__}")
     return value
@@ -124,7 +135,7 @@ RENAMED = {
     "nn.functional.selu": "selu", "nn.functional.silu": "silu", "nn.functional.mish": "mish",
     "nn.functional.logsigmoid": "log_sigmoid", "nn.functional.hardsigmoid": "hard_sigmoid",
     "nn.functional.hardswish": "hard_swish", "special.ndtr": "normal_cdf", "T": "transpose",
-    "mT": "matrix_transpose", "H": "transpose", "mH": "matrix_transpose",
+    "mT": "matrix_transpose",
 }
 BINARY = """atan2 hypot copysign logaddexp maximum minimum floor_divide remainder pow eq ne lt le gt ge
 logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
@@ -184,8 +195,12 @@ def hardsigmoid(x):
 
 
 def power(a, b):
-    leave_out(not any(each.dtype.is_floating_point for each in (a, b) if isinstance(each, torch.Tensor))
-              and not any(isinstance(each, float) for each in (a, b)) and
+    def is_fractional(each):
+        if isinstance(each, torch.Tensor):
+            return each.dtype.is_floating_point or each.dtype.is_complex
+        return isinstance(each, (float, complex))
+
+    leave_out(not is_fractional(a) and not is_fractional(b) and
               (b.lt(0).any() if isinstance(b, torch.Tensor) else b < 0),
               "an integer to a negative power is an error")
     return C.pow(a, b)
@@ -316,8 +331,10 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
 
 
 def searchsorted(sequence, values, out_int32=False, right=False, side=None, sorter=None):
-    leave_out(sorter is not None or out_int32 or not isinstance(values, torch.Tensor))
-    return C.searchsorted(sequence, values, right or side == "right")
+    leave_out(not isinstance(values, torch.Tensor))
+    sorter = [] if sorter is None else [sorter]
+    found = C.searchsorted(sequence, values, right or side == "right", *sorter)
+    return C.to(found, "int32") if out_int32 else found
 
 
 def has_ties(x):
@@ -353,7 +370,7 @@ CALLS = {
     "nn.functional.gelu": gelu, "nn.functional.hardsigmoid": hardsigmoid,
     "nn.functional.relu6": float_only("relu6"), "nn.functional.hardtanh": float_only("hard_tanh"),
     "pow": power, "__rpow__": lambda a, b: power(b, a),
-    "polygamma": polygamma, "nn.functional.softplus": softplus, "nn.functional.prelu": prelu,
+    "polygamma": polygamma, "special.polygamma": polygamma, "nn.functional.softplus": softplus, "nn.functional.prelu": prelu,
     "isclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: C.isclose(a, b, rtol, atol, equal_nan),
     "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: C.allclose(a, b, rtol, atol, equal_nan),
     "clone": lambda x, memory_format=None: C.clone(x),

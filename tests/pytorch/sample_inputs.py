@@ -2,8 +2,8 @@
 
     sample_inputs.py DIRECTORY [OP...]
 
-For every op of PyTorch's database (torch.testing._internal) that op_calls.py, shape_calls.py or
-nn_calls.py has a call for: DIRECTORY/samples/OP.json with the calls and OP.safetensors with tensors, results, first
+For every op of PyTorch's database (torch.testing._internal) that op_calls.py, shape_calls.py,
+linalg_calls.py or nn_calls.py has a call for: DIRECTORY/samples/OP.json with the calls and OP.safetensors with tensors, results, first
 and second derivatives. tests/pytorch_samples_test.cpp makes the calls and compares. Exits with 77
 if PyTorch or its database is not installed.
 """
@@ -23,17 +23,19 @@ except ImportError as error:
     print(f"sample inputs of PyTorch: {error}")
     sys.exit(77)
 
+import linalg_calls
 import nn_calls
 import op_calls
 import shape_calls
-from op_calls import Call, LeftOut, Part, Results, ValuesOnly
+from op_calls import Call, Compared, LeftOut, Part, Results, ValuesOnly
 
-CALLS = op_calls.CALLS | shape_calls.CALLS
+CALLS = op_calls.CALLS | shape_calls.CALLS | linalg_calls.CALLS
 CALLS |= {f"nn.functional.{name}": call for name, call in nn_calls.CALLS.items()}
 
 DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
           torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
           torch.uint8: "U8", torch.bool: "BOOL"}
+PARTS = {torch.complex128: torch.float64, torch.complex64: torch.float32}
 MOST_ELEMENTS = 100_000  # larger samples are left out: the files would take gigabytes
 
 
@@ -42,10 +44,11 @@ class File:
 
     def __init__(self):
         self.tensors, self.names = {}, {}
+        self.complex = []  # names of complex tensors; the file has their real and imaginary parts
 
     def name(self, tensor):
         if id(tensor) not in self.names:
-            if tensor.dtype not in DTYPES:
+            if tensor.dtype not in DTYPES and tensor.dtype not in PARTS:
                 raise LeftOut(f"tensors of {str(tensor.dtype).removeprefix('torch.')}")
             if tensor.layout != torch.strided:
                 raise LeftOut("sparse tensors")
@@ -55,7 +58,10 @@ class File:
                 raise LeftOut("more than 64 axes")
             name = f"t{len(self.tensors)}"
             # The op may write into its arguments, and samples share them.
-            self.tensors[name] = tensor.detach().clone()
+            self.tensors[name] = tensor.detach().clone().resolve_conj()
+            if tensor.dtype in PARTS:
+                self.tensors[name] = torch.view_as_real(self.tensors[name])
+                self.complex.append(name)
             self.names[id(tensor)] = name, tensor
         return self.names[id(tensor)][0]
 
@@ -93,6 +99,8 @@ def tensors_in(value):
         yield from tensors_in([value.arguments, value.named])
     elif isinstance(value, Part):
         yield from tensors_in(value.of)
+    elif isinstance(value, (Compared, ValuesOnly)):
+        yield from tensors_in(value.call)
 
 
 def short(value):
@@ -150,29 +158,32 @@ def derivatives(file, entry, inputs, outputs, second):
 def sample_entry(file, op, sample, dtype, left_out):
     file.forget_names()
     call = call_for(op.name, sample)
-    orders = 2 if op.supports_gradgrad and dtype == torch.float64 else 1
+    orders = 2 if op.supports_gradgrad and dtype in (torch.float64, torch.complex128) else 1
     if isinstance(call, ValuesOnly):
         left_out[call.reason] += 1
         orders, call = min(orders, int(call.first)), call.call
+    prepare, process = op_calls.unchanged, op_calls.unchanged
+    if isinstance(call, Compared):
+        prepare, process, call = call.prepare, call.process, call.call
     # An argument that the call takes as a number has no gradient.
     used = {id(each) for each in tensors_in(call)}
     inputs = [each for each in tensors_in([sample.input, sample.args, sample.kwargs])
               if each.requires_grad and id(each) in used]
     entry = {"what": f"{str(dtype).removeprefix('torch.')}: {described(sample)}",
              "inputs": [file.name(each) for each in inputs]}
-    if not dtype.is_floating_point:
+    if dtype.is_complex:
+        entry["of_complex"] = True
+    elif not dtype.is_floating_point:
         entry["of_integers"] = True
     if any(each.dim() == 0 for each in tensors_in(sample.input)):
         entry["of_number"] = True
     expressions = file.expression(call)
-    outputs = op(sample.input, *sample.args, **sample.kwargs)
+    outputs = process(op(prepare(sample.input), *sample.args, **sample.kwargs))
     outputs = list(tensors_in(outputs)) if not isinstance(outputs, bool) else [torch.tensor(outputs)]
     if isinstance(call, Results):
         outputs = [each for each, ours in zip(outputs, call) if ours is not None]
         expressions = [each for each in expressions if each is not None]
     entry["call"] = expressions
-    if any(each.dtype.is_complex for each in outputs):
-        raise LeftOut("complex numbers")
     entry["outputs"] = [file.name(each) for each in outputs]
     if orders > 0 and inputs and any(each.requires_grad for each in outputs):
         try:
@@ -183,7 +194,7 @@ def sample_entry(file, op, sample, dtype, left_out):
 
 
 def samples_of(file, op, left_out):
-    for dtype in (torch.float64, torch.float32, torch.int64, torch.bool):
+    for dtype in (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128):
         if dtype not in op.supported_dtypes("cpu"):
             continue
         gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
@@ -209,7 +220,7 @@ def refused_of(file, op, left_out):
             if any(each.numel() == 0 for each in tensors_in(sample.input)):
                 raise LeftOut("refused, but empty: so is the result")
             call = call_for(op.name, sample)
-            if isinstance(call, ValuesOnly):
+            while isinstance(call, (ValuesOnly, Compared)):
                 call = call.call
             if isinstance(call, Results):
                 call = [ours for ours in call if ours is not None]
@@ -243,7 +254,8 @@ def main(directory, only):
         name = re.sub(r"\W", "_", ".".join(filter(None, (op.name, op.variant_test_name))))
         file.save(os.path.join(folder, f"{name}.safetensors"))
         with open(os.path.join(folder, f"{name}.json"), "w") as out:
-            json.dump({"op": op.formatted_name, "samples": samples, "left_out": left_out}, out)
+            json.dump({"op": op.formatted_name, "samples": samples, "left_out": left_out,
+                       "complex": file.complex}, out)
         print(f"{op.formatted_name}: {len(samples)} samples", flush=True)
     print(f"{len(CALLS)} ops; PyTorch's database has {len(missing)} more: {' '.join(missing)}")
     if failed:

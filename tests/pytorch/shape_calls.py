@@ -43,8 +43,11 @@ def chunk(x, chunks, dim=0):
 
 
 def tensor_split(x, indices_or_sections, dim=0):
-    leave_out(not isinstance(indices_or_sections, int))
-    return C.chunk(x, indices_or_sections, dim)
+    if isinstance(indices_or_sections, int) or getattr(indices_or_sections, "dim", lambda: 1)() == 0:
+        return C.chunk(x, int(indices_or_sections), dim)
+    bounds = [0, *whole(indices_or_sections), x.shape[dim]]
+    leave_out(bounds != sorted(bounds), "tensor_split at positions out of order")
+    return C.split(x, [last - first for first, last in zip(bounds, bounds[1:])], dim)
 
 
 def repeat_interleave(x, repeats, dim=None, output_size=None):
@@ -80,12 +83,12 @@ def meshgrid(*tensors, indexing="ij"):
     return C.meshgrid(list(tensors), indexing == "xy")
 
 
-def leave_out_truth(x, value):
-    leave_out(x.dtype == torch.bool and value not in (None, 0, 1), "numbers other than 0 and 1 in bool")
+def leave_out_truth(dtype, value):
+    leave_out(dtype == torch.bool and value not in (None, 0, 1), "numbers other than 0 and 1 in bool")
 
 
 def pad(x, pad, mode="constant", value=None):
-    leave_out_truth(x, value)
+    leave_out_truth(x.dtype, value)
     pairs = [[pad[k], pad[k + 1]] for k in range(0, len(pad), 2)][::-1]
     pairs = [[0, 0]] * (x.dim() - len(pairs)) + pairs
     leave_out(mode != "constant" and any(width < 0 for width in pad),
@@ -199,8 +202,9 @@ def masked_fill(x, mask, value):
     leave_out(torch.broadcast_shapes(x.shape, mask.shape) != x.shape, "a mask larger than x")
     if isinstance(value, torch.Tensor):
         leave_out(value.dim() > 0)
+        leave_out(value.dtype.is_complex and not x.dtype.is_complex, "where of a complex and a real tensor promotes")
         return C.where(mask, value, x)
-    leave_out_truth(x, value)
+    leave_out_truth(x.dtype, value)
     return C.masked_fill(x, mask, value)
 
 
@@ -257,11 +261,13 @@ def filled(name):
 
 def filled_like(name):
     def made(x, *value, dtype=None, **named):
+        leave_out_truth(dtype or x.dtype, *(value or [0]))
         return getattr(C, name)(x, *value, options(dtype=dtype))
     return made
 
 
 def full(shape, value, **named):
+    leave_out_truth(named.get("dtype"), value)
     return C.full(whole(shape), value, options(**named))
 
 
@@ -288,11 +294,12 @@ CALLS = {
     "cat": concatenate,
     "stack": lambda tensors, dim=0: C.stack(list(tensors), dim),
     "split": split, "split_with_sizes": split, "chunk": chunk, "tensor_split": tensor_split,
+    "unsafe_split": split, "unsafe_chunk": chunk, "view_as": lambda x, other: C.reshape(x, list(other.shape)),
     "unbind": lambda x, dim=0: C.unstack(x, dim), "meshgrid": meshgrid,
     "tril": lambda x, diagonal=0: C.tril(x, diagonal), "triu": lambda x, diagonal=0: C.triu(x, diagonal),
     "nn.functional.pad": pad, "constant_pad_nd": lambda x, widths, value=0: pad(x, widths, value=value),
     "matmul": binary("matmul"), "mm": binary("mm"), "bmm": binary("bmm"), "mv": binary("matmul"),
-    "dot": binary("dot"), "vdot": binary("dot"), "outer": binary("outer"), "inner": binary("inner"),
+    "dot": binary("dot"), "outer": binary("outer"), "inner": binary("inner"),
     "tensordot": tensordot, "einsum": einsum,
     "linalg.vecdot": lambda a, b, dim=-1: C.vecdot(a, b, dim),
     "__getitem__": getitem, "narrow": narrow, "select": select, "take": take,
@@ -309,5 +316,5 @@ CALLS = {
     **{name: conversion(dtype) for name, dtype in {
         "bool": "bool_", "byte": "uint8", "char": "int8", "short": "int16", "int": "int32",
         "long": "int64", "half": "float16", "bfloat16": "bfloat16", "float": "float32",
-        "double": "float64"}.items()},
+        "double": "float64", "cfloat": "complex64", "cdouble": "complex128"}.items()},
 }

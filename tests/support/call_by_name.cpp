@@ -37,7 +37,7 @@ const std::vector<EnumerationValue>& enumeration_values() {
 #undef ENUMERATION
 #undef VALUE
 #define EXTENSOR_NAME(name, type) {typeid(DType), #name, static_cast<std::int64_t>(DType::name)},
-      EXTENSOR_DTYPES(EXTENSOR_NAME)
+      EXTENSOR_ALL_DTYPES(EXTENSOR_NAME)
 #undef EXTENSOR_NAME
   };
   return all;
@@ -297,9 +297,15 @@ bool add_row(R (*function)(P...)) {
   using Result = std::remove_cvref_t<R>;
   if constexpr (!std::is_void_v<R> && (is_argument<P> && ...)) {
     if constexpr (is_result<Result> || std::is_aggregate_v<Result>) {
-      if (listed.space != "extensor") return false;
+      // Functions of inner namespaces have these in their names: linalg.solve.
+      std::string name(listed.name);
+      if (listed.space == "extensor::linalg" || listed.space == "extensor::fft") {
+        name = std::string(listed.space.substr(listed.space.rfind(':') + 1)) + "." + name;
+      } else if (listed.space != "extensor") {
+        return false;
+      }
       overloads().by_name.emplace(
-          listed.name, Overload{&listed, reinterpret_cast<AnyFunction>(function), &call<R, P...>});
+          name, Overload{&listed, reinterpret_cast<AnyFunction>(function), &call<R, P...>});
       return true;
     }
   }

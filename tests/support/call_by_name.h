@@ -30,9 +30,10 @@ struct Value {
   bool is_null() const { return std::holds_alternative<std::monostate>(is); }
 };
 
-// Calls the first overload of extensor::name that takes these arguments. Results of several tensors
-// are lists. std::invalid_argument if no overload does; otherwise, what the function throws.
-// Beside the functions of the list there are Tensor's clone(x), to(x, dtype) and index(x, list).
+// Calls the first overload of extensor::name that takes these arguments; "linalg.name" and
+// "fft.name" are functions of the inner namespaces. Results of several tensors are lists.
+// std::invalid_argument if no overload does; otherwise, what the function throws. Beside the
+// functions of the list there are Tensor's clone(x), to(x, dtype) and index(x, list).
 Value call_by_name(const std::string& name, const Value::List& arguments,
                    const Value::Map& named = {});
 

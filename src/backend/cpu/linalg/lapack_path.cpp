@@ -35,18 +35,22 @@ class Matrix {
         n_(call.columns),
         x_(reinterpret_cast<const T*>(call.x) + matrix * m_ * n_) {}
 
+  // OpenBLAS computes its lower factor, the upper one here, in a fifth less time than the other
+  // one. The lower one here is its adjoint.
   void cholesky() {
     T* factor = out(0, n_ * n_);
-    copy_symmetric(factor);
+    copy_upper_part(factor);
     Int info = 0;
-    routines_.potrf(call_.upper ? "L" : "U", &n_, factor, &n_, &info, 1);
+    routines_.potrf("L", &n_, factor, &n_, &info, 1);
     if (library_.value(&info) != 0) return failure_.note(matrix_);
     for (std::int64_t i = 0; i < n_; ++i) {
       if (std::isnan(std::abs(factor[i * (n_ + 1)])))
         return failure_.note(matrix_);  // LAPACK may miss it
-      for (std::int64_t j = i + 1; j < n_; ++j) {
-        (call_.upper ? factor[j * n_ + i] : factor[i * n_ + j]) = 0;
-      }
+    }
+    if (call_.upper) {
+      for (std::int64_t i = 0; i < n_; ++i) std::fill_n(factor + i * n_, i, T(0));
+    } else {
+      reflect_upper_part(factor);
     }
   }
 
@@ -256,6 +260,42 @@ class Matrix {
         }
       }
     }
+  }
+  // Calls f(i, j) with the first row and column of the blocks on and above the diagonal. Eight rows
+  // of any length fit into the sets of the first-level cache.
+  static constexpr std::int64_t small_block = 8;
+  template <class Function>
+  void for_each_upper_block(const Function& f) const {
+    for (std::int64_t i = 0; i < n_; i += small_block) {
+      for (std::int64_t j = i; j < n_; j += small_block) f(i, j);
+    }
+  }
+  // The upper triangle of (x + xᴴ) / 2. Below the diagonal, only elements next to it are written.
+  void copy_upper_part(T* to) const {
+    for_each_upper_block([&](std::int64_t i, std::int64_t j) {
+      const std::int64_t columns = std::min(small_block, n_ - j);
+      for (std::int64_t r = i; r < std::min(i + small_block, n_); ++r) {
+        const T *own = x_ + r * n_ + j, *mirrored = x_ + j * n_ + r;
+        T* mean = to + r * n_ + j;
+        for (std::int64_t c = 0; c < columns; ++c) {
+          const T a = own[c], b = static_cast<T>(conjugate(mirrored[c * n_]));
+          mean[c] = a == b ? a : a / Real(2) + b / Real(2);
+        }
+      }
+    });
+  }
+  // Turns an upper triangular matrix into its adjoint, whatever is below the diagonal.
+  void reflect_upper_part(T* a) const {
+    for_each_upper_block([&](std::int64_t i, std::int64_t j) {
+      const std::int64_t rows = std::min(small_block, n_ - i);
+      for (std::int64_t c = j; c < std::min(j + small_block, n_); ++c) {
+        T* row = a + c * n_ + i;
+        const T* column = a + i * n_ + c;
+        const std::int64_t end = i == j ? c - j : rows;
+        for (std::int64_t r = 0; r < end; ++r) row[r] = static_cast<T>(conjugate(column[r * n_]));
+      }
+    });
+    for (std::int64_t i = 0; i < n_; ++i) std::fill_n(a + i * n_ + i + 1, n_ - i - 1, T(0));
   }
   void copy_symmetric(T* to) const {
     for_each_block([&](std::int64_t r, std::int64_t c) {
