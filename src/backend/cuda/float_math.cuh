@@ -138,7 +138,7 @@ EXTENSOR_FUNCTION float silu(float x) {
   const float lost = fmaf(power, e.minus_one, whole - bottom);
   const float rough = rough_reciprocal(bottom), first = bounded * rough;
   const float rest = fmaf(-first, lost, fmaf(-first, bottom, bounded));
-  return x > 20 ? x : fmaf(rest, rough, first) * one;
+  return x > 20 || x == 0 ? x : fmaf(rest, rough, first) * one;  // −0 keeps its sign
 }
 
 // log(1 + e) − e + more, 0 ≤ e ≤ 1
