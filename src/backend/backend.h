@@ -163,6 +163,10 @@ struct Backend {
   // them in float32; if not, ops convert them.
   bool takes_halves = false;
 
+  // Whether sums in float64 of float32 take no longer than sums in float32: ops then compute sums
+  // that may leave the range of float32 in float64, instead of scaling them.
+  bool sums_wide = false;
+
   // Null if the device has no such kernels: ops then sort the rows, or add ones at the elements.
   void (*rank)(const RankCall&) = nullptr;
   void (*count)(const CountCall&) = nullptr;

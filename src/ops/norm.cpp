@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/backend.h"
 #include "core/check.h"
 #include "core/make_tensor.h"
 #include "extensor/creation.h"
@@ -61,16 +62,16 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   if (p == 1) return sum_of(ElementwiseOp::abs, wide.dtype());
   if (p == 2) {
     const bool single = wide.dtype() == DType::float32;
-    // Reading whether all sums are in range would block on another device.
-    const bool waits = wide.device() != cpu_device;
     // Squares of float32 are always in the range of float64.
-    if (waits && single) {
+    if (single && backend::backend_for(wide.device()).sums_wide) {
       return sqrt(sum_of(ElementwiseOp::square, DType::float64)).to(wide.dtype());
     }
     // Sums in the usual range need no scaling.
     const Tensor total = sum_of(ElementwiseOp::square, wide.dtype());
     const double lowest = single ? 1e-30 : 1e-280, highest = single ? 1e38 : 1e308;
     const Tensor usual = greater_equal(total, lowest) & less_equal(total, highest);
+    // Reading whether all sums are in range would block on another device, so it computes both.
+    const bool waits = wide.device() != cpu_device;
     if (!waits && all(usual).item<bool>()) return sqrt(total);
     const Tensor scaled = scaled_norm(wide.to(DType::float64), p, axes).to(wide.dtype());
     return waits ? where(all(usual), sqrt(total), scaled) : scaled;

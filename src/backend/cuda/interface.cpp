@@ -140,6 +140,7 @@ const DeviceInterface cuda_interface{
                 .matrices = &run<&matrices, MatrixCall>,
                 .formula = &run<&formula, FormulaCall>,
                 .takes_halves = true,
+                .sums_wide = true,
                 .complex_elementwise = &run_complex,
                 .fft = &run<&fft, FftCall>},
 };
