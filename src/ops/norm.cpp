@@ -10,6 +10,7 @@
 #include "extensor/reduction.h"
 #include "ops/gradient_eps.h"
 #include "ops/launch.h"
+#include "ops/optimizer_rule.h"
 #include "ops/reduced_shape.h"
 #include "ops/registry.h"
 #include "ops/summed_row.h"
@@ -49,6 +50,13 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes) {
 // Computes in float32 or float64; the reduced axes are kept.
 Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes& reduced) {
   const DType dtype = is_floating_point(x.dtype()) ? x.dtype() : default_float;
+  const bool sums_wide = dtype != DType::float64 && backend::backend_for(x.device()).sums_wide;
+  if (sums_wide && dtype == x.dtype() && x.is_contiguous() && x.numel() != 0 &&
+      reduced.count(x.shape()) == x.numel() &&
+      (p == 1 || p == 2 || p == std::numeric_limits<double>::infinity())) {
+    const Tensor all = gradient_norm("norm", {&x, 1}, p);  // reads x once
+    return all.to(compute_dtype(dtype)).reshape(reduced.shape(x.shape(), true));
+  }
   const Tensor wide = x.to(compute_dtype(dtype));
   if (p == 0) return count_nonzero(wide, axes, true).to(wide.dtype());
   if (reduced.count(x.shape()) == 0 || x.numel() == 0) {
@@ -56,14 +64,13 @@ Tensor wide_norm(const Tensor& x, double p, const Axes& axes, const ReducedAxes&
   }
   const auto sum_of = [&](ElementwiseOp op, DType sum_dtype) {
     const Source input[] = {wide};
-    return evaluate_summed(op, "norm", sum_dtype, sum_dtype, input,
-                           reduced.shape(x.shape(), true));
+    return evaluate_summed(op, "norm", sum_dtype, sum_dtype, input, reduced.shape(x.shape(), true));
   };
   if (p == 1) return sum_of(ElementwiseOp::abs, wide.dtype());
   if (p == 2) {
     const bool single = wide.dtype() == DType::float32;
     // Squares of float32 are always in the range of float64.
-    if (single && backend::backend_for(wide.device()).sums_wide) {
+    if (sums_wide) {
       return sqrt(sum_of(ElementwiseOp::square, DType::float64)).to(wide.dtype());
     }
     // Sums in the usual range need no scaling.
