@@ -91,6 +91,7 @@ int print_epoch(const std::string& who, int threads) {
   const Task task{.op = "train_lenet"};
   const int default_count = static_cast<int>(std::thread::hardware_concurrency());
   const Peer* peer = load_peer(who, threads > 0 ? threads : default_count);
+  if (peer == nullptr && who != "ExTensor") return 1;
   if (peer == nullptr && threads > 0) set_num_threads(threads);
   const Work work = peer != nullptr ? peer->make(task) : extensor_work(task);
   if (!work) return 1;

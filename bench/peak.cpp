@@ -43,6 +43,7 @@ int print_peak(const std::string& who, const std::string& op, int threads) {
   Task task;
   task.op = op;
   const Peer* peer = load_peer(who, threads);
+  if (peer == nullptr && who != "ExTensor") return 1;
   const std::function<Work(const Task&)> make = peer != nullptr ? peer->make : extensor_work;
   // Resets the peak, which includes the loading of libraries.
   std::ofstream("/proc/self/clear_refs") << "5";

@@ -94,7 +94,7 @@ class Windows {
   }
 
   const TapWindows<T>& view() const { return view_; }
-  // What a row of x must have, to be read by windows.
+  // The least number of elements in a row of x that is read by windows.
   std::size_t window() const { return view_.wide ? 2 * view_.lanes : view_.lanes; }
 
  private:
@@ -253,7 +253,7 @@ class Plane {
 template <class T>
 void run(const InterpolationCall& call) {
   const Matrix<T> vertical(call.rows, call.gradient), horizontal(call.columns, call.gradient);
-  // Pixels of several channels are read whole.
+  // Used if there is one channel: pixels of several are read whole.
   const Windows<T> windows(horizontal, interpolation_kernels<T>().lanes);
   const std::int64_t planes = call.planes / call.channels;
   const std::int64_t in = vertical.columns * horizontal.columns * call.channels;
